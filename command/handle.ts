@@ -1,0 +1,115 @@
+import { randomUUID } from "node:crypto";
+import { type Category, type EventOf, streamName } from "../shared/events/category.ts";
+import type { Environment } from "../shared/events/fields.ts";
+import type { Actor, EventMetadata } from "../shared/events/metadata.ts";
+import { type CatalogEvent, type categories, SCHEMA_VERSION } from "../shared/events/registry.ts";
+import { type EventLog, type RecordedEvent, WrongExpectedRevision } from "../shared/eventstore/log.ts";
+import { toInstant } from "../shared/time/rfc3339.ts";
+
+type CatalogCategory = (typeof categories)[number];
+
+/** An aggregate: its category of streams, and how its state follows from its events. Pure. */
+export interface Aggregate<C extends CatalogCategory, State> {
+  category: C;
+  /** State before the first event is undefined. */
+  evolve(state: State | undefined, event: EventOf<C> & { metadata: EventMetadata }): State | undefined;
+}
+
+/** A rule of the domain says no. The code is stable, in snake_case, and may be shown to the caller. */
+export class DomainError extends Error {
+  override readonly name = "DomainError";
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Who asks for a change, when, and on whose behalf: becomes the metadata of the events. */
+export interface CommandContext {
+  actor: Actor;
+  clinicId: string | null;
+  environment: Environment | null;
+  correlationId: string;
+  /** The id of what caused it: a request or an event. */
+  causationId: string;
+  /** Milliseconds since 1970. */
+  now: number;
+}
+
+export interface Loaded<State> {
+  state: State | undefined;
+  /** Of the last event; -1n where there is none. */
+  revision: bigint;
+  events: RecordedEvent[];
+}
+
+export interface Handled<State> {
+  state: State | undefined;
+  events: CatalogEvent[];
+  /** Where the last event stands in the log; undefined where nothing was appended. */
+  position: bigint | undefined;
+}
+
+/** A race that is lost this often in a row is given up. */
+const ATTEMPTS = 5;
+
+/** Reads an aggregate's stream and folds it. */
+export async function load<C extends CatalogCategory, State>(
+  log: EventLog,
+  aggregate: Aggregate<C, State>,
+  id: string,
+): Promise<Loaded<State>> {
+  const events = await log.read<RecordedEvent & EventOf<C>>(streamName(aggregate.category as Category, id));
+  const state = events.reduce<State | undefined>((state, event) => aggregate.evolve(state, event), undefined);
+  return { state, revision: events.at(-1)?.revision ?? -1n, events };
+}
+
+/**
+ * Load → decide → append, for every aggregate. The append expects the revision that was loaded; where somebody else
+ * was first, the decision is taken anew on the new state, unless the caller wants a lost race to be an error.
+ *
+ * @param decide pure; returns the events, none where there is nothing to do; throws {DomainError} where the rules say no
+ * @param options.onLostRace `retry` (default) or `throw` ({@link WrongExpectedRevision})
+ */
+export async function handle<C extends CatalogCategory, State>(
+  log: EventLog,
+  aggregate: Aggregate<C, State>,
+  id: string,
+  decide: (state: State | undefined) => EventOf<C>[],
+  context: CommandContext,
+  options: { onLostRace?: "retry" | "throw" } = {},
+): Promise<Handled<State>> {
+  for (let attempt = 1; ; attempt += 1) {
+    const { state, revision } = await load(log, aggregate, id);
+    const events = decide(state) as (EventOf<C> & CatalogEvent)[];
+    if (events.length === 0) return { state, events, position: undefined };
+    const metadata = toMetadata(context);
+    try {
+      const stream = streamName(aggregate.category as Category, id);
+      const proposed = events.map((event) => ({ id: randomUUID(), event, metadata }));
+      const position = await log.append(stream, revision, proposed);
+      const after = events.reduce<State | undefined>(
+        (state, event) => aggregate.evolve(state, { ...event, metadata }),
+        state,
+      );
+      return { state: after, events, position };
+    } catch (error) {
+      const lost = error instanceof WrongExpectedRevision;
+      if (!lost || options.onLostRace === "throw" || attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
+export function toMetadata(context: CommandContext): EventMetadata {
+  return {
+    $correlationId: context.correlationId,
+    $causationId: context.causationId,
+    actor: context.actor,
+    clinicId: context.clinicId,
+    environment: context.environment,
+    schemaVersion: SCHEMA_VERSION,
+    occurredAt: toInstant(context.now),
+  };
+}

@@ -1,0 +1,67 @@
+import { change, defineReadModel } from "../engine/read-model.ts";
+
+type AnimalRow = {
+  animal_id: string;
+  clinic_id: string;
+  customer_id: string;
+  name: string;
+  species: string;
+  breed: string | null;
+  sex: string | null;
+  birth_date: string | null;
+  weight_kg: number | null;
+  microchip: string | null;
+  created_at: string;
+  updated_at: string;
+};
+
+export const animals = defineReadModel<AnimalRow>()({
+  table: "animal",
+  columns: {
+    animal_id: "uuid",
+    clinic_id: "uuid",
+    customer_id: "uuid",
+    name: "text",
+    species: "text",
+    breed: "text",
+    sex: "text",
+    birth_date: "date",
+    weight_kg: "numeric",
+    microchip: "text",
+    created_at: "timestamptz",
+    updated_at: "timestamptz",
+  },
+  nullable: ["breed", "sex", "birth_date", "weight_kg", "microchip"],
+  primaryKey: ["animal_id"],
+  indexes: ["customer_id, name, animal_id"],
+  key: (event) => [event.data.animalId],
+  on: {
+    AnimalRegistered: (_, { data, metadata }) => ({
+      animal_id: data.animalId,
+      clinic_id: data.clinicId,
+      customer_id: data.customerId,
+      name: data.name,
+      species: data.species,
+      breed: data.breed,
+      sex: data.sex,
+      birth_date: data.birthDate,
+      weight_kg: data.weightKg,
+      microchip: data.microchip,
+      created_at: metadata.occurredAt,
+      updated_at: metadata.occurredAt,
+    }),
+    AnimalDetailsChanged: change(({ data, metadata }) => ({
+      name: data.name,
+      species: data.species,
+      breed: data.breed,
+      sex: data.sex,
+      birth_date: data.birthDate,
+      microchip: data.microchip,
+      updated_at: metadata.occurredAt,
+    })),
+    AnimalWeighed: change(({ data, metadata }) => ({
+      weight_kg: data.weightKg,
+      updated_at: metadata.occurredAt,
+    })),
+  },
+});

@@ -1,0 +1,38 @@
+import { change, defineReadModel } from "../engine/read-model.ts";
+
+type AssignmentRow = {
+  assignment_id: string;
+  appointment_id: string;
+  resource_id: string;
+  allocation_start: string;
+  allocation_end: string;
+  status: string;
+};
+
+/** Resources allocated to appointments. A clinic's bound is that of the appointment and the resource. */
+export const assignments = defineReadModel<AssignmentRow>()({
+  table: "assignment",
+  columns: {
+    assignment_id: "uuid",
+    appointment_id: "uuid",
+    resource_id: "uuid",
+    allocation_start: "timestamptz",
+    allocation_end: "timestamptz",
+    status: "text",
+  },
+  nullable: [],
+  primaryKey: ["assignment_id"],
+  indexes: ["appointment_id", "resource_id, allocation_start"],
+  key: (event) => [event.data.assignmentId],
+  on: {
+    ResourceAllocated: (_, { data }) => ({
+      assignment_id: data.assignmentId,
+      appointment_id: data.appointmentId,
+      resource_id: data.resourceId,
+      allocation_start: data.allocationStart,
+      allocation_end: data.allocationEnd,
+      status: "allocated",
+    }),
+    ResourceReleased: change(() => ({ status: "released" })),
+  },
+});

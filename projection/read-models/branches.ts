@@ -1,0 +1,36 @@
+import { defineReadModel } from "../engine/read-model.ts";
+
+type BranchRow = {
+  branch_id: string;
+  clinic_id: string;
+  name: string;
+  city: string | null;
+  is_main: boolean;
+  created_at: string;
+};
+
+export const branches = defineReadModel<BranchRow>()({
+  table: "branch",
+  columns: {
+    branch_id: "uuid",
+    clinic_id: "uuid",
+    name: "text",
+    city: "text",
+    is_main: "boolean",
+    created_at: "timestamptz",
+  },
+  nullable: ["city"],
+  primaryKey: ["branch_id"],
+  indexes: ["clinic_id, name, branch_id"],
+  key: (event) => [event.data.branchId],
+  on: {
+    BranchOpened: (_, { data, metadata }) => ({
+      branch_id: data.branchId,
+      clinic_id: data.clinicId,
+      name: data.name,
+      city: data.city,
+      is_main: data.isMain,
+      created_at: metadata.occurredAt,
+    }),
+  },
+});

@@ -1,0 +1,49 @@
+import { change, defineReadModel } from "../engine/read-model.ts";
+
+type CustomerRow = {
+  customer_id: string;
+  clinic_id: string;
+  full_name: string;
+  phone: string | null;
+  email: string | null;
+  city: string | null;
+  created_at: string;
+  updated_at: string;
+};
+
+export const customers = defineReadModel<CustomerRow>()({
+  table: "customer",
+  columns: {
+    customer_id: "uuid",
+    clinic_id: "uuid",
+    full_name: "text",
+    phone: "text",
+    email: "text",
+    city: "text",
+    created_at: "timestamptz",
+    updated_at: "timestamptz",
+  },
+  nullable: ["phone", "email", "city"],
+  primaryKey: ["customer_id"],
+  indexes: ["clinic_id, full_name, customer_id"],
+  key: (event) => [event.data.customerId],
+  on: {
+    CustomerRegistered: (_, { data, metadata }) => ({
+      customer_id: data.customerId,
+      clinic_id: data.clinicId,
+      full_name: data.fullName,
+      phone: data.phone,
+      email: data.email,
+      city: data.city,
+      created_at: metadata.occurredAt,
+      updated_at: metadata.occurredAt,
+    }),
+    CustomerDetailsChanged: change(({ data, metadata }) => ({
+      full_name: data.fullName,
+      phone: data.phone,
+      email: data.email,
+      city: data.city,
+      updated_at: metadata.occurredAt,
+    })),
+  },
+});

@@ -1,0 +1,33 @@
+import { defineReadModel } from "../engine/read-model.ts";
+
+type EntitlementRow = {
+  clinic_id: string;
+  key: string;
+  enabled: boolean;
+  amount: number | null;
+  effective_until: string | null;
+};
+
+export const entitlements = defineReadModel<EntitlementRow>()({
+  table: "entitlement",
+  columns: {
+    clinic_id: "uuid",
+    key: "text",
+    enabled: "boolean",
+    amount: "numeric",
+    effective_until: "timestamptz",
+  },
+  nullable: ["amount", "effective_until"],
+  primaryKey: ["clinic_id", "key"],
+  indexes: [],
+  key: (event) => [event.data.clinicId, event.data.key],
+  on: {
+    EntitlementSet: (_, { data }) => ({
+      clinic_id: data.clinicId,
+      key: data.key,
+      enabled: data.enabled,
+      amount: data.limit,
+      effective_until: data.effectiveUntil,
+    }),
+  },
+});

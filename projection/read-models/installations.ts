@@ -1,0 +1,51 @@
+import { change, defineReadModel } from "../engine/read-model.ts";
+
+type InstallationRow = {
+  installation_id: string;
+  application_id: string;
+  clinic_id: string;
+  status: string;
+  scopes: string[];
+  branch_ids: string[] | null;
+  rate_limit_per_minute: number | null;
+};
+
+export const installations = defineReadModel<InstallationRow>()({
+  table: "installation",
+  columns: {
+    installation_id: "uuid",
+    application_id: "uuid",
+    clinic_id: "uuid",
+    status: "text",
+    scopes: "jsonb",
+    branch_ids: "jsonb",
+    rate_limit_per_minute: "integer",
+  },
+  nullable: ["branch_ids", "rate_limit_per_minute"],
+  primaryKey: ["installation_id"],
+  indexes: ["application_id, clinic_id"],
+  key: (event) => [event.data.installationId],
+  on: {
+    InstallationRequested: (_, { data }) => ({
+      installation_id: data.installationId,
+      application_id: data.applicationId,
+      clinic_id: data.clinicId,
+      status: "requested",
+      scopes: data.scopes,
+      branch_ids: null,
+      rate_limit_per_minute: null,
+    }),
+    InstallationApproved: (_, { data }) => ({
+      installation_id: data.installationId,
+      application_id: data.applicationId,
+      clinic_id: data.clinicId,
+      status: "approved",
+      scopes: data.scopes,
+      branch_ids: data.branchIds,
+      rate_limit_per_minute: data.rateLimitPerMinute,
+    }),
+    InstallationNarrowed: change(({ data }) => ({ scopes: data.scopes, branch_ids: data.branchIds })),
+    InstallationRateLimitAgreed: change(({ data }) => ({ rate_limit_per_minute: data.rateLimitPerMinute })),
+    InstallationRevoked: change(() => ({ status: "revoked" })),
+  },
+});

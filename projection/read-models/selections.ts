@@ -1,0 +1,20 @@
+import { defineReadModel } from "../engine/read-model.ts";
+
+type SelectionRow = { user_id: string; clinic_id: string; branch_id: string | null; selected_at: string };
+
+export const selections = defineReadModel<SelectionRow>()({
+  table: "selection",
+  columns: { user_id: "uuid", clinic_id: "uuid", branch_id: "uuid", selected_at: "timestamptz" },
+  nullable: ["branch_id"],
+  primaryKey: ["user_id"],
+  indexes: [],
+  key: (event) => [event.data.userId],
+  on: {
+    ClinicSelected: (_, { data, metadata }) => ({
+      user_id: data.userId,
+      clinic_id: data.clinicId,
+      branch_id: data.branchId,
+      selected_at: metadata.occurredAt,
+    }),
+  },
+});

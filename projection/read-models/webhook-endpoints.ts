@@ -1,0 +1,74 @@
+import { change, defineReadModel } from "../engine/read-model.ts";
+
+type EndpointRow = {
+  endpoint_id: string;
+  application_id: string;
+  clinic_id: string;
+  environment: string;
+  url: string;
+  events: string[];
+  status: string;
+  disabled_reason: string | null;
+  secret_rotated_at: string | null;
+  /** Of the event that registered it: events before it are not the endpoint's. */
+  registered_position: string;
+  created_at: string;
+  updated_at: string;
+};
+
+export const webhookEndpoints = defineReadModel<EndpointRow>()({
+  table: "webhook_endpoint",
+  columns: {
+    endpoint_id: "uuid",
+    application_id: "uuid",
+    clinic_id: "uuid",
+    environment: "text",
+    url: "text",
+    events: "jsonb",
+    status: "text",
+    disabled_reason: "text",
+    secret_rotated_at: "timestamptz",
+    registered_position: "bigint",
+    created_at: "timestamptz",
+    updated_at: "timestamptz",
+  },
+  nullable: ["disabled_reason", "secret_rotated_at"],
+  primaryKey: ["endpoint_id"],
+  indexes: ["clinic_id, application_id, created_at"],
+  key: (event) => [event.data.endpointId],
+  on: {
+    WebhookEndpointRegistered: (_, { data, metadata, position }) => ({
+      endpoint_id: data.endpointId,
+      application_id: data.applicationId,
+      clinic_id: data.clinicId,
+      environment: data.environment,
+      url: data.url,
+      events: data.events,
+      status: "active",
+      disabled_reason: null,
+      secret_rotated_at: null,
+      registered_position: String(position),
+      created_at: metadata.occurredAt,
+      updated_at: metadata.occurredAt,
+    }),
+    WebhookSecretRotated: change(({ metadata }) => ({
+      secret_rotated_at: metadata.occurredAt,
+      updated_at: metadata.occurredAt,
+    })),
+    WebhookEndpointDisabled: change(({ data, metadata }, row) =>
+      row.status === "active"
+        ? { status: "disabled", disabled_reason: data.reason, updated_at: metadata.occurredAt }
+        : {},
+    ),
+    WebhookEndpointEnabled: change(({ metadata }, row) =>
+      row.status === "disabled"
+        ? { status: "active", disabled_reason: null, updated_at: metadata.occurredAt }
+        : {},
+    ),
+    WebhookEndpointRevoked: change(({ metadata }) => ({
+      status: "revoked",
+      disabled_reason: null,
+      updated_at: metadata.occurredAt,
+    })),
+  },
+});

@@ -1,0 +1,93 @@
+import { z } from "zod";
+import { defineCategory, type EventOf } from "./category.ts";
+import { calendarDate, environment, instant, label, timeOfDay, uuid } from "./fields.ts";
+
+const clinicId = uuid;
+
+/** A clinic (tenant): its identity, life, branches, subscription and entitlements. Stream id: the clinic's. */
+export const clinicCategory = defineCategory("clinic", {
+  ClinicRegistered: z.object({
+    clinicId,
+    environment,
+    slug: z
+      .string()
+      .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/)
+      .max(60),
+    name: label,
+    timezone: z.string().min(1),
+    currency: z.string().regex(/^[A-Z]{3}$/),
+    locale: z.string().min(2).max(35),
+    city: label.nullable(),
+    isDemo: z.boolean(),
+    demoExpiresAt: instant.nullable(),
+  }),
+  ClinicSuspended: z.object({ clinicId, reason: label }),
+  ClinicReinstated: z.object({ clinicId }),
+  ClinicClosed: z.object({ clinicId, reason: label }),
+  BranchOpened: z.object({
+    clinicId,
+    branchId: uuid,
+    name: label,
+    city: label.nullable(),
+    isMain: z.boolean(),
+  }),
+  SubscriptionChanged: z.object({
+    clinicId,
+    plan: z.string().min(1).max(60),
+    status: z.enum(["trialing", "active", "past_due", "cancelled", "expired"]),
+    currentPeriodEnd: instant.nullable(),
+  }),
+  EntitlementSet: z.object({
+    clinicId,
+    key: z.string().regex(/^[a-z][a-z0-9_.]{0,79}$/),
+    enabled: z.boolean(),
+    limit: z.number().nonnegative().nullable(),
+    effectiveUntil: instant.nullable(),
+  }),
+});
+export type ClinicEvent = EventOf<typeof clinicCategory>;
+
+/** An item of a clinic's service catalog. Stream id: the service's. */
+export const serviceCategory = defineCategory("service", {
+  ServiceOffered: z.object({
+    serviceId: uuid,
+    clinicId,
+    name: label,
+    category: label.nullable(),
+    price: z.number().nonnegative(),
+    currency: z.string().regex(/^[A-Z]{3}$/),
+    taxable: z.boolean(),
+  }),
+  ServiceRepriced: z.object({ serviceId: uuid, price: z.number().nonnegative() }),
+  ServiceWithdrawn: z.object({ serviceId: uuid }),
+  ServiceReinstated: z.object({ serviceId: uuid }),
+});
+export type ServiceEvent = EventOf<typeof serviceCategory>;
+
+/** A bookable resource (room, device, person's time) and the rules of its availability. Stream id: the resource's. */
+export const resourceCategory = defineCategory("resource", {
+  ResourceAdded: z.object({
+    resourceId: uuid,
+    clinicId,
+    branchId: uuid,
+    resourceType: z.string().min(1).max(60),
+    name: label,
+    capacity: z.number().nonnegative(),
+    timezone: z.string().min(1),
+    metadata: z.record(z.string(), z.unknown()),
+  }),
+  ResourceRetired: z.object({ resourceId: uuid }),
+  AvailabilityRuleSet: z.object({
+    resourceId: uuid,
+    ruleId: uuid,
+    weekday: z.int().min(0).max(6),
+    startsAt: timeOfDay,
+    endsAt: timeOfDay,
+    validFrom: calendarDate.nullable(),
+    validUntil: calendarDate.nullable(),
+    ruleType: z.string().min(1).max(60),
+    recurrence: z.record(z.string(), z.unknown()).nullable(),
+  }),
+  AvailabilityRuleRemoved: z.object({ resourceId: uuid, ruleId: uuid }),
+});
+export type ResourceEvent = EventOf<typeof resourceCategory>;

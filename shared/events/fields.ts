@@ -1,0 +1,35 @@
+import { z } from "zod";
+import { parseRfc3339, toInstant } from "../time/rfc3339.ts";
+
+/** Field schemas that events and HTTP bodies have in common. */
+
+/** Any RFC 9562 text form, kept in lower case. */
+export const uuid = z.guid().transform((text) => text.toLowerCase());
+
+/** RFC 3339 with an offset; kept in UTC with milliseconds and `Z`. Years outside 0000–9999 have no such form. */
+export const instant = z.string().transform((text, context) => {
+  const milliseconds = parseRfc3339(text);
+  const iso = milliseconds === undefined ? undefined : toInstant(milliseconds);
+  if (iso === undefined || iso.length !== 24) {
+    context.addIssue({ code: "custom", message: "must be an RFC 3339 date-time with an offset" });
+    return z.NEVER;
+  }
+  return iso;
+});
+
+/** YYYY-MM-DD, of the calendar. */
+export const calendarDate = z
+  .string()
+  .refine(
+    (text) => /^\d{4}-\d{2}-\d{2}$/.test(text) && parseRfc3339(`${text}T00:00:00Z`) !== undefined,
+    "must be a date YYYY-MM-DD",
+  );
+
+/** HH:MM:SS */
+export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "must be a time HH:MM:SS");
+
+/** A text that a person wrote: not blank, bounded. */
+export const label = z.string().trim().min(1).max(200);
+
+export const environment = z.enum(["sandbox", "production"]);
+export type Environment = z.infer<typeof environment>;

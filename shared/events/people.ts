@@ -1,0 +1,97 @@
+import { z } from "zod";
+import { defineCategory, type EventOf } from "./category.ts";
+import { calendarDate, instant, label, uuid } from "./fields.ts";
+
+export const permission = z.enum(["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"]);
+export type Permission = z.infer<typeof permission>;
+
+export const staffRole = z.enum(["owner", "manager", "veterinarian", "receptionist", "assistant"]);
+
+const branchScope = {
+  branchAccess: z.enum(["all", "scoped"]),
+  branchIds: z.array(uuid),
+};
+
+/**
+ * A user's membership of a clinic: what a portal user may do there. The role is a label; the permissions count.
+ * Stream id: the membership's.
+ */
+export const membershipCategory = defineCategory("membership", {
+  MembershipGranted: z.object({
+    membershipId: uuid,
+    clinicId: uuid,
+    userId: uuid,
+    staffId: uuid.nullable(),
+    role: staffRole,
+    permissions: z.array(permission),
+    ...branchScope,
+    acceptedAt: instant.nullable(),
+  }),
+  MembershipAccepted: z.object({ membershipId: uuid }),
+  MembershipPermissionsChanged: z.object({
+    membershipId: uuid,
+    role: staffRole,
+    permissions: z.array(permission),
+    ...branchScope,
+  }),
+  MembershipRevoked: z.object({ membershipId: uuid, reason: label.nullable() }),
+});
+export type MembershipEvent = EventOf<typeof membershipCategory>;
+
+/** A person who works at a clinic, with or without a portal user. Stream id: the staff member's. */
+export const staffCategory = defineCategory("staff", {
+  StaffMemberHired: z.object({
+    staffId: uuid,
+    clinicId: uuid,
+    userId: uuid.nullable(),
+    fullName: label.nullable(),
+    email: z.email().nullable(),
+    role: staffRole,
+  }),
+  StaffMemberDeactivated: z.object({ staffId: uuid }),
+  StaffMemberReactivated: z.object({ staffId: uuid }),
+});
+export type StaffEvent = EventOf<typeof staffCategory>;
+
+/** What a portal user chose to look at. Stream id: the user's. */
+export const portalUserCategory = defineCategory("portalUser", {
+  ClinicSelected: z.object({ userId: uuid, clinicId: uuid, branchId: uuid.nullable() }),
+});
+export type PortalUserEvent = EventOf<typeof portalUserCategory>;
+
+const customerDetails = {
+  fullName: label,
+  phone: z.string().min(1).max(40).nullable(),
+  email: z.email().nullable(),
+  city: label.nullable(),
+};
+
+/** An owner of animals, as one clinic knows them. Stream id: the customer's. */
+export const customerCategory = defineCategory("customer", {
+  CustomerRegistered: z.object({ customerId: uuid, clinicId: uuid, ...customerDetails }),
+  CustomerDetailsChanged: z.object({ customerId: uuid, ...customerDetails }),
+});
+export type CustomerEvent = EventOf<typeof customerCategory>;
+
+const animalDetails = {
+  name: label,
+  species: z.string().min(1).max(60),
+  breed: label.nullable(),
+  sex: z.string().min(1).max(30).nullable(),
+  birthDate: calendarDate.nullable(),
+  microchip: z.string().min(1).max(40).nullable(),
+};
+
+/** An animal, as one clinic knows it. Stream id: the animal's. */
+export const animalCategory = defineCategory("animal", {
+  AnimalRegistered: z.object({
+    animalId: uuid,
+    clinicId: uuid,
+    customerId: uuid,
+    ...animalDetails,
+    weightKg: z.number().positive().nullable(),
+  }),
+  AnimalDetailsChanged: z.object({ animalId: uuid, ...animalDetails }),
+  AnimalWeighed: z.object({ animalId: uuid, weightKg: z.number().positive() }),
+});
+export type AnimalEvent = EventOf<typeof animalCategory>;

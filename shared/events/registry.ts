@@ -1,0 +1,89 @@
+import type { z } from "zod";
+import { appointmentCategory, holdCategory, queueTicketCategory } from "./appointment.ts";
+import type { Category, EventOf } from "./category.ts";
+import { clinicCategory, resourceCategory, serviceCategory } from "./clinic.ts";
+import { type EventMetadata, eventMetadata } from "./metadata.ts";
+import {
+  installationCategory,
+  partnerApplicationCategory,
+  webhookDeliveryCategory,
+  webhookEndpointCategory,
+} from "./partner.ts";
+import {
+  animalCategory,
+  customerCategory,
+  membershipCategory,
+  portalUserCategory,
+  staffCategory,
+} from "./people.ts";
+
+/** Every category of streams there is. */
+export const categories = [
+  clinicCategory,
+  serviceCategory,
+  resourceCategory,
+  membershipCategory,
+  staffCategory,
+  portalUserCategory,
+  customerCategory,
+  animalCategory,
+  appointmentCategory,
+  holdCategory,
+  queueTicketCategory,
+  partnerApplicationCategory,
+  installationCategory,
+  webhookEndpointCategory,
+  webhookDeliveryCategory,
+] as const;
+
+/** Every event of the catalog, told apart by `type`; a type belongs to one category. */
+export type CatalogEvent = EventOf<(typeof categories)[number]>;
+export type CatalogEventType = CatalogEvent["type"];
+
+/** The version of a new event's schema; a category whose schema changes raises its own and adds an upcaster. */
+export const SCHEMA_VERSION = 1;
+
+const schemas = new Map<string, z.ZodType>();
+for (const category of categories as readonly Category[]) {
+  for (const [type, schema] of Object.entries(category.events)) {
+    if (schemas.has(type)) throw new Error(`event type ${type} stands in two categories`);
+    schemas.set(type, schema);
+  }
+}
+
+/** An event as the log holds it, before its shape is known. */
+export interface StoredEvent {
+  type: string;
+  data: unknown;
+  metadata: unknown;
+}
+
+/** A stored event that its schema does not accept. */
+export class EventSchemaError extends Error {
+  override readonly name = "EventSchemaError";
+}
+
+/**
+ * Reads a stored event by the catalog.
+ *
+ * @returns the event with typed data and metadata, or undefined for a type that the catalog does not know
+ * @throws {EventSchemaError} naming type and field, where data or metadata are not what the schema says
+ */
+export function parseStoredEvent(
+  stored: StoredEvent,
+): (CatalogEvent & { metadata: EventMetadata }) | undefined {
+  const schema = schemas.get(stored.type);
+  if (!schema) return undefined;
+  const data = schema.safeParse(stored.data);
+  if (!data.success) throw schemaError(stored.type, "data", data.error);
+  const metadata = eventMetadata.safeParse(stored.metadata);
+  if (!metadata.success) throw schemaError(stored.type, "metadata", metadata.error);
+  return { type: stored.type, data: data.data, metadata: metadata.data } as CatalogEvent & {
+    metadata: EventMetadata;
+  };
+}
+
+function schemaError(type: string, part: string, error: z.ZodError): EventSchemaError {
+  const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")}: ${issue.message}`);
+  return new EventSchemaError(`${type} does not fit its schema: ${fields.join("; ")}`);
+}

@@ -1,0 +1,152 @@
+import {
+  type EventStoreDBClient,
+  jsonEvent,
+  NO_STREAM,
+  StreamNotFoundError,
+  WrongExpectedVersionError,
+} from "@eventstore/db-client";
+import type { EventMetadata } from "../events/metadata.ts";
+import { type CatalogEvent, parseStoredEvent } from "../events/registry.ts";
+
+/** An event of the catalog as it stands in the log. */
+export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
+  id: string;
+  stream: string;
+  /** Its place in the stream, from 0. */
+  revision: bigint;
+  /** Its place in the whole log (commit position). */
+  position: bigint;
+  metadata: EventMetadata;
+};
+
+/** An event to append. The id makes a repeated append of the same event harmless. */
+export interface NewEvent {
+  id: string;
+  event: CatalogEvent;
+  metadata: EventMetadata;
+}
+
+/** The stream was not where the writer thought: somebody else appended first. */
+export class WrongExpectedRevision extends Error {
+  override readonly name = "WrongExpectedRevision";
+}
+
+/** The log did not answer. After an append the outcome is unknown; the same append may be repeated. */
+export class LogUnavailable extends Error {
+  override readonly name = "LogUnavailable";
+}
+
+/** The log answers within this, or counts as unavailable. Milliseconds. */
+const ANSWER_WITHIN = 4_000;
+
+/** Reads and appends, through the client of EventStoreDB, in terms of the catalog. */
+export interface EventLog {
+  /**
+   * The events of a stream from its start, in order; none where there is no such stream.
+   *
+   * @param upTo the last revision to read, all where absent
+   * @throws {LogUnavailable}
+   * @throws {EventSchemaError} for a stored event that its schema does not accept
+   */
+  read<Event extends CatalogEvent>(stream: string, upTo?: bigint): Promise<RecordedEvent<Event>[]>;
+  /**
+   * Appends all or nothing, where the stream's last revision is the expected one (-1n: no stream yet).
+   *
+   * @returns the position in the log of the last event appended
+   * @throws {WrongExpectedRevision}
+   * @throws {LogUnavailable}
+   */
+  append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
+}
+
+export function createEventLog(client: EventStoreDBClient): EventLog {
+  return {
+    async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
+      const events: RecordedEvent<Event>[] = [];
+      const limit = upTo === undefined ? {} : { maxCount: upTo + 1n };
+      await answered(async () => {
+        try {
+          for await (const { event } of client.readStream(stream, { ...limit, deadline: ANSWER_WITHIN })) {
+            if (event) events.push(toRecordedEvent(event) as RecordedEvent<Event>);
+          }
+        } catch (error) {
+          if (!(error instanceof StreamNotFoundError)) throw error;
+        }
+      });
+      return events;
+    },
+
+    async append(stream, expectedRevision, events) {
+      const proposed = events.map(({ id, event, metadata }) =>
+        jsonEvent({ id, type: event.type, data: event.data as Record<string, unknown>, metadata }),
+      );
+      const append = () =>
+        answered(() =>
+          client.appendToStream(stream, proposed, {
+            expectedRevision: expectedRevision < 0n ? NO_STREAM : expectedRevision,
+          }),
+        );
+      const result = await append().catch((error: unknown) => {
+        // A broken connection takes every pending append of the process with it, done or not. The same ids at the
+        // same revision are never appended twice, so one more try is safe.
+        if (error instanceof LogUnavailable) return append();
+        throw error;
+      });
+      return result.position?.commit ?? 0n;
+    },
+  };
+}
+
+/** One event as the client gives it, read by the catalog. Unknown types do not occur in a stream that we write. */
+function toRecordedEvent(event: {
+  id: string;
+  type: string;
+  streamId: string;
+  revision: bigint;
+  data: unknown;
+  metadata: unknown;
+  position?: { commit: bigint };
+}): RecordedEvent {
+  const parsed = parseStoredEvent(event);
+  if (!parsed) throw new Error(`stream ${event.streamId} holds an event of unknown type ${event.type}`);
+  return {
+    ...parsed,
+    id: event.id,
+    stream: event.streamId,
+    revision: event.revision,
+    position: event.position?.commit ?? 0n,
+  };
+}
+
+/**
+ * Runs one exchange with the log under a time limit of its own (the client has none for an append), and says
+ * what went wrong in this module's terms.
+ */
+async function answered<T>(exchange: () => Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new LogUnavailable("the event log did not answer in time")),
+      ANSWER_WITHIN,
+    );
+  });
+  try {
+    return await Promise.race([exchange(), late]);
+  } catch (error) {
+    if (error instanceof WrongExpectedVersionError) throw new WrongExpectedRevision(error.message);
+    if (isUnavailable(error)) throw new LogUnavailable("the event log is unavailable", { cause: error });
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** gRPC's codes for «not now»: cancelled 1, deadline 4, aborted 10, unavailable 14; the client's own names for them. */
+export function isUnavailable(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code, type } = error as { code?: unknown; type?: unknown };
+  return (
+    [1, 4, 10, 14].includes(code as number) ||
+    ["unavailable", "timeout", "deadline-exceeded", "cancelled", "not-leader"].includes(String(type))
+  );
+}

@@ -1,0 +1,44 @@
+import pg from "pg";
+import type { Logger } from "../runtime/logger.ts";
+
+export interface PoolOptions {
+  url: string;
+  applicationName: string;
+  size: number;
+  /** The server gives up on a statement after this. Milliseconds. */
+  statementTimeout: number;
+  logger: Logger;
+}
+
+/** A connection is had within this, or the database counts as unavailable. Milliseconds. */
+const CONNECT_WITHIN = 1_500;
+
+/** The client waits this much longer than the server, for a server that no longer answers at all. Milliseconds. */
+const ANSWER_GRACE = 500;
+
+/** Dates and times stay the text that Postgres sends: exact, and quicker than `Date`. Numbers become numbers. */
+const typeParsers = new pg.TypeOverrides();
+const { builtins } = pg.types;
+for (const type of [builtins.DATE, builtins.TIME, builtins.TIMESTAMP, builtins.TIMESTAMPTZ]) {
+  typeParsers.setTypeParser(type, (text) => text);
+}
+for (const type of [builtins.NUMERIC, builtins.FLOAT8]) typeParsers.setTypeParser(type, Number);
+typeParsers.setTypeParser(builtins.INT8, BigInt);
+
+/** A pool of connections to Postgres. It connects when first used, and again by itself when the server comes back. */
+export function createPool(options: PoolOptions): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    application_name: options.applicationName,
+    max: options.size,
+    connectionTimeoutMillis: CONNECT_WITHIN,
+    idleTimeoutMillis: 30_000,
+    statement_timeout: options.statementTimeout,
+    query_timeout: options.statementTimeout + ANSWER_GRACE,
+    keepAlive: true,
+    types: typeParsers,
+  });
+  // An idle connection that breaks is dropped by the pool; without a listener it would end the process.
+  pool.on("error", (error) => options.logger.warn({ error }, "postgres connection lost"));
+  return pool;
+}

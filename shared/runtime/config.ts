@@ -1,0 +1,142 @@
+import { z } from "zod";
+
+/** A whole number of the given range, from its text. */
+function whole(minimum: number, maximum: number) {
+  return z
+    .string()
+    .regex(/^\d+$/, "must be a whole number")
+    .transform(Number)
+    .pipe(z.number().min(minimum).max(maximum));
+}
+
+/** JSON text of the given shape. */
+function json<Schema extends z.ZodType>(schema: Schema) {
+  return z
+    .string()
+    .transform((text, context) => {
+      try {
+        return JSON.parse(text) as unknown;
+      } catch {
+        context.addIssue({ code: "custom", message: "must be JSON" });
+        return z.NEVER;
+      }
+    })
+    .pipe(schema);
+}
+
+const flag = z.enum(["true", "false"]).transform((text) => text === "true");
+const url = (protocol: RegExp, example: string) =>
+  z
+    .string()
+    .refine(
+      (text) => URL.canParse(text) && protocol.test(new URL(text).protocol),
+      `must be a URL like ${example}`,
+    );
+const httpUrl = url(/^https?:$/, "https://host/path");
+
+const signingKey = z.looseObject({
+  kty: z.literal("OKP"),
+  crv: z.literal("Ed25519"),
+  kid: z.string(),
+  d: z.string(),
+});
+
+/** Every setting there is: the one list of names, defaults and meanings. Secrets have no default. */
+export const settings = {
+  HOST: z.string().default("127.0.0.1").describe("Address to listen on."),
+  PORT: whole(0, 65_535).describe("Port to listen on; 0 takes a free one."),
+  LOG_LEVEL: z
+    .enum(["fatal", "error", "warn", "info", "debug"])
+    .default("info")
+    .describe("Least severe log line to write."),
+  EVENTSTORE_URL: url(/^(esdb|kurrentdb)(\+discover)?:$/, "esdb://host:2113?tls=false").describe(
+    "The event log.",
+  ),
+  DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic").describe(
+    "Postgres, with the role of the service: the owner for projection, a member of clinic_query for query-api, of clinic_command for command.",
+  ),
+  DATABASE_POOL_SIZE: whole(1, 100)
+    .default(6)
+    .describe("Most connections that the service opens to Postgres."),
+  NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("NATS server with JetStream."),
+  HEADER_BRAND: z
+    .string()
+    .regex(/^[A-Za-z0-9]+$/)
+    .default("SERVICE")
+    .describe("The brand segment of header names, X-<brand>-Clinic-ID."),
+  OPERATOR_NAME: z.string().min(1).describe("Who operates the service; sent as identityOwner."),
+  TRUST_PROXY: flag.default(false).describe("Whether X-Forwarded-For is written by a proxy of ours."),
+  RETIRED_PATHS: z
+    .string()
+    .default("/api/v1/mobile/")
+    .transform((text) => text.split(",").filter((prefix) => prefix !== ""))
+    .describe("Path prefixes, separated by commas, that answer 410."),
+  PORTAL_COOKIE_NAME: z
+    .string()
+    .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/)
+    .describe("Name of the portal's session cookie, sb-<project_ref>-auth-token."),
+  PORTAL_JWT_ISSUER: httpUrl.describe("Issuer of the portal's sessions."),
+  PORTAL_JWT_SECRET: z.string().min(32).optional().describe("Shared secret of HS256 sessions."),
+  PORTAL_JWKS_URL: httpUrl.optional().describe("Public keys of ES256 and RS256 sessions."),
+  TOKEN_ISSUER: httpUrl.describe("Issuer of partner access tokens: the partner API's public origin."),
+  TOKEN_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
+    "Private JWK Set of Ed25519 keys; the first signs, all are published.",
+  ),
+  TOKEN_JWKS_URL: httpUrl.describe("Where the public keys of partner access tokens are published."),
+  WEBHOOK_SECRET_KEYS: json(
+    z
+      .object({ current: z.string(), keys: z.record(z.string(), z.base64()) })
+      .refine(({ current, keys }) => current in keys, "current must name one of the keys")
+      .refine(
+        ({ keys }) => Object.values(keys).every((key) => Buffer.from(key, "base64").length === 32),
+        "each key must be base64 of 32 bytes",
+      ),
+  ).describe('Keys that encrypt webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.'),
+  WEBHOOK_ALLOW_LOOPBACK: flag
+    .default(false)
+    .describe("Whether webhooks may go to plain http on loopback. For one machine only."),
+  WEBHOOK_RETRY_SCHEDULE: z
+    .string()
+    .default("5,30,300,1800,7200,18000,36000")
+    .transform((text) => (text === "" ? [] : text.split(",").map(Number)))
+    .pipe(z.array(z.number().positive()).max(20))
+    .describe("Seconds before each retry of a webhook, separated by commas."),
+  WEBHOOK_TIMEOUT_MS: whole(100, 60_000)
+    .default(10_000)
+    .describe("Longest that one attempt may take, in all."),
+  ROLES: z
+    .string()
+    .default("projectors,relay,webhooks")
+    .transform((text) => text.split(","))
+    .pipe(z.array(z.enum(["projectors", "relay", "webhooks"])).min(1))
+    .describe("What this projection process does."),
+} as const;
+
+export type Settings = typeof settings;
+export type Config<Name extends keyof Settings> = { [Key in Name]: z.output<Settings[Key]> };
+
+/** Settings that are missing or wrong; the message names each. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+/**
+ * Reads the named settings from an environment.
+ *
+ * @throws {ConfigError} one line that names every setting that is missing or wrong, without its value
+ */
+export function readConfig<Name extends keyof Settings>(
+  names: readonly Name[],
+  env: Record<string, string | undefined>,
+): Config<Name> {
+  const problems: string[] = [];
+  const config: Partial<Record<Name, unknown>> = {};
+  for (const name of names) {
+    const result = settings[name].safeParse(env[name]);
+    if (result.success) config[name] = result.data;
+    else if (env[name] === undefined) problems.push(`${name} is missing (${settings[name].description})`);
+    else problems.push(`${name} ${result.error.issues.map((issue) => issue.message).join(", ")}`);
+  }
+  if (problems.length > 0) throw new ConfigError(`settings: ${problems.join("; ")}`);
+  return config as Config<Name>;
+}

@@ -1,0 +1,42 @@
+import { type Logger, pino } from "pino";
+
+export type { Logger } from "pino";
+
+/** What never reaches a log line, wherever a caller might have put it. */
+const REDACTED = [
+  "authorization",
+  "cookie",
+  "client_secret",
+  "clientSecret",
+  "access_token",
+  "secret",
+  "password",
+];
+
+/**
+ * Structured logs, one JSON object a line, on stdout.
+ *
+ * @param service which process speaks
+ */
+export function createLogger(service: string, level: string): Logger {
+  return pino({
+    level,
+    base: { service },
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+    redact: { paths: REDACTED.flatMap((key) => [key, `*.${key}`, `*.*.${key}`]), censor: "[redacted]" },
+    serializers: { error: describeError },
+  });
+}
+
+/** What an operator needs of an error: its name, message, code and causes. No stack, no bound values. */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return String(error);
+  const code = (error as { code?: unknown }).code;
+  return {
+    name: error.name,
+    message: error.message,
+    ...(code === undefined ? {} : { code }),
+    ...(error.cause === undefined ? {} : { cause: describeError(error.cause) }),
+  };
+}

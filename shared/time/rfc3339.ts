@@ -1,0 +1,44 @@
+/** A date-time as this service stores and sends it: RFC 3339, UTC, milliseconds, `Z`. */
+export type Instant = string;
+
+const DATE_TIME =
+  /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?([Zz]|([+-])(\d{2}):(\d{2}))$/;
+
+/**
+ * Reads an RFC 3339 date-time strictly: an offset is required, days must exist in the calendar
+ * (no 30 February), and nothing that `Date` would guess at is accepted. Digits past the millisecond are cut.
+ *
+ * @returns the instant in milliseconds since 1970, or undefined where the text is not such a date-time
+ */
+export function parseRfc3339(text: string): number | undefined {
+  const match = DATE_TIME.exec(text);
+  if (!match) return undefined;
+  const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
+  const offsetHour = Number(match[10] ?? 0);
+  const offsetMinute = Number(match[11] ?? 0);
+  if (hour > 23 || minute > 59 || second > 59 || offsetHour > 23 || offsetMinute > 59) return undefined;
+  if (month < 1 || month > 12 || day < 1 || day > daysInMonth(year, month)) return undefined;
+  const date = new Date(0);
+  date.setUTCFullYear(year, month - 1, day);
+  date.setUTCHours(hour, minute, second, Number((match[7] ?? "").padEnd(3, "0").slice(0, 3)));
+  const offset = (match[9] === "-" ? -1 : 1) * (offsetHour * 60 + offsetMinute) * 60_000;
+  return date.getTime() - offset;
+}
+
+/** @param milliseconds since 1970 */
+export function toInstant(milliseconds: number): Instant {
+  return new Date(milliseconds).toISOString();
+}
+
+function daysInMonth(year: number, month: number): number {
+  const date = new Date(0);
+  date.setUTCFullYear(year, month, 0);
+  return date.getUTCDate();
+}

@@ -3,14 +3,19 @@ import { animals } from "./animals.ts";
 import { applications } from "./applications.ts";
 import { appointments } from "./appointments.ts";
 import { assignments } from "./assignments.ts";
+import { availabilityRules } from "./availability-rules.ts";
 import { branches } from "./branches.ts";
 import { clinics } from "./clinics.ts";
 import { customers } from "./customers.ts";
 import { entitlements } from "./entitlements.ts";
+import { holds } from "./holds.ts";
 import { installations } from "./installations.ts";
 import { memberships } from "./memberships.ts";
+import { queueTickets } from "./queue-tickets.ts";
 import { resources } from "./resources.ts";
 import { selections } from "./selections.ts";
+import { services } from "./services.ts";
+import { staff } from "./staff.ts";
 import { webhookEndpoints } from "./webhook-endpoints.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
 
@@ -19,13 +24,18 @@ export const readModels = [
   clinics,
   branches,
   entitlements,
+  services,
   memberships,
+  staff,
   selections,
   customers,
   animals,
   resources,
+  availabilityRules,
   appointments,
   assignments,
+  holds,
+  queueTickets,
   applications,
   installations,
   webhookEndpoints,

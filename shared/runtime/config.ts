@@ -56,7 +56,7 @@ export const settings = {
     "Postgres, with the role of the service: the owner for projection, a member of clinic_query for query-api, of clinic_command for command.",
   ),
   DATABASE_POOL_SIZE: whole(1, 100)
-    .default(6)
+    .prefault("6")
     .describe("Most connections that the service opens to Postgres."),
   NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("NATS server with JetStream."),
   HEADER_BRAND: z
@@ -65,7 +65,7 @@ export const settings = {
     .default("SERVICE")
     .describe("The brand segment of header names, X-<brand>-Clinic-ID."),
   OPERATOR_NAME: z.string().min(1).describe("Who operates the service; sent as identityOwner."),
-  TRUST_PROXY: flag.default(false).describe("Whether X-Forwarded-For is written by a proxy of ours."),
+  TRUST_PROXY: flag.prefault("false").describe("Whether X-Forwarded-For is written by a proxy of ours."),
   RETIRED_PATHS: z
     .string()
     .default("/api/v1/mobile/")
@@ -93,7 +93,7 @@ export const settings = {
       ),
   ).describe('Keys that encrypt webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.'),
   WEBHOOK_ALLOW_LOOPBACK: flag
-    .default(false)
+    .prefault("false")
     .describe("Whether webhooks may go to plain http on loopback. For one machine only."),
   WEBHOOK_RETRY_SCHEDULE: z
     .string()
@@ -102,7 +102,7 @@ export const settings = {
     .pipe(z.array(z.number().positive()).max(20))
     .describe("Seconds before each retry of a webhook, separated by commas."),
   WEBHOOK_TIMEOUT_MS: whole(100, 60_000)
-    .default(10_000)
+    .prefault("10000")
     .describe("Longest that one attempt may take, in all."),
   ROLES: z
     .string()

@@ -1,0 +1,65 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** A webhook as the partner's server got it. */
+export interface ReceivedWebhook {
+  headers: Record<string, string>;
+  body: string;
+  /** Of `performance.now()`. Milliseconds. */
+  at: number;
+}
+
+/** The partner's server of the demo. */
+export interface Receiver {
+  url: string;
+  /** What it answers from now on. */
+  answerWith(status: number): void;
+  /** The next webhook that it has not given out yet. */
+  next(within: number): Promise<ReceivedWebhook>;
+  close(): Promise<void>;
+}
+
+/** Starts a partner's server on a free loopback port. */
+export async function startReceiver(): Promise<Receiver> {
+  const inbox: ReceivedWebhook[] = [];
+  const waiting: ((webhook: ReceivedWebhook) => void)[] = [];
+  let status = 204;
+  const server = createServer(async (request, response) => {
+    const at = performance.now();
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const headers = Object.fromEntries(
+      Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
+    );
+    const webhook = { headers, body: Buffer.concat(chunks).toString(), at };
+    const taker = waiting.shift();
+    if (taker) taker(webhook);
+    else inbox.push(webhook);
+    response.writeHead(status).end();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`,
+    answerWith(next) {
+      status = next;
+    },
+    async next(within) {
+      const ready = inbox.shift();
+      if (ready) return ready;
+      return await new Promise<ReceivedWebhook>((resolve, reject) => {
+        const timer = setTimeout(() => reject(new Error(`no webhook came within ${within} ms`)), within);
+        waiting.push((webhook) => {
+          clearTimeout(timer);
+          resolve(webhook);
+        });
+      });
+    },
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import { readFile } from "node:fs/promises";
+import { z } from "zod";
+
+const stackFile = z.object({
+  apis: z.object({ portal: z.url(), sandbox: z.url() }),
+  demo: z.object({
+    portalUsers: z.array(
+      z.object({ name: z.string(), role: z.string(), clinicId: z.string(), cookie: z.string() }),
+    ),
+    applications: z.array(
+      z.object({
+        name: z.string(),
+        environment: z.string(),
+        clientId: z.string(),
+        clientSecret: z.string(),
+        clinicId: z.string(),
+        branchId: z.string(),
+        animalId: z.string(),
+      }),
+    ),
+  }),
+});
+
+/** What the demo needs to know of the stack that runs. */
+export type StackFile = z.infer<typeof stackFile>;
+
+/**
+ * Reads what `npm start` wrote.
+ *
+ * @throws {Error} one readable line, where no stack runs
+ */
+export async function readStackFile(): Promise<StackFile> {
+  const path = new URL("../../../.local/stack.json", import.meta.url);
+  const text = await readFile(path, "utf8").catch(() => {
+    throw new Error(
+      "no stack runs here (.local/stack.json is missing): run npm start in another terminal first",
+    );
+  });
+  return stackFile.parse(JSON.parse(text));
+}

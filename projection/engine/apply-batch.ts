@@ -1,0 +1,114 @@
+import type { ClientBase } from "pg";
+import type { RecordedEvent } from "../../shared/eventstore/log.ts";
+import { CHECKPOINT } from "./ddl.ts";
+import type { AnyReadModel, Row } from "./read-model.ts";
+import { deleteRows, loadRows, upsertRows } from "./rows.ts";
+
+/** The checkpoint was not where this process left it: another one writes. */
+export class LostLeadership extends Error {
+  override readonly name = "LostLeadership";
+}
+
+/** An event that a projector cannot take. */
+export class ProjectionFailure extends Error {
+  override readonly name = "ProjectionFailure";
+}
+
+/**
+ * Takes a batch of events into the read models: loads the rows that they touch, folds, writes the changed rows in
+ * bulk and moves the checkpoint, all in one transaction. The checkpoint moves by compare-and-set, so that of two
+ * processes that try only one can write.
+ *
+ * @param from where the checkpoint stands
+ * @param to where it is to stand: the position of the last event of the batch, relevant or not
+ * @throws {LostLeadership} where the checkpoint is not at `from`
+ * @throws {ProjectionFailure} naming event, stream, revision and position, where a projector throws
+ */
+export async function applyBatch(
+  client: ClientBase,
+  schema: string,
+  models: readonly AnyReadModel[],
+  events: readonly RecordedEvent[],
+  from: bigint,
+  to: bigint,
+): Promise<void> {
+  await client.query("BEGIN");
+  try {
+    for (const model of models) {
+      const relevant = events.filter((event) => model.on[event.type]);
+      if (relevant.length > 0) await project(client, schema, model, relevant);
+    }
+    const moved = await client.query({
+      name: `checkpoint ${schema}`,
+      text: `UPDATE ${schema}.checkpoint SET position = $1 WHERE name = $2 AND position = $3`,
+      values: [to, CHECKPOINT, from],
+    });
+    if (moved.rowCount !== 1) throw new LostLeadership(`the checkpoint of ${schema} is no longer at ${from}`);
+    await client.query("COMMIT");
+  } catch (error) {
+    // A connection that broke has rolled back by itself; the first error is the one that counts.
+    await client.query("ROLLBACK").catch(() => undefined);
+    throw error;
+  }
+}
+
+interface Touched {
+  key: readonly string[];
+  before: Row | undefined;
+  after: Row | undefined;
+}
+
+async function project(
+  client: ClientBase,
+  schema: string,
+  model: AnyReadModel,
+  events: readonly RecordedEvent[],
+): Promise<void> {
+  const keyed = events.map((event) => ({ event, key: keyOf(model, event) }));
+  const touched = new Map<string, Touched>();
+  for (const { key } of keyed) touched.set(key.join("\n"), { key, before: undefined, after: undefined });
+  const rows = await loadRows(
+    client,
+    schema,
+    model,
+    [...touched.values()].map(({ key }) => key),
+  );
+  for (const row of rows) {
+    const entry = touched.get(model.primaryKey.map((column) => row[column]).join("\n"));
+    if (entry) entry.before = entry.after = row;
+  }
+  for (const { event, key } of keyed) {
+    const entry = touched.get(key.join("\n"));
+    if (entry) entry.after = evolve(model, entry.after, event);
+  }
+  const all = [...touched.values()];
+  await upsertRows(
+    client,
+    schema,
+    model,
+    all.flatMap(({ before, after }) => (after && after !== before ? [after] : [])),
+  );
+  await deleteRows(
+    client,
+    schema,
+    model,
+    all.flatMap(({ key, before, after }) => (before && !after ? [key] : [])),
+  );
+}
+
+function keyOf(model: AnyReadModel, event: RecordedEvent): readonly string[] {
+  return guarded(model, event, () => model.key(event));
+}
+
+function evolve(model: AnyReadModel, row: Row | undefined, event: RecordedEvent): Row | undefined {
+  return guarded(model, event, () => model.on[event.type]?.(row, event));
+}
+
+function guarded<T>(model: AnyReadModel, event: RecordedEvent, act: () => T): T {
+  try {
+    return act();
+  } catch (cause) {
+    const place = `position ${event.position}, stream ${event.stream}, revision ${event.revision}`;
+    throw new ProjectionFailure(`${place}: read model ${model.table} cannot take ${event.type}`, { cause });
+  }
+}

@@ -1,0 +1,47 @@
+import { createHash } from "node:crypto";
+import type { AnyReadModel } from "./read-model.ts";
+
+/** The schema that the query side reads. A rebuild fills another one and renames it. */
+export const READ_MODEL_SCHEMA = "read_model";
+
+/** The name of the one checkpoint in each schema: every read model of the schema reflects the log up to there. */
+export const CHECKPOINT = "read_models";
+
+/** Where the checkpoint stands before the first event. */
+export const BEFORE_FIRST = -1n;
+
+/**
+ * The statements that create a schema of empty read models with its checkpoint, readable by clinic_query but for
+ * the hidden tables.
+ */
+export function readModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {
+  const statements = [
+    `CREATE SCHEMA ${schema}`,
+    `GRANT USAGE ON SCHEMA ${schema} TO clinic_query`,
+    `CREATE TABLE ${schema}.checkpoint (name text PRIMARY KEY, position bigint NOT NULL, shape text NOT NULL)`,
+    `INSERT INTO ${schema}.checkpoint VALUES ('${CHECKPOINT}', ${BEFORE_FIRST}, '${shapeOf(models)}')`,
+    `GRANT SELECT ON ${schema}.checkpoint TO clinic_query`,
+  ];
+  for (const model of models) {
+    statements.push(tableDdl(model, schema), ...indexDdl(model, schema));
+    if (!model.hidden) statements.push(`GRANT SELECT ON ${schema}.${model.table} TO clinic_query`);
+  }
+  return `${statements.join(";\n")};\n`;
+}
+
+/** A fingerprint of all tables: code and database must agree on it. */
+export function shapeOf(models: readonly AnyReadModel[]): string {
+  const ddl = models.flatMap((model) => [tableDdl(model, "s"), ...indexDdl(model, "s")]);
+  return createHash("sha256").update(ddl.join("\n")).digest("hex");
+}
+
+function tableDdl(model: AnyReadModel, schema: string): string {
+  const columns = Object.entries(model.columns).map(
+    ([name, type]) => `${name} ${type}${model.nullable.includes(name) ? "" : " NOT NULL"}`,
+  );
+  return `CREATE TABLE ${schema}.${model.table} (${columns.join(", ")}, PRIMARY KEY (${model.primaryKey.join(", ")}))`;
+}
+
+function indexDdl(model: AnyReadModel, schema: string): string[] {
+  return model.indexes.map((columns) => `CREATE INDEX ON ${schema}.${model.table} (${columns})`);
+}

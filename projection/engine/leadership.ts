@@ -1,0 +1,131 @@
+import pg from "pg";
+import { backoff, pause } from "../../shared/runtime/backoff.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
+
+export interface LeadershipOptions {
+  databaseUrl: string;
+  /** What is led: one leader at a time for each name in a database. */
+  name: string;
+  logger: Logger;
+  signal: AbortSignal;
+  onStandby(detail: string): void;
+}
+
+/** A standby asks this often whether the leader is gone, a leader whether its connection lives. Milliseconds. */
+const ASK_EVERY = 1_000;
+const ANSWER_WITHIN = 3_000;
+
+/**
+ * Runs something in at most one process at a time: whoever holds an advisory lock, for as long as the connection
+ * that took it lives. The others stand by and take over when it is free. A leader that loses its connection stops
+ * (its signal aborts) and stands by again. The lock keeps two from working at once; that two cannot both write is
+ * the checkpoint's business.
+ *
+ * @param run ends when its signal aborts; what it throws before that is thrown on
+ */
+export async function withLeadership(
+  options: LeadershipOptions,
+  run: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const { signal, logger, name } = options;
+  const wait = backoff({ first: 200, most: 3_000 });
+  while (!signal.aborted) {
+    const connection = await connect(options);
+    if (!connection) {
+      options.onStandby("the database is out of reach");
+      await wait.next(signal);
+      continue;
+    }
+    wait.reset();
+    const term = new AbortController();
+    const end = () => term.abort();
+    connection.on("error", end).on("end", end);
+    signal.addEventListener("abort", end, { once: true });
+    try {
+      if (await acquire(connection, options, term)) {
+        logger.info({ name }, "leads");
+        await Promise.all([keepAsking(connection, term), lead(run, term)]);
+      }
+    } finally {
+      signal.removeEventListener("abort", end);
+      await release(connection, logger);
+    }
+  }
+}
+
+/** @returns undefined where the database is out of reach */
+async function connect(options: LeadershipOptions): Promise<pg.Client | undefined> {
+  const connection = new pg.Client({
+    connectionString: options.databaseUrl,
+    application_name: `leader ${options.name}`,
+    connectionTimeoutMillis: ANSWER_WITHIN,
+    query_timeout: ANSWER_WITHIN,
+    keepAlive: true,
+  });
+  connection.on("error", (error) =>
+    options.logger.debug({ error, name: options.name }, "leader's connection"),
+  );
+  try {
+    await connection.connect();
+    return connection;
+  } catch (error) {
+    options.logger.warn({ error, name: options.name }, "cannot reach the database to lead");
+    await release(connection, options.logger);
+    return undefined;
+  }
+}
+
+/** Asks for the lock until it is free; false where the connection broke or the signal aborted meanwhile. */
+async function acquire(
+  connection: pg.Client,
+  options: LeadershipOptions,
+  term: AbortController,
+): Promise<boolean> {
+  while (!term.signal.aborted) {
+    const held = await ask(connection, term, "SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held", [
+      options.name,
+    ]);
+    if (held) return true;
+    options.onStandby("another process leads");
+    await pause(ASK_EVERY, term.signal);
+  }
+  return false;
+}
+
+async function keepAsking(connection: pg.Client, term: AbortController): Promise<void> {
+  while (!term.signal.aborted) {
+    await pause(ASK_EVERY, term.signal);
+    if (!term.signal.aborted) await ask(connection, term, "SELECT true AS held", []);
+  }
+}
+
+/** A question that is not answered ends the term. */
+async function ask(
+  connection: pg.Client,
+  term: AbortController,
+  text: string,
+  values: string[],
+): Promise<boolean> {
+  try {
+    const { rows } = await connection.query<{ held: boolean }>(text, values);
+    return rows[0]?.held === true;
+  } catch {
+    term.abort();
+    return false;
+  }
+}
+
+async function lead(run: (signal: AbortSignal) => Promise<void>, term: AbortController): Promise<void> {
+  try {
+    await run(term.signal);
+  } catch (error) {
+    if (!term.signal.aborted) throw error;
+  } finally {
+    term.abort();
+  }
+}
+
+/** Closing gives the lock back; a connection that is gone already has done so. */
+async function release(connection: pg.Client, logger: Logger): Promise<void> {
+  await connection.end().catch((error: unknown) => logger.debug({ error }, "leader's connection was gone"));
+}

@@ -1,0 +1,79 @@
+import type { ClientBase } from "pg";
+import type { AnyReadModel, ColumnType, Row } from "./read-model.ts";
+
+/** Bulk reads and writes of a read model's rows. Values travel as texts, one array a column, and are cast there. */
+
+/** Loads the rows of the given primary keys; rows that are not there are left out. */
+export async function loadRows(
+  client: ClientBase,
+  schema: string,
+  model: AnyReadModel,
+  keys: readonly (readonly string[])[],
+): Promise<Row[]> {
+  const columns = Object.entries(model.columns).map(
+    ([name, type]) => `${canonical(`t.${name}`, type)} AS ${name}`,
+  );
+  const { rows } = await client.query<Row>({
+    name: `load ${schema}.${model.table}`,
+    text: `SELECT ${columns.join(", ")} FROM ${schema}.${model.table} t JOIN ${keyTable(model)}`,
+    values: keyColumns(model, keys),
+  });
+  return rows;
+}
+
+export async function upsertRows(
+  client: ClientBase,
+  schema: string,
+  model: AnyReadModel,
+  rows: readonly Row[],
+): Promise<void> {
+  if (rows.length === 0) return;
+  const columns = Object.entries(model.columns);
+  const names = columns.map(([name]) => name);
+  const others = names.filter((name) => !model.primaryKey.includes(name));
+  const set = others.map((name) => `${name} = excluded.${name}`).join(", ");
+  await client.query({
+    name: `upsert ${schema}.${model.table}`,
+    text: `INSERT INTO ${schema}.${model.table} (${names.join(", ")})
+      SELECT ${columns.map(([name, type]) => `r.${name}::${type}`).join(", ")}
+      FROM unnest(${columns.map((_, index) => `$${index + 1}::text[]`).join(", ")}) AS r (${names.join(", ")})
+      ON CONFLICT (${model.primaryKey.join(", ")}) DO UPDATE SET ${set}`,
+    values: columns.map(([name, type]) => rows.map((row) => toText(row[name], type))),
+  });
+}
+
+export async function deleteRows(
+  client: ClientBase,
+  schema: string,
+  model: AnyReadModel,
+  keys: readonly (readonly string[])[],
+): Promise<void> {
+  if (keys.length === 0) return;
+  await client.query({
+    name: `delete ${schema}.${model.table}`,
+    text: `DELETE FROM ${schema}.${model.table} t USING ${keyTable(model, "WHERE")}`,
+    values: keyColumns(model, keys),
+  });
+}
+
+/** The keys as a table `k`, and the condition that matches them. */
+function keyTable(model: AnyReadModel, condition: "ON" | "WHERE" = "ON"): string {
+  const arrays = model.primaryKey.map((_, index) => `$${index + 1}::text[]`).join(", ");
+  const match = model.primaryKey.map((name) => `t.${name} = k.${name}::${model.columns[name]}`).join(" AND ");
+  return `unnest(${arrays}) AS k (${model.primaryKey.join(", ")}) ${condition} ${match}`;
+}
+
+function keyColumns(model: AnyReadModel, keys: readonly (readonly string[])[]): unknown[][] {
+  return model.primaryKey.map((_, index) => keys.map((key) => key[index]));
+}
+
+/** A column as a projector expects it, so that a row that was written and read again is the same row. */
+function canonical(column: string, type: ColumnType): string {
+  if (type === "timestamptz") return `rfc3339(${column})`;
+  return type === "bigint" ? `${column}::text` : column;
+}
+
+function toText(value: unknown, type: ColumnType): string | null {
+  if (value === null || value === undefined) return null;
+  return type === "jsonb" ? JSON.stringify(value) : String(value);
+}

@@ -1,0 +1,35 @@
+import { fileURLToPath } from "node:url";
+import { runner } from "node-pg-migrate";
+import pg from "pg";
+import type { Logger } from "../shared/runtime/logger.ts";
+
+/**
+ * Brings the database up to the newest migration, in order, each in a transaction. Processes that start at once
+ * wait for one another.
+ *
+ * @throws what Postgres says, where a migration fails
+ */
+export async function migrate(databaseUrl: string, logger: Logger): Promise<void> {
+  const dbClient = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
+  await dbClient.connect();
+  try {
+    await runner({
+      dbClient,
+      dir: fileURLToPath(new URL("./migrations", import.meta.url)),
+      direction: "up",
+      migrationsTable: "migration",
+      singleTransaction: true,
+      advisoryLockMode: "wait",
+      logger: {
+        debug: quiet,
+        info: quiet,
+        warn: (text) => logger.warn(text),
+        error: (text) => logger.error(text),
+      },
+    });
+  } finally {
+    await dbClient.end();
+  }
+
+  function quiet(): void {}
+}

@@ -1,0 +1,47 @@
+import { defineReadModel } from "../engine/read-model.ts";
+
+type AvailabilityRuleRow = {
+  rule_id: string;
+  resource_id: string;
+  weekday: number;
+  starts_at: string;
+  ends_at: string;
+  valid_from: string | null;
+  valid_until: string | null;
+  rule_type: string;
+  recurrence: unknown;
+};
+
+/** When resources can be had. A clinic's bound is that of the resource. */
+export const availabilityRules = defineReadModel<AvailabilityRuleRow>()({
+  table: "availability_rule",
+  columns: {
+    rule_id: "uuid",
+    resource_id: "uuid",
+    weekday: "integer",
+    starts_at: "time",
+    ends_at: "time",
+    valid_from: "date",
+    valid_until: "date",
+    rule_type: "text",
+    recurrence: "jsonb",
+  },
+  nullable: ["valid_from", "valid_until", "recurrence"],
+  primaryKey: ["rule_id"],
+  indexes: ["resource_id, weekday, starts_at"],
+  key: (event) => [event.data.ruleId],
+  on: {
+    AvailabilityRuleSet: (_, { data }) => ({
+      rule_id: data.ruleId,
+      resource_id: data.resourceId,
+      weekday: data.weekday,
+      starts_at: data.startsAt,
+      ends_at: data.endsAt,
+      valid_from: data.validFrom,
+      valid_until: data.validUntil,
+      rule_type: data.ruleType,
+      recurrence: data.recurrence,
+    }),
+    AvailabilityRuleRemoved: () => undefined,
+  },
+});

@@ -1,0 +1,48 @@
+import { change, defineReadModel } from "../engine/read-model.ts";
+
+type ServiceRow = {
+  service_id: string;
+  clinic_id: string;
+  name: string;
+  category: string | null;
+  price: number;
+  currency: string;
+  taxable: boolean;
+  active: boolean;
+  created_at: string;
+};
+
+export const services = defineReadModel<ServiceRow>()({
+  table: "service",
+  columns: {
+    service_id: "uuid",
+    clinic_id: "uuid",
+    name: "text",
+    category: "text",
+    price: "numeric",
+    currency: "text",
+    taxable: "boolean",
+    active: "boolean",
+    created_at: "timestamptz",
+  },
+  nullable: ["category"],
+  primaryKey: ["service_id"],
+  indexes: ["clinic_id, name, service_id"],
+  key: (event) => [event.data.serviceId],
+  on: {
+    ServiceOffered: (_, { data, metadata }) => ({
+      service_id: data.serviceId,
+      clinic_id: data.clinicId,
+      name: data.name,
+      category: data.category,
+      price: data.price,
+      currency: data.currency,
+      taxable: data.taxable,
+      active: true,
+      created_at: metadata.occurredAt,
+    }),
+    ServiceRepriced: change(({ data }) => ({ price: data.price })),
+    ServiceWithdrawn: change(() => ({ active: false })),
+    ServiceReinstated: change(() => ({ active: true })),
+  },
+});

@@ -1,0 +1,44 @@
+import { change, defineReadModel } from "../engine/read-model.ts";
+
+type StaffRow = {
+  staff_id: string;
+  clinic_id: string;
+  user_id: string | null;
+  full_name: string | null;
+  email: string | null;
+  role: string;
+  active: boolean;
+  created_at: string;
+};
+
+export const staff = defineReadModel<StaffRow>()({
+  table: "staff",
+  columns: {
+    staff_id: "uuid",
+    clinic_id: "uuid",
+    user_id: "uuid",
+    full_name: "text",
+    email: "text",
+    role: "text",
+    active: "boolean",
+    created_at: "timestamptz",
+  },
+  nullable: ["user_id", "full_name", "email"],
+  primaryKey: ["staff_id"],
+  indexes: ["clinic_id, full_name, staff_id"],
+  key: (event) => [event.data.staffId],
+  on: {
+    StaffMemberHired: (_, { data, metadata }) => ({
+      staff_id: data.staffId,
+      clinic_id: data.clinicId,
+      user_id: data.userId,
+      full_name: data.fullName,
+      email: data.email,
+      role: data.role,
+      active: true,
+      created_at: metadata.occurredAt,
+    }),
+    StaffMemberDeactivated: change(() => ({ active: false })),
+    StaffMemberReactivated: change(() => ({ active: true })),
+  },
+});

@@ -1,0 +1,97 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { connectEventStore } from "../shared/eventstore/connect.ts";
+import { requireEventStore } from "../shared/eventstore/reach.ts";
+import { createApp } from "../shared/http/app.ts";
+import { listen } from "../shared/http/listen.ts";
+import { createPool } from "../shared/postgres/pool.ts";
+import { readConfig } from "../shared/runtime/config.ts";
+import { createLogger } from "../shared/runtime/logger.ts";
+import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
+import { ensureReadModels } from "./engine/ensure-schema.ts";
+import { startProjectors } from "./engine/projectors.ts";
+import { migrate } from "./migrate.ts";
+import { readModels } from "./read-models/all.ts";
+import type { Role } from "./role.ts";
+
+/** A batch of thousands of events may take a while. Milliseconds. */
+const STATEMENT_TIMEOUT = 30_000;
+
+/**
+ * Starts the projection service: brings the database up to date, then does the roles that it is configured for.
+ * Over HTTP it serves its health and nothing else.
+ *
+ * @throws {ConfigError | StartError}
+ */
+export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningService> {
+  const config = readConfig(
+    [
+      "HOST",
+      "PORT",
+      "LOG_LEVEL",
+      "ROLES",
+      "EVENTSTORE_URL",
+      "DATABASE_URL",
+      "DATABASE_POOL_SIZE",
+      "NATS_URL",
+    ],
+    env,
+  );
+  const logger = createLogger("projection", config.LOG_LEVEL);
+  const pool = createPool({
+    url: config.DATABASE_URL,
+    applicationName: "projection",
+    size: config.DATABASE_POOL_SIZE,
+    statementTimeout: STATEMENT_TIMEOUT,
+    logger,
+  });
+  const client = connectEventStore(config.EVENTSTORE_URL, "projection");
+  const closeConnections = () => Promise.all([pool.end(), client.dispose()]);
+  try {
+    await requireEventStore(client, config.EVENTSTORE_URL);
+    await prepareDatabase();
+  } catch (error) {
+    await closeConnections();
+    throw error;
+  }
+  const roles = startRoles(client);
+  const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
+  const server = await listen(app.callback(), config.HOST, config.PORT);
+  logger.info({ url: server.url, roles: roles.map((role) => role.name) }, "projection runs");
+  return {
+    url: server.url,
+    async stop() {
+      await Promise.all([server.close(), ...roles.map((role) => role.stop())]);
+      await closeConnections();
+    },
+  };
+
+  async function prepareDatabase(): Promise<void> {
+    try {
+      await migrate(config.DATABASE_URL, logger);
+      await ensureReadModels(pool, readModels);
+    } catch (error) {
+      if (error instanceof StartError) throw error;
+      throw new StartError("the database cannot be reached or brought up to date (DATABASE_URL)", {
+        cause: error,
+      });
+    }
+  }
+
+  function startRoles(client: EventStoreDBClient): Role[] {
+    const deps = { client, pool, databaseUrl: config.DATABASE_URL, logger };
+    const starters = {
+      projectors: () => startProjectors({ ...deps, models: readModels }),
+    };
+    return config.ROLES.map((name) => starters[name]());
+  }
+
+  async function readiness(): Promise<Record<string, string | null>> {
+    return Object.fromEntries(
+      roles.map((role) => {
+        const { state, detail } = role.status();
+        const ready = state === "standby" || (state === "running" && detail === null);
+        return [role.name, ready ? null : (detail ?? state)];
+      }),
+    );
+  }
+}

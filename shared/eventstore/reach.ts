@@ -1,0 +1,27 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { StartError } from "../runtime/run-service.ts";
+
+/**
+ * Asks the event log for its first event, to know whether it answers.
+ *
+ * @param within milliseconds
+ * @throws what the client throws where it does not
+ */
+export async function reachEventStore(client: EventStoreDBClient, within: number): Promise<void> {
+  for await (const _ of client.readAll({ maxCount: 1, deadline: within })) return;
+}
+
+/**
+ * A service that cannot reach the log when it starts says so at once, in one line.
+ *
+ * @throws {StartError}
+ */
+export async function requireEventStore(client: EventStoreDBClient, url: string): Promise<void> {
+  try {
+    await reachEventStore(client, 5_000);
+  } catch (error) {
+    throw new StartError(`the event log at ${url.split("?")[0]} does not answer (EVENTSTORE_URL)`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,240 @@
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import type pg from "pg";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { applyBatch, LostLeadership } from "../../../projection/engine/apply-batch.ts";
+import { READ_MODEL_SCHEMA, readModelDdl } from "../../../projection/engine/ddl.ts";
+import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
+import { readCheckpoint } from "../../../projection/engine/projection.ts";
+import { startProjectors } from "../../../projection/engine/projectors.ts";
+import { migrate } from "../../../projection/migrate.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import { customers } from "../../../projection/read-models/customers.ts";
+import type { Role } from "../../../projection/role.ts";
+import type { CatalogEvent } from "../../../shared/events/registry.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog, type RecordedEvent } from "../../../shared/eventstore/log.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
+import { waitUntil } from "../../support/wait-until.ts";
+
+const logger = createLogger("test", "fatal");
+const metadata = () => ({
+  $correlationId: randomUUID(),
+  $causationId: randomUUID(),
+  actor: { type: "operator" as const, id: "test" },
+  clinicId: null,
+  environment: null,
+  schemaVersion: 1,
+  occurredAt: "2030-01-02T03:04:05.678Z",
+});
+const registered = (customerId: string, fullName = "Ana Kos"): CatalogEvent => ({
+  type: "CustomerRegistered",
+  data: { customerId, clinicId: randomUUID(), fullName, phone: null, email: null, city: "Ljubljana" },
+});
+const renamed = (customerId: string, fullName: string): CatalogEvent => ({
+  type: "CustomerDetailsChanged",
+  data: { customerId, fullName, phone: "+386 1 200", email: null, city: null },
+});
+
+describe("projectors", () => {
+  let client: EventStoreDBClient;
+  let log: EventLog;
+  let database: TestDatabase;
+  let pool: pg.Pool;
+  const roles: Role[] = [];
+
+  beforeEach(async () => {
+    const { eventstoreUrl } = await testServers();
+    client = connectEventStore(eventstoreUrl, "test");
+    log = createEventLog(client);
+    database = await createTestDatabase();
+    await migrate(database.urls.projection, logger);
+    pool = createPool({
+      url: database.urls.projection,
+      applicationName: "test",
+      size: 4,
+      statementTimeout: 5_000,
+      logger,
+    });
+    await ensureReadModels(pool, readModels);
+  });
+
+  afterEach(async () => {
+    await Promise.all(roles.splice(0).map((role) => role.stop()));
+    await pool.end();
+    await client.dispose();
+    await database.drop();
+  });
+
+  const start = (from = client) => {
+    const role = startProjectors({
+      client: from,
+      pool,
+      databaseUrl: database.urls.projection,
+      models: readModels,
+      logger,
+    });
+    roles.push(role);
+    return role;
+  };
+  const append = (id: string, expected: bigint, ...events: CatalogEvent[]) =>
+    log.append(
+      `customer-${id}`,
+      expected,
+      events.map((event) => ({ id: randomUUID(), event, metadata: metadata() })),
+    );
+  const row = async (id: string) =>
+    (await pool.query(`SELECT * FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`, [id])).rows[0];
+  const appearsAs = (id: string, fullName: string) =>
+    waitUntil(`${fullName} in the read model`, async () => (await row(id))?.full_name === fullName);
+
+  it("project what was stored before they started, and then what comes live", async () => {
+    const [early, late] = [randomUUID(), randomUUID()];
+    await append(early, -1n, registered(early), renamed(early, "Ana Novak"));
+    const role = start();
+    await appearsAs(early, "Ana Novak");
+    const position = await append(late, -1n, registered(late, "Live Lee"));
+    await appearsAs(late, "Live Lee");
+    expect(await readCheckpoint(pool, READ_MODEL_SCHEMA)).to.equal(position);
+    await waitUntil("running", () => role.status().state === "running");
+  });
+
+  it("go on from the checkpoint after a stop, taking nothing twice", async () => {
+    const id = randomUUID();
+    await append(id, -1n, registered(id));
+    const first = start();
+    await appearsAs(id, "Ana Kos");
+    await first.stop();
+    await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'marker' WHERE customer_id = $1`, [id]);
+    await append(id, 0n, renamed(id, "Second Run"));
+    start();
+    await appearsAs(id, "Second Run");
+  });
+
+  it("stand by while another process leads, and take over when it stops", async () => {
+    const id = randomUUID();
+    const leader = start();
+    await waitUntil("the leader runs", () => leader.status().state === "running");
+    const standby = start();
+    await waitUntil("the second stands by", () => standby.status().state === "standby");
+    await leader.stop();
+    await append(id, -1n, registered(id, "Taken Over"));
+    await appearsAs(id, "Taken Over");
+    expect(standby.status().state).to.equal("running");
+  });
+
+  it("stop at an event that does not fit its schema, naming its place, and write nothing after it", async () => {
+    // A log of its own: every other projection over the shared one would stop there too.
+    const dir = await mkdtemp(join(tmpdir(), "clinic-poison-"));
+    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const poisoned = connectEventStore(`esdb://127.0.0.1:${server.port}?tls=false`, "test");
+    try {
+      const [id, broken] = [randomUUID(), randomUUID()];
+      const append = (stream: string, { type, data }: CatalogEvent | { type: string; data: object }) =>
+        poisoned.appendToStream(
+          stream,
+          jsonEvent({ type, data: data as Record<string, string>, metadata: metadata() }),
+        );
+      await append(`customer-${id}`, registered(id));
+      await append(`customer-${broken}`, { type: "CustomerRegistered", data: { customerId: broken } });
+      await append(`customer-${id}`, renamed(id, "Too Late"));
+      const role = start(poisoned);
+      await waitUntil("failed", () => role.status().state === "failed");
+      expect(role.status().detail)
+        .to.contain(`stream customer-${broken}, revision 0`)
+        .and.contain("data.clinicId");
+      expect((await row(id))?.full_name ?? "Ana Kos").to.equal("Ana Kos");
+      await role.stop();
+    } finally {
+      await poisoned.dispose();
+      await server.stop();
+      await rm(dir, { recursive: true });
+    }
+  });
+
+  it("pass over events of unknown types", async () => {
+    const id = randomUUID();
+    await client.appendToStream(`other-${id}`, jsonEvent({ type: "SomethingElse", data: {} }));
+    await append(id, -1n, registered(id, "After Unknown"));
+    start();
+    await appearsAs(id, "After Unknown");
+  });
+
+  describe("a batch", () => {
+    const recorded = (event: CatalogEvent, position: bigint): RecordedEvent =>
+      ({
+        ...event,
+        id: randomUUID(),
+        stream: "customer-x",
+        revision: position,
+        position,
+        metadata: metadata(),
+      }) as RecordedEvent;
+    const models = readModels.filter(({ table }) => table === customers.table);
+
+    beforeEach(async () => {
+      await pool.query(readModelDdl(models, "forced"));
+    });
+
+    const apply = async (events: RecordedEvent[], from: bigint, to: bigint) => {
+      const connection = await pool.connect();
+      try {
+        await applyBatch(connection, "forced", models, events, from, to);
+      } finally {
+        connection.release();
+      }
+    };
+
+    it("given by five processes at once is taken exactly once", async () => {
+      const id = randomUUID();
+      const events = [recorded(registered(id), 5n), recorded(renamed(id, "Once Only"), 9n)];
+      const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => apply(events, -1n, 9n)));
+      const refused = outcomes.filter((outcome) => outcome.status === "rejected");
+      expect(refused).to.have.length(4);
+      for (const { reason } of refused) expect(reason).to.be.instanceOf(LostLeadership);
+      expect(await readCheckpoint(pool, "forced")).to.equal(9n);
+      const { rows } = await pool.query("SELECT full_name, rfc3339(created_at) AS at FROM forced.customer");
+      expect(rows).to.deep.equal([{ full_name: "Once Only", at: "2030-01-02T03:04:05.678Z" }]);
+    });
+
+    it("that a projector cannot take writes nothing and leaves the checkpoint", async () => {
+      const id = randomUUID();
+      const failing = {
+        ...models[0]!,
+        on: {
+          ...models[0]!.on,
+          CustomerDetailsChanged: () => {
+            throw new Error("cannot");
+          },
+        },
+      };
+      const connection = await pool.connect();
+      const attempt = applyBatch(
+        connection,
+        "forced",
+        [failing],
+        [recorded(registered(id), 1n), recorded(renamed(id, "x"), 2n)],
+        -1n,
+        2n,
+      );
+      const error = await attempt
+        .then(
+          () => undefined,
+          (error: Error) => error,
+        )
+        .finally(() => connection.release());
+      expect(error?.message).to.equal(
+        "position 2, stream customer-x, revision 2: read model customer cannot take CustomerDetailsChanged",
+      );
+      expect(await readCheckpoint(pool, "forced")).to.equal(-1n);
+      expect((await pool.query("SELECT 1 FROM forced.customer")).rowCount).to.equal(0);
+    });
+  });
+});

@@ -1,0 +1,50 @@
+import { readFile } from "node:fs/promises";
+import { expect } from "chai";
+import { z } from "zod";
+import { ConfigError, readConfig, settings } from "../../../shared/runtime/config.ts";
+
+describe("configuration", () => {
+  it("takes defaults where a setting is absent", () => {
+    const config = readConfig(["HOST", "HEADER_BRAND", "WEBHOOK_RETRY_SCHEDULE"], {});
+    expect(config).to.deep.equal({
+      HOST: "127.0.0.1",
+      HEADER_BRAND: "SERVICE",
+      WEBHOOK_RETRY_SCHEDULE: [5, 30, 300, 1800, 7200, 18_000, 36_000],
+    });
+  });
+
+  it("names every setting that is missing or wrong, in one line, and never its value", () => {
+    const env = { PORT: "99999", DATABASE_URL: "mysql://user:hunter2@host/db" };
+    expect(() => readConfig(["PORT", "DATABASE_URL", "NATS_URL"], env))
+      .to.throw(ConfigError)
+      .with.property("message")
+      .that.matches(/PORT .*; DATABASE_URL must be a URL like postgres:.*; NATS_URL is missing/)
+      .and.not.contains("hunter2")
+      .and.not.contains("\n");
+  });
+
+  for (const [name, value] of [
+    ["PORT", "80a"],
+    ["EVENTSTORE_URL", "http://127.0.0.1:2113"],
+    ["HEADER_BRAND", "X Y"],
+    ["PORTAL_COOKIE_NAME", "session"],
+    ["TOKEN_SIGNING_KEYS", "{"],
+    ["TOKEN_SIGNING_KEYS", '{"keys":[]}'],
+    ["WEBHOOK_SECRET_KEYS", '{"current":"a","keys":{"b":"AAAA"}}'],
+    ["WEBHOOK_RETRY_SCHEDULE", "5,x"],
+    ["ROLES", "projectors,cook"],
+  ] as const) {
+    it(`refuses ${name}=${value}`, () => {
+      expect(() => readConfig([name], { [name]: value })).to.throw(ConfigError, name);
+    });
+  }
+
+  it("is described in CONFIGURATION.md, each setting with its default and meaning", async () => {
+    const page = await readFile(new URL("../../../CONFIGURATION.md", import.meta.url), "utf8");
+    for (const [name, schema] of Object.entries(settings)) {
+      const { default: value, description } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+      const shown = value === undefined ? "" : `\`${value}\``;
+      expect(page.split("\n")).to.include(`| \`${name}\` | ${shown} | ${description} |`);
+    }
+  });
+});

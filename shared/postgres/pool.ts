@@ -38,7 +38,12 @@ export function createPool(options: PoolOptions): pg.Pool {
     keepAlive: true,
     types: typeParsers,
   });
-  // An idle connection that breaks is dropped by the pool; without a listener it would end the process.
-  pool.on("error", (error) => options.logger.warn({ error }, "postgres connection lost"));
+  // A connection may break while it is idle, or taken but between two queries. The pool drops it, and the next query
+  // on it fails; without a listener on each the process would end.
+  pool.on("connect", (connection) => {
+    connection.on("error", (error) => options.logger.warn({ error }, "postgres connection lost"));
+  });
+  // What the pool says of its idle connections has been logged by the connection itself.
+  pool.on("error", () => undefined);
   return pool;
 }

@@ -49,11 +49,15 @@ export async function startReceiver(): Promise<Receiver> {
       const ready = inbox.shift();
       if (ready) return ready;
       return await new Promise<ReceivedWebhook>((resolve, reject) => {
-        const timer = setTimeout(() => reject(new Error(`no webhook came within ${within} ms`)), within);
-        waiting.push((webhook) => {
+        const take = (webhook: ReceivedWebhook) => {
           clearTimeout(timer);
           resolve(webhook);
-        });
+        };
+        const timer = setTimeout(() => {
+          waiting.splice(waiting.indexOf(take), 1);
+          reject(new Error(`no webhook came within ${within} ms`));
+        }, within);
+        waiting.push(take);
       });
     },
     async close() {

@@ -1,0 +1,201 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import pg from "pg";
+import { Webhook } from "standardwebhooks";
+import { type Receiver, startReceiver } from "../../deploy/local/demo/receiver.ts";
+import type { Stack } from "../../deploy/local/stack.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestStack } from "../support/stack.ts";
+import { type Answer, createWorld, type World } from "./world.ts";
+
+/** Servers that somebody else runs are not ours to stop. */
+const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
+
+(external ? describe.skip : describe)("faults", function () {
+  this.timeout(60_000);
+  let stack: Stack;
+  let world: World;
+  let receiver: Receiver;
+  let endpoint: { id: string; secret: string };
+  /** Ids of the appointments that were answered with 201, over all tests. */
+  const created = new Set<string>();
+  /** Delivery ids that the receiver got, by the appointment that they tell of. */
+  const received = new Map<string, Set<string>>();
+  let receiving: Promise<void>;
+  let over = false;
+
+  before(async () => {
+    stack = await startTestStack({
+      serviceEnv: { projection: { WEBHOOK_RETRY_SCHEDULE: "0.2,0.5,1,1,1,1", WEBHOOK_TIMEOUT_MS: "1000" } },
+    });
+    world = await createWorld(stack);
+    receiver = await startReceiver();
+    const answer = await eventually("an endpoint can be registered", async () => {
+      const tried = await world.partner("POST", "/webhook-endpoints", {
+        body: { url: receiver.url, events: ["appointment.created"] },
+      });
+      return tried.status === 201 && tried;
+    });
+    endpoint = { id: answer.body.endpoint.id, secret: answer.body.secret };
+    receiving = receiveAll();
+  });
+
+  after(async () => {
+    over = true;
+    await receiving;
+    await receiver?.close();
+    await stack?.stop();
+  });
+
+  async function receiveAll(): Promise<void> {
+    while (!over) {
+      const webhook = await receiver.next(500).catch(() => undefined);
+      if (!webhook) continue;
+      const body = new Webhook(endpoint.secret).verify(webhook.body, webhook.headers) as {
+        data: { appointment: { id: string } };
+      };
+      const { id } = body.data.appointment;
+      received.set(id, (received.get(id) ?? new Set()).add(webhook.headers["webhook-id"] as string));
+    }
+  }
+
+  async function create(): Promise<Answer> {
+    const answer = await world.createAppointment(`fault-${randomUUID()}`);
+    if (answer.status === 201) created.add(answer.body.appointment.id);
+    return answer;
+  }
+
+  /** Creates until told to stop; each answer must be 201 or an honest 503, and a 503 is tried again with its key. */
+  function createContinuously(workers = 4): { stop(): Promise<void> } {
+    let stopped = false;
+    const work = async () => {
+      while (!stopped) {
+        const key = `fault-${randomUUID()}`;
+        await eventually(
+          "a create that succeeds in the end",
+          async () => {
+            const answer = await world.createAppointment(key).catch(() => undefined);
+            if (answer?.status === 201) created.add(answer.body.appointment.id);
+            else if (answer) expect(answer.status).to.be.oneOf([502, 503]);
+            return answer?.status === 201;
+          },
+          30_000,
+        );
+      }
+    };
+    const workers_ = Promise.all(Array.from({ length: workers }, work));
+    return {
+      async stop() {
+        stopped = true;
+        await workers_;
+      },
+    };
+  }
+
+  /** Everything that was created shows in the portal, and its webhook came, under one delivery id. */
+  async function everythingArrived(): Promise<void> {
+    await eventually(
+      "every appointment shows in the read model",
+      async () => {
+        const rows = await query<{ appointment_id: string }>(
+          "SELECT appointment_id FROM read_model.appointment",
+        );
+        return [...created].every((id) => rows.some((row) => row.appointment_id === id));
+      },
+      30_000,
+    );
+    await eventually("every webhook came", () => [...created].every((id) => received.has(id)), 30_000);
+    for (const ids of received.values()) expect(ids.size).to.equal(1);
+    const doubled = await query(
+      "SELECT event_id FROM webhooks.delivery GROUP BY event_id, endpoint_id HAVING count(*) > 1",
+    );
+    expect(doubled).to.deep.equal([]);
+    await noEventTwice();
+  }
+
+  /** One first event for each appointment, and one row. */
+  async function noEventTwice(): Promise<void> {
+    const client = connectEventStore(stack.servers.eventstoreUrl, "test");
+    try {
+      const log = createEventLog(client);
+      for (const id of [...created].slice(-20)) {
+        const events = await log.read(`appointment-${id}`);
+        expect(events.map(({ type }) => type)).to.deep.equal(["AppointmentRequested"]);
+      }
+    } finally {
+      await client.dispose();
+    }
+  }
+
+  async function query<Row extends pg.QueryResultRow>(text: string): Promise<Row[]> {
+    const client = new pg.Client({ connectionString: stack.servers.databaseUrls.projection });
+    await client.connect();
+    try {
+      return (await client.query<Row>(text)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  it("none: what is created is projected and delivered", async () => {
+    for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
+    await everythingArrived();
+    expect([...(await world.portalAppointments()).keys()]).to.include.members([...created]);
+  });
+
+  it("Postgres stopped: commands go on, the portal answers 503 with Retry-After, then all of it shows up", async () => {
+    await stack.parts.postgres.stop();
+    for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
+    const started = performance.now();
+    const portal = await world.portal("/appointments");
+    expect(portal.status).to.equal(503);
+    expect(performance.now() - started).to.be.below(3_000);
+    expect(Number(portal.headers.get("retry-after"))).to.be.greaterThan(0);
+    expect(portal.body).to.include({ ok: false, error: "data_source_unavailable" });
+    await stack.parts.postgres.start();
+    await everythingArrived();
+    expect((await world.portal("/clinic/context")).status).to.equal(200);
+  });
+
+  it("nats-server stopped: nothing is lost, and deliveries arrive after", async () => {
+    await stack.parts.nats.stop();
+    for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
+    await eventually("the portal shows them meanwhile", async () => {
+      const shown = await world.portalAppointments();
+      return [...created].every((id) => shown.has(id));
+    });
+    await stack.parts.nats.start();
+    await everythingArrived();
+  });
+
+  it("the log killed: 503 with Retry-After meanwhile, reads go on, and everything reconnects by itself", async () => {
+    await stack.parts.eventstore.kill9();
+    const refused = await create();
+    expect(refused.status).to.equal(503);
+    expect(Number(refused.headers.get("retry-after"))).to.be.greaterThan(0);
+    expect(refused.body).to.include({ ok: false, error: "event_log_unavailable" });
+    expect((await world.portal("/appointments")).status).to.equal(200);
+    await stack.parts.eventstore.start();
+    await eventually("a create succeeds again", async () => (await create()).status === 201, 20_000);
+    await everythingArrived();
+  });
+
+  for (const name of ["projection", "command", "queryApi", "eventstore", "nats", "postgres"] as const) {
+    it(`${name} killed with -9 at work: no event lost, none applied twice, no delivery lost or doubled`, async () => {
+      const before = created.size;
+      const work = createContinuously();
+      try {
+        await eventually("work is under way", () => created.size >= before + 20);
+        await stack.parts[name].kill9();
+        await stack.parts[name].start();
+        const after = created.size;
+        await eventually("work goes on", () => created.size >= after + 20, 30_000);
+      } finally {
+        await work.stop();
+      }
+      await everythingArrived();
+    });
+  }
+});

@@ -1,0 +1,143 @@
+import { randomUUID } from "node:crypto";
+import { registerAnimal } from "../../command/clinic/animal-operations.ts";
+import { changeSubscription, openBranch, registerClinic } from "../../command/clinic/clinic-operations.ts";
+import { registerCustomer } from "../../command/clinic/customer-operations.ts";
+import { grantMembership } from "../../command/clinic/membership-operations.ts";
+import type { CommandContext } from "../../command/handle.ts";
+import { issueCredential, registerApplication } from "../../command/partner/application-operations.ts";
+import { approveInstallation, requestInstallation } from "../../command/partner/installation-operations.ts";
+import { sessionCookie } from "../../deploy/local/demo-session.ts";
+import type { Stack } from "../../deploy/local/stack.ts";
+import { type Scope, scopes } from "../../shared/events/partner.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+
+/** An answer: its status, headers and body. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: tests say what they expect of a body by using it
+  body: any;
+}
+
+/** One clinic in the sandbox with a portal user and a partner's application, on a stack that runs. */
+export interface World {
+  clinicId: string;
+  branchId: string;
+  animalId: string;
+  /** Asks the partner API, with a token and the clinic's header. */
+  partner(
+    method: string,
+    path: string,
+    options?: { body?: unknown; headers?: Record<string, string> },
+  ): Promise<Answer>;
+  /** Creates an appointment some days ahead. */
+  createAppointment(idempotencyKey: string, notes?: string): Promise<Answer>;
+  /** Asks the portal API as the clinic's owner. */
+  portal(path: string): Promise<Answer>;
+  /** Every appointment that the portal shows, by id. */
+  portalAppointments(): Promise<Map<string, { notes: string | null }>>;
+}
+
+/** Longest that a request may take, so that a test fails rather than hangs. Milliseconds. */
+const ANSWER_WITHIN = 10_000;
+
+/** Makes a clinic, its people and an installed application through the operations that operators use. */
+export async function createWorld(stack: Stack): Promise<World> {
+  const client = connectEventStore(stack.servers.eventstoreUrl, "test");
+  const log = createEventLog(client);
+  const [clinicId, branchId, customerId, animalId, userId, membershipId] = Array.from({ length: 6 }, () =>
+    randomUUID(),
+  ) as [string, string, string, string, string, string];
+  const environment = "sandbox" as const;
+  const context: CommandContext = {
+    actor: { type: "operator", id: "test" },
+    clinicId,
+    environment,
+    correlationId: randomUUID(),
+    causationId: randomUUID(),
+    now: Date.now(),
+  };
+  const slug = `clinic-${clinicId.slice(0, 8)}`;
+  const place = { timezone: "Europe/Ljubljana", currency: "EUR", locale: "sl-SI", city: "Ljubljana" };
+  const life = { isDemo: false, demoExpiresAt: null };
+  await registerClinic(log, { clinicId, environment, slug, name: "Happy Paws", ...place, ...life }, context);
+  await openBranch(log, { clinicId, branchId, name: "Main", city: null }, context);
+  await changeSubscription(log, { clinicId, plan: "pro", status: "active", currentPeriodEnd: null }, context);
+  const customer = { fullName: "Ana Kos", phone: null, email: null, city: null };
+  await registerCustomer(log, { customerId, clinicId, ...customer }, context);
+  const animal = { name: "Rex", species: "dog", breed: null, sex: null, birthDate: null, weightKg: null };
+  await registerAnimal(log, { animalId, clinicId, customerId, ...animal, microchip: null }, context);
+  const rights = {
+    role: "owner" as const,
+    permissions: ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"] as const,
+    branchAccess: "all" as const,
+    branchIds: [],
+  };
+  const acceptedAt = new Date().toISOString();
+  const membership = { membershipId, clinicId, userId, staffId: null, acceptedAt };
+  await grantMembership(log, { ...membership, ...rights, permissions: [...rights.permissions] }, context);
+
+  const application = { environment, name: "Partner", scopes: [...scopes] as Scope[] };
+  const { applicationId } = await registerApplication(log, application, context);
+  const { clientSecret } = await issueCredential(log, { applicationId }, context);
+  await requestInstallation(log, { applicationId, clinicId, scopes: application.scopes }, context);
+  const approval = { applicationId, clinicId, membershipId, rateLimitPerMinute: 100_000 };
+  await approveInstallation(log, approval, context);
+  await client.dispose();
+
+  const base = `${stack.urls.gateway}/sandbox/v1`;
+  const portal = {
+    jwtSecret: stack.servers.root.secrets.portalJwtSecret,
+    jwtIssuer: stack.env.queryApi.PORTAL_JWT_ISSUER as string,
+    cookieName: stack.env.queryApi.PORTAL_COOKIE_NAME as string,
+  };
+  const Cookie = await sessionCookie({ id: userId, email: "owner@example.test" }, portal, Date.now());
+  const credentials = { client_id: applicationId, client_secret: clientSecret, environment };
+  const exchange = await ask("POST", `${base}/oauth/token`, {
+    body: { ...credentials, grant_type: "client_credentials" },
+  });
+  if (exchange.status !== 200)
+    throw new Error(`no token: ${exchange.status} ${JSON.stringify(exchange.body)}`);
+  const headers = { Authorization: `Bearer ${exchange.body.access_token}`, "X-SERVICE-Clinic-ID": clinicId };
+  const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
+
+  const world: World = {
+    clinicId,
+    branchId,
+    animalId,
+    partner: (method, path, options = {}) =>
+      ask(method, `${base}${path}`, { ...options, headers: { ...headers, ...options.headers } }),
+    createAppointment: (idempotencyKey, notes) =>
+      world.partner("POST", "/appointments", {
+        headers: { "Idempotency-Key": idempotencyKey },
+        body: { branchId, animalId, scheduledAt, ...(notes === undefined ? {} : { notes }) },
+      }),
+    portal: (path) => ask("GET", `${stack.urls.gateway}/api/v1${path}`, { headers: { Cookie } }),
+    async portalAppointments() {
+      const { status, body } = await world.portal("/appointments?limit=250");
+      if (status !== 200) throw new Error(`portal: ${status} ${JSON.stringify(body)}`);
+      return new Map(body.appointments.map((item: { id: string; notes: string | null }) => [item.id, item]));
+    },
+  };
+  return world;
+}
+
+async function ask(
+  method: string,
+  url: string,
+  { body, headers = {} }: { body?: unknown; headers?: Record<string, string> },
+): Promise<Answer> {
+  const response = await fetch(url, {
+    method,
+    headers: { ...headers, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(ANSWER_WITHIN),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: text === "" ? undefined : JSON.parse(text),
+  };
+}

@@ -1,0 +1,86 @@
+/**
+ * Writes a buffer from its end to its start.
+ *
+ * A protobuf message stands behind its length. Written backwards, the length is known when its turn comes, so
+ * nested messages need neither a second pass nor a copy.
+ */
+export class BackwardWriter {
+  readonly #buffer: Buffer;
+  #start: number;
+
+  /** `capacity` must be at least the number of bytes that will be written. */
+  constructor(capacity: number) {
+    this.#buffer = Buffer.allocUnsafe(capacity);
+    this.#start = capacity;
+  }
+
+  /** Bytes free; the difference of two values is the length of what was written between. */
+  get free(): number {
+    return this.#start;
+  }
+
+  /** What was written so far. */
+  written(): Buffer {
+    return this.#buffer.subarray(this.#start);
+  }
+
+  byte(value: number): void {
+    this.#start -= 1;
+    this.#buffer[this.#start] = value;
+  }
+
+  uint16(value: number): void {
+    this.#start -= 2;
+    this.#buffer.writeUInt16BE(value, this.#start);
+  }
+
+  raw(bytes: Uint8Array): void {
+    this.#start -= bytes.length;
+    this.#buffer.set(bytes, this.#start);
+  }
+
+  /** Returns the number of bytes that the text took. */
+  text(value: string): number {
+    const length = Buffer.byteLength(value);
+    this.#start -= length;
+    this.#buffer.write(value, this.#start, "utf8");
+    return length;
+  }
+
+  /** A protobuf varint of a non-negative integer. */
+  varint(value: number | bigint): void {
+    if (typeof value === "bigint") this.#bigVarint(value);
+    else this.#varint(value);
+  }
+
+  #varint(value: number): void {
+    let length = 1;
+    for (let bound = 128; value >= bound; bound *= 128) length += 1;
+    this.#start -= length;
+    let rest = value;
+    let at = this.#start;
+    while (rest > 127) {
+      this.#buffer[at] = (rest % 128) | 128;
+      rest = Math.floor(rest / 128);
+      at += 1;
+    }
+    this.#buffer[at] = rest;
+  }
+
+  #bigVarint(value: bigint): void {
+    const bytes: number[] = [];
+    let rest = value;
+    while (rest > 127n) {
+      bytes.push(Number(rest & 127n) | 128);
+      rest >>= 7n;
+    }
+    bytes.push(Number(rest));
+    this.raw(Uint8Array.from(bytes));
+  }
+
+  /** A protobuf field that holds the bytes written since `free` was `end`: its length, then its tag. */
+  field(tag: number, end: number): void {
+    this.varint(end - this.#start);
+    this.byte(tag);
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * The stored form of an event: names for filters, then the answer of Streams.Read as its wire bytes.
+ *
+ *     <stream length, 2 bytes> <type length, 2 bytes> <stream> <type> <ReadResp>
+ *
+ * A read passes the wire bytes on as they are and never decodes an event.
+ */
+import { BackwardWriter } from "./backward-writer.ts";
+import { readNumber, writeNumber } from "./keys.ts";
+
+/** An event as the client proposes it. */
+export interface ProposedEvent {
+  /** Canonical UUID text in lower case. */
+  readonly id: string;
+  readonly type: string;
+  readonly contentType: string;
+  readonly data: Uint8Array;
+  readonly metadata: Uint8Array;
+}
+
+/** Where and when an event was recorded. `created` is in milliseconds since 1970. */
+export interface Placement {
+  readonly stream: string;
+  readonly revision: number | bigint;
+  readonly position: number;
+  readonly created: number;
+}
+
+/** What the index holds for one revision of a stream. `size` is the record's length in bytes. */
+export interface IndexEntry {
+  readonly position: number;
+  readonly size: number;
+  readonly id: string;
+}
+
+const TAG = {
+  respEvent: 0x0a,
+  eventRecord: 0x0a,
+  eventCommit: 0x18,
+  id: 0x0a,
+  idString: 0x12,
+  stream: 0x12,
+  streamName: 0x1a,
+  revision: 0x18,
+  prepare: 0x20,
+  commit: 0x28,
+  metadata: 0x32,
+  mapKey: 0x0a,
+  mapValue: 0x12,
+  customMetadata: 0x3a,
+  data: 0x42,
+} as const;
+
+const FIXED_BYTES = 256;
+
+/** The record of an event at its place. */
+export function encodeRecord(event: ProposedEvent, place: Placement): Buffer {
+  const texts = 2 * (place.stream.length + event.type.length) * 3 + event.contentType.length * 3;
+  const writer = new BackwardWriter(FIXED_BYTES + texts + event.data.length + event.metadata.length);
+  writeReadResp(writer, event, place);
+  const typeLength = writer.text(event.type);
+  const streamLength = writer.text(place.stream);
+  writer.uint16(typeLength);
+  writer.uint16(streamLength);
+  return writer.written();
+}
+
+function writeReadResp(writer: BackwardWriter, event: ProposedEvent, place: Placement): void {
+  const end = writer.free;
+  writer.varint(place.position);
+  writer.byte(TAG.eventCommit);
+  const recorded = writer.free;
+  writeRecordedEvent(writer, event, place);
+  writer.field(TAG.eventRecord, recorded);
+  writer.field(TAG.respEvent, end);
+}
+
+function writeRecordedEvent(writer: BackwardWriter, event: ProposedEvent, place: Placement): void {
+  if (event.data.length > 0) writeBytes(writer, TAG.data, event.data);
+  if (event.metadata.length > 0) writeBytes(writer, TAG.customMetadata, event.metadata);
+  writeMapEntry(writer, "content-type", event.contentType);
+  // .NET ticks of 100 ns, which is what the client divides by 10,000.
+  writeMapEntry(writer, "created", `${place.created}0000`);
+  writeMapEntry(writer, "type", event.type);
+  writer.varint(place.position);
+  writer.byte(TAG.commit);
+  writer.varint(place.position);
+  writer.byte(TAG.prepare);
+  writer.varint(place.revision);
+  writer.byte(TAG.revision);
+  writeNestedText(writer, TAG.stream, TAG.streamName, place.stream);
+  writeNestedText(writer, TAG.id, TAG.idString, event.id);
+}
+
+function writeBytes(writer: BackwardWriter, tag: number, bytes: Uint8Array): void {
+  const end = writer.free;
+  writer.raw(bytes);
+  writer.field(tag, end);
+}
+
+function writeText(writer: BackwardWriter, tag: number, text: string): void {
+  const end = writer.free;
+  writer.text(text);
+  writer.field(tag, end);
+}
+
+function writeNestedText(writer: BackwardWriter, outer: number, inner: number, text: string): void {
+  const end = writer.free;
+  writeText(writer, inner, text);
+  writer.field(outer, end);
+}
+
+function writeMapEntry(writer: BackwardWriter, key: string, value: string): void {
+  const end = writer.free;
+  writeText(writer, TAG.mapValue, value);
+  writeText(writer, TAG.mapKey, key);
+  writer.field(TAG.metadata, end);
+}
+
+/** The name of the stream in a record. */
+export function streamOf(record: Buffer): string {
+  return record.toString("utf8", 4, 4 + record.readUInt16BE(0));
+}
+
+/** The event type in a record. */
+export function typeOf(record: Buffer): string {
+  const start = 4 + record.readUInt16BE(0);
+  return record.toString("utf8", start, start + record.readUInt16BE(2));
+}
+
+/** The wire bytes in a record: an encoded ReadResp. */
+export function wireOf(record: Buffer): Buffer {
+  return record.subarray(4 + record.readUInt16BE(0) + record.readUInt16BE(2));
+}
+
+/** The stored form of an index entry. */
+export function encodeIndexEntry(entry: IndexEntry): Buffer {
+  const value = Buffer.allocUnsafe(28);
+  writeNumber(value, entry.position, 0);
+  value.writeUInt32BE(entry.size, 8);
+  value.write(entry.id.replaceAll("-", ""), 12, "hex");
+  return value;
+}
+
+/** Reads what encodeIndexEntry wrote. */
+export function decodeIndexEntry(value: Buffer): IndexEntry {
+  const hex = value.toString("hex", 12, 28);
+  const id = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  return { position: readNumber(value, 0), size: value.readUInt32BE(8), id };
+}

@@ -1,0 +1,190 @@
+import {
+  ANY,
+  type EventStoreDBClient,
+  jsonEvent,
+  MaxAppendSizeExceededError,
+  NO_STREAM,
+  STREAM_EXISTS,
+  WrongExpectedVersionError,
+} from "@eventstore/db-client";
+import { expect } from "chai";
+import { collect, event, events, LogUnderTest, newStream, rejection } from "./log-under-test.ts";
+
+const CREDENTIALS = { username: "admin", password: "changeit" };
+
+describe("append", function () {
+  this.timeout(30_000);
+  let log: LogUnderTest;
+  let client: EventStoreDBClient;
+
+  before(async () => {
+    log = await LogUnderTest.start();
+    client = log.client();
+  });
+  after(() => log.stop());
+
+  async function wrongVersion(promise: Promise<unknown>): Promise<WrongExpectedVersionError> {
+    const error = await rejection(promise);
+    expect(error).to.be.instanceOf(WrongExpectedVersionError);
+    return error as WrongExpectedVersionError;
+  }
+
+  it("gives the first event revision 0 and a position", async () => {
+    const stream = newStream();
+    const result = await client.appendToStream(stream, event(0), { expectedRevision: NO_STREAM });
+    expect(result.success).to.equal(true);
+    expect(result.nextExpectedRevision).to.equal(0n);
+    const [read] = await collect(client.readAll({ fromPosition: result.position!, maxCount: 1 }));
+    expect(read?.event?.streamId).to.equal(stream);
+  });
+
+  it("accepts the exact revision and counts on", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, event(0), { expectedRevision: NO_STREAM });
+    const result = await client.appendToStream(stream, [event(1), event(2)], { expectedRevision: 0n });
+    expect(result.nextExpectedRevision).to.equal(2n);
+  });
+
+  it("refuses no stream where there is one, and says where it stands", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, event(0));
+    const error = await wrongVersion(
+      client.appendToStream(stream, event(1), { expectedRevision: NO_STREAM }),
+    );
+    expect(error.actualVersion).to.equal(0n);
+    expect(error.expectedVersion).to.equal(NO_STREAM);
+    expect(error.streamName).to.equal(stream);
+  });
+
+  it("refuses a revision ahead of the stream", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, events(3));
+    const error = await wrongVersion(client.appendToStream(stream, event(9), { expectedRevision: 7n }));
+    expect(error.actualVersion).to.equal(2n);
+    expect(error.expectedVersion).to.equal(7n);
+  });
+
+  it("refuses a revision behind the stream", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, events(3));
+    const error = await wrongVersion(client.appendToStream(stream, event(9), { expectedRevision: 1n }));
+    expect(error.actualVersion).to.equal(2n);
+  });
+
+  it("refuses an existing stream where there is none, and takes it where there is", async () => {
+    const stream = newStream();
+    const error = await wrongVersion(
+      client.appendToStream(stream, event(0), { expectedRevision: STREAM_EXISTS }),
+    );
+    expect(error.actualVersion).to.equal(NO_STREAM);
+    await client.appendToStream(stream, event(0));
+    const result = await client.appendToStream(stream, event(1), { expectedRevision: STREAM_EXISTS });
+    expect(result.nextExpectedRevision).to.equal(1n);
+  });
+
+  it("writes nothing of an append that it refuses", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, event(0));
+    await wrongVersion(client.appendToStream(stream, events(5), { expectedRevision: 3n }));
+    expect(await collect(client.readStream(stream))).to.have.length(1);
+  });
+
+  it("lets exactly one of many concurrent appends at one revision win", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, event(0));
+    const results = await Promise.allSettled(
+      events(32).map((one) => client.appendToStream(stream, one, { expectedRevision: 0n })),
+    );
+    const lost = results.filter((result) => result.status === "rejected");
+    expect(lost).to.have.length(31);
+    for (const { reason } of lost) expect(reason).to.be.instanceOf(WrongExpectedVersionError);
+    expect(await collect(client.readStream(stream))).to.have.length(2);
+  });
+
+  it("serialises concurrent appends that expect nothing", async () => {
+    const stream = newStream();
+    const results = await Promise.all(
+      events(64).map((one) => client.appendToStream(stream, one, { expectedRevision: ANY })),
+    );
+    const revisions = results.map((result) => Number(result.nextExpectedRevision));
+    expect(revisions.toSorted((a, b) => a - b)).to.deep.equal(Array.from({ length: 64 }, (_, n) => n));
+  });
+
+  it("reads 1,000 events of one append back in order", async () => {
+    const stream = newStream();
+    const result = await client.appendToStream(stream, events(1000), { expectedRevision: NO_STREAM });
+    expect(result.nextExpectedRevision).to.equal(999n);
+    const read = await collect(client.readStream(stream));
+    expect(read.map(({ event }) => Number(event?.revision))).to.deep.equal(
+      Array.from({ length: 1000 }, (_, n) => n),
+    );
+    expect(read.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(
+      Array.from({ length: 1000 }, (_, n) => n),
+    );
+  });
+
+  it("takes an append whose parts come in several messages", async () => {
+    const stream = newStream();
+    const result = await client.appendToStream(stream, events(100), { batchAppendSize: 1024 });
+    expect(result.nextExpectedRevision).to.equal(99n);
+    expect(await collect(client.readStream(stream))).to.have.length(100);
+  });
+
+  it("accepts an empty append and changes nothing", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, event(0));
+    const result = await client.appendToStream(stream, [], { expectedRevision: 0n });
+    expect(result.nextExpectedRevision).to.equal(0n);
+    expect(await collect(client.readStream(stream))).to.have.length(1);
+  });
+
+  it("keeps an event of almost a mebibyte", async () => {
+    const stream = newStream();
+    const text = "x".repeat(1_000_000);
+    await client.appendToStream(stream, jsonEvent({ type: "Big", data: { text } }));
+    const [read] = await collect(client.readStream(stream));
+    expect((read!.event!.data as { text: string }).text).to.equal(text);
+  });
+
+  it("refuses an append over the largest size, in one message or several, and goes on", async () => {
+    const stream = newStream();
+    const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
+    const error = await rejection(client.appendToStream(stream, big));
+    expect(error).to.be.instanceOf(MaxAppendSizeExceededError);
+    const parts = Array.from({ length: 3 }, () =>
+      jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }),
+    );
+    const second = await rejection(client.appendToStream(stream, parts, { batchAppendSize: 600_000 }));
+    expect(second).to.be.instanceOf(MaxAppendSizeExceededError);
+    const result = await client.appendToStream(stream, event(0), { expectedRevision: NO_STREAM });
+    expect(result.nextExpectedRevision).to.equal(0n);
+  });
+
+  it("takes an append in a call of its own, as with credentials", async () => {
+    const stream = newStream();
+    const result = await client.appendToStream(stream, [event(0), event(1)], { credentials: CREDENTIALS });
+    expect(result.nextExpectedRevision).to.equal(1n);
+    expect(await collect(client.readStream(stream))).to.have.length(2);
+  });
+
+  it("refuses wrong revisions and sizes in a call of its own", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, event(0));
+    const error = await wrongVersion(
+      client.appendToStream(stream, event(1), { expectedRevision: 5n, credentials: CREDENTIALS }),
+    );
+    expect(error.actualVersion).to.equal(0n);
+    expect(error.expectedVersion).to.equal(5n);
+    const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
+    const tooLarge = await rejection(client.appendToStream(stream, big, { credentials: CREDENTIALS }));
+    expect(tooLarge).to.be.instanceOf(MaxAppendSizeExceededError);
+  });
+
+  it("tells a client that wants no exceptions that the append failed", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, event(0));
+    const lenient = log.client("throwOnAppendFailure=false");
+    const result = await lenient.appendToStream(stream, event(1), { expectedRevision: 77n });
+    expect(result.success).to.equal(false);
+  });
+});

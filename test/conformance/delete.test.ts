@@ -1,0 +1,116 @@
+import {
+  ANY,
+  BACKWARDS,
+  END,
+  type EventStoreDBClient,
+  NO_STREAM,
+  STREAM_EXISTS,
+  StreamDeletedError,
+  StreamNotFoundError,
+  WrongExpectedVersionError,
+} from "@eventstore/db-client";
+import { expect } from "chai";
+import { collect, event, events, LogUnderTest, newStream, rejection } from "./log-under-test.ts";
+
+describe("delete", function () {
+  this.timeout(30_000);
+  let log: LogUnderTest;
+  let client: EventStoreDBClient;
+
+  before(async () => {
+    log = await LogUnderTest.start();
+    client = log.client();
+  });
+  after(() => log.stop());
+
+  async function written(): Promise<string> {
+    const stream = newStream();
+    await client.appendToStream(stream, events(2));
+    return stream;
+  }
+
+  const revisions = async (stream: string) =>
+    (await collect(client.readStream(stream))).map(({ event }) => Number(event?.revision));
+
+  describe("softly", () => {
+    it("hides the stream", async () => {
+      const stream = await written();
+      const result = await client.deleteStream(stream);
+      expect(result.position?.commit).to.be.a("bigint");
+      expect(await rejection(collect(client.readStream(stream)))).to.be.instanceOf(StreamNotFoundError);
+      const backwards = client.readStream(stream, { direction: BACKWARDS, fromRevision: END });
+      expect(await rejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
+    });
+
+    it("takes the exact revision and refuses another", async () => {
+      const stream = await written();
+      const error = await rejection(client.deleteStream(stream, { expectedRevision: 5n }));
+      expect(error).to.be.instanceOf(WrongExpectedVersionError);
+      expect((error as WrongExpectedVersionError).actualVersion).to.equal(1n);
+      await client.deleteStream(stream, { expectedRevision: 1n });
+    });
+
+    it("refuses a stream that was never written", async () => {
+      const error = await rejection(client.deleteStream(newStream()));
+      expect(error).to.be.instanceOf(WrongExpectedVersionError);
+    });
+
+    for (const expectedRevision of [NO_STREAM, ANY, 1n] as const) {
+      it(`lets the stream come back by an append that expects ${expectedRevision}`, async () => {
+        const stream = await written();
+        await client.deleteStream(stream);
+        const result = await client.appendToStream(stream, event(2), { expectedRevision });
+        expect(result.nextExpectedRevision).to.equal(2n);
+        expect(await revisions(stream)).to.deep.equal([2]);
+        await client.appendToStream(stream, event(3), { expectedRevision: 2n });
+        expect(await revisions(stream)).to.deep.equal([2, 3]);
+        const { metadata } = await client.getStreamMetadata(stream);
+        expect(metadata?.truncateBefore).to.equal(2);
+      });
+    }
+
+    it("refuses an append that expects an existing stream", async () => {
+      const stream = await written();
+      await client.deleteStream(stream);
+      const error = await rejection(
+        client.appendToStream(stream, event(2), { expectedRevision: STREAM_EXISTS }),
+      );
+      expect(error).to.be.instanceOf(StreamDeletedError);
+    });
+  });
+
+  describe("by tombstone", () => {
+    it("closes the stream to reads, appends and deletions for ever", async () => {
+      const stream = await written();
+      const result = await client.tombstoneStream(stream, { expectedRevision: 1n });
+      expect(result.position?.commit).to.be.a("bigint");
+      const credentials = { username: "admin", password: "changeit" };
+      for (const attempt of [
+        () => collect(client.readStream(stream)),
+        () => client.appendToStream(stream, event(2)),
+        () => client.appendToStream(stream, event(2), { credentials }),
+        () => client.deleteStream(stream),
+        () => client.tombstoneStream(stream),
+      ]) {
+        expect(await rejection(attempt())).to.be.instanceOf(StreamDeletedError);
+      }
+    });
+
+    it("refuses another revision than the exact one", async () => {
+      const stream = await written();
+      const error = await rejection(client.tombstoneStream(stream, { expectedRevision: 0n }));
+      expect(error).to.be.instanceOf(WrongExpectedVersionError);
+      expect(await revisions(stream)).to.deep.equal([0, 1]);
+    });
+
+    it("closes a stream that was deleted softly, and one that was never written", async () => {
+      const stream = await written();
+      await client.deleteStream(stream);
+      const missing = newStream();
+      for (const name of [stream, missing]) {
+        await client.tombstoneStream(name);
+        expect(await rejection(client.appendToStream(name, event(0)))).to.be.instanceOf(StreamDeletedError);
+      }
+    });
+  });
+});

@@ -1,0 +1,105 @@
+import {
+  ANY,
+  type EventStoreDBClient,
+  NO_STREAM,
+  STREAM_EXISTS,
+  WrongExpectedVersionError,
+} from "@eventstore/db-client";
+import { expect } from "chai";
+import { collect, event, LogUnderTest, newStream, rejection } from "./log-under-test.ts";
+
+describe("idempotent retries", function () {
+  this.timeout(30_000);
+  let log: LogUnderTest;
+  let client: EventStoreDBClient;
+
+  before(async () => {
+    log = await LogUnderTest.start();
+    client = log.client();
+  });
+  after(() => log.stop());
+
+  const [a, b, c] = [0, 1, 2].map((n) => n) as [number, number, number];
+
+  it("answers a retry at an exact revision as the first time, however much came after", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, event(a), { expectedRevision: NO_STREAM });
+    const pair = [event(b), event(c)];
+    const first = await client.appendToStream(stream, pair, { expectedRevision: 0n });
+    await client.appendToStream(stream, event(9), { expectedRevision: 2n });
+    const retry = await client.appendToStream(stream, pair, { expectedRevision: 0n });
+    expect(retry.nextExpectedRevision).to.equal(2n);
+    expect(retry.position).to.deep.equal(first.position);
+    expect(await collect(client.readStream(stream))).to.have.length(4);
+  });
+
+  it("answers a retry that expected no stream as the first time", async () => {
+    const stream = newStream();
+    const one = event(a);
+    const first = await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
+    await client.appendToStream(stream, event(b), { expectedRevision: 0n });
+    const retry = await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
+    expect(retry.nextExpectedRevision).to.equal(0n);
+    expect(retry.position).to.deep.equal(first.position);
+  });
+
+  for (const expectedRevision of [ANY, STREAM_EXISTS] as const) {
+    it(`answers a retry that expected ${expectedRevision} as the first time`, async () => {
+      const stream = newStream();
+      await client.appendToStream(stream, event(a));
+      const pair = [event(b), event(c)];
+      const first = await client.appendToStream(stream, pair, { expectedRevision });
+      await client.appendToStream(stream, event(9));
+      const retry = await client.appendToStream(stream, pair, { expectedRevision });
+      expect(retry.nextExpectedRevision).to.equal(2n);
+      expect(retry.position).to.deep.equal(first.position);
+      expect(await collect(client.readStream(stream))).to.have.length(4);
+    });
+
+    it(`refuses a retry with a new event behind the old ones that expected ${expectedRevision}`, async () => {
+      const stream = newStream();
+      const one = event(a);
+      await client.appendToStream(stream, one);
+      const error = await rejection(client.appendToStream(stream, [one, event(b)], { expectedRevision }));
+      expect(error).to.be.instanceOf(WrongExpectedVersionError);
+    });
+  }
+
+  it("refuses a retry at an exact revision of which only the beginning is stored", async () => {
+    const stream = newStream();
+    const one = event(a);
+    await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
+    const longer = client.appendToStream(stream, [one, event(b)], { expectedRevision: NO_STREAM });
+    expect(await rejection(longer)).to.be.instanceOf(WrongExpectedVersionError);
+  });
+
+  it("does not look at ids where the exact revision is the current one", async () => {
+    const stream = newStream();
+    const one = event(a);
+    await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
+    const result = await client.appendToStream(stream, one, { expectedRevision: 0n });
+    expect(result.nextExpectedRevision).to.equal(1n);
+  });
+
+  it("takes one id in two streams", async () => {
+    const one = event(a);
+    const [first, second] = [newStream(), newStream()];
+    await client.appendToStream(first, one, { expectedRevision: ANY });
+    const result = await client.appendToStream(second, one, { expectedRevision: ANY });
+    expect(result.nextExpectedRevision).to.equal(0n);
+    expect(await collect(client.readStream(second))).to.have.length(1);
+  });
+
+  it("writes once what is sent many times at once", async () => {
+    const stream = newStream();
+    const pair = [event(a), event(b)];
+    const results = await Promise.all(
+      Array.from({ length: 16 }, () => client.appendToStream(stream, pair, { expectedRevision: NO_STREAM })),
+    );
+    for (const result of results) {
+      expect(result.nextExpectedRevision).to.equal(1n);
+      expect(result.position).to.deep.equal(results[0]?.position);
+    }
+    expect(await collect(client.readStream(stream))).to.have.length(2);
+  });
+});

@@ -1,0 +1,92 @@
+import {
+  BACKWARDS,
+  END,
+  type EventStoreDBClient,
+  START,
+  WrongExpectedVersionError,
+} from "@eventstore/db-client";
+import { expect } from "chai";
+import { collect, event, events, eventually, LogUnderTest, newStream, rejection } from "./log-under-test.ts";
+import { RecordedSubscription } from "./recorded-subscription.ts";
+
+describe("stream metadata", function () {
+  this.timeout(30_000);
+  let log: LogUnderTest;
+  let client: EventStoreDBClient;
+
+  before(async () => {
+    log = await LogUnderTest.start();
+    client = log.client();
+  });
+  after(() => log.stop());
+
+  const revisions = async (reading: AsyncIterable<{ event?: { revision: bigint } }>) =>
+    (await collect(reading)).map(({ event }) => Number(event?.revision));
+
+  it("gives back what was set, own keys included", async () => {
+    const stream = newStream();
+    expect((await client.getStreamMetadata(stream)).metadata).to.equal(undefined);
+    await client.setStreamMetadata(stream, { maxCount: 3, owner: "me" });
+    expect((await client.getStreamMetadata(stream)).metadata).to.deep.equal({ maxCount: 3, owner: "me" });
+    await client.setStreamMetadata(stream, { owner: "you" });
+    expect((await client.getStreamMetadata(stream)).metadata).to.deep.equal({ owner: "you" });
+  });
+
+  it("checks the revision of the metadata", async () => {
+    const stream = newStream();
+    await client.setStreamMetadata(stream, { owner: "me" }, { expectedRevision: "no_stream" });
+    const error = await rejection(
+      client.setStreamMetadata(stream, { owner: "you" }, { expectedRevision: "no_stream" }),
+    );
+    expect(error).to.be.instanceOf(WrongExpectedVersionError);
+    await client.setStreamMetadata(stream, { owner: "you" }, { expectedRevision: 0n });
+  });
+
+  it("shows only the newest events under a maximum count, in both directions", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, events(10));
+    await client.setStreamMetadata(stream, { maxCount: 3 });
+    expect(await revisions(client.readStream(stream))).to.deep.equal([7, 8, 9]);
+    const backwards = { direction: BACKWARDS, fromRevision: END } as const;
+    expect(await revisions(client.readStream(stream, backwards))).to.deep.equal([9, 8, 7]);
+    await client.appendToStream(stream, event(10));
+    expect(await revisions(client.readStream(stream))).to.deep.equal([8, 9, 10]);
+    await client.setStreamMetadata(stream, {});
+    expect(await revisions(client.readStream(stream))).to.have.length(11);
+  });
+
+  it("hides the events before a truncation, in both directions", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, events(6));
+    await client.setStreamMetadata(stream, { truncateBefore: 4 });
+    expect(await revisions(client.readStream(stream))).to.deep.equal([4, 5]);
+    const backwards = { direction: BACKWARDS, fromRevision: END } as const;
+    expect(await revisions(client.readStream(stream, backwards))).to.deep.equal([5, 4]);
+    expect(await revisions(client.readStream(stream, { fromRevision: 1n, maxCount: 1 }))).to.deep.equal([4]);
+  });
+
+  it("begins a subscription after what is hidden", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, events(6));
+    await client.setStreamMetadata(stream, { truncateBefore: 4 });
+    const seen = new RecordedSubscription(client.subscribeToStream(stream, { fromRevision: START }));
+    await eventually("caught up", () => seen.caughtUp);
+    expect(seen.numbers).to.deep.equal([4, 5]);
+    await seen.stop();
+  });
+
+  it("keeps the revision of the stream", async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, events(6));
+    await client.setStreamMetadata(stream, { maxCount: 1 });
+    const result = await client.appendToStream(stream, event(6), { expectedRevision: 5n });
+    expect(result.nextExpectedRevision).to.equal(6n);
+  });
+
+  it("may be set before the stream is written", async () => {
+    const stream = newStream();
+    await client.setStreamMetadata(stream, { maxCount: 2 });
+    await client.appendToStream(stream, events(4), { expectedRevision: "no_stream" });
+    expect(await revisions(client.readStream(stream))).to.deep.equal([2, 3]);
+  });
+});

@@ -1,0 +1,197 @@
+import {
+  BACKWARDS,
+  binaryEvent,
+  END,
+  type EventStoreDBClient,
+  FORWARDS,
+  jsonEvent,
+  type Position,
+  START,
+  StreamNotFoundError,
+} from "@eventstore/db-client";
+import { expect } from "chai";
+import { collect, event, events, LogUnderTest, newStream, rejection } from "./log-under-test.ts";
+
+describe("read", function () {
+  this.timeout(30_000);
+  let log: LogUnderTest;
+  let client: EventStoreDBClient;
+
+  before(async () => {
+    log = await LogUnderTest.start();
+    client = log.client();
+  });
+  after(() => log.stop());
+
+  const revisions = async (reading: AsyncIterable<{ event?: { revision: bigint } }>) =>
+    (await collect(reading)).map(({ event }) => Number(event?.revision));
+
+  describe("a stream", () => {
+    let stream: string;
+
+    before(async () => {
+      stream = newStream();
+      await client.appendToStream(stream, events(5));
+    });
+
+    it("gives back what was appended", async () => {
+      const one = jsonEvent({ type: "Whole", data: { text: "ä €" }, metadata: { by: "me" } });
+      const name = newStream();
+      const started = Date.now();
+      const { position } = await client.appendToStream(name, one);
+      const [read] = await collect(client.readStream(name));
+      expect(read?.event).to.include({
+        id: one.id,
+        type: "Whole",
+        streamId: name,
+        revision: 0n,
+        isJson: true,
+      });
+      expect(read?.event?.data).to.deep.equal({ text: "ä €" });
+      expect(read?.event?.metadata).to.deep.equal({ by: "me" });
+      expect(read?.event?.position).to.deep.equal(position);
+      expect(Math.abs((read?.event?.created.getTime() ?? 0) - started)).to.be.below(60_000);
+    });
+
+    it("gives back binary data and metadata", async () => {
+      const name = newStream();
+      const data = Buffer.from([0, 1, 2, 255]);
+      await client.appendToStream(name, binaryEvent({ type: "Bytes", data, metadata: Buffer.from([9, 0]) }));
+      const [read] = await collect(client.readStream(name));
+      expect(read?.event?.isJson).to.equal(false);
+      expect(Buffer.from(read?.event?.data as Uint8Array)).to.deep.equal(data);
+      expect(Buffer.from(read?.event?.metadata as Uint8Array)).to.deep.equal(Buffer.from([9, 0]));
+    });
+
+    it("gives back an event without metadata and with empty data", async () => {
+      const name = newStream();
+      await client.appendToStream(name, binaryEvent({ type: "Empty", data: Buffer.alloc(0) }));
+      const [read] = await collect(client.readStream(name));
+      expect(read?.event?.metadata).to.equal(undefined);
+      expect(read?.event?.data).to.have.length(0);
+    });
+
+    it("takes stream names beyond ASCII, odd ones, and keeps them apart", async () => {
+      const base = newStream("ünï-日本 / %00 ~");
+      const names = [base, `${base} `, `${base}\u{10000}`, `${base}ÿ`, `${base}-0`];
+      for (const [n, name] of names.entries()) await client.appendToStream(name, event(n));
+      for (const [n, name] of names.entries()) {
+        const read = await collect(client.readStream(name));
+        expect(read.map(({ event }) => event?.data)).to.deep.equal([{ n }]);
+        expect(read[0]?.event?.streamId).to.equal(name);
+      }
+    });
+
+    it("reads forwards from the start, from a revision, and a part", async () => {
+      expect(await revisions(client.readStream(stream))).to.deep.equal([0, 1, 2, 3, 4]);
+      expect(await revisions(client.readStream(stream, { fromRevision: 3n }))).to.deep.equal([3, 4]);
+      expect(await revisions(client.readStream(stream, { fromRevision: 1n, maxCount: 2 }))).to.deep.equal([
+        1, 2,
+      ]);
+      expect(await revisions(client.readStream(stream, { fromRevision: 9n }))).to.deep.equal([]);
+    });
+
+    it("reads backwards from the end, from a revision, and a part", async () => {
+      const backwards = { direction: BACKWARDS } as const;
+      expect(await revisions(client.readStream(stream, { ...backwards, fromRevision: END }))).to.deep.equal([
+        4, 3, 2, 1, 0,
+      ]);
+      expect(
+        await revisions(client.readStream(stream, { ...backwards, fromRevision: END, maxCount: 2 })),
+      ).to.deep.equal([4, 3]);
+      expect(await revisions(client.readStream(stream, { ...backwards, fromRevision: 1n }))).to.deep.equal([
+        1, 0,
+      ]);
+    });
+
+    it("does not find a stream that was never written, in either direction", async () => {
+      const missing = newStream();
+      const error = await rejection(collect(client.readStream(missing)));
+      expect(error).to.be.instanceOf(StreamNotFoundError);
+      expect((error as StreamNotFoundError).streamName).to.equal(missing);
+      const backwards = client.readStream(missing, { direction: BACKWARDS, fromRevision: END, maxCount: 1 });
+      expect(await rejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
+    });
+
+    it("sees its own appends at once", async () => {
+      const name = newStream();
+      for (let n = 0; n < 20; n += 1) {
+        await client.appendToStream(name, event(n));
+        expect(await revisions(client.readStream(name, { fromRevision: BigInt(n) }))).to.deep.equal([n]);
+      }
+    });
+
+    it("reads big events in full", async () => {
+      const name = newStream();
+      const big = (n: number) => jsonEvent({ type: "Big", data: { n, text: "y".repeat(300_000) } });
+      for (let n = 0; n < 12; n += 1) await client.appendToStream(name, big(n));
+      expect(await revisions(client.readStream(name))).to.deep.equal(Array.from({ length: 12 }, (_, n) => n));
+    });
+  });
+
+  describe("all streams", () => {
+    let stream: string;
+    let positions: Position[];
+
+    before(async () => {
+      stream = newStream();
+      positions = [];
+      for (let n = 0; n < 6; n += 1) {
+        const { position } = await client.appendToStream(stream, event(n));
+        positions.push(position!);
+      }
+    });
+
+    const own = async (reading: AsyncIterable<{ event?: { streamId: string; revision: bigint } }>) =>
+      (await collect(reading))
+        .filter(({ event }) => event?.streamId === stream)
+        .map(({ event }) => Number(event?.revision));
+
+    it("reads forwards in the order of the positions, the first one included", async () => {
+      const read = await collect(
+        client.readAll({ direction: FORWARDS, fromPosition: positions[2]!, maxCount: 500 }),
+      );
+      expect(read[0]?.event?.position).to.deep.equal(positions[2]);
+      expect(read[0]?.event?.streamId).to.equal(stream);
+      const commits = read.map(({ event }) => event!.position.commit);
+      expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
+      expect(await own(client.readAll({ fromPosition: positions[2]! }))).to.deep.equal([2, 3, 4, 5]);
+    });
+
+    it("reads backwards from a position, that one excluded", async () => {
+      const reading = client.readAll({ direction: BACKWARDS, fromPosition: positions[3]!, maxCount: 500 });
+      expect(await own(reading)).to.deep.equal([2, 1, 0]);
+    });
+
+    it("reads backwards from the end", async () => {
+      const read = await collect(client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 3 }));
+      expect(read).to.have.length(3);
+      const [first, second] = read;
+      expect(first!.event!.position.commit > second!.event!.position.commit).to.equal(true);
+    });
+
+    it("reads as many as asked for, from the start", async () => {
+      const read = await collect(client.readAll({ fromPosition: START, maxCount: 4 }));
+      expect(read).to.have.length(4);
+      expect(await collect(client.readAll({ fromPosition: END, maxCount: 4 }))).to.have.length(0);
+    });
+
+    it("gives each event one position, the same in each read", async () => {
+      const [read] = await collect(client.readStream(stream, { fromRevision: 4n, maxCount: 1 }));
+      expect(read?.event?.position).to.deep.equal(positions[4]);
+      expect(positions[4]?.commit).to.equal(positions[4]?.prepare);
+    });
+
+    it("may be left in the middle, many times over one connection", async () => {
+      for (let turn = 0; turn < 20; turn += 1) {
+        let seen = 0;
+        for await (const _ of client.readAll()) {
+          seen += 1;
+          if (seen === 2) break;
+        }
+        expect(seen).to.equal(2);
+      }
+      expect(await own(client.readAll({ fromPosition: positions[5]! }))).to.deep.equal([5]);
+    });
+  });
+});

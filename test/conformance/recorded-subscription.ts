@@ -1,0 +1,48 @@
+/** Records what a subscription does, for tests to wait on and look at. */
+import type {
+  AllStreamResolvedEvent,
+  AllStreamSubscription,
+  EventType,
+  ResolvedEvent,
+  StreamSubscription,
+} from "@eventstore/db-client";
+
+type Seen = ResolvedEvent<EventType> | AllStreamResolvedEvent;
+
+export class RecordedSubscription {
+  readonly events: Seen[] = [];
+  /** Signals and events in order: "confirmation", "caughtUp", "event", "error", "end". */
+  readonly order: string[] = [];
+  readonly errors: Error[] = [];
+  readonly #subscription: AllStreamSubscription | StreamSubscription;
+
+  constructor(subscription: AllStreamSubscription | StreamSubscription) {
+    this.#subscription = subscription;
+    // One stream type for both: the two differ in the type of their events only.
+    const stream = subscription as AllStreamSubscription;
+    stream.on("confirmation", () => this.order.push("confirmation"));
+    stream.on("caughtUp", () => this.order.push("caughtUp"));
+    stream.on("data", (event) => {
+      this.order.push("event");
+      this.events.push(event);
+    });
+    stream.on("error", (error: Error) => {
+      this.order.push("error");
+      this.errors.push(error);
+    });
+    stream.on("end", () => this.order.push("end"));
+  }
+
+  get caughtUp(): boolean {
+    return this.order.includes("caughtUp");
+  }
+
+  /** The `n` of every event's data, as made by the suite's `event`. */
+  get numbers(): number[] {
+    return this.events.map(({ event }) => (event!.data as { n: number }).n);
+  }
+
+  stop(): Promise<void> {
+    return this.#subscription.unsubscribe();
+  }
+}

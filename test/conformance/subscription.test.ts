@@ -1,0 +1,262 @@
+import {
+  END,
+  type EventStoreDBClient,
+  eventTypeFilter,
+  type Filter,
+  type Position,
+  START,
+  StreamDeletedError,
+  streamNameFilter,
+} from "@eventstore/db-client";
+import { expect } from "chai";
+import { endOfLog, event, events, eventually, LogUnderTest, newStream } from "./log-under-test.ts";
+import { RecordedSubscription } from "./recorded-subscription.ts";
+
+describe("subscription", function () {
+  this.timeout(60_000);
+  let log: LogUnderTest;
+  let client: EventStoreDBClient;
+  const open: RecordedSubscription[] = [];
+
+  before(async () => {
+    log = await LogUnderTest.start();
+    client = log.client();
+  });
+  afterEach(async () => {
+    for (const subscription of open.splice(0)) await subscription.stop();
+  });
+  after(() => log.stop());
+
+  function record(subscription: ConstructorParameters<typeof RecordedSubscription>[0]): RecordedSubscription {
+    const recorded = new RecordedSubscription(subscription);
+    open.push(recorded);
+    return recorded;
+  }
+
+  describe("to a stream", () => {
+    it("sends what is there, says that it has caught up, then sends what comes", async () => {
+      const stream = newStream();
+      await client.appendToStream(stream, events(3));
+      const seen = record(client.subscribeToStream(stream, { fromRevision: START }));
+      await eventually("caught up", () => seen.caughtUp);
+      expect(seen.order).to.deep.equal(["confirmation", "event", "event", "event", "caughtUp"]);
+      await client.appendToStream(stream, event(3));
+      await eventually("the live event", () => seen.events.length === 4);
+      expect(seen.numbers).to.deep.equal([0, 1, 2, 3]);
+    });
+
+    it("may begin before the stream exists", async () => {
+      const stream = newStream();
+      const seen = record(client.subscribeToStream(stream));
+      await eventually("caught up", () => seen.caughtUp);
+      await client.appendToStream(stream, events(2));
+      await eventually("both events", () => seen.events.length === 2);
+    });
+
+    it("goes on after a revision, that one excluded", async () => {
+      const stream = newStream();
+      await client.appendToStream(stream, events(5));
+      const seen = record(client.subscribeToStream(stream, { fromRevision: 2n }));
+      await eventually("caught up", () => seen.caughtUp);
+      expect(seen.numbers).to.deep.equal([3, 4]);
+    });
+
+    it("begins with what comes, from the end", async () => {
+      const stream = newStream();
+      await client.appendToStream(stream, events(5));
+      const seen = record(client.subscribeToStream(stream, { fromRevision: END }));
+      await eventually("caught up", () => seen.caughtUp);
+      await client.appendToStream(stream, event(5));
+      await eventually("the live event", () => seen.events.length > 0);
+      expect(seen.numbers).to.deep.equal([5]);
+    });
+
+    it("fails when the stream is tombstoned", async () => {
+      const stream = newStream();
+      await client.appendToStream(stream, event(0));
+      const seen = record(client.subscribeToStream(stream));
+      await eventually("caught up", () => seen.caughtUp);
+      await client.tombstoneStream(stream);
+      await eventually("the error", () => seen.errors.length > 0);
+      expect(seen.errors[0]).to.be.instanceOf(StreamDeletedError);
+    });
+  });
+
+  describe("to all streams", () => {
+    it("sends every event after a position, that one excluded, in order", async () => {
+      const stream = newStream();
+      const { position } = await client.appendToStream(stream, event(0));
+      await client.appendToStream(stream, events(3));
+      const seen = record(client.subscribeToAll({ fromPosition: position! }));
+      await eventually("caught up", () => seen.caughtUp);
+      const commits = seen.events.map(({ event }) => event!.position!.commit);
+      expect(commits.every((commit) => commit > position!.commit)).to.equal(true);
+      expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
+      expect(seen.events.filter(({ event }) => event?.streamId === stream)).to.have.length(3);
+    });
+
+    it("begins with what comes, from the end", async () => {
+      const stream = newStream();
+      await client.appendToStream(stream, event(0));
+      const filter = streamNameFilter({ prefixes: [stream] });
+      const seen = record(client.subscribeToAll({ fromPosition: END, filter }));
+      await eventually("caught up", () => seen.caughtUp);
+      await client.appendToStream(stream, event(1));
+      await eventually("the live event", () => seen.events.length > 0);
+      expect(seen.numbers).to.deep.equal([1]);
+    });
+
+    it("goes from catching up to live without gap or repetition under 16 writers", async () => {
+      const category = newStream("racing");
+      const start = await endOfLog(client);
+      const perWriter = 150;
+      let stopped = 0;
+      const writers = Array.from({ length: 16 }, async (_, writer) => {
+        const own = log.client();
+        for (let n = 0; n < perWriter; n += 1) await own.appendToStream(`${category}-${writer}`, event(n));
+        stopped += 1;
+      });
+      const filter = streamNameFilter({ prefixes: [category] });
+      // Begun again and again while the writers run, so that the change falls into many different places.
+      const subscriptions: RecordedSubscription[] = [];
+      while (stopped < 16) {
+        const fromPosition = start;
+        const seen = record(client.subscribeToAll({ fromPosition, filter }));
+        subscriptions.push(seen);
+        await eventually("caught up", () => seen.caughtUp || seen.events.length >= 16 * perWriter);
+        if (subscriptions.length >= 8) break;
+      }
+      await Promise.all(writers);
+      for (const seen of subscriptions) {
+        await eventually("all events", () => seen.events.length >= 16 * perWriter);
+        expect(seen.events).to.have.length(16 * perWriter);
+        for (let writer = 0; writer < 16; writer += 1) {
+          const own = seen.events.filter(({ event }) => event?.streamId === `${category}-${writer}`);
+          expect(own.map(({ event }) => Number(event?.revision))).to.deep.equal(
+            Array.from({ length: perWriter }, (_, n) => n),
+          );
+        }
+        const commits = seen.events.map(({ event }) => event!.position!.commit);
+        expect(commits.every((commit, index) => index === 0 || commit > commits[index - 1]!)).to.equal(true);
+      }
+    });
+
+    it("goes on after the last event seen, however often it is broken off", async () => {
+      const category = newStream("resumed");
+      let fromPosition: Position | typeof START = await endOfLog(client);
+      for (let n = 0; n < 40; n += 1) await client.appendToStream(`${category}-${n % 3}`, event(n));
+      const filter = streamNameFilter({ prefixes: [category] });
+      const numbers: number[] = [];
+      while (numbers.length < 40) {
+        const subscription = client.subscribeToAll({ fromPosition, filter });
+        let taken = 0;
+        for await (const { event } of subscription) {
+          numbers.push((event!.data as { n: number }).n);
+          fromPosition = event!.position!;
+          taken += 1;
+          if (taken === 7 || numbers.length === 40) break;
+        }
+      }
+      expect(numbers).to.deep.equal(Array.from({ length: 40 }, (_, n) => n));
+    });
+
+    it("serves several at once, each of its own", async () => {
+      const stream = newStream();
+      const filter = streamNameFilter({ prefixes: [stream] });
+      const fromPosition = await endOfLog(client);
+      const all = Array.from({ length: 10 }, () => record(client.subscribeToAll({ fromPosition, filter })));
+      for (const seen of all) await eventually("caught up", () => seen.caughtUp);
+      await client.appendToStream(stream, events(20));
+      for (const seen of all) await eventually("all events", () => seen.events.length === 20);
+    });
+  });
+
+  describe("with a filter", () => {
+    let category: string;
+    let before_: Position | typeof START;
+
+    before(async () => {
+      category = newStream("filtered");
+      before_ = await endOfLog(client);
+      for (let n = 0; n < 200; n += 1) {
+        const type = n % 50 === 0 ? `Rare-${category}` : "Common";
+        await client.appendToStream(`${category}-${n % 5}`, event(n, type));
+      }
+    });
+
+    async function numbersOf(filter: Filter): Promise<number[]> {
+      const seen = record(client.subscribeToAll({ fromPosition: before_, filter }));
+      await eventually("caught up", () => seen.caughtUp);
+      return seen.numbers;
+    }
+
+    const every = (step: number, offset = 0) =>
+      Array.from({ length: 200 }, (_, n) => n).filter((n) => n % step === offset);
+
+    it("takes streams by prefixes", async () => {
+      expect(await numbersOf(streamNameFilter({ prefixes: [`${category}-3`] }))).to.deep.equal(every(5, 3));
+      const two = await numbersOf(streamNameFilter({ prefixes: [`${category}-0`, `${category}-4`] }));
+      expect(two).to.deep.equal([...every(5), ...every(5, 4)].toSorted((x, y) => x - y));
+    });
+
+    it("takes streams by regular expression", async () => {
+      const filter = streamNameFilter({ regex: `^${category}-[12]$` });
+      expect(await numbersOf(filter)).to.have.length(80);
+    });
+
+    it("takes event types by prefixes", async () => {
+      expect(await numbersOf(eventTypeFilter({ prefixes: [`Rare-${category}`] }))).to.deep.equal(every(50));
+    });
+
+    it("takes event types by regular expression", async () => {
+      const filter = eventTypeFilter({ regex: `^Rare-${category}$` });
+      expect(await numbersOf(filter)).to.deep.equal(every(50));
+    });
+
+    it("reports checkpoints beyond the last match, from which it can go on", async () => {
+      const checkpoints: Position[] = [];
+      const filter = streamNameFilter({
+        prefixes: [`${category}-none`],
+        checkpointInterval: 1,
+        maxSearchWindow: 32,
+        checkpointReached: (_, position) => {
+          checkpoints.push(position);
+        },
+      });
+      const seen = record(client.subscribeToAll({ fromPosition: before_, filter }));
+      await eventually("caught up", () => seen.caughtUp);
+      await eventually("checkpoints", () => checkpoints.length >= 5);
+      expect(seen.events).to.deep.equal([]);
+      const commits = checkpoints.map(({ commit }) => commit);
+      expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
+
+      const stream = `${category}-none-1`;
+      await client.appendToStream(stream, event(1000));
+      const resumed = record(
+        client.subscribeToAll({
+          fromPosition: checkpoints.at(-1)!,
+          filter: streamNameFilter({ prefixes: [`${category}-none`] }),
+        }),
+      );
+      await eventually("the one match", () => resumed.events.length > 0);
+      expect(resumed.numbers).to.deep.equal([1000]);
+    });
+
+    it("reports checkpoints while it is live", async () => {
+      const checkpoints: Position[] = [];
+      const stream = newStream();
+      const filter = streamNameFilter({
+        prefixes: [newStream("never")],
+        checkpointInterval: 1,
+        maxSearchWindow: 10,
+        checkpointReached: (_, position) => {
+          checkpoints.push(position);
+        },
+      });
+      const seen = record(client.subscribeToAll({ fromPosition: END, filter }));
+      await eventually("caught up", () => seen.caughtUp);
+      for (let n = 0; n < 400; n += 1) await client.appendToStream(stream, event(n));
+      await eventually("a live checkpoint", () => checkpoints.length > 0);
+    });
+  });
+});

@@ -1,0 +1,88 @@
+import { expect } from "chai";
+import {
+  ANY,
+  decideAppend,
+  type History,
+  NO_STREAM,
+  STREAM_EXISTS,
+  type StreamState,
+} from "../../../deploy/local/eventstore/append-rules.ts";
+
+const EMPTY: StreamState = { last: NO_STREAM, tombstoned: false, softDeleted: false };
+
+/** A stream that holds these ids, all of them remembered or none. */
+function holding(ids: readonly string[], remembered = true): { state: StreamState; history: History } {
+  return {
+    state: { ...EMPTY, last: ids.length - 1 },
+    history: {
+      recent: (id) => (remembered && ids.includes(id) ? ids.indexOf(id) : undefined),
+      idAt: (revision) => ids[revision],
+      hasMetadata: () => false,
+    },
+  };
+}
+
+describe("append rules", () => {
+  const { state, history } = holding(["a", "b", "c"]);
+  const decide = (expected: number, ids: string[], at: StreamState = state) =>
+    decideAppend(expected, ids, at, history);
+  const WRONG = { kind: "wrong-revision", current: 2 };
+
+  it("writes at the current revision without looking at ids", () => {
+    expect(decide(2, ["a"])).to.deep.equal({ kind: "write" });
+  });
+
+  it("refuses a revision ahead, and one behind with other ids", () => {
+    expect(decide(3, ["x"])).to.deep.equal(WRONG);
+    expect(decide(1, ["x"])).to.deep.equal(WRONG);
+    expect(decide(NO_STREAM, ["x"])).to.deep.equal(WRONG);
+  });
+
+  it("takes stored ids behind the end as a retry, to the revision that they reach", () => {
+    expect(decide(NO_STREAM, ["a"])).to.deep.equal({ kind: "already-written", revision: 0 });
+    expect(decide(0, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });
+  });
+
+  it("refuses ids of which only the first are stored, or in another order", () => {
+    expect(decide(1, ["c", "d"])).to.deep.equal(WRONG);
+    expect(decide(0, ["c", "b"])).to.deep.equal(WRONG);
+  });
+
+  it("refuses an empty append behind the end and takes it at the end", () => {
+    expect(decide(0, [])).to.deep.equal(WRONG);
+    expect(decide(2, [])).to.deep.equal({ kind: "write" });
+    expect(decide(ANY, [])).to.deep.equal({ kind: "write" });
+  });
+
+  it("lets remembered ids decide where no revision is named", () => {
+    for (const expected of [ANY, STREAM_EXISTS]) {
+      expect(decide(expected, ["x", "a"])).to.deep.equal({ kind: "write" });
+      expect(decide(expected, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });
+      expect(decide(expected, ["c", "x"])).to.deep.equal(WRONG);
+    }
+    const forgotten = holding(["a"], false);
+    expect(decideAppend(ANY, ["a"], forgotten.state, forgotten.history)).to.deep.equal({ kind: "write" });
+  });
+
+  it("takes metadata as existence", () => {
+    const described = { ...history, hasMetadata: () => true };
+    expect(decideAppend(STREAM_EXISTS, ["x"], EMPTY, described)).to.deep.equal({ kind: "write" });
+    const missing = { kind: "wrong-revision", current: NO_STREAM };
+    expect(decide(STREAM_EXISTS, ["x"], EMPTY)).to.deep.equal(missing);
+  });
+
+  it("lets a soft-deleted stream come back, and not as an existing one", () => {
+    const deleted = { ...state, softDeleted: true };
+    expect(decide(NO_STREAM, ["x"], deleted)).to.deep.equal({ kind: "write" });
+    expect(decide(2, ["x"], deleted)).to.deep.equal({ kind: "write" });
+    expect(decide(ANY, ["x"], deleted)).to.deep.equal({ kind: "write" });
+    expect(decide(1, ["x"], deleted)).to.deep.equal(WRONG);
+    expect(decide(STREAM_EXISTS, ["x"], deleted)).to.deep.equal({ kind: "deleted" });
+  });
+
+  it("refuses everything on a tombstoned stream", () => {
+    for (const expected of [ANY, NO_STREAM, STREAM_EXISTS, 2]) {
+      expect(decide(expected, ["a"], { ...state, tombstoned: true })).to.deep.equal({ kind: "deleted" });
+    }
+  });
+});

@@ -1,0 +1,107 @@
+/** SIGKILL under load: no acknowledged event is lost, doubled or out of order. */
+import { type EventStoreDBClient, jsonEvent, NO_STREAM } from "@eventstore/db-client";
+import { expect } from "chai";
+import { collect } from "../../conformance/log-under-test.ts";
+import { freePort, LogProcess, temporaryDir } from "./log-process.ts";
+
+const APPENDERS = 24;
+const ROUNDS = 5;
+
+interface Acknowledged {
+  readonly id: string;
+  readonly position: bigint;
+}
+
+/** One stream's writer: retries the same event at the same revision until it is acknowledged. */
+class Appender {
+  readonly stream: string;
+  readonly acknowledged: Acknowledged[] = [];
+  #pending: ReturnType<typeof jsonEvent> | undefined;
+
+  constructor(stream: string) {
+    this.stream = stream;
+  }
+
+  /** Appends until the log is gone. What it had in flight then is tried again in the next round. */
+  async run(client: EventStoreDBClient): Promise<void> {
+    for (;;) {
+      const revision = this.acknowledged.length - 1;
+      this.#pending ??= jsonEvent({ type: "Counted", data: { n: revision + 1, stream: this.stream } });
+      const expectedRevision = revision < 0 ? NO_STREAM : BigInt(revision);
+      let result: Awaited<ReturnType<EventStoreDBClient["appendToStream"]>>;
+      try {
+        result = await client.appendToStream(this.stream, this.#pending, { expectedRevision });
+      } catch (error) {
+        if (error instanceof Error && /version/i.test(error.constructor.name)) throw error;
+        return;
+      }
+      expect(result.nextExpectedRevision).to.equal(BigInt(revision + 1));
+      this.acknowledged.push({ id: this.#pending.id, position: result.position?.commit ?? -1n });
+      this.#pending = undefined;
+    }
+  }
+}
+
+describe("the embedded log under SIGKILL", function () {
+  this.timeout(120_000);
+
+  it("keeps every acknowledged event, once and in order, and takes retries after a restart", async () => {
+    const { dir, remove } = await temporaryDir();
+    const port = await freePort();
+    const appenders = Array.from({ length: APPENDERS }, (_, n) => new Appender(`crash-${n}`));
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const before = total(appenders);
+      const log = await LogProcess.start(dir, port);
+      const client = log.client();
+      const running = appenders.map((appender) => appender.run(client));
+      // Killed after a number of appends, so that every round has done work and the moment is arbitrary.
+      const wanted = before + 100 + Math.floor(Math.random() * 1500);
+      await waitFor(() => total(appenders) >= wanted);
+      const { signal } = await log.end("SIGKILL");
+      expect(signal).to.equal("SIGKILL");
+      await Promise.all(running);
+      await client.dispose();
+      await verify(dir, port, appenders);
+    }
+    expect(total(appenders)).to.be.at.least(100 * ROUNDS);
+    await remove();
+  });
+});
+
+function total(appenders: readonly Appender[]): number {
+  return appenders.reduce((sum, appender) => sum + appender.acknowledged.length, 0);
+}
+
+async function waitFor(condition: () => boolean): Promise<void> {
+  const deadline = Date.now() + 30_000;
+  while (!condition()) {
+    if (Date.now() > deadline) throw new Error("the appenders do not get on");
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+async function verify(dir: string, port: number, appenders: readonly Appender[]): Promise<void> {
+  const log = await LogProcess.start(dir, port);
+  const client = log.client();
+  const all = await collect(client.readAll());
+  const commits = all.map(({ event }) => event!.position.commit);
+  expect(commits.every((commit, index) => index === 0 || commit > commits[index - 1]!)).to.equal(true);
+  const byStream = new Map<string, (typeof all)[number]["event"][]>();
+  for (const { event } of all) {
+    const stored = byStream.get(event!.streamId);
+    if (stored === undefined) byStream.set(event!.streamId, [event]);
+    else stored.push(event);
+  }
+  for (const { stream, acknowledged } of appenders) {
+    const stored = (byStream.get(stream) ?? []).map((event) => event!);
+    expect(stored.map(({ revision }) => Number(revision))).to.deep.equal(stored.map((_, index) => index));
+    // At most the one append in flight was stored without being acknowledged.
+    expect(stored.length - acknowledged.length).to.be.within(0, 1);
+    const found = stored.slice(0, acknowledged.length);
+    expect(found.map(({ id, position }) => ({ id, position: position.commit }))).to.deep.equal(acknowledged);
+    const byRevision = await collect(client.readStream(stream)).catch(() => []);
+    expect(byRevision.map(({ event }) => event!.id)).to.deep.equal(stored.map(({ id }) => id));
+  }
+  await client.dispose();
+  expect((await log.end()).code).to.equal(0);
+}

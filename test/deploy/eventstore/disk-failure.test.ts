@@ -1,0 +1,48 @@
+/** A disk that takes no more: the log stops with one line and loses nothing that it acknowledged. */
+import { jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import { collect } from "../../conformance/log-under-test.ts";
+import { LogProcess, temporaryDir } from "./log-process.ts";
+
+const LARGEST_FILE_KIB = 1024;
+
+describe("the embedded log on a disk that fails", function () {
+  this.timeout(60_000);
+
+  it("refuses what it cannot write, stops loudly and keeps what it acknowledged", async () => {
+    const { dir, remove } = await temporaryDir();
+    const log = await LogProcess.start(dir, 0, LARGEST_FILE_KIB);
+    const client = log.client();
+    const text = "x".repeat(20_000);
+    let acknowledged = 0;
+    let failed = false;
+    while (!failed && acknowledged < 1000) {
+      const event = jsonEvent({ type: "Large", data: { n: acknowledged, text } });
+      const expectedRevision = acknowledged === 0 ? "no_stream" : BigInt(acknowledged - 1);
+      await client.appendToStream("full", event, { expectedRevision }).then(
+        () => {
+          acknowledged += 1;
+        },
+        () => {
+          failed = true;
+        },
+      );
+    }
+    expect(failed).to.equal(true);
+    const { code, stderr } = await log.ended;
+    expect(code).to.equal(1);
+    expect(stderr).to.match(/^The embedded log stopped: .+\n$/);
+    await client.dispose();
+
+    const again = await LogProcess.start(dir);
+    const reader = again.client();
+    const stored = await collect(reader.readStream("full"));
+    expect(stored.length).to.be.within(acknowledged, acknowledged + 1);
+    expect(stored.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(
+      stored.map((_, n) => n),
+    );
+    await reader.dispose();
+    await again.end();
+    await remove();
+  });
+});

@@ -1,0 +1,82 @@
+import { expect } from "chai";
+import { GroupCommit } from "../../../deploy/local/eventstore/group-commit.ts";
+import {
+  MAX_GROUP_WRITES,
+  MAX_PENDING_BYTES,
+  MAX_PENDING_WRITES,
+} from "../../../deploy/local/eventstore/limits.ts";
+import type { Write, WriteResult } from "../../../deploy/local/eventstore/staged-group.ts";
+import { rejection } from "../../conformance/log-under-test.ts";
+
+const NEVER = Number.POSITIVE_INFINITY;
+const write = (stream: string): Write => ({ kind: "append", stream, expected: -2, events: [] });
+
+/** A group commit onto a disk that waits until it is released. */
+function onSlowDisk() {
+  const groups: string[][] = [];
+  let release: () => void = () => undefined;
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const commits = new GroupCommit(async (writes) => {
+    groups.push(writes.map(({ stream }) => stream));
+    await released;
+    return writes.map((_, index): WriteResult => ({ outcome: "written", revision: index, position: 1 }));
+  });
+  return { commits, groups, release };
+}
+
+describe("group commit", () => {
+  it("writes in order, in groups of bounded size, one at a time", async () => {
+    const { commits, groups, release } = onSlowDisk();
+    const count = 2 * MAX_GROUP_WRITES + 5;
+    const all = Array.from({ length: count }, (_, n) => commits.submit(write(String(n)), 1, NEVER));
+    release();
+    await Promise.all(all);
+    expect(groups.flat()).to.deep.equal(Array.from({ length: count }, (_, n) => String(n)));
+    expect(groups.map(({ length }) => length)).to.deep.equal([MAX_GROUP_WRITES, MAX_GROUP_WRITES, 5]);
+  });
+
+  it("takes no more than its bounds, by count and by bytes", async () => {
+    const { commits, release } = onSlowDisk();
+    const waiting = Array.from({ length: MAX_PENDING_WRITES }, () => commits.submit(write("a"), 1, NEVER));
+    expect(await commits.submit(write("b"), 1, NEVER)).to.deep.equal({ outcome: "overloaded" });
+    release();
+    await Promise.all(waiting);
+    expect((await commits.submit(write("c"), 1, NEVER)).outcome).to.equal("written");
+    expect(await commits.submit(write("d"), MAX_PENDING_BYTES + 1, NEVER)).to.deep.equal({
+      outcome: "overloaded",
+    });
+    await commits.close();
+  });
+
+  it("does not begin a write whose deadline has passed", async () => {
+    const { commits, groups, release } = onSlowDisk();
+    const late = commits.submit(write("late"), 1, Date.now() - 1);
+    const good = commits.submit(write("good"), 1, NEVER);
+    release();
+    expect(await late).to.deep.equal({ outcome: "expired" });
+    expect((await good).outcome).to.equal("written");
+    expect(groups).to.deep.equal([["good"]]);
+  });
+
+  it("answers what waits when it closes, and takes no more", async () => {
+    const { commits, release } = onSlowDisk();
+    const waiting = commits.submit(write("a"), 1, NEVER);
+    const closed = commits.close();
+    expect(await commits.submit(write("b"), 1, NEVER)).to.deep.equal({ outcome: "closing" });
+    release();
+    await closed;
+    expect((await waiting).outcome).to.equal("written");
+  });
+
+  it("fails everything after a failed write, and reports it", async () => {
+    const commits = new GroupCommit(() => Promise.reject(new Error("no space")));
+    const [one, two] = [commits.submit(write("a"), 1, NEVER), commits.submit(write("b"), 1, NEVER)];
+    expect((await rejection(one)).message).to.equal("no space");
+    expect((await rejection(two)).message).to.equal("no space");
+    expect((await commits.failed).message).to.equal("no space");
+    expect((await rejection(commits.submit(write("c"), 1, NEVER))).message).to.equal("no space");
+    await commits.close();
+  });
+});

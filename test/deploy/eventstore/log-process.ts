@@ -1,0 +1,102 @@
+/** The embedded log as a process of its own, to be killed and started again. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { EventStoreDBClient } from "@eventstore/db-client";
+
+process.env.no_grpc_proxy = "127.0.0.1,localhost";
+
+const MAIN = join(import.meta.dirname, "../../../deploy/local/eventstore/main.ts");
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export class LogProcess {
+  readonly #child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  #stdout = "";
+  #stderr = "";
+
+  /** `limit` is the largest file in KiB that the process may write. */
+  constructor(args: readonly string[], limit?: number) {
+    const command = [process.execPath, "--import", "tsx", MAIN, ...args];
+    const shell = ["-c", `ulimit -f ${limit}; exec "$@"`, "sh", ...command];
+    const [program = "", ...rest] = limit === undefined ? command : ["bash", ...shell];
+    this.#child = spawn(program, rest, { stdio: ["ignore", "pipe", "pipe"] });
+    this.#child.stdout?.on("data", (chunk) => {
+      this.#stdout += String(chunk);
+    });
+    this.#child.stderr?.on("data", (chunk) => {
+      this.#stderr += String(chunk);
+    });
+    // A test that fails half-way must not leave its log running.
+    const killAtExit = () => this.#child.kill("SIGKILL");
+    process.once("exit", killAtExit);
+    this.ended = once(this.#child, "close").then(([code, signal]) => {
+      process.off("exit", killAtExit);
+      return {
+        code: code as number | null,
+        signal: signal as NodeJS.Signals | null,
+        stdout: this.#stdout,
+        stderr: this.#stderr,
+      };
+    });
+  }
+
+  /** Starts a log that must come up, and waits until it has. */
+  static async start(dir: string, port = 0, limit?: number): Promise<LogProcess> {
+    const log = new LogProcess(["--dir", dir, "--port", String(port)], limit);
+    await Promise.race([
+      log.listening(),
+      log.ended.then(({ stderr }) => {
+        throw new Error(`the log ended before it listened: ${stderr}`);
+      }),
+    ]);
+    return log;
+  }
+
+  async listening(): Promise<void> {
+    while (!this.#stdout.includes("\n") && this.#child.stdout !== null)
+      await once(this.#child.stdout, "data");
+  }
+
+  get port(): number {
+    return Number(/^listening (\d+)\n/.exec(this.#stdout)?.[1]);
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  client(parameter = ""): EventStoreDBClient {
+    return EventStoreDBClient.connectionString(`esdb://127.0.0.1:${this.port}?tls=false${parameter}`);
+  }
+
+  async end(signal: NodeJS.Signals = "SIGTERM"): Promise<Ended> {
+    this.#child.kill(signal);
+    return this.ended;
+  }
+}
+
+/** A new directory, and its removal. */
+export async function temporaryDir(): Promise<{ dir: string; remove: () => Promise<void> }> {
+  const dir = await mkdtemp(join(tmpdir(), "embedded-log-"));
+  return { dir, remove: () => rm(dir, { recursive: true, force: true }) };
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  return typeof address === "object" && address !== null ? address.port : 0;
+}

@@ -1,0 +1,271 @@
+/** What the client package never sends, or what a real server answers in its own way. */
+import { randomUUID } from "node:crypto";
+import {
+  EventStoreDBClient,
+  eventTypeFilter,
+  type Filter,
+  persistentSubscriptionToStreamSettingsFromDefaults,
+  type StreamMetadata,
+  streamNameFilter,
+} from "@eventstore/db-client";
+import type { StreamsClient } from "@eventstore/db-client/generated/streams_grpc_pb.js";
+import { status } from "@grpc/grpc-js";
+import { expect } from "chai";
+import empty from "google-protobuf/google/protobuf/empty_pb.js";
+import timestamps from "google-protobuf/google/protobuf/timestamp_pb.js";
+import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { collect, event, eventually, newStream, rejection } from "../../conformance/log-under-test.ts";
+import { RecordedSubscription } from "../../conformance/recorded-subscription.ts";
+import { temporaryDir } from "./log-process.ts";
+import {
+  batchRaw,
+  identifier,
+  proposed,
+  rawClient,
+  readOptions,
+  readRaw,
+  shared,
+  streams,
+  textId,
+} from "./raw-client.ts";
+
+/** google.rpc.Code.INVALID_ARGUMENT, which BatchAppend answers inside its messages. */
+const CODE_INVALID_ARGUMENT = 3;
+
+describe("the embedded log's protocol", function () {
+  this.timeout(30_000);
+  let server: LogServer;
+  let client: EventStoreDBClient;
+  let raw: StreamsClient;
+  let remove: () => Promise<void>;
+
+  before(async () => {
+    const directory = await temporaryDir();
+    remove = directory.remove;
+    server = await startLogServer({ dir: directory.dir, host: "127.0.0.1", port: 0 });
+    client = EventStoreDBClient.connectionString(`esdb://127.0.0.1:${server.port}?tls=false`);
+    raw = rawClient(server.port);
+  });
+  after(async () => {
+    await client.dispose();
+    raw.close();
+    await server.stop();
+    await remove();
+  });
+
+  function batch(name: string | Uint8Array, correlation = randomUUID() as string) {
+    const options = new streams.BatchAppendReq.Options().setStreamIdentifier(identifier(name));
+    options.setAny(new empty.Empty());
+    return new streams.BatchAppendReq()
+      .setCorrelationId(textId(correlation))
+      .setOptions(options)
+      .setProposedMessagesList([proposed(textId(randomUUID()))])
+      .setIsFinal(true);
+  }
+
+  describe("stream names", () => {
+    const odd: [string, string | Uint8Array][] = [
+      ["an empty name", ""],
+      ["a name with a NUL character", "a\0b"],
+      ["a name that is no UTF-8", Uint8Array.from([0xff, 0xfe])],
+      ["a name that is too long", "x".repeat(5000)],
+      ["the name of all streams", "$all"],
+    ];
+    for (const [what, name] of odd) {
+      it(`refuses ${what} on append, read and delete, and goes on`, async () => {
+        const good = batch(newStream());
+        const { answers, error } = await batchRaw(raw, [batch(name), good]);
+        expect(error).to.equal(undefined);
+        expect(
+          answers.filter((answer) => answer.getError()?.getCode() === CODE_INVALID_ARGUMENT),
+        ).to.have.length(1);
+        expect(answers.filter((answer) => answer.hasSuccess())).to.have.length(1);
+
+        const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(identifier(name));
+        const read = await readRaw(raw, readOptions().setStream(stream.setStart(new shared.Empty())));
+        expect(read.error?.code).to.equal(status.INVALID_ARGUMENT);
+        if (typeof name === "string") {
+          const deletion = await rejection(client.deleteStream(name));
+          expect((deletion as Error & { code: number }).code).to.equal(status.INVALID_ARGUMENT);
+        }
+      });
+    }
+
+    it("tells the client a sentence", async () => {
+      const error = await rejection(client.appendToStream("a\0b", event(0)));
+      expect(error.message).to.include("NUL");
+    });
+
+    it("names a deleted stream beyond ASCII without failing itself", async () => {
+      const name = newStream("gelöscht");
+      await client.tombstoneStream(name);
+      const error = await rejection(collect(client.readStream(name)));
+      expect((error as Error & { type: string }).type).to.equal("stream-deleted");
+    });
+  });
+
+  describe("ids", () => {
+    it("takes a structured id and gives it back in either form", async () => {
+      const id = "f0e1d2c3-b4a5-4697-8879-6a5b4c3d2e1f";
+      const name = newStream();
+      const structured = new shared.UUID.Structured()
+        .setMostSignificantBits(BigInt.asIntN(64, 0xf0e1d2c3b4a54697n).toString())
+        .setLeastSignificantBits(BigInt.asIntN(64, 0x88796a5b4c3d2e1fn).toString());
+      const asNumbers = new shared.UUID().setStructured(structured);
+      const request = batch(name)
+        .setProposedMessagesList([proposed(asNumbers)])
+        .setCorrelationId(asNumbers);
+      const { answers } = await batchRaw(raw, [request]);
+      expect(answers[0]?.getCorrelationId()?.getStructured()?.toObject()).to.deep.equal(
+        structured.toObject(),
+      );
+      const [read] = await collect(client.readStream(name));
+      expect(read?.event?.id).to.equal(id);
+
+      const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(identifier(name));
+      const option = new streams.ReadReq.Options.UUIDOption().setStructured(new shared.Empty());
+      const options = readOptions().setStream(stream.setStart(new shared.Empty())).setUuidOption(option);
+      const { responses } = await readRaw(raw, options);
+      const back = responses[0]?.getEvent()?.getEvent();
+      expect(back?.getId()?.getStructured()?.toObject()).to.deep.equal(structured.toObject());
+      expect(Buffer.from(back?.getData_asU8() ?? []).toString()).to.equal("{}");
+    });
+
+    it("refuses an event id that is none, and an event without a type", async () => {
+      const noId = batch(newStream()).setProposedMessagesList([proposed(textId("not-a-uuid"))]);
+      const noType = proposed(textId(randomUUID()));
+      noType.getMetadataMap().del("type");
+      const { answers } = await batchRaw(raw, [noId, batch(newStream()).setProposedMessagesList([noType])]);
+      expect(answers.map((answer) => answer.getError()?.getCode())).to.deep.equal([3, 3]);
+    });
+  });
+
+  describe("BatchAppend", () => {
+    it("answers each correlation id once, refused at its first part or not", async () => {
+      const refused = randomUUID();
+      const name = newStream();
+      const tooLarge = (final: boolean) => {
+        const part = batch(name, refused).setIsFinal(final);
+        const big = proposed(textId(randomUUID())).setData(Buffer.alloc(600_000));
+        return part.setProposedMessagesList([big]);
+      };
+      const rest = [1, 2, 3].map((n) => {
+        const part = tooLarge(n === 3);
+        part.clearOptions();
+        return part;
+      });
+      const { answers, error } = await batchRaw(raw, [tooLarge(false), ...rest, batch(newStream())]);
+      expect(error).to.equal(undefined);
+      const ids = answers.map((answer) => answer.getCorrelationId()?.getString());
+      expect(ids).to.have.length(2);
+      expect(new Set(ids).size).to.equal(2);
+      const { responses } = await readRaw(
+        raw,
+        readOptions().setStream(
+          new streams.ReadReq.Options.StreamOptions()
+            .setStreamIdentifier(identifier(name))
+            .setStart(new shared.Empty()),
+        ),
+      );
+      expect(responses[0]?.hasStreamNotFound()).to.equal(true);
+    });
+
+    it("answers an append whose deadline has passed as timed out, and does not write it", async () => {
+      const name = newStream();
+      const late = batch(name);
+      const deadline = timestamps.Timestamp.fromDate(new Date(Date.now() - 1000));
+      late.getOptions()?.setDeadline(deadline);
+      const { answers } = await batchRaw(raw, [late]);
+      expect(answers).to.have.length(1);
+      expect(answers[0]?.getError()?.getDetails()?.getTypeName()).to.equal("event_store.client.Timeout");
+      expect((await rejection(collect(client.readStream(name)))).message).to.include("not found");
+    });
+
+    it("answers each of thousands of appends at once, and each once", async () => {
+      const count = 3000;
+      const requests = Array.from({ length: count }, (_, n) => batch(`many-${n % 10}`));
+      const { answers, error } = await batchRaw(raw, requests);
+      expect(error).to.equal(undefined);
+      const ids = answers.map((answer) => answer.getCorrelationId()?.getString());
+      expect(ids).to.have.length(count);
+      expect(new Set(ids).size).to.equal(count);
+    });
+  });
+
+  describe("what it does not offer", () => {
+    async function failure(filter: Filter) {
+      const seen = new RecordedSubscription(client.subscribeToAll({ filter }));
+      await eventually("the refusal", () => seen.errors.length > 0);
+      return seen.errors[0] as Error & { code: number };
+    }
+
+    it("refuses a regular expression that is not valid", async () => {
+      expect((await failure(streamNameFilter({ regex: "(" }))).code).to.equal(status.INVALID_ARGUMENT);
+      expect((await failure(eventTypeFilter({ regex: "[" }))).code).to.equal(status.INVALID_ARGUMENT);
+    });
+
+    it("refuses a filter without prefixes", async () => {
+      expect((await failure(streamNameFilter({ prefixes: [] }))).code).to.equal(status.INVALID_ARGUMENT);
+    });
+
+    it("refuses metadata that it would not honour", async () => {
+      const name = newStream();
+      const refused: StreamMetadata[] = [
+        { maxAge: 5 },
+        { cacheControl: 5 },
+        { acl: { readRoles: ["$all"] } },
+        { maxCount: -1 },
+      ];
+      for (const metadata of refused) {
+        const error = await rejection(client.setStreamMetadata(name, metadata));
+        expect(error.message).to.match(/not supported|must be an object/);
+      }
+      expect((await client.getStreamMetadata(name)).metadata).to.equal(undefined);
+      expect((await rejection(client.setStreamMetadata(`$$${name}`, {}))).message).to.include("no metadata");
+      expect((await rejection(client.deleteStream(`$$${name}`))).message).to.include("cannot be deleted");
+    });
+
+    it("refuses to resolve links", async () => {
+      const error = await rejection(collect(client.readAll({ resolveLinkTos: true })));
+      expect((error as Error & { code: number }).code).to.equal(status.UNIMPLEMENTED);
+    });
+
+    it("answers other services as not implemented, in a sentence", async () => {
+      const settings = persistentSubscriptionToStreamSettingsFromDefaults();
+      const error = await rejection(client.createPersistentSubscriptionToStream("s", "g", settings));
+      expect((error as Error & { code: number }).code).to.equal(status.UNIMPLEMENTED);
+      expect(error.message).to.match(/not implement/);
+    });
+  });
+
+  it("is found by discovery and by a list of hosts", async () => {
+    for (const url of [
+      `esdb+discover://127.0.0.1:${server.port}?tls=false`,
+      `esdb://127.0.0.1:${server.port},127.0.0.1:${server.port}?tls=false`,
+    ]) {
+      const found = EventStoreDBClient.connectionString(url);
+      const result = await found.appendToStream(newStream(), event(0));
+      expect(result.success).to.equal(true);
+      await found.dispose();
+    }
+  });
+
+  it("filters reads of all streams and counts the matches", async () => {
+    const name = newStream("counted");
+    for (let n = 0; n < 5; n += 1) {
+      await client.appendToStream(name, event(n));
+      await client.appendToStream(newStream("other"), event(n));
+    }
+    const expression = new streams.ReadReq.Options.FilterOptions.Expression().setPrefixList([name]);
+    const filter = new streams.ReadReq.Options.FilterOptions()
+      .setStreamIdentifier(expression)
+      .setCount(new shared.Empty())
+      .setCheckpointintervalmultiplier(1);
+    const { responses } = await readRaw(raw, readOptions().setFilter(filter).setCount("3"));
+    expect(responses.map((response) => response.getEvent()?.getEvent()?.getStreamRevision())).to.deep.equal([
+      "0",
+      "1",
+      "2",
+    ]);
+  });
+});

@@ -1,0 +1,75 @@
+/** Calls on the log's protocol itself, for requests that the client package never sends. */
+
+import sharedPb from "@eventstore/db-client/generated/shared_pb.js";
+import type { StreamsClient } from "@eventstore/db-client/generated/streams_grpc_pb.js";
+import grpcStreams from "@eventstore/db-client/generated/streams_grpc_pb.js";
+import type {
+  BatchAppendReq,
+  BatchAppendResp,
+  ReadResp,
+} from "@eventstore/db-client/generated/streams_pb.js";
+import streamsPb from "@eventstore/db-client/generated/streams_pb.js";
+import { credentials, type ServiceError } from "@grpc/grpc-js";
+
+export const streams = streamsPb;
+export const shared = sharedPb;
+
+process.env.no_grpc_proxy = "127.0.0.1,localhost";
+
+export function rawClient(port: number): StreamsClient {
+  return new grpcStreams.StreamsClient(`127.0.0.1:${port}`, credentials.createInsecure());
+}
+
+export function identifier(name: string | Uint8Array) {
+  return new shared.StreamIdentifier().setStreamName(typeof name === "string" ? Buffer.from(name) : name);
+}
+
+export function textId(id: string) {
+  return new shared.UUID().setString(id);
+}
+
+export function proposed(id: InstanceType<typeof sharedPb.UUID>, type = "Raw") {
+  const message = new streams.BatchAppendReq.ProposedMessage().setId(id).setData(Buffer.from("{}"));
+  message.getMetadataMap().set("type", type).set("content-type", "application/json");
+  return message;
+}
+
+/** Options of a read of all streams from the start, to be changed by the test. */
+export function readOptions() {
+  const text = new streams.ReadReq.Options.UUIDOption().setString(new shared.Empty());
+  return new streams.ReadReq.Options()
+    .setAll(new streams.ReadReq.Options.AllOptions().setStart(new shared.Empty()))
+    .setCount("10")
+    .setNoFilter(new shared.Empty())
+    .setUuidOption(text);
+}
+
+/** Everything that a read answers, or the error that ends it. */
+export function readRaw(
+  client: StreamsClient,
+  options: ReturnType<typeof readOptions>,
+): Promise<{ responses: ReadResp[]; error: ServiceError | undefined }> {
+  return new Promise((resolve) => {
+    const responses: ReadResp[] = [];
+    const call = client.read(new streams.ReadReq().setOptions(options));
+    call.on("data", (response: ReadResp) => responses.push(response));
+    call.on("error", (error: ServiceError) => resolve({ responses, error }));
+    call.on("end", () => resolve({ responses, error: undefined }));
+  });
+}
+
+/** Sends requests on one BatchAppend call, closes it, and returns all answers once the log has ended it. */
+export function batchRaw(
+  client: StreamsClient,
+  requests: readonly BatchAppendReq[],
+): Promise<{ answers: BatchAppendResp[]; error: ServiceError | undefined }> {
+  return new Promise((resolve) => {
+    const answers: BatchAppendResp[] = [];
+    const call = client.batchAppend();
+    call.on("data", (answer: BatchAppendResp) => answers.push(answer));
+    call.on("error", (error: ServiceError) => resolve({ answers, error }));
+    call.on("end", () => resolve({ answers, error: undefined }));
+    for (const request of requests) call.write(request);
+    call.end();
+  });
+}

@@ -1,4 +1,5 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
+import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createApp } from "../shared/http/app.ts";
@@ -11,7 +12,25 @@ import { ensureReadModels } from "./engine/ensure-schema.ts";
 import { startProjectors } from "./engine/projectors.ts";
 import { migrate } from "./migrate.ts";
 import { readModels } from "./read-models/all.ts";
+import { startRelay } from "./relay/relay.ts";
 import type { Role } from "./role.ts";
+import { startWebhooks } from "./webhooks/webhooks.ts";
+
+const SETTINGS = [
+  "HOST",
+  "PORT",
+  "LOG_LEVEL",
+  "ROLES",
+  "EVENTSTORE_URL",
+  "DATABASE_URL",
+  "DATABASE_POOL_SIZE",
+  "NATS_URL",
+  "HEADER_BRAND",
+  "WEBHOOK_SECRET_KEYS",
+  "WEBHOOK_RETRY_SCHEDULE",
+  "WEBHOOK_TIMEOUT_MS",
+  "WEBHOOK_ALLOW_LOOPBACK",
+] as const;
 
 /** A batch of thousands of events may take a while. Milliseconds. */
 const STATEMENT_TIMEOUT = 30_000;
@@ -23,19 +42,7 @@ const STATEMENT_TIMEOUT = 30_000;
  * @throws {ConfigError | StartError}
  */
 export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningService> {
-  const config = readConfig(
-    [
-      "HOST",
-      "PORT",
-      "LOG_LEVEL",
-      "ROLES",
-      "EVENTSTORE_URL",
-      "DATABASE_URL",
-      "DATABASE_POOL_SIZE",
-      "NATS_URL",
-    ],
-    env,
-  );
+  const config = readConfig(SETTINGS, env);
   const logger = createLogger("projection", config.LOG_LEVEL);
   const pool = createPool({
     url: config.DATABASE_URL,
@@ -81,6 +88,17 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
     const deps = { client, pool, databaseUrl: config.DATABASE_URL, logger };
     const starters = {
       projectors: () => startProjectors({ ...deps, models: readModels }),
+      relay: () => startRelay({ ...deps, natsUrl: config.NATS_URL }),
+      webhooks: () =>
+        startWebhooks({
+          ...deps,
+          natsUrl: config.NATS_URL,
+          secrets: createSecretBox(config.WEBHOOK_SECRET_KEYS),
+          brand: config.HEADER_BRAND,
+          retrySchedule: config.WEBHOOK_RETRY_SCHEDULE,
+          timeoutMs: config.WEBHOOK_TIMEOUT_MS,
+          allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+        }),
     };
     return config.ROLES.map((name) => starters[name]());
   }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import { instant, label, uuid } from "./fields.ts";
+import { instant, label, notes, uuid } from "./fields.ts";
 
 const appointmentId = uuid;
 
@@ -15,7 +15,7 @@ export const appointmentCategory = defineCategory("appointment", {
     scheduledAt: instant,
     durationMinutes: z.int().min(1).max(1440),
     reason: label.nullable(),
-    notes: z.string().max(2000).nullable(),
+    notes: notes.nullable(),
     /** The partner application that created it, null for the clinic's own front desk. */
     applicationId: uuid.nullable(),
     /** SHA-256 (hex) of the request that created it: tells a retry from a reuse of its idempotency key. */
@@ -73,7 +73,7 @@ export const queueTicketCategory = defineCategory("queueTicket", {
     arrivalType: z.string().min(1).max(40),
     priority: z.string().min(1).max(40),
     estimatedWaitMinutes: z.int().min(0).nullable(),
-    notes: z.string().max(2000).nullable(),
+    notes: notes.nullable(),
   }),
   QueueTicketCalled: z.object({ ticketId: uuid }),
   QueueTicketCompleted: z.object({ ticketId: uuid }),

@@ -28,8 +28,14 @@ export const calendarDate = z
 /** HH:MM:SS */
 export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "must be a time HH:MM:SS");
 
+/** Text that every store keeps as it is: Postgres takes no NUL, and UTF-8 no half of a surrogate pair. */
+const storable = z.string().refine((text) => !/[\0\p{Cs}]/u.test(text), "must be text without NUL");
+
 /** A text that a person wrote: not blank, bounded. */
-export const label = z.string().trim().min(1).max(200);
+export const label = storable.pipe(z.string().trim().min(1).max(200));
+
+/** Free text of up to 2000 characters, as JSON Schema counts them: code points. */
+export const notes = storable.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");
 
 export const environment = z.enum(["sandbox", "production"]);
 export type Environment = z.infer<typeof environment>;

@@ -83,6 +83,17 @@ export function parseStoredEvent(
   };
 }
 
+/**
+ * Refuses to write what could not be read again: one such event would stop everybody who follows the log.
+ *
+ * @throws {EventSchemaError}
+ */
+export function requireFit({ type, data }: { type: string; data: unknown }): void {
+  const result = schemas.get(type)?.safeParse(data);
+  if (!result) throw new EventSchemaError(`${type} is not in the catalog`);
+  if (!result.success) throw schemaError(type, "data", result.error);
+}
+
 function schemaError(type: string, part: string, error: z.ZodError): EventSchemaError {
   const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")}: ${issue.message}`);
   return new EventSchemaError(`${type} does not fit its schema: ${fields.join("; ")}`);

@@ -6,7 +6,7 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import type { EventMetadata } from "../events/metadata.ts";
-import { type CatalogEvent, parseStoredEvent } from "../events/registry.ts";
+import { type CatalogEvent, parseStoredEvent, requireFit } from "../events/registry.ts";
 
 /** An event of the catalog as it stands in the log. */
 export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
@@ -55,6 +55,7 @@ export interface EventLog {
    * @returns the position in the log of the last event appended
    * @throws {WrongExpectedRevision}
    * @throws {LogUnavailable}
+   * @throws {EventSchemaError} for an event that does not fit the catalog; nothing is appended
    */
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
 }
@@ -77,6 +78,7 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
     },
 
     async append(stream, expectedRevision, events) {
+      for (const { event } of events) requireFit(event);
       const proposed = events.map(({ id, event, metadata }) =>
         jsonEvent({ id, type: event.type, data: event.data as Record<string, unknown>, metadata }),
       );

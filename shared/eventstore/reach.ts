@@ -8,7 +8,9 @@ import { StartError } from "../runtime/run-service.ts";
  * @throws what the client throws where it does not
  */
 export async function reachEventStore(client: EventStoreDBClient, within: number): Promise<void> {
-  for await (const _ of client.readAll({ maxCount: 1, deadline: within })) return;
+  for await (const _ of client.readAll({ maxCount: 1, deadline: within })) {
+    // Read to its end: a read that is left early keeps its call, and the client could never be disposed of.
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import Koa from "koa";
-import { LogUnavailable } from "../eventstore/log.ts";
+import { LogUnavailable, WrongExpectedRevision } from "../eventstore/log.ts";
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { ApiError, unavailable } from "./api-error.ts";
@@ -31,7 +31,8 @@ export interface AppOptions {
  */
 export function createApp(options: AppOptions): Koa<RequestState> {
   const clock = options.clock ?? Date.now;
-  const app = new Koa<RequestState>({ proxy: options.trustProxy });
+  // Our proxy appends the address that it saw; what stands before that in X-Forwarded-For is the caller's own word.
+  const app = new Koa<RequestState>({ proxy: options.trustProxy, maxIpsCount: 1 });
   // Errors are rendered and logged below; what reaches Koa's own handler is a socket that broke while answering.
   app.silent = true;
   app.on("error", (error) => options.logger.debug({ error }, "connection broke while answering"));
@@ -80,6 +81,8 @@ async function answer(ctx: Koa.ParameterizedContext<RequestState>, next: Koa.Nex
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof LogUnavailable) return unavailable("event_log_unavailable", error);
+  // A race that was lost again and again: nothing was appended, and later there will be room.
+  if (error instanceof WrongExpectedRevision) return unavailable("too_many_changes", error);
   if (isPostgresUnavailable(error)) return unavailable("data_source_unavailable", error);
   return new ApiError(500, "internal_error", { cause: error });
 }

@@ -12,6 +12,8 @@ const LIMIT = "64kb";
 export function jsonBody(): Koa.Middleware {
   const parse = bodyParser({
     enableTypes: ["json"],
+    // The content type is judged below, more widely than by the parser's own list.
+    detectJSON: () => true,
     strict: false,
     jsonLimit: LIMIT,
     onerror(error) {
@@ -22,6 +24,9 @@ export function jsonBody(): Koa.Middleware {
   });
   return async (ctx, next) => {
     if (!ctx.is("json", "+json")) throw new ApiError(415, "unsupported_media_type");
-    await parse(ctx, next);
+    await parse(ctx, async () => {
+      if (ctx.request.rawBody === "") throw new ApiError(400, "invalid_json");
+      await next();
+    });
   };
 }

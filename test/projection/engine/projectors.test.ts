@@ -21,8 +21,8 @@ import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
-import { waitUntil } from "../../support/wait-until.ts";
 
 const logger = createLogger("test", "fatal");
 const metadata = () => ({
@@ -93,7 +93,7 @@ describe("projectors", () => {
   const row = async (id: string) =>
     (await pool.query(`SELECT * FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`, [id])).rows[0];
   const appearsAs = (id: string, fullName: string) =>
-    waitUntil(`${fullName} in the read model`, async () => (await row(id))?.full_name === fullName);
+    eventually(`${fullName} in the read model`, async () => (await row(id))?.full_name === fullName);
 
   it("project what was stored before they started, and then what comes live", async () => {
     const [early, late] = [randomUUID(), randomUUID()];
@@ -103,7 +103,7 @@ describe("projectors", () => {
     const position = await append(late, -1n, registered(late, "Live Lee"));
     await appearsAs(late, "Live Lee");
     expect(await readCheckpoint(pool, READ_MODEL_SCHEMA)).to.equal(position);
-    await waitUntil("running", () => role.status().state === "running");
+    await eventually("running", () => role.status().state === "running");
   });
 
   it("go on from the checkpoint after a stop, taking nothing twice", async () => {
@@ -121,9 +121,9 @@ describe("projectors", () => {
   it("stand by while another process leads, and take over when it stops", async () => {
     const id = randomUUID();
     const leader = start();
-    await waitUntil("the leader runs", () => leader.status().state === "running");
+    await eventually("the leader runs", () => leader.status().state === "running");
     const standby = start();
-    await waitUntil("the second stands by", () => standby.status().state === "standby");
+    await eventually("the second stands by", () => standby.status().state === "standby");
     await leader.stop();
     await append(id, -1n, registered(id, "Taken Over"));
     await appearsAs(id, "Taken Over");
@@ -146,7 +146,7 @@ describe("projectors", () => {
       await append(`customer-${broken}`, { type: "CustomerRegistered", data: { customerId: broken } });
       await append(`customer-${id}`, renamed(id, "Too Late"));
       const role = start(poisoned);
-      await waitUntil("failed", () => role.status().state === "failed");
+      await eventually("failed", () => role.status().state === "failed");
       expect(role.status().detail)
         .to.contain(`stream customer-${broken}, revision 0`)
         .and.contain("data.clinicId");

@@ -1,0 +1,101 @@
+import Router from "@koa/router";
+import { createLocalJWKSet } from "jose";
+import type Koa from "koa";
+import { createTokenVerifier } from "../shared/auth/access-token.ts";
+import type { SecretBox } from "../shared/auth/secret-box.ts";
+import type { Environment } from "../shared/events/fields.ts";
+import type { EventLog } from "../shared/eventstore/log.ts";
+import { createApp, type RequestState } from "../shared/http/app.ts";
+import type { Readiness } from "../shared/http/health.ts";
+import { jsonBody } from "../shared/http/json-body.ts";
+import { type RateLimiter, rateLimit } from "../shared/http/rate-limit.ts";
+import { partnerAccess } from "../shared/partner-api/access.ts";
+import { type PartnerOperationId, partnerOperations } from "../shared/partner-api/operations.ts";
+import { createPartnerRouter } from "../shared/partner-api/router.ts";
+import type { Logger } from "../shared/runtime/logger.ts";
+import { createAppointment } from "./appointment/create-appointment.ts";
+import { domainAnswers } from "./partner/domain-answers.ts";
+import { exchangeToken } from "./partner/exchange-token.ts";
+import { findAccessIn } from "./partner/find-access.ts";
+import { publishKeys } from "./partner/jwks.ts";
+import { operationalClinic } from "./partner/operational-clinic.ts";
+import type { TokenIssuer } from "./partner/token-issuer.ts";
+import { createWebhookEndpoint } from "./webhook-endpoint/create-webhook-endpoint.ts";
+import { replayWebhookDelivery } from "./webhook-endpoint/replay-webhook-delivery.ts";
+import { revokeWebhookEndpoint } from "./webhook-endpoint/revoke-webhook-endpoint.ts";
+import { rotateWebhookSecret } from "./webhook-endpoint/rotate-webhook-secret.ts";
+
+export interface CommandAppOptions {
+  logger: Logger;
+  log: EventLog;
+  readiness: Readiness;
+  limiter: RateLimiter;
+  issuer: TokenIssuer;
+  /** Of the access tokens: the partner API's public origin. */
+  tokenIssuer: string;
+  secretBox: SecretBox;
+  /** Whether webhooks may go to this machine. */
+  allowLoopback: boolean;
+  /** The brand segment of the header names. */
+  brand: string;
+  retiredPaths: readonly string[];
+  trustProxy: boolean;
+  clock?: () => number;
+}
+
+const endpointAnswers = domainAnswers({
+  webhook_endpoint_not_found: 404,
+  webhook_endpoint_revoked: 409,
+  concurrent_rotation: 409,
+  delivery_not_replayable: 409,
+});
+
+/** The whole application: every operation of the partner API that changes something, and the keys of its tokens. */
+export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
+  const { log, limiter, brand, issuer } = options;
+  const verify = createTokenVerifier(createLocalJWKSet(issuer.jwks), options.tokenIssuer);
+  const findAccess = findAccessIn(log);
+
+  /** What every operation but the token's asks of a request, in this order. */
+  const admit = (operationId: PartnerOperationId, environment: Environment): Koa.Middleware[] => [
+    partnerAccess(partnerOperations[operationId], environment, { verify, findAccess, brand }),
+    rateLimit({ limiter }),
+    operationalClinic(log),
+  ];
+
+  const partnerRouter = createPartnerRouter({
+    exchangeToken: (environment) => [jsonBody(), exchangeToken(options, environment)],
+    createPartnerAppointment: (environment) => [
+      ...admit("createPartnerAppointment", environment),
+      jsonBody(),
+      domainAnswers({ idempotency_conflict: 409 }),
+      createAppointment(options),
+    ],
+    createWebhookEndpoint: (environment) => [
+      ...admit("createWebhookEndpoint", environment),
+      jsonBody(),
+      createWebhookEndpoint(options),
+    ],
+    revokeWebhookEndpoint: (environment) => [
+      ...admit("revokeWebhookEndpoint", environment),
+      endpointAnswers,
+      revokeWebhookEndpoint(options),
+    ],
+    rotateWebhookSecret: (environment) => [
+      ...admit("rotateWebhookSecret", environment),
+      endpointAnswers,
+      rotateWebhookSecret(options),
+    ],
+    replayWebhookDelivery: (environment) => [
+      ...admit("replayWebhookDelivery", environment),
+      endpointAnswers,
+      replayWebhookDelivery(options),
+    ],
+  });
+  const keyRouter = new Router<RequestState>().get("/.well-known/jwks.json", publishKeys(issuer.jwks));
+
+  const app = createApp(options);
+  app.use(keyRouter.routes());
+  app.use(partnerRouter.routes());
+  return app;
+}

@@ -1,0 +1,75 @@
+import type Koa from "koa";
+import type { Appointment } from "../../shared/appointment/appointment.ts";
+import { type AppointmentEvent, appointmentCategory } from "../../shared/events/appointment.ts";
+import { streamName } from "../../shared/events/category.ts";
+import { partnerAppointmentId } from "../../shared/events/ids.ts";
+import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
+import { ApiError } from "../../shared/http/api-error.ts";
+import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
+import { animalAggregate } from "../clinic/animal.ts";
+import { handle, load } from "../handle.ts";
+import { toCommandContext } from "../partner/command-context.ts";
+import type { WriteState } from "../partner/operational-clinic.ts";
+import { appointmentAggregate } from "./appointment-aggregate.ts";
+import { type CreateRequest, readCreateRequest } from "./create-request.ts";
+import { decideRequest, InvalidAppointment } from "./decide-request.ts";
+
+/** Of an appointment that a partner creates. Minutes. */
+const DURATION = 30;
+
+/**
+ * POST /appointments: 201, and the same 201 however often and however concurrently it is repeated with its key. The
+ * appointment's id follows from the key, so that the log itself lets one request through.
+ */
+export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const request = readCreateRequest(ctx);
+    const { branchId } = ctx.state;
+    if (branchId !== null && branchId !== request.branchId) {
+      const details = [{ path: "branchId", message: "contradicts the branch header" }];
+      throw new ApiError(422, "validation_failed", { details });
+    }
+    const { appointment, repeated } = await requestOnce(log, request, ctx.state);
+    if (repeated) ctx.set("Idempotent-Replayed", "true");
+    ctx.set("Location", `/${ctx.state.environment}/v1/appointments/${appointment.id}`);
+    ctx.status = 201;
+    ctx.body = { ok: true, appointment: toPartnerAppointment(appointment) };
+  };
+}
+
+/** @returns the appointment as it was when it was requested, whatever has become of it */
+async function requestOnce(
+  log: EventLog,
+  request: CreateRequest,
+  state: WriteState,
+): Promise<{ appointment: Appointment; repeated: boolean }> {
+  const { environment, applicationId, clinicId, clinic, installation, now } = state;
+  const { idempotencyKey, branchId, animalId, scheduledAt, notes = null, requestHash } = request;
+  const { sandboxGeneration } = clinic;
+  const key = { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey };
+  const appointmentId = partnerAppointmentId(key);
+  const { state: animal } = await load(log, animalAggregate, animalId);
+  const decide = decideRequest(
+    {
+      ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash },
+      ...{ scheduledAt, notes, durationMinutes: DURATION, reason: null },
+    },
+    { clinic, animal, permittedBranchIds: installation.branchIds, now },
+  );
+  try {
+    const handled = await handle(log, appointmentAggregate, appointmentId, decide, toCommandContext(state));
+    const repeated = handled.events.length === 0;
+    const appointment = repeated ? await firstState(log, appointmentId) : handled.state;
+    if (!appointment) throw new Error(`appointment ${appointmentId} has no first event`);
+    return { appointment, repeated };
+  } catch (error) {
+    if (!(error instanceof InvalidAppointment)) throw error;
+    throw new ApiError(422, error.code, { details: error.details });
+  }
+}
+
+async function firstState(log: EventLog, appointmentId: string): Promise<Appointment | undefined> {
+  const stream = streamName(appointmentCategory, appointmentId);
+  const events = await log.read<RecordedEvent & AppointmentEvent>(stream, 0n);
+  return events.reduce<Appointment | undefined>(appointmentAggregate.evolve, undefined);
+}

@@ -1,0 +1,120 @@
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import type { CommandContext } from "../handle.ts";
+import type { Option } from "./option.ts";
+
+type Options = Record<string, Option>;
+type Values<O extends Options> = { [Name in keyof O]: z.output<O[Name]["schema"]> };
+
+/** What came of a command. */
+export interface Outcome {
+  /** Of what the command is about. */
+  id: string;
+  /** Events appended; none where it was so already. */
+  events: number;
+  /** Where the last of them stands in the log. */
+  position: bigint | undefined;
+  /** What is shown this once, such as a client secret. */
+  shown: Record<string, string>;
+}
+
+/** A command with its options, checked: it can be carried out. */
+export interface Call {
+  outcome(log: EventLog, context: CommandContext): Promise<Outcome>;
+  /** The id of what it changes; commands that change the same must keep their order. */
+  changes: string;
+  /** Every id that it names, what it changes among them. */
+  ids: string[];
+}
+
+export interface OptionProblem {
+  option: string;
+  message: string;
+}
+
+/** A command of the operator's, as the command line and the import know it. */
+export interface Command {
+  noun: string;
+  verb: string;
+  summary: string;
+  /** The options of an example. */
+  example: string;
+  options: Options;
+  /** Whether it may stand in an import: a command that shows a secret may not. */
+  importable: boolean;
+  /**
+   * Checks options, by name in camelCase.
+   *
+   * @param makeIds whether an id that is left out is made; else it is missing
+   */
+  check(given: Record<string, unknown>, makeIds: boolean): Call | OptionProblem[];
+}
+
+/** What a declaration's `run` returns: of an operation's result, what is told to the operator. */
+interface Result {
+  events: readonly unknown[];
+  position: bigint | undefined;
+  shown?: Record<string, string>;
+}
+
+/** Declares a command: its words, its options, what it changes, and what it does. */
+export function defineCommand<O extends Options>(declared: {
+  name: `${string} ${string}`;
+  summary: string;
+  example: string;
+  options: O;
+  importable?: false;
+  changes(values: Values<O>): string;
+  run(log: EventLog, values: Values<O>, context: CommandContext): Promise<Result>;
+}): Command {
+  const { name, summary, example, options, importable = true } = declared;
+  const [noun = "", verb = ""] = name.split(" ");
+  const schema = z.strictObject(
+    Object.fromEntries(Object.entries(options).map(([key, { schema }]) => [key, schema])),
+  );
+  return {
+    ...{ noun, verb, summary, example, options, importable },
+    check(given, makeIds) {
+      const made = makeIds ? idsFor(options, given) : {};
+      const checked = schema.safeParse({ ...made, ...given });
+      if (!checked.success) return checked.error.issues.flatMap((issue) => problems(issue, given));
+      const values = checked.data as Values<O>;
+      const changes = declared.changes(values);
+      return {
+        changes,
+        ids: [...new Set([changes, ...idsIn(values)])],
+        async outcome(log, context) {
+          const { events, position, shown = {} } = await declared.run(log, values, context);
+          return { id: changes, events: events.length, position, shown };
+        },
+      };
+    },
+  };
+}
+
+function idsFor(options: Options, given: Record<string, unknown>): Record<string, string> {
+  const missing = Object.keys(options).filter((name) => options[name]?.made && given[name] === undefined);
+  return Object.fromEntries(missing.map((name) => [name, randomUUID()]));
+}
+
+function problems(issue: z.core.$ZodIssue, given: Record<string, unknown>): OptionProblem[] {
+  if (issue.code === "unrecognized_keys")
+    return issue.keys.map((option) => ({ option, message: "is not an option of this command" }));
+  const option = issue.path.join(".");
+  const missing = issue.path.length === 1 && given[option] === undefined;
+  return [{ option, message: missing ? "is missing" : inPlainWords(issue) }];
+}
+
+function inPlainWords(issue: z.core.$ZodIssue): string {
+  if (issue.code === "invalid_type") return `must be of type ${issue.expected}`;
+  if (issue.code === "invalid_format" && issue.format === "guid") return "must be a UUID";
+  return issue.message.charAt(0).toLowerCase() + issue.message.slice(1);
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+function idsIn(value: unknown): string[] {
+  if (typeof value === "string") return UUID.test(value) ? [value] : [];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(idsIn) : [];
+}

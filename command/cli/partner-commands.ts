@@ -1,0 +1,90 @@
+import { z } from "zod";
+import { label } from "../../shared/events/fields.ts";
+import { partnerApplicationCategory, scopes } from "../../shared/events/partner.ts";
+import {
+  approveWebhookOrigin,
+  issueCredential,
+  registerApplication,
+  revokeApplication,
+  revokeCredential,
+  withdrawWebhookOrigin,
+} from "../partner/application-operations.ts";
+import { type Command, defineCommand } from "./command.ts";
+import { id, list, newId, text, textOrNull } from "./option.ts";
+
+const registered = partnerApplicationCategory.events.ApplicationRegistered.shape;
+const APPLICATION = "4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009";
+
+const application = id("the application");
+const reason = textOrNull(label, "why");
+const origin = text(
+  z.string().max(300),
+  "scheme, host and port, such as https://hooks.example.com",
+  "origin",
+);
+
+export const partnerCommands: Command[] = [
+  defineCommand({
+    name: "application register",
+    summary: "Registers a partner's application in one environment; its id is the OAuth client id.",
+    example: "--name 'Pet Planner' --environment sandbox --scopes clinic:read,appointments:read",
+    options: {
+      id: newId("the new application's id"),
+      name: text(registered.name, "name"),
+      environment: text(registered.environment, "sandbox or production", "name"),
+      scopes: list(registered.scopes, `of ${scopes.join(", ")}`, "scopes"),
+    },
+    changes: (values) => values.id,
+    run: (log, { id: applicationId, ...rest }, context) =>
+      registerApplication(log, { applicationId, ...rest }, context),
+  }),
+  defineCommand({
+    name: "application revoke",
+    summary: "Ends an application's access everywhere, for good.",
+    example: `--id ${APPLICATION} --reason 'Contract ended'`,
+    options: { id: application, reason },
+    changes: (values) => values.id,
+    run: (log, { id: applicationId, reason }, context) =>
+      revokeApplication(log, { applicationId, reason }, context),
+  }),
+  defineCommand({
+    name: "credential issue",
+    summary: "Issues a client secret and shows it, this once; two may be live at a time.",
+    example: `--application ${APPLICATION}`,
+    options: { application },
+    importable: false,
+    changes: (values) => values.application,
+    run: async (log, { application: applicationId }, context) => {
+      const { credentialId, clientSecret } = await issueCredential(log, { applicationId }, context);
+      const shown = { clientId: applicationId, credentialId, clientSecret };
+      return { events: [credentialId], position: undefined, shown };
+    },
+  }),
+  defineCommand({
+    name: "credential revoke",
+    summary: "Revokes a client secret and every token that was exchanged for it.",
+    example: `--id 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a --application ${APPLICATION}`,
+    options: { id: id("the credential"), application },
+    changes: (values) => values.application,
+    run: (log, { id: credentialId, application: applicationId }, context) =>
+      revokeCredential(log, { applicationId, credentialId }, context),
+  }),
+  defineCommand({
+    name: "origin approve",
+    summary: "Lets an application register webhook endpoints of an origin in production.",
+    example: `--application ${APPLICATION} --origin https://hooks.example.com`,
+    options: { application, origin },
+    changes: (values) => values.application,
+    run: (log, { application: applicationId, origin }, context) =>
+      approveWebhookOrigin(log, { applicationId, origin }, context),
+  }),
+  defineCommand({
+    name: "origin withdraw",
+    summary: "Takes the approval of an origin back.",
+    example: `--application ${APPLICATION} --origin https://hooks.example.com`,
+    options: { application, origin },
+    changes: (values) => values.application,
+    run: (log, { application: applicationId, origin }, context) =>
+      withdrawWebhookOrigin(log, { applicationId, origin }, context),
+  }),
+];

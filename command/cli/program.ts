@@ -1,0 +1,73 @@
+import { Command as Program } from "commander";
+import type { Command } from "./command.ts";
+import { commands } from "./commands.ts";
+import { importFile } from "./import-file.ts";
+import type { Option } from "./option.ts";
+import { type GivenOptions, optionName, runCommand, type Terminal } from "./run-command.ts";
+
+const CALL = "npm run clinic --";
+
+/** The operator's command line: `<noun> <verb> [options]`, and `import`. Errors are thrown, not printed. */
+export function createProgram(terminal: Terminal, exit: (code: number) => void): Program {
+  const program = new Program("clinic")
+    .description("Records the facts of the clinics: each command is an event or none, never a half.")
+    .exitOverride()
+    .configureOutput({ writeOut: (text) => terminal.out(text.trimEnd()), writeErr: () => {} })
+    .configureHelp({ sortSubcommands: false, helpWidth: 110 })
+    .addHelpText("after", `\nExample:\n  ${CALL} ${line(commands[0])}`);
+  for (const noun of new Set(commands.map((command) => command.noun))) {
+    const own = commands.filter((command) => command.noun === noun);
+    const group = program
+      .command(noun)
+      .description(own.map(({ verb }) => verb).join(", "))
+      .addHelpText("after", `\nExample:\n  ${CALL} ${line(own[0])}`);
+    for (const command of own) addCommand(group, command, terminal);
+  }
+  addImport(program, terminal, exit);
+  return program;
+}
+
+function addCommand(group: Program, command: Command, terminal: Terminal): void {
+  const leaf = group.command(command.verb).description(command.summary);
+  for (const [name, option] of Object.entries(command.options)) {
+    const value = option.placeholder === undefined ? "" : ` <${option.placeholder}>`;
+    leaf.option(`${optionName(name)}${value}`, helpOf(option));
+  }
+  leaf
+    .option("--actor <name>", "who does it; by default the user of the operating system")
+    .option("--json", "answer in one line of JSON")
+    .addHelpText("after", `\nExample:\n  ${CALL} ${line(command)}`)
+    .action((given: GivenOptions) => runCommand(command, given, terminal));
+}
+
+function helpOf({ help, made, schema }: Option): string {
+  if (made) return `${help}; one is made where it is left out`;
+  return schema.safeParse(undefined).success ? help : `${help} (required)`;
+}
+
+function addImport(program: Program, terminal: Terminal, exit: (code: number) => void): void {
+  program
+    .command("import")
+    .description(
+      "Carries out the commands of a file, one JSON object a line; the same file again changes nothing.",
+    )
+    .argument("<file>", "the file, or - for standard input")
+    .option("--dry-run", "check every line against the log, and write nothing")
+    .option("--actor <name>", "who does it; by default the user of the operating system")
+    .option("--json", "answer in one line of JSON")
+    .addHelpText("after", IMPORT_HELP)
+    .action(async (file: string, given: { dryRun?: boolean; actor?: string; json?: boolean }) =>
+      exit(await importFile(file, given, terminal)),
+    );
+}
+
+function line(command: Command | undefined): string {
+  return command ? `${command.noun} ${command.verb} ${command.example}` : "--help";
+}
+
+const IMPORT_HELP = `
+Each line names its command and the command's options in camelCase; every id must be given:
+  {"command": "customer register", "id": "5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002", "clinic": "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001", "fullName": "Ada Example"}
+
+Example:
+  ${CALL} import customers.ndjson --dry-run`;

@@ -1,0 +1,33 @@
+import { CommanderError } from "commander";
+import { EXIT, failureOf } from "./failure.ts";
+import { createProgram } from "./program.ts";
+import type { Terminal } from "./run-command.ts";
+
+/**
+ * Runs one command line.
+ *
+ * @returns the exit code: 0 done, 2 bad input, 3 refused by the domain, 4 event log out of reach, 1 anything else
+ */
+export async function runCli(words: string[], terminal: Terminal): Promise<number> {
+  let code: number = EXIT.done;
+  const program = createProgram(terminal, (given) => {
+    code = given;
+  });
+  try {
+    await program.parseAsync(words, { from: "user" });
+    return code;
+  } catch (error) {
+    if (error instanceof CommanderError) return endOfCommander(error, terminal);
+    const failure = failureOf(error);
+    terminal.err(`clinic: ${failure.line}`);
+    return failure.code;
+  }
+}
+
+/** Help that was asked for is no error; help that was shown since a word is missing is one. */
+function endOfCommander({ code, exitCode, message }: CommanderError, terminal: Terminal): number {
+  if (exitCode === 0) return EXIT.done;
+  const line = code === "commander.help" ? "a command is missing; see --help" : message;
+  terminal.err(`clinic: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
+  return EXIT.badInput;
+}

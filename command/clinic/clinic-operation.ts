@@ -1,0 +1,38 @@
+import type { EventOf } from "../../shared/events/category.ts";
+import type { categories } from "../../shared/events/registry.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { type Aggregate, type CommandContext, type Handled, handle } from "../handle.ts";
+import type { Clinic } from "./clinic.ts";
+import { inClinic } from "./in-clinic.ts";
+
+/** Carries a command out: what it needs of other streams is looked up, then load, decide, append. */
+export type Operation<Command, State> = (
+  log: EventLog,
+  command: Command,
+  context: CommandContext,
+) => Promise<Handled<State>>;
+
+/**
+ * The operation of a command about something that belongs to a clinic. Refused with {@link DomainError} where the
+ * clinic is unknown or closed, where what the command refers to is not the clinic's, and where the decision says no.
+ *
+ * @param idOf the id of the aggregate that the command changes
+ * @param decide pure; gets the clinic as it stands and the time in milliseconds since 1970
+ * @param check refuses references to what is not the clinic's
+ */
+export function clinicOperation<
+  C extends (typeof categories)[number],
+  State,
+  Command extends { clinicId: string },
+>(
+  aggregate: Aggregate<C, State>,
+  idOf: (command: Command) => string,
+  decide: (command: Command, clinic: Clinic, now: number) => (state: State | undefined) => EventOf<C>[],
+  check?: (log: EventLog, command: Command, clinic: Clinic) => Promise<unknown>,
+): Operation<Command, State> {
+  return async (log, command, context) => {
+    const { clinic, context: ofClinic } = await inClinic(log, command.clinicId, context);
+    await check?.(log, command, clinic);
+    return handle(log, aggregate, idOf(command), decide(command, clinic, context.now), ofClinic);
+  };
+}

@@ -1,0 +1,61 @@
+import { isDeepStrictEqual } from "node:util";
+import type { ResourceEvent } from "../../shared/events/clinic.ts";
+import { DomainError } from "../handle.ts";
+import type { Clinic } from "./clinic.ts";
+import { branchOf } from "./in-clinic.ts";
+import { requireTimeZone } from "./locality.ts";
+import { owned } from "./owned.ts";
+import { registerOnce } from "./register-once.ts";
+import type { AvailabilityRule, Resource, ResourceAddition } from "./resource.ts";
+
+type Decision = (state: Resource | undefined) => ResourceEvent[];
+type OfClinic = { clinicId: string; resourceId: string };
+
+/** A resource without a time zone of its own keeps the clinic's. */
+export function decideAddResource(
+  addition: Omit<ResourceAddition, "timezone"> & { timezone: string | null },
+  clinic: Clinic,
+): Decision {
+  return (state) => {
+    const timezone = addition.timezone ?? clinic.timezone;
+    requireTimeZone(timezone);
+    branchOf(clinic, addition.branchId);
+    const data = { ...addition, timezone };
+    return registerOnce(state?.addition, { type: "ResourceAdded", data }, "resource");
+  };
+}
+
+export function decideRetireResource({ clinicId, resourceId }: OfClinic): Decision {
+  return (state) => {
+    if (!owned(state, clinicId, "resource").active) return [];
+    return [{ type: "ResourceRetired", data: { resourceId } }];
+  };
+}
+
+/** Sets a rule, or replaces the rule of the same id. Times are of the resource's own day, and end on it. */
+export function decideSetRule(change: OfClinic & { rule: AvailabilityRule }): Decision {
+  return (state) => {
+    const { clinicId, resourceId, rule } = change;
+    const { rules } = active(state, clinicId);
+    if (rule.endsAt <= rule.startsAt)
+      throw new DomainError("rule_ends_before_start", "the rule ends too early");
+    if (rule.validFrom !== null && rule.validUntil !== null && rule.validUntil < rule.validFrom)
+      throw new DomainError("rule_never_valid", "the rule's validity ends before it starts");
+    if (isDeepStrictEqual(rules[rule.ruleId], rule)) return [];
+    return [{ type: "AvailabilityRuleSet", data: { resourceId, ...rule } }];
+  };
+}
+
+export function decideRemoveRule(change: OfClinic & { ruleId: string }): Decision {
+  return (state) => {
+    const { clinicId, resourceId, ruleId } = change;
+    if (!owned(state, clinicId, "resource").rules[ruleId]) return [];
+    return [{ type: "AvailabilityRuleRemoved", data: { resourceId, ruleId } }];
+  };
+}
+
+function active(state: Resource | undefined, clinicId: string): Resource {
+  const resource = owned(state, clinicId, "resource");
+  if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
+  return resource;
+}

@@ -1,0 +1,66 @@
+import { createPublicKey } from "node:crypto";
+import { importJWK, type JSONWebKeySet, type JWK, SignJWT } from "jose";
+import type { AccessToken } from "../../shared/auth/access-token.ts";
+import { audience } from "../../shared/auth/access-token.ts";
+import type { Config } from "../../shared/runtime/config.ts";
+import { StartError } from "../../shared/runtime/run-service.ts";
+
+/** A token is good for this long. Seconds. */
+export const TOKEN_LIFETIME = 900;
+
+/** Signs access tokens, and publishes what they are verified with. */
+export interface TokenIssuer {
+  /**
+   * @param token what it says
+   * @param jti its own id
+   * @param now milliseconds since 1970
+   * @returns a JWT access token (RFC 9068), signed with the first key
+   */
+  sign(token: AccessToken, jti: string, now: number): Promise<string>;
+  /** The public halves of all keys, retired ones included: tokens that they signed are still about. */
+  jwks: JSONWebKeySet;
+}
+
+/** @throws {StartError} for a key that is not an Ed25519 private key */
+export async function createTokenIssuer(
+  keys: Config<"TOKEN_SIGNING_KEYS">["TOKEN_SIGNING_KEYS"]["keys"],
+  issuer: string,
+): Promise<TokenIssuer> {
+  const jwks = { keys: keys.map(publicHalf) };
+  const [first] = keys;
+  if (!first) throw new StartError("settings: TOKEN_SIGNING_KEYS holds no key");
+  const key = await importJWK(first, "EdDSA").catch(() => unusable(first.kid));
+  return {
+    jwks,
+    sign({ applicationId, credentialId, environment, scopes }, jti, now) {
+      const issuedAt = Math.floor(now / 1000);
+      return new SignJWT({
+        client_id: applicationId,
+        credential_id: credentialId,
+        environment,
+        scope: scopes.join(" "),
+      })
+        .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid: first.kid })
+        .setIssuer(issuer)
+        .setAudience(audience(issuer, environment))
+        .setSubject(applicationId)
+        .setJti(jti)
+        .setIssuedAt(issuedAt)
+        .setExpirationTime(issuedAt + TOKEN_LIFETIME)
+        .sign(key);
+    },
+  };
+}
+
+function publicHalf(key: { kid: string } & JWK): JWK {
+  try {
+    const { kty, crv, x } = createPublicKey({ key: { ...key }, format: "jwk" }).export({ format: "jwk" });
+    return { kty: kty ?? "", crv: crv ?? "", x: x ?? "", kid: key.kid, alg: "EdDSA", use: "sig" };
+  } catch {
+    return unusable(key.kid);
+  }
+}
+
+function unusable(kid: string): never {
+  throw new StartError(`settings: TOKEN_SIGNING_KEYS: key ${kid} is not an Ed25519 private key`);
+}

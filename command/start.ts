@@ -1,0 +1,94 @@
+import { createSecretBox } from "../shared/auth/secret-box.ts";
+import { connectEventStore } from "../shared/eventstore/connect.ts";
+import { createEventLog } from "../shared/eventstore/log.ts";
+import { reachEventStore, requireEventStore } from "../shared/eventstore/reach.ts";
+import { listen } from "../shared/http/listen.ts";
+import { createRateLimiter } from "../shared/http/rate-limit.ts";
+import { createPool } from "../shared/postgres/pool.ts";
+import { readConfig } from "../shared/runtime/config.ts";
+import { createLogger } from "../shared/runtime/logger.ts";
+import type { RunningService } from "../shared/runtime/run-service.ts";
+import { createCommandApp } from "./app.ts";
+import { createTokenIssuer } from "./partner/token-issuer.ts";
+
+/** A count is one short statement. Milliseconds. */
+const STATEMENT_WITHIN = 1_000;
+
+/** The log answers a question after its health within this. Milliseconds. */
+const REACH_WITHIN = 2_000;
+
+/**
+ * Starts the command service. It needs the event log; Postgres holds nothing but the shared rate limits, and the
+ * service works without it.
+ *
+ * @throws {ConfigError} one line that names every setting that is missing or wrong
+ * @throws {StartError} where the log does not answer, or where it cannot listen
+ */
+export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningService> {
+  const config = readConfig(
+    [
+      "HOST",
+      "PORT",
+      "LOG_LEVEL",
+      "EVENTSTORE_URL",
+      "DATABASE_URL",
+      "DATABASE_POOL_SIZE",
+      "HEADER_BRAND",
+      "TRUST_PROXY",
+      "RETIRED_PATHS",
+      "TOKEN_ISSUER",
+      "TOKEN_SIGNING_KEYS",
+      "WEBHOOK_SECRET_KEYS",
+      "WEBHOOK_ALLOW_LOOPBACK",
+    ],
+    env,
+  );
+  const logger = createLogger("command", config.LOG_LEVEL);
+  const issuer = await createTokenIssuer(config.TOKEN_SIGNING_KEYS.keys, config.TOKEN_ISSUER);
+  const client = connectEventStore(config.EVENTSTORE_URL, "command");
+  const pool = createPool({
+    url: config.DATABASE_URL,
+    applicationName: "command",
+    size: config.DATABASE_POOL_SIZE,
+    statementTimeout: STATEMENT_WITHIN,
+    logger,
+  });
+  const closeConnections = () => Promise.all([pool.end(), client.dispose()]);
+  try {
+    await requireEventStore(client, config.EVENTSTORE_URL);
+    const app = createCommandApp({
+      logger,
+      log: createEventLog(client),
+      readiness,
+      limiter: createRateLimiter(pool, logger),
+      issuer,
+      tokenIssuer: config.TOKEN_ISSUER,
+      secretBox: createSecretBox(config.WEBHOOK_SECRET_KEYS),
+      allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+      brand: config.HEADER_BRAND,
+      retiredPaths: config.RETIRED_PATHS,
+      trustProxy: config.TRUST_PROXY,
+    });
+    const server = await listen(app.callback(), config.HOST, config.PORT);
+    logger.info({ url: server.url }, "command listens");
+    return {
+      url: server.url,
+      async stop() {
+        await server.close();
+        await closeConnections();
+      },
+    };
+  } catch (error) {
+    await closeConnections();
+    throw error;
+  }
+
+  async function readiness(): Promise<Record<string, string | null>> {
+    try {
+      await reachEventStore(client, REACH_WITHIN);
+      return { eventstore: null };
+    } catch (error) {
+      return { eventstore: (error as Error).message };
+    }
+  }
+}

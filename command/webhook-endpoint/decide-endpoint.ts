@@ -1,0 +1,75 @@
+import type { WebhookEndpointEvent } from "../../shared/events/partner.ts";
+import type { Instant } from "../../shared/time/rfc3339.ts";
+import type { DataOf } from "../clinic/data-of.ts";
+import { DomainError } from "../handle.ts";
+import type { Endpoint } from "./endpoint.ts";
+
+type Decision = (state: Endpoint | undefined) => WebhookEndpointEvent[];
+
+/** Whose an endpoint is. */
+export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "environment">;
+
+/** What may be decided about an endpoint. Each refuses with {@link DomainError}; what is so already gives no event. */
+
+export function decideRegisterEndpoint(
+  data: DataOf<WebhookEndpointEvent, "WebhookEndpointRegistered">,
+): Decision {
+  return (state) => {
+    if (state) throw new DomainError("webhook_endpoint_exists", "the id belongs to another endpoint already");
+    return [{ type: "WebhookEndpointRegistered", data: { ...data, events: [...new Set(data.events)] } }];
+  };
+}
+
+export function decideRotateSecret(secret: {
+  secretId: string;
+  encryptedSecret: string;
+  previousExpiresAt: Instant;
+}): Decision {
+  return (state) => [{ type: "WebhookSecretRotated", data: { endpointId: live(state).id, ...secret } }];
+}
+
+export function decideDisableEndpoint(reason: "operator" | "gone" | "no_success"): Decision {
+  return (state) => {
+    const { id: endpointId, status } = live(state);
+    return status === "disabled" ? [] : [{ type: "WebhookEndpointDisabled", data: { endpointId, reason } }];
+  };
+}
+
+export function decideEnableEndpoint(): Decision {
+  return (state) => {
+    const { id: endpointId, status } = live(state);
+    return status === "active" ? [] : [{ type: "WebhookEndpointEnabled", data: { endpointId } }];
+  };
+}
+
+/** A revoked endpoint stays revoked; to revoke it again is to have what was asked for. */
+export function decideRevokeEndpoint(): Decision {
+  return (state) => {
+    const { id: endpointId, status } = known(state);
+    return status === "revoked" ? [] : [{ type: "WebhookEndpointRevoked", data: { endpointId } }];
+  };
+}
+
+/**
+ * The endpoint, where it is there and the owner's. Another's is refused like one that does not exist.
+ *
+ * @throws {DomainError} `webhook_endpoint_not_found`
+ */
+export function ownEndpoint(state: Endpoint | undefined, owner: EndpointOwner): Endpoint {
+  const own =
+    state?.applicationId === owner.applicationId &&
+    state.clinicId === owner.clinicId &&
+    state.environment === owner.environment;
+  return known(own ? state : undefined);
+}
+
+function known(state: Endpoint | undefined): Endpoint {
+  if (!state) throw new DomainError("webhook_endpoint_not_found", "there is no such webhook endpoint");
+  return state;
+}
+
+function live(state: Endpoint | undefined): Endpoint {
+  const endpoint = known(state);
+  if (endpoint.status !== "revoked") return endpoint;
+  throw new DomainError("webhook_endpoint_revoked", "the webhook endpoint is revoked");
+}

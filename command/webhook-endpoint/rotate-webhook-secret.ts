@@ -1,0 +1,19 @@
+import type Koa from "koa";
+import type { SecretBox } from "../../shared/auth/secret-box.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import type { ClinicState } from "../../shared/partner-api/access.ts";
+import { toCommandContext } from "../partner/command-context.ts";
+import { toEndpointRecord } from "./endpoint.ts";
+import { endpointOf } from "./endpoint-of-request.ts";
+import { rotateSecret } from "./endpoint-operations.ts";
+
+/** POST /webhook-endpoints/{endpointId}/rotate-secret: 200 with the new secret, which is never shown again. */
+export function rotateWebhookSecret(using: {
+  log: EventLog;
+  secretBox: SecretBox;
+}): Koa.Middleware<ClinicState> {
+  return async (ctx) => {
+    const { endpoint, secret } = await rotateSecret(using, endpointOf(ctx), toCommandContext(ctx.state));
+    ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
+  };
+}

@@ -1,0 +1,63 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import { z } from "zod";
+import type { CommandContext } from "../../command/handle.ts";
+import { load } from "../../command/handle.ts";
+import { applicationAggregate } from "../../command/partner/application.ts";
+import { issueCredential, revokeCredential } from "../../command/partner/application-operations.ts";
+import { hashClientSecret } from "../../command/partner/client-secret.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+
+/** Client secrets by application id. */
+const schema = z.record(z.string(), z.string());
+
+/**
+ * A client secret of each application that is live: from the file, or, where the file has none, issued now and
+ * written there, readable by its owner alone. A secret is shown once, so one that was lost is replaced and its
+ * credential revoked.
+ */
+export async function clientSecrets(
+  log: EventLog,
+  applicationIds: string[],
+  file: string,
+  now: number,
+): Promise<Record<string, string>> {
+  const kept = read(file);
+  const secrets: Record<string, string> = {};
+  for (const applicationId of applicationIds) {
+    const known = kept[applicationId];
+    const credentials = (await load(log, applicationAggregate, applicationId)).state?.credentials ?? [];
+    if (known !== undefined && credentials.some(({ secretHash }) => secretHash === hashClientSecret(known))) {
+      secrets[applicationId] = known;
+      continue;
+    }
+    const context = newContext(now);
+    for (const { id: credentialId } of credentials)
+      await revokeCredential(log, { applicationId, credentialId }, context);
+    secrets[applicationId] = (await issueCredential(log, { applicationId }, context)).clientSecret;
+    write(file, { ...kept, ...secrets });
+  }
+  return secrets;
+}
+
+function newContext(now: number): CommandContext {
+  const correlationId = randomUUID();
+  const actor = { type: "operator" as const, id: "demo-data" };
+  return { actor, clinicId: null, environment: null, correlationId, causationId: correlationId, now };
+}
+
+/** A file that is missing or damaged holds nothing: its secrets are replaced. */
+function read(file: string): Record<string, string> {
+  if (!fs.existsSync(file)) return {};
+  try {
+    return schema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof z.ZodError) return {};
+    throw error;
+  }
+}
+
+function write(file: string, secrets: Record<string, string>): void {
+  fs.writeFileSync(`${file}.new`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
+  fs.renameSync(`${file}.new`, file);
+}

@@ -1,0 +1,38 @@
+import { createHash } from "node:crypto";
+import { v5 as uuidv5 } from "uuid";
+
+const NAMESPACE = "5c1d0c0e-9d0b-4f0f-8a55-1c7a2d6f4b21";
+
+/** The id of a thing of the demo data, the same at every seeding. */
+export function demoId(...names: (string | number)[]): string {
+  return uuidv5(names.join("\n"), NAMESPACE);
+}
+
+/** Choices that look like chance and are the same for the same seed. */
+export interface Choices {
+  /** A whole number from 0 to below the bound. */
+  below(bound: number): number;
+  one<Item>(items: readonly Item[]): Item;
+  /** True about that often, 0 to 1. */
+  chance(share: number): boolean;
+}
+
+export function choices(...seed: (string | number)[]): Choices {
+  let count = 0;
+  const below = (bound: number) => {
+    count += 1;
+    const digest = createHash("sha256")
+      .update([...seed, count].join("\n"))
+      .digest();
+    return digest.readUInt32BE(0) % bound;
+  };
+  return {
+    below,
+    one(items) {
+      const item = items[below(items.length)];
+      if (item === undefined) throw new Error("nothing to choose from");
+      return item;
+    },
+    chance: (share) => below(1000) < share * 1000,
+  };
+}

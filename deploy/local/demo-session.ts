@@ -1,0 +1,36 @@
+import { SignJWT } from "jose";
+
+const VALID_SECONDS = 7 * 86_400;
+
+/**
+ * A ready Cookie header of a signed-in portal user, as @supabase/ssr writes the session: `base64-` and the session's
+ * JSON as base64url. Valid seven days.
+ *
+ * @param now milliseconds since 1970
+ */
+export async function sessionCookie(
+  user: { id: string; email: string },
+  portal: { jwtSecret: string; jwtIssuer: string; cookieName: string },
+  now: number,
+): Promise<string> {
+  const issuedAt = Math.floor(now / 1000);
+  const expiresAt = issuedAt + VALID_SECONDS;
+  const accessToken = await new SignJWT({ role: "authenticated", email: user.email })
+    .setProtectedHeader({ alg: "HS256", typ: "JWT" })
+    .setIssuer(portal.jwtIssuer)
+    .setAudience("authenticated")
+    .setSubject(user.id)
+    .setIssuedAt(issuedAt)
+    .setExpirationTime(expiresAt)
+    .sign(new TextEncoder().encode(portal.jwtSecret));
+  const session = {
+    access_token: accessToken,
+    token_type: "bearer",
+    expires_in: VALID_SECONDS,
+    expires_at: expiresAt,
+    refresh_token: "local-demo-sessions-are-not-refreshed",
+    user: { id: user.id, aud: "authenticated", role: "authenticated", email: user.email },
+  };
+  const value = Buffer.from(JSON.stringify(session)).toString("base64url");
+  return `${portal.cookieName}=base64-${value}`;
+}

@@ -1,0 +1,40 @@
+/** Headers of one hop only (RFC 9110, 7.6.1), and Expect, which this hop has answered. */
+const HOP = [
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "expect",
+];
+
+/** Never dropped, whatever Connection names: without them the next server would read the body as another request. */
+const FRAMING = ["content-length", "host"];
+
+/**
+ * The headers that go on to the other side, as they came: case, order and repetition are kept.
+ *
+ * @param raw name, value, name, value …
+ * @param drop names in lower case that do not go on either
+ */
+export function forwardedHeaders(raw: readonly string[], drop: readonly string[] = []): string[] {
+  const pairs = toPairs(raw);
+  const named = pairs
+    .filter(([name]) => name.toLowerCase() === "connection")
+    .flatMap(([, value]) => value.toLowerCase().split(","))
+    .map((name) => name.trim())
+    .filter((name) => !FRAMING.includes(name));
+  const dropped = new Set([...HOP, ...drop, ...named]);
+  return pairs.filter(([name]) => !dropped.has(name.toLowerCase())).flat();
+}
+
+function toPairs(raw: readonly string[]): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let index = 0; index + 1 < raw.length; index += 2)
+    pairs.push([raw[index] ?? "", raw[index + 1] ?? ""]);
+  return pairs;
+}

@@ -1,0 +1,59 @@
+import fs from "node:fs";
+import net from "node:net";
+import { findNatsServer } from "./nats-server.ts";
+import { createPart, type Part, type PartContext } from "./part.ts";
+import { startProcess } from "./process.ts";
+
+/** A nats-server with JetStream, on loopback; installed first where there is none. Not yet started. */
+export async function prepareNats(context: PartContext, port: number): Promise<Part> {
+  const { paths, pids, log } = context;
+  const command = await findNatsServer(log);
+  fs.mkdirSync(paths.nats, { recursive: true, mode: 0o700 });
+  const config = `${paths.nats}/nats.conf`;
+  fs.writeFileSync(config, configuration(port, paths.nats), { mode: 0o600 });
+  const launch = () =>
+    startProcess(
+      {
+        name: "nats",
+        command,
+        args: ["-c", config],
+        env: { PATH: process.env.PATH },
+        cwd: "/",
+        ready: () => greets(port),
+        readyTimeoutMs: 20_000,
+        logFile: paths.log("nats"),
+        deathSignal: "SIGTERM",
+      },
+      pids,
+    );
+  return createPart("nats", launch, context);
+}
+
+function configuration(port: number, folder: string): string {
+  return [
+    'server_name: "clinic-local"',
+    `listen: "127.0.0.1:${port}"`,
+    "jetstream {",
+    `  store_dir: ${JSON.stringify(folder)}`,
+    "  max_memory_store: 64MB",
+    "  max_file_store: 4GB",
+    "}",
+    "max_payload: 1MB",
+    "",
+  ].join("\n");
+}
+
+/** A NATS server speaks first: a line that begins with INFO. With JetStream on, the line says so. */
+function greets(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect({ port, host: "127.0.0.1", timeout: 1_000 });
+    const finish = (result: boolean) => {
+      socket.destroy();
+      resolve(result);
+    };
+    socket.once("data", (chunk) => finish(/^INFO .*"jetstream":true/.test(chunk.toString("utf8"))));
+    socket.once("error", () => finish(false));
+    socket.once("timeout", () => finish(false));
+    socket.once("close", () => finish(false));
+  });
+}

@@ -1,0 +1,92 @@
+import { once } from "node:events";
+import net from "node:net";
+import { SetupError } from "./setup-error.ts";
+
+/** Each part that listens, the variable that moves it, and its default port. */
+export const PARTS = {
+  gateway: { variable: "GATEWAY_PORT", port: 8080 },
+  command: { variable: "COMMAND_PORT", port: 8081 },
+  queryApi: { variable: "QUERY_API_PORT", port: 8082 },
+  projection: { variable: "PROJECTION_PORT", port: 8083 },
+  eventstore: { variable: "EVENTSTORE_PORT", port: 8113 },
+  postgres: { variable: "POSTGRES_PORT", port: 8432 },
+  nats: { variable: "NATS_PORT", port: 8422 },
+} as const;
+
+export type PartName = keyof typeof PARTS;
+export type Ports = Record<PartName, number>;
+
+/** Free ports come from below the ephemeral range, so that no outgoing connection takes one in between. */
+const LOWEST_FREE = 20_000;
+const HIGHEST_FREE = 29_999;
+const given = new Set<number>();
+
+/** The default ports, each moved by its variable. @throws {SetupError} for a variable that is no port */
+export function fixedPorts(env: NodeJS.ProcessEnv): Ports {
+  const ports = mapParts((name) => portFrom(env, name));
+  const byPort = new Map<number, string>();
+  for (const name of Object.keys(PARTS) as PartName[]) {
+    const { variable } = PARTS[name];
+    const other = byPort.get(ports[name]);
+    if (other)
+      throw new SetupError(`${other} and ${variable} are both ${ports[name]}: each part needs its own port`);
+    byPort.set(ports[name], variable);
+  }
+  return ports;
+}
+
+/** Seven ports that were free just now, and that this process does not give out twice. */
+export async function freePorts(): Promise<Ports> {
+  const ports: Partial<Ports> = {};
+  for (const name of Object.keys(PARTS) as PartName[]) ports[name] = await freePort();
+  return ports as Ports;
+}
+
+/** @throws {SetupError} one line that names the port and how to choose another */
+export async function requireFreePort(name: PartName, port: number): Promise<void> {
+  const problem = await whyTaken(port);
+  if (problem === undefined) return;
+  const { variable } = PARTS[name];
+  throw new SetupError(
+    `${name}: port ${port} cannot be used (${problem}); stop what uses it, or choose another port: ${variable}=${port + 10_000}`,
+  );
+}
+
+async function freePort(): Promise<number> {
+  for (let attempt = 0; attempt < 500; attempt++) {
+    const port = LOWEST_FREE + Math.floor(Math.random() * (HIGHEST_FREE - LOWEST_FREE + 1));
+    if (given.has(port) || (await whyTaken(port)) !== undefined) continue;
+    given.add(port);
+    return port;
+  }
+  throw new SetupError(`no free port between ${LOWEST_FREE} and ${HIGHEST_FREE}`);
+}
+
+/** Undefined when the port can be bound on loopback. */
+async function whyTaken(port: number): Promise<string | undefined> {
+  const server = net.createServer();
+  try {
+    server.listen({ port, host: "127.0.0.1", exclusive: true });
+    await once(server, "listening");
+    return undefined;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === "EADDRINUSE" ? "something listens there already" : String(code);
+  } finally {
+    server.close();
+  }
+}
+
+function portFrom(env: NodeJS.ProcessEnv, name: PartName): number {
+  const { variable, port } = PARTS[name];
+  const text = env[variable];
+  if (text === undefined || text === "") return port;
+  const value = Number(text);
+  if (/^\d{1,5}$/.test(text) && value > 0 && value < 65_536) return value;
+  throw new SetupError(`${variable} must be a port between 1 and 65535`);
+}
+
+function mapParts(chosen: (name: PartName) => number): Ports {
+  const names = Object.keys(PARTS) as PartName[];
+  return Object.fromEntries(names.map((name) => [name, chosen(name)])) as Ports;
+}

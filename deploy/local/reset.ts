@@ -1,0 +1,26 @@
+/** `npm run reset`: deletes all local data, secrets and logs, so that the next start begins anew. */
+import fs from "node:fs";
+import { removeLocalRoot } from "./local-root.ts";
+import { tryLock } from "./pid-lock.mjs";
+import { openPidRegistry } from "./pid-registry.ts";
+import { localPaths, localRoot, PROJECT, relocationOf } from "./project.ts";
+import { runEntry, SetupError } from "./setup-error.ts";
+
+await runEntry(async () => {
+  const root = localRoot(process.env);
+  if (!fs.existsSync(root)) return console.log(`${root} is not there: nothing to delete`);
+  const paths = localPaths(root);
+  if (!isStack(root, paths.secrets))
+    throw new SetupError(`${root} is not a stack's folder: nothing is deleted`);
+  const { holder } = tryLock(paths.lock);
+  if (holder) throw new SetupError(`the stack in ${root} runs, as process ${holder.pid}: stop it first`);
+  await openPidRegistry(paths.pids).stopLeftovers((line) => console.log(line));
+  removeLocalRoot(root);
+  fs.rmSync(relocationOf(PROJECT), { recursive: true, force: true });
+  console.log(`${root} deleted`);
+});
+
+/** A folder that LOCAL_DIR names by mistake must not be lost. */
+function isStack(root: string, secrets: string): boolean {
+  return root === localRoot({}) || fs.existsSync(secrets);
+}

@@ -1,0 +1,128 @@
+import { type DatabaseUrls, ensureGivenDatabase, ensureOwnDatabase } from "./database-roles.ts";
+import { prepareEventstore } from "./eventstore.ts";
+import { type LocalRoot, openLocalRoot } from "./local-root.ts";
+import { prepareNats } from "./nats.ts";
+import { externalPart, type Part, type PartContext } from "./part.ts";
+import { type PartName, type Ports, requireFreePort } from "./ports.ts";
+import { preparePostgres, superuserUrl } from "./postgres.ts";
+import type { Progress } from "./progress.ts";
+import { SetupError } from "./setup-error.ts";
+
+export type ServerName = "eventstore" | "postgres" | "nats";
+
+/** Servers that run elsewhere; each replaces one of ours. */
+export interface GivenServers {
+  EVENTSTORE_URL?: string | undefined;
+  DATABASE_URL?: string | undefined;
+  NATS_URL?: string | undefined;
+}
+
+export interface ServerOptions {
+  /** The stack's folder: data, logs, secrets. */
+  root: string;
+  ports: Ports;
+  given: GivenServers;
+  /** Parts that are started afterwards; their ports are checked before anything starts. */
+  portsNeeded?: readonly PartName[];
+  progress: Progress;
+  /** Whether new data folders are synced to disk while they are made; off only for what a test throws away. */
+  syncNewData: boolean;
+  /** Called when a part keeps dying; without it, a part that dies stays down. */
+  onGivenUp?: ((message: string) => void) | undefined;
+}
+
+/** The three servers that the services stand on, running. */
+export interface Servers {
+  root: LocalRoot;
+  context: PartContext;
+  eventstoreUrl: string;
+  natsUrl: string;
+  /** URL of a user that may create databases, on an embedded server its superuser. */
+  adminDatabaseUrl: string;
+  databaseUrls: DatabaseUrls;
+  parts: Record<ServerName, Part>;
+  /** Stops those that are ours and lets the folder go. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts event log, Postgres (with database and roles) and NATS side by side, except those that are given.
+ * When one fails, those that were started are stopped again.
+ *
+ * @throws {SetupError} one readable line
+ */
+export async function startServers(options: ServerOptions): Promise<Servers> {
+  const { progress, given, ports } = options;
+  const root = await openLocalRoot(options.root, progress.line);
+  const { paths, pids, secrets } = root;
+  const context = { paths, pids, log: progress.line, onGivenUp: options.onGivenUp };
+  const started: Part[] = [];
+  const stop = async () => {
+    await Promise.all(started.map((part) => part.stop()));
+    root.release();
+  };
+  const start = (name: ServerName, prepare: () => Promise<Part> | Part): Promise<Part> => {
+    return progress.step(`${name} 127.0.0.1:${ports[name]}`, async () => {
+      const part = await prepare();
+      started.push(part);
+      await part.start();
+      return part;
+    });
+  };
+  const password = secrets.postgres.superuser;
+  const adminDatabaseUrl = given.DATABASE_URL ?? superuserUrl(ports.postgres, password);
+  const startDatabase = async () => {
+    if (given.DATABASE_URL)
+      return {
+        part: externalPart("postgres"),
+        urls: await ensureGivenDatabase(given.DATABASE_URL, secrets.postgres),
+      };
+    const { syncNewData } = options;
+    const part = await start("postgres", () =>
+      preparePostgres(context, { port: ports.postgres, password, syncNewData }),
+    );
+    return { part, urls: await ensureOwnDatabase(adminDatabaseUrl, "clinic", secrets.postgres) };
+  };
+  try {
+    for (const name of portsToCheck(options)) await requireFreePort(name, ports[name]);
+    const [eventstore, database, nats] = await allOrError([
+      given.EVENTSTORE_URL
+        ? externalPart("eventstore")
+        : start("eventstore", () => prepareEventstore(context, ports.eventstore)),
+      startDatabase(),
+      given.NATS_URL ? externalPart("nats") : start("nats", () => prepareNats(context, ports.nats)),
+    ]);
+    return {
+      root,
+      context,
+      eventstoreUrl: given.EVENTSTORE_URL ?? `esdb://127.0.0.1:${ports.eventstore}?tls=false`,
+      natsUrl: given.NATS_URL ?? `nats://127.0.0.1:${ports.nats}`,
+      adminDatabaseUrl,
+      databaseUrls: database.urls,
+      parts: { eventstore, postgres: database.part, nats },
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function portsToCheck({ given, portsNeeded = [] }: ServerOptions): PartName[] {
+  const ours: PartName[] = [...portsNeeded];
+  if (!given.EVENTSTORE_URL) ours.push("eventstore");
+  if (!given.DATABASE_URL) ours.push("postgres");
+  if (!given.NATS_URL) ours.push("nats");
+  return ours;
+}
+
+/** Like Promise.all, but leaves nothing running behind an error; of several errors, the first in the list. */
+export async function allOrError<Values extends readonly unknown[]>(
+  work: Values,
+): Promise<{ -readonly [Key in keyof Values]: Awaited<Values[Key]> }> {
+  const results = await Promise.allSettled(work);
+  const failures = results.filter((result) => result.status === "rejected");
+  const readable = failures.find(({ reason }) => reason instanceof SetupError) ?? failures[0];
+  if (readable) throw readable.reason;
+  return results.map((result) => result.status === "fulfilled" && result.value) as never;
+}

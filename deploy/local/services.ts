@@ -1,0 +1,47 @@
+import http from "node:http";
+import type { Environment, ServiceName } from "./environment.ts";
+import { createPart, type Part, type PartContext } from "./part.ts";
+import { startProcess } from "./process.ts";
+import { nodeEntry, PROJECT } from "./project.ts";
+
+/** Entry and file name of each service. */
+const SERVICES = {
+  projection: { name: "projection", entry: "projection/main.ts" },
+  command: { name: "command", entry: "command/main.ts" },
+  queryApi: { name: "query-api", entry: "query-api/main.ts" },
+  gateway: { name: "gateway", entry: "deploy/local/gateway.ts" },
+} as const;
+
+/** A start takes this long at the most; the first one applies the migrations. */
+const READY_TIMEOUT_MS = 60_000;
+
+/** One service as a process of its own, with the given environment (PORT among it). Not yet started. */
+export function servicePart(service: ServiceName, env: Environment, context: PartContext): Part {
+  const { name, entry } = SERVICES[service];
+  const launch = () =>
+    startProcess(
+      {
+        name,
+        ...nodeEntry(entry),
+        env,
+        cwd: PROJECT,
+        ready: () => isReady(`http://127.0.0.1:${env.PORT}/health/ready`),
+        readyTimeoutMs: READY_TIMEOUT_MS,
+        logFile: context.paths.log(name),
+        stopTimeoutMs: 12_000,
+      },
+      context.pids,
+    );
+  return createPart(name, launch, context);
+}
+
+function isReady(url: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const request = http.get(url, { timeout: 5_000, agent: false }, (response) => {
+      response.resume();
+      resolve(response.statusCode === 200);
+    });
+    request.on("timeout", () => request.destroy());
+    request.on("error", () => resolve(false));
+  });
+}

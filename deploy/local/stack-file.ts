@@ -1,0 +1,41 @@
+import fs from "node:fs";
+import type { DemoAccess } from "./demo-data.ts";
+import type { ServiceName } from "./environment.ts";
+import type { Stack } from "./stack.ts";
+
+/**
+ * Writes what scripts need to know of a running stack, at once and readable for its owner alone: URLs of all parts
+ * (passwords among them), bases of the APIs, health checks, and what the demo data bring.
+ *
+ * @param demo how to get in: users and applications
+ */
+export function writeStackFile(stack: Stack, demo: DemoAccess): void {
+  const { servers, urls } = stack;
+  const { gateway } = urls;
+  const health = (service: ServiceName) => `${urls[service]}/health/ready`;
+  const content = {
+    startedAt: new Date().toISOString(),
+    pid: process.pid,
+    urls: {
+      ...urls,
+      eventstore: servers.eventstoreUrl,
+      nats: servers.natsUrl,
+      postgres: servers.databaseUrls,
+    },
+    apis: {
+      portal: `${gateway}/api/v1`,
+      sandbox: `${gateway}/sandbox/v1`,
+      production: `${gateway}/production/v1`,
+    },
+    health: {
+      gateway: health("gateway"),
+      command: health("command"),
+      queryApi: health("queryApi"),
+      projection: health("projection"),
+    },
+    demo,
+  };
+  const file = servers.root.paths.stack;
+  fs.writeFileSync(`${file}.new`, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
+  fs.renameSync(`${file}.new`, file);
+}

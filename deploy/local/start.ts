@@ -1,0 +1,114 @@
+/** `npm start`: everything on this machine, until Ctrl-C. */
+import fs from "node:fs";
+import path from "node:path";
+import { type DemoAccess, seedDemoData } from "./demo-data.ts";
+import { PORTAL_COOKIE_NAME, portalIssuer } from "./environment.ts";
+import type { Part } from "./part.ts";
+import { lineProgress } from "./progress.ts";
+import { localRoot, PROJECT } from "./project.ts";
+import { runEntry } from "./setup-error.ts";
+import { type Stack, startStack } from "./stack.ts";
+import { writeStackFile } from "./stack-file.ts";
+
+/** The death of the bootstrap, and a key press too, may be told several times over. Milliseconds. */
+const SAME_SIGNAL_MS = 500;
+
+/** How the run ends: by a signal, or since a part could not be kept alive. */
+type End = { signal: NodeJS.Signals } | { failure: string };
+
+await runEntry(async () => {
+  const root = localRoot(process.env);
+  const ending = awaitEnd();
+  const progress = lineProgress((line) => console.log(line), true);
+  const startedAt = Date.now();
+  console.log(`Starting Clinic Service in ${relative(root)}`);
+  const stack = await startStack({
+    root,
+    ports: "fixed",
+    env: process.env,
+    given: process.env,
+    progress,
+    syncNewData: true,
+    onGivenUp: ending.giveUp,
+  });
+  ending.parts = Object.values(stack.parts);
+  const stackFile = stack.servers.root.paths.stack;
+  process.on("exit", () => fs.rmSync(stackFile, { force: true }));
+  try {
+    const demo = await progress.step("demo data", () => addDemoData(stack, progress.line));
+    writeStackFile(stack, demo);
+    announce(stack, stackFile, Date.now() - startedAt);
+    const how = await ending.end;
+    console.log("signal" in how ? "Stopping" : `Stopping: ${how.failure}`);
+    process.exitCode = "signal" in how ? 0 : 1;
+  } finally {
+    fs.rmSync(stackFile, { force: true });
+    await stack.stop();
+  }
+  console.log("Stopped");
+  process.exit();
+});
+
+function addDemoData({ servers, urls }: Stack, log: (line: string) => void): Promise<DemoAccess> {
+  const { paths, secrets } = servers.root;
+  return seedDemoData({
+    eventstoreUrl: servers.eventstoreUrl,
+    portalJwtSecret: secrets.portalJwtSecret,
+    portalJwtIssuer: portalIssuer(urls),
+    portalCookieName: PORTAL_COOKIE_NAME,
+    credentialsFile: paths.demo,
+    log,
+  });
+}
+
+interface Ending {
+  end: Promise<End>;
+  giveUp: (failure: string) => void;
+  /** What a second signal kills. */
+  parts: Part[];
+}
+
+/** The first signal ends the run in order, also one that comes during the start; a second one kills. */
+function awaitEnd(): Ending {
+  let settle: (end: End) => void = () => undefined;
+  const end = new Promise<End>((resolve) => {
+    settle = resolve;
+  });
+  const ending: Ending = { end, giveUp: (failure) => settle({ failure }), parts: [] };
+  let firstAt: number | undefined;
+  const onSignal = (signal: NodeJS.Signals) => {
+    settle({ signal });
+    firstAt ??= Date.now();
+    if (Date.now() - firstAt < SAME_SIGNAL_MS) return;
+    console.log("Killing what still runs");
+    const ours = ending.parts.filter((part) => !part.external);
+    Promise.allSettled(ours.map((part) => part.kill9())).then(() => process.exit(130));
+  };
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, onSignal);
+  return ending;
+}
+
+function announce(stack: Stack, stackFile: string, tookMs: number): void {
+  const { urls, servers } = stack;
+  const database = new URL(servers.databaseUrls.projection);
+  console.log(`
+Clinic Service runs (${(tookMs / 1000).toFixed(1)} s). Ctrl-C stops it.
+  portal API    ${urls.gateway}/api/v1
+  partner API   ${urls.gateway}/sandbox/v1  ${urls.gateway}/production/v1
+  event log     ${servers.eventstoreUrl}
+  Postgres      ${database.host}${database.pathname}
+  NATS          ${servers.natsUrl}
+  logs          ${relative(servers.root.paths.log("*"))}
+  everything    ${relative(stackFile)} (URLs, demo users, demo applications)
+
+Try, in another terminal:
+  npm run demo
+  curl ${urls.gateway}/.well-known/jwks.json
+  curl ${urls.queryApi}/health/ready
+`);
+}
+
+function relative(file: string): string {
+  const inside = path.relative(PROJECT, file);
+  return inside.startsWith("..") ? file : inside;
+}

@@ -1,0 +1,70 @@
+import { z } from "zod";
+import { environment, uuid } from "../../shared/events/fields.ts";
+import { webhookEventType } from "../../shared/events/partner.ts";
+import type { WebhookBody } from "../../shared/partner-api/webhook-body.ts";
+
+const place = z.string().regex(/^\d+$/).transform(BigInt);
+
+const routing = z.looseObject({
+  id: uuid,
+  type: webhookEventType,
+  environment,
+  clinicId: uuid,
+  branchId: uuid,
+});
+
+/** Passed on as it is, the order of its fields included: it is signed and sent as it was made. */
+const body = z.custom<WebhookBody>((value) => routing.safeParse(value).success, "must be a webhook body");
+
+/** What the relay puts onto JetStream and the dispatchers take from it. Bigints travel as texts. */
+export const relayMessage = z.discriminatedUnion("kind", [
+  /** A public event. */
+  z.object({
+    kind: z.literal("event"),
+    /** Where the domain event stands: in the log, and in its stream. */
+    position: place,
+    stream: z.string(),
+    revision: place,
+    correlationId: uuid,
+    body,
+  }),
+  /** A delivery is to be tried again, as a partner asked for. */
+  z.object({
+    kind: z.literal("replay"),
+    position: place,
+    /** The id of the event that asks for it. */
+    requestId: uuid,
+    correlationId: uuid,
+    deliveryId: uuid,
+    endpointId: uuid,
+  }),
+]);
+export type RelayMessage = z.input<typeof relayMessage>;
+export type EventMessage = Extract<z.output<typeof relayMessage>, { kind: "event" }>;
+export type ReplayMessage = Extract<z.output<typeof relayMessage>, { kind: "replay" }>;
+
+/** A message, its id against doubles, and the subject below the stream's prefix. */
+export interface Outgoing {
+  id: string;
+  subject: string;
+  message: RelayMessage;
+}
+
+/** The message of a public event. */
+export function eventMessage(
+  at: { position: bigint; stream: string; revision: bigint; correlationId: string },
+  body: WebhookBody,
+): Outgoing {
+  return {
+    id: body.id,
+    subject: `${body.environment}.${body.type}`,
+    message: {
+      kind: "event",
+      position: String(at.position),
+      stream: at.stream,
+      revision: String(at.revision),
+      correlationId: at.correlationId,
+      body,
+    },
+  };
+}

@@ -1,0 +1,175 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { JSONCodec, type NatsConnection } from "nats";
+import type pg from "pg";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { catchUp, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
+import { BoundedBuffer } from "../engine/bounded-buffer.ts";
+import { type EventStream, ensureEventStream } from "./event-stream.ts";
+import { Ledger } from "./ledger.ts";
+import type { Outgoing } from "./message.ts";
+import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "./relay-checkpoint.ts";
+import { relayedTypes, toMessage } from "./to-message.ts";
+import { orAborted, together } from "./together.ts";
+
+export interface RelayRunOptions {
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  stream: EventStream;
+  onProgress(progress: { position: bigint; caughtUp: boolean }): void;
+}
+
+/** Events whose message is being made, and messages that the server has not yet confirmed. */
+const MAPPING = 64;
+const IN_FLIGHT = 256;
+
+/** Messages that the dispatchers have not dealt with; more are left in the log. */
+const OUTSTANDING = 10_000;
+
+/** Milliseconds. */
+const CONFIRMED_WITHIN = 5_000;
+const SETTLE_EVERY = 100;
+
+/** A step of the log, in order; the message is still being made. */
+type Step = { position: bigint; message: Promise<Outgoing | undefined> | undefined };
+
+/**
+ * Relays for as long as one connection to NATS lives, from the checkpoint on. The checkpoint follows what the
+ * dispatchers have acked, not what was published: whatever NATS loses is published again from the log.
+ *
+ * @throws {RelayFailure | UnreadableEvent} for an event that cannot be told
+ * @throws {LostCheckpoint} where another process relays
+ */
+export async function runRelay(
+  connection: NatsConnection,
+  options: RelayRunOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  await ensureEventStream(await connection.jetstreamManager(), options.stream);
+  const checkpoint = await readRelayCheckpoint(options.pool);
+  const ledger = new Ledger(checkpoint);
+  const steps = new BoundedBuffer<Step>(MAPPING);
+  const confirmations = new BoundedBuffer<Confirmation>(IN_FLIGHT);
+  let caughtUp = false;
+  const report = () => options.onProgress({ position: ledger.settled, caughtUp });
+  report();
+  await together(signal, [
+    (life) => follow(options.client, checkpoint, steps, becomeCaughtUp, life),
+    (life) => publish(connection, options.stream, steps, confirmations, ledger, life),
+    (life) => confirm(confirmations, life),
+    (life) => settle(connection, options, ledger, report, life),
+  ]);
+
+  function becomeCaughtUp(): void {
+    caughtUp = true;
+    report();
+  }
+}
+
+/** Fills the buffer with the log's steps; the messages of several are made at once. */
+async function follow(
+  client: EventStoreDBClient,
+  checkpoint: bigint,
+  steps: BoundedBuffer<Step>,
+  onCaughtUp: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const log = createEventLog(client);
+  const after = checkpoint === LOG_START ? undefined : checkpoint;
+  signal.addEventListener("abort", () => steps.close(), { once: true });
+  const push = (step: Step) => {
+    // A message is awaited in its turn; until then a failure must not count as unhandled.
+    step.message?.catch(() => undefined);
+    return steps.push(step);
+  };
+  let position = checkpoint;
+  try {
+    for await (const item of catchUp({ client, after, types: relayedTypes, signal })) {
+      if (item.kind === "caughtUp") {
+        onCaughtUp();
+        continue;
+      }
+      position = item.position;
+      await push({ position, message: item.kind === "event" ? toMessage(log, item.event) : undefined });
+    }
+  } catch (error) {
+    if (!(error instanceof UnreadableEvent)) throw error;
+    await push({ position, message: Promise.reject(error) });
+    await orAborted(new Promise(() => undefined), signal);
+  }
+  if (!signal.aborted) throw new Error("the event log ended the subscription");
+}
+
+/** A message on its way to the server. */
+type Confirmation = Promise<void>;
+
+/** Publishes in the log's order, some hundred unconfirmed at a time. */
+async function publish(
+  connection: NatsConnection,
+  stream: EventStream,
+  steps: BoundedBuffer<Step>,
+  confirmations: BoundedBuffer<Confirmation>,
+  ledger: Ledger,
+  signal: AbortSignal,
+): Promise<void> {
+  const codec = JSONCodec();
+  const js = connection.jetstream();
+  // What stands before an event that cannot be told is told.
+  const flushFirst = async (error: unknown) => {
+    await connection.flush();
+    throw error;
+  };
+  signal.addEventListener("abort", () => confirmations.close(), { once: true });
+  for (;;) {
+    const [step] = await steps.take(1);
+    if (!step) return;
+    const outgoing = step.message && (await orAborted(step.message, signal).catch(flushFirst));
+    if (signal.aborted) return;
+    if (!outgoing) {
+      ledger.skip(step.position);
+      continue;
+    }
+    const confirmed = ledger.publish(step.position);
+    const { id: msgID, subject, message } = outgoing;
+    const confirmation = js
+      .publish(`${stream.prefix}.${subject}`, codec.encode(message), { msgID, timeout: CONFIRMED_WITHIN })
+      .then(({ seq }) => confirmed(seq));
+    // It is awaited in its turn; until then a failure must not count as unhandled.
+    confirmation.catch(() => undefined);
+    await confirmations.push(confirmation);
+    while (ledger.size >= OUTSTANDING && !signal.aborted) await pause(SETTLE_EVERY, signal);
+  }
+}
+
+/** Finds out which messages the server has; one that it has not ends the run. */
+async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const [confirmation] = await confirmations.take(1);
+    if (!confirmation) return;
+    await orAborted(confirmation, signal);
+  }
+}
+
+/** Moves the checkpoint after the dispatchers' acks. */
+async function settle(
+  connection: NatsConnection,
+  { pool, stream }: RelayRunOptions,
+  ledger: Ledger,
+  report: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const jsm = await connection.jetstreamManager();
+  let stored = ledger.settled;
+  while (!signal.aborted) {
+    await pause(SETTLE_EVERY, signal);
+    if (ledger.size > 0) {
+      const { ack_floor } = await jsm.consumers.info(stream.name, stream.consumer);
+      ledger.settle(ack_floor.stream_seq);
+    }
+    const { settled } = ledger;
+    if (settled === stored) continue;
+    await moveRelayCheckpoint(pool, stored, settled);
+    stored = settled;
+    report();
+  }
+}

@@ -1,0 +1,68 @@
+import type { AppointmentEvent } from "../../shared/events/appointment.ts";
+import { appointmentCategory } from "../../shared/events/appointment.ts";
+import { type CatalogEventType, EventSchemaError } from "../../shared/events/registry.ts";
+import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
+import { toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
+import { eventMessage, type Outgoing } from "./message.ts";
+
+/** The event types that the relay subscribes to. */
+export const relayedTypes: readonly CatalogEventType[] = [
+  ...(Object.keys(appointmentCategory.events) as AppointmentEvent["type"][]),
+  "WebhookDeliveryReplayRequested",
+];
+
+/** An event that the relay cannot map. It stops there: what comes after must not overtake it. */
+export class RelayFailure extends Error {
+  override readonly name = "RelayFailure";
+}
+
+/**
+ * What goes onto JetStream for an event; undefined where partners are told nothing of it. An event that changes an
+ * appointment is told with the appointment as it was then, so its stream is read up to that event.
+ *
+ * @throws {RelayFailure} naming the event's place
+ * @throws {LogUnavailable}
+ */
+export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Outgoing | undefined> {
+  if (event.type === "WebhookDeliveryReplayRequested") return toReplayMessage(event);
+  const body = await webhookBodyOf(log, event);
+  if (!body) return undefined;
+  const { position, stream, revision, metadata } = event;
+  return eventMessage({ position, stream, revision, correlationId: metadata.$correlationId }, body);
+}
+
+async function webhookBodyOf(log: EventLog, event: RecordedEvent) {
+  const place = `position ${event.position}, stream ${event.stream}, revision ${event.revision}`;
+  const history = await historyUpTo(log, event).catch((cause: unknown) => {
+    if (cause instanceof EventSchemaError) throw new RelayFailure(`${place}: ${cause.message}`, { cause });
+    throw cause;
+  });
+  const last = history.at(-1);
+  if (last?.id !== event.id) throw new RelayFailure(`${place}: the stream does not end in the event`);
+  try {
+    return toWebhookBody(history);
+  } catch (cause) {
+    throw new RelayFailure(`${place}: no public event follows from ${event.type}`, { cause });
+  }
+}
+
+async function historyUpTo(log: EventLog, event: RecordedEvent): Promise<RecordedEvent<AppointmentEvent>[]> {
+  return event.type === "AppointmentRequested"
+    ? [event]
+    : log.read<AppointmentEvent>(event.stream, event.revision);
+}
+
+function toReplayMessage(event: RecordedEvent & { type: "WebhookDeliveryReplayRequested" }): Outgoing {
+  return {
+    id: event.id,
+    subject: "replay",
+    message: {
+      kind: "replay",
+      position: String(event.position),
+      requestId: event.id,
+      correlationId: event.metadata.$correlationId,
+      deliveryId: event.data.deliveryId,
+      endpointId: event.data.endpointId,
+    },
+  };
+}

@@ -1,0 +1,53 @@
+import type { Logger } from "../../shared/runtime/logger.ts";
+import type { Claimed } from "./claim.ts";
+import type { Connections } from "./connections.ts";
+import type { SecretReader } from "./secrets.ts";
+import { type SendResult, send } from "./send.ts";
+import { signatureHeaders } from "./signature.ts";
+
+export interface DeliverOptions {
+  connections: Connections;
+  secrets: SecretReader;
+  /** The brand segment of header names. */
+  brand: string;
+  allowLoopback: boolean;
+  /** Of one attempt, in all. Milliseconds. */
+  timeoutMs: number;
+  logger: Logger;
+  /** Milliseconds since 1970. */
+  clock(): number;
+}
+
+const USER_AGENT = "ClinicService-Webhooks/1";
+
+/**
+ * Makes one attempt at a delivery: signs it for this very moment and sends it.
+ *
+ * @returns undefined where the signal cut it short
+ */
+export async function deliver(
+  claimed: Claimed,
+  options: DeliverOptions,
+  signal: AbortSignal,
+): Promise<SendResult | undefined> {
+  const { connections, secrets, brand, allowLoopback, timeoutMs, clock, logger } = options;
+  const { deliveryId, endpointId, number, body, url } = claimed;
+  try {
+    const opened = await Promise.all(claimed.encryptedSecrets.map(secrets.open));
+    if (opened.length === 0) throw new Error("the endpoint has no secret");
+    const timestamp = Math.floor(clock() / 1_000);
+    const headers = {
+      "Content-Type": "application/json",
+      "User-Agent": USER_AGENT,
+      ...signatureHeaders({ deliveryId, timestamp, body }, opened, brand),
+    };
+    const result = await send(url, headers, body, { connections, allowLoopback, timeoutMs, signal });
+    const { statusCode, error: fault, durationMs } = result ?? {};
+    logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "attempt");
+    return result;
+  } catch (error) {
+    // Ours to mend, and not to be taken for the receiver's failure.
+    logger.error({ error, deliveryId, endpointId }, "a delivery cannot be signed");
+    return { statusCode: null, error: "not_signed", retryAfter: null, answer: null, durationMs: 0 };
+  }
+}

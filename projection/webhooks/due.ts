@@ -1,0 +1,37 @@
+/**
+ * Which endpoints may be sent to, as the read models say now: the endpoint is active, its application and the
+ * application's installation at the clinic too. An endpoint that is to be disabled already counts as disabled.
+ * `branch_ids` bounds what it may be told of.
+ *
+ * None of it holds while the read models are being rebuilt and have not come as far as they were: what was revoked
+ * may not be so again yet.
+ */
+export const ACTIVE_ENDPOINTS = `
+  SELECT e.endpoint_id, e.url, i.branch_ids
+    FROM read_model.webhook_endpoint e
+    JOIN read_model.installation i
+      ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
+    JOIN read_model.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
+   WHERE e.status = 'active'
+     AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)`;
+
+export const READ_MODELS_ARE_CURRENT = `
+  COALESCE((SELECT position FROM webhooks.relay_checkpoint), -1)
+    <= (SELECT position FROM read_model.checkpoint WHERE name = 'read_models')`;
+
+/**
+ * The endpoints that have pending deliveries in a lane, by one step of the lane's index for each, however many
+ * deliveries an endpoint has.
+ *
+ * @param name of the recursive query
+ * @param lane the condition of the lane's index
+ */
+export function endpointsWithPending(name: string, lane: string): string {
+  const next = (after: string) =>
+    `SELECT endpoint_id FROM webhooks.delivery WHERE status = 'pending' AND ${lane}${after} ORDER BY endpoint_id LIMIT 1`;
+  return `${name} AS (
+    (${next("")})
+    UNION ALL
+    SELECT (${next(` AND endpoint_id > ${name}.endpoint_id`)}) FROM ${name} WHERE ${name}.endpoint_id IS NOT NULL
+  )`;
+}

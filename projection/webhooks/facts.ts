@@ -1,0 +1,94 @@
+import type pg from "pg";
+import { streamName } from "../../shared/events/category.ts";
+import type { Environment } from "../../shared/events/fields.ts";
+import { consequenceId, webhookDeliveryId } from "../../shared/events/ids.ts";
+import { webhookDeliveryCategory, webhookEndpointCategory } from "../../shared/events/partner.ts";
+import { type CatalogEvent, SCHEMA_VERSION } from "../../shared/events/registry.ts";
+import type { NewEvent } from "../../shared/eventstore/log.ts";
+import { toInstant } from "../../shared/time/rfc3339.ts";
+
+/** A delivery in one of its rounds, as far as the facts about it need. */
+export interface DeliveryRound {
+  deliveryId: string;
+  endpointId: string;
+  clinicId: string;
+  environment: Environment;
+  /** What started the round: the event, or the request to replay. */
+  causeId: string;
+  correlationId: string;
+}
+
+/** An event that the log is to be told. */
+export interface Fact extends NewEvent {
+  stream: string;
+}
+
+/** A delivery has failed for good in this round, after so many attempts in all. */
+export function deliveryFailed(round: DeliveryRound, attempts: number, now: number): Fact {
+  const { deliveryId, endpointId } = round;
+  return fact(
+    round,
+    streamName(webhookDeliveryCategory, deliveryId),
+    { type: "WebhookDeliveryFailed", data: { deliveryId, endpointId, attempts } },
+    now,
+  );
+}
+
+/** A delivery is left out, since its endpoint is disabled. */
+export function deliverySkipped(round: DeliveryRound, now: number): Fact {
+  const { deliveryId, endpointId } = round;
+  return fact(
+    round,
+    streamName(webhookDeliveryCategory, deliveryId),
+    { type: "WebhookDeliverySkipped", data: { deliveryId, endpointId } },
+    now,
+  );
+}
+
+/** An endpoint gets no more deliveries until it is enabled again. */
+export function endpointDisabled(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
+  const { endpointId } = round;
+  return fact(
+    round,
+    streamName(webhookEndpointCategory, endpointId),
+    { type: "WebhookEndpointDisabled", data: { endpointId, reason } },
+    now,
+  );
+}
+
+/** A round has each kind of fact once, so that the id follows from both. */
+function fact(round: DeliveryRound, stream: string, event: CatalogEvent, now: number): Fact {
+  const roundId = webhookDeliveryId(round.causeId, round.endpointId);
+  return {
+    id: consequenceId(roundId, event.type, 0),
+    stream,
+    event,
+    metadata: {
+      $correlationId: round.correlationId,
+      $causationId: round.causeId,
+      actor: { type: "system", id: "webhooks" },
+      clinicId: round.clinicId,
+      environment: round.environment,
+      schemaVersion: SCHEMA_VERSION,
+      occurredAt: toInstant(now),
+    },
+  };
+}
+
+/** Keeps facts for the log, in the transaction of the rows that they follow from. */
+export async function keepFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
+  if (facts.length === 0) return;
+  await client.query({
+    name: "keep facts",
+    text: `INSERT INTO webhooks.outbox (event_id, stream, event, metadata, created_at)
+           SELECT event_id, stream, event, metadata, (metadata->>'occurredAt')::timestamptz
+             FROM unnest($1::uuid[], $2::text[], $3::jsonb[], $4::jsonb[]) AS f (event_id, stream, event, metadata)
+           ON CONFLICT DO NOTHING`,
+    values: [
+      facts.map(({ id }) => id),
+      facts.map(({ stream }) => stream),
+      facts.map(({ event }) => JSON.stringify(event)),
+      facts.map(({ metadata }) => JSON.stringify(metadata)),
+    ],
+  });
+}

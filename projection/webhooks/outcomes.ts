@@ -1,0 +1,157 @@
+import type pg from "pg";
+import { toInstant } from "../../shared/time/rfc3339.ts";
+import type { Claimed } from "./claim.ts";
+import { deliveryFailed, endpointDisabled, type Fact, keepFacts } from "./facts.ts";
+import type { Verdict } from "./retry-policy.ts";
+import type { SendResult } from "./send.ts";
+import { inTransaction } from "./transaction.ts";
+
+/** An attempt that has ended, and what follows. */
+export interface Outcome {
+  claimed: Claimed;
+  result: SendResult;
+  verdict: Verdict;
+}
+
+/** An endpoint that fails for this long, without one success between, is disabled. Milliseconds. */
+const PATIENCE = 5 * 24 * 60 * 60 * 1_000;
+
+/**
+ * Writes how attempts went: the attempts themselves, their deliveries' state and next due time, and the facts that
+ * follow, in one transaction. A delivery that was leased anew meanwhile is no longer this attempt's to fail; a
+ * success counts in any case.
+ *
+ * @returns how many facts were kept
+ */
+export async function writeOutcomes(
+  pool: pg.Pool,
+  outcomes: readonly Outcome[],
+  now: number,
+): Promise<number> {
+  return inTransaction(pool, async (client) => {
+    await writeAttempts(client, outcomes);
+    const moved = await moveDeliveries(client, outcomes, now);
+    const facts: Fact[] = [];
+    for (const { claimed, verdict } of outcomes) {
+      if (verdict.status !== "failed") continue;
+      if (moved.has(claimed.deliveryId)) facts.push(deliveryFailed(claimed, claimed.number, now));
+      if (verdict.gone) facts.push(endpointDisabled(claimed, "gone", now));
+    }
+    const hopeless = await trackFailing(client, outcomes, now);
+    for (const { claimed } of outcomes) {
+      if (hopeless.delete(claimed.endpointId)) facts.push(endpointDisabled(claimed, "no_success", now));
+    }
+    await startAnew(client, facts);
+    await keepFacts(client, facts);
+    return facts.length;
+  });
+}
+
+async function writeAttempts(client: pg.ClientBase, outcomes: readonly Outcome[]): Promise<void> {
+  await client.query({
+    name: "write attempts",
+    text: `UPDATE webhooks.attempt a
+              SET duration_ms = o.duration_ms, status_code = o.status_code, error = o.error, answer = o.answer
+             FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::text[], $6::text[])
+               AS o (delivery_id, number, duration_ms, status_code, error, answer)
+            WHERE a.delivery_id = o.delivery_id AND a.number = o.number`,
+    values: [
+      outcomes.map(({ claimed }) => claimed.deliveryId),
+      outcomes.map(({ claimed }) => claimed.number),
+      outcomes.map(({ result }) => result.durationMs),
+      outcomes.map(({ result }) => result.statusCode),
+      outcomes.map(({ result }) => result.error),
+      outcomes.map(({ result }) => result.answer),
+    ],
+  });
+}
+
+/** @returns the deliveries that moved */
+async function moveDeliveries(
+  client: pg.ClientBase,
+  outcomes: readonly Outcome[],
+  now: number,
+): Promise<Set<string>> {
+  const { rows } = await client.query<{ delivery_id: string }>({
+    name: "move deliveries",
+    text: `UPDATE webhooks.delivery d
+              SET status = o.status, next_attempt_at = o.next_attempt_at, lease_expires_at = NULL, updated_at = $5
+             FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::timestamptz[])
+               AS o (delivery_id, number, status, next_attempt_at)
+            WHERE d.delivery_id = o.delivery_id AND d.status = 'pending'
+              AND (o.status = 'delivered' OR d.attempt_count = o.number)
+          RETURNING d.delivery_id`,
+    values: [
+      outcomes.map(({ claimed }) => claimed.deliveryId),
+      outcomes.map(({ claimed }) => claimed.number),
+      outcomes.map(({ verdict }) => verdict.status),
+      outcomes.map(({ verdict }) => (verdict.status === "pending" ? toInstant(verdict.nextAttemptAt) : null)),
+      toInstant(now),
+    ],
+  });
+  return new Set(rows.map(({ delivery_id }) => delivery_id));
+}
+
+/** Keeps since when endpoints fail; @returns those that have failed for too long. */
+async function trackFailing(
+  client: pg.ClientBase,
+  outcomes: readonly Outcome[],
+  now: number,
+): Promise<Set<string>> {
+  const endpoints = (succeeded: boolean) => [
+    ...new Set(
+      outcomes
+        .filter(({ verdict }) => (verdict.status === "delivered") === succeeded)
+        .map(({ claimed }) => claimed.endpointId),
+    ),
+  ];
+  const succeeded = endpoints(true);
+  // Sorted, so that two processes never wait for each other.
+  const failed = endpoints(false)
+    .filter((id) => !succeeded.includes(id))
+    .sort();
+  if (succeeded.length > 0) {
+    await client.query({
+      name: "endpoints succeed",
+      text: `DELETE FROM webhooks.failing_endpoint WHERE endpoint_id IN (
+               SELECT endpoint_id FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])
+                ORDER BY endpoint_id FOR UPDATE)`,
+      values: [succeeded],
+    });
+  }
+  if (failed.length === 0) return new Set();
+  const { rows } = await client.query<{ endpoint_id: string }>({
+    name: "endpoints fail",
+    text: `WITH added AS (
+             INSERT INTO webhooks.failing_endpoint (endpoint_id, since)
+             SELECT unnest($1::uuid[]), $2 ON CONFLICT DO NOTHING)
+           SELECT endpoint_id FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[]) AND since < $3`,
+    values: [failed, toInstant(now), toInstant(now - PATIENCE)],
+  });
+  return new Set(rows.map(({ endpoint_id }) => endpoint_id));
+}
+
+/** An endpoint that is disabled has its patience back for when it is enabled. */
+async function startAnew(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
+  const disabled = facts.flatMap(({ event }) =>
+    event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : [],
+  );
+  if (disabled.length === 0) return;
+  await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [
+    disabled,
+  ]);
+}
+
+/** Gives leases back whose attempts were cut short: those stay on record with their outcome unknown. */
+export async function releaseLeases(pool: pg.Pool, claimed: readonly Claimed[], now: number): Promise<void> {
+  await pool.query({
+    text: `UPDATE webhooks.delivery d SET lease_expires_at = $3, updated_at = $3
+             FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)
+            WHERE d.delivery_id = c.delivery_id AND d.attempt_count = c.number AND d.status = 'pending'`,
+    values: [
+      claimed.map(({ deliveryId }) => deliveryId),
+      claimed.map(({ number }) => number),
+      toInstant(now),
+    ],
+  });
+}

@@ -1,0 +1,24 @@
+/** Opens what is kept encrypted. */
+export interface SecretReader {
+  /** @throws where the key is not ours or the text is damaged */
+  open(encrypted: string): Promise<string>;
+}
+
+/** Opened secrets that are remembered. */
+const REMEMBERED = 1_000;
+
+/** Remembers what was opened last, so that an endpoint's secret is not decrypted for each of its deliveries. */
+export function remembering(reader: SecretReader): SecretReader {
+  const opened = new Map<string, Promise<string>>();
+  return {
+    open(encrypted) {
+      const secret = opened.get(encrypted) ?? reader.open(encrypted);
+      opened.delete(encrypted);
+      opened.set(encrypted, secret);
+      secret.catch(() => opened.delete(encrypted));
+      const oldest = opened.keys().next().value;
+      if (opened.size > REMEMBERED && oldest !== undefined) opened.delete(oldest);
+      return secret;
+    },
+  };
+}

@@ -1,0 +1,155 @@
+import type pg from "pg";
+import { backoff } from "../../shared/runtime/backoff.ts";
+import { BoundedBuffer } from "../engine/bounded-buffer.ts";
+import { type Claimed, claimDue, type Lane } from "./claim.ts";
+import { type DeliverOptions, deliver } from "./deliver.ts";
+import { keepTrying, type Troubles } from "./keep-trying.ts";
+import { type Outcome, releaseLeases, writeOutcomes } from "./outcomes.ts";
+import { judge } from "./retry-policy.ts";
+import type { Waker } from "./waker.ts";
+
+export interface SenderOptions extends DeliverOptions {
+  pool: pg.Pool;
+  /** Seconds before each retry. */
+  schedule: readonly number[];
+  troubles: Troubles;
+  /** Woken when there is something to send. */
+  due: Waker;
+  /** Called when facts for the log were kept. */
+  onFacts(): void;
+  /** From 0 up to, not including, 1. */
+  random(): number;
+}
+
+/** Attempts at once: in all, and at one endpoint. */
+const LANES: Record<Lane, { most: number; perEndpoint: number }> = {
+  first: { most: 192, perEndpoint: 4 },
+  retry: { most: 64, perEndpoint: 2 },
+};
+const MOST = LANES.first.most + LANES.retry.most;
+
+/** Outcomes in one transaction. */
+const BATCH = 100;
+
+/** Retries come due without anybody saying so; this is how late they may be. Milliseconds. */
+const POLL = 200;
+
+/** A lease lasts this long for attempts of a given length: as long again to write down how it went. Milliseconds. */
+const leaseFor = (timeoutMs: number) => 2 * timeoutMs + 1_000;
+
+/** Attempts under way at a stop may take this long; then they are cut. Milliseconds. */
+const FINISH_WITHIN = 1_500;
+
+interface UnderWay {
+  claimed: Claimed;
+  cut: AbortController;
+}
+
+/**
+ * Sends what is due until the signal aborts. Any number of processes may do it at once. An attempt is on record
+ * before its first byte leaves, and how it went is on record before its delivery can be claimed again.
+ */
+export async function runSender(options: SenderOptions, signal: AbortSignal): Promise<void> {
+  const underWay = new Map<string, UnderWay>();
+  // As many as can be under way, so that nobody ever waits to put one in.
+  const ended = new BoundedBuffer<Outcome>(MOST);
+  const sending = new Set<Promise<void>>();
+  const context = { logger: options.logger, troubles: options.troubles, signal };
+
+  const attempt = async (claimed: Claimed) => {
+    const cut = new AbortController();
+    underWay.set(claimed.deliveryId, { claimed, cut });
+    const result = await deliver(claimed, options, cut.signal);
+    if (!result) return;
+    const { schedule, random } = options;
+    const verdict = judge(result, {
+      attempts: claimed.attempts,
+      schedule,
+      now: options.clock(),
+      random: random(),
+    });
+    await ended.push({ claimed, result, verdict });
+  };
+  const claiming = keepTrying("claims", context, async (works) => {
+    while (!signal.aborted) {
+      const room = roomBeside(underWay);
+      const now = options.clock();
+      const claimed = await claimDue(options.pool, room, now, leaseFor(options.timeoutMs));
+      works();
+      for (const one of claimed) {
+        const sent = attempt(one).finally(() => sending.delete(sent));
+        sending.add(sent);
+      }
+      if (claimed.length === 0) await options.due.sleep(POLL, signal);
+    }
+  });
+  const writing = writeDown(options, ended, underWay, signal);
+
+  await claiming;
+  const overtime = setTimeout(() => {
+    for (const { cut } of underWay.values()) cut.abort();
+  }, FINISH_WITHIN);
+  await Promise.all(sending);
+  clearTimeout(overtime);
+  ended.close();
+  await writing;
+  const unfinished = [...underWay.values()].filter(({ cut }) => cut.signal.aborted);
+  if (unfinished.length === 0) return;
+  const claimed = unfinished.map(({ claimed }) => claimed);
+  await releaseLeases(options.pool, claimed, options.clock()).catch((error: unknown) =>
+    options.logger.warn({ error }, "leases were not given back; they expire"),
+  );
+}
+
+/** Groups what has ended and writes it. Until it is written, nothing of it is let go. */
+async function writeDown(
+  options: SenderOptions,
+  ended: BoundedBuffer<Outcome>,
+  underWay: Map<string, UnderWay>,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    const outcomes = await ended.take(BATCH);
+    if (outcomes.length === 0) return;
+    if (!(await write(options, outcomes, signal))) continue;
+    for (const { claimed } of outcomes) underWay.delete(claimed.deliveryId);
+    options.due.wake();
+  }
+}
+
+/** Tries until it is written; @returns false where the signal aborted first: those attempts stay on record as unknown */
+async function write(
+  options: SenderOptions,
+  outcomes: readonly Outcome[],
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { pool, clock, troubles, logger } = options;
+  const wait = backoff({ first: 50, most: 2_000 });
+  for (;;) {
+    try {
+      if ((await writeOutcomes(pool, outcomes, clock())) > 0) options.onFacts();
+      troubles.report("outcomes", null);
+      return true;
+    } catch (error) {
+      logger.warn({ error, outcomes: outcomes.length }, "outcomes are not written yet");
+      troubles.report("outcomes", (error as Error).message);
+      if (signal.aborted) return false;
+      await wait.next(signal);
+    }
+  }
+}
+
+function roomBeside(underWay: ReadonlyMap<string, UnderWay>) {
+  const lane = (name: Lane) => {
+    const busy = new Map<string, number>();
+    let taken = 0;
+    for (const { claimed } of underWay.values()) {
+      if (claimed.lane !== name) continue;
+      taken += 1;
+      busy.set(claimed.endpointId, (busy.get(claimed.endpointId) ?? 0) + 1);
+    }
+    const { most, perEndpoint } = LANES[name];
+    return { room: most - taken, perEndpoint, busy };
+  };
+  return { lanes: { first: lane("first"), retry: lane("retry") }, held: [...underWay.keys()] };
+}

@@ -1,0 +1,85 @@
+import type pg from "pg";
+import { toInstant } from "../../shared/time/rfc3339.ts";
+import { endpointsWithPending, READ_MODELS_ARE_CURRENT } from "./due.ts";
+import { type DeliveryRound, deliverySkipped, keepFacts } from "./facts.ts";
+import { inTransaction } from "./transaction.ts";
+
+/** Deliveries that are closed in one transaction. */
+const BATCH = 500;
+
+/**
+ * Closes a batch of pending deliveries that may no longer be sent: skipped where the endpoint is disabled, cancelled
+ * where it, its application or the access to the branch is revoked. One that is being attempted is left alone.
+ *
+ * @returns how many were closed, and how many facts were kept
+ */
+export async function closeUnsendable(
+  pool: pg.Pool,
+  now: number,
+): Promise<{ closed: number; facts: number; more: boolean }> {
+  return inTransaction(pool, async (client) => {
+    const { rows } = await client.query<DeliveryRow>({
+      name: "close unsendable deliveries",
+      text: CLOSE,
+      values: [toInstant(now)],
+    });
+    const facts = rows
+      .filter(({ status }) => status === "skipped")
+      .map((row) => deliverySkipped(toRound(row), now));
+    await keepFacts(client, facts);
+    return { closed: rows.length, facts: facts.length, more: rows.length === BATCH };
+  });
+}
+
+interface DeliveryRow {
+  delivery_id: string;
+  endpoint_id: string;
+  clinic_id: string;
+  environment: "sandbox" | "production";
+  cause_id: string;
+  correlation_id: string;
+  status: "skipped" | "cancelled";
+}
+
+const CLOSE = `
+  WITH RECURSIVE ${endpointsWithPending("first_endpoints", "round_attempt_count = 0")},
+  ${endpointsWithPending("retry_endpoints", "round_attempt_count > 0")},
+  standing AS MATERIALIZED (
+    SELECT e.endpoint_id, i.branch_ids,
+           e.status = 'revoked' OR a.revoked OR i.status <> 'approved' AS revoked, e.status = 'disabled' AS disabled
+      FROM read_model.webhook_endpoint e
+      JOIN read_model.installation i ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id
+      JOIN read_model.partner_application a ON a.application_id = e.application_id
+     WHERE e.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints)
+       AND ${READ_MODELS_ARE_CURRENT}
+  ),
+  chosen AS MATERIALIZED (
+    SELECT d.delivery_id, d.status
+      FROM standing s
+     CROSS JOIN LATERAL (
+       SELECT delivery_id, CASE WHEN s.disabled AND NOT s.revoked THEN 'skipped' ELSE 'cancelled' END AS status
+         FROM webhooks.delivery
+        WHERE endpoint_id = s.endpoint_id AND status = 'pending'
+          AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
+          AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text))
+        LIMIT ${BATCH}
+          FOR UPDATE SKIP LOCKED) d
+     WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL
+     LIMIT ${BATCH}
+  )
+  UPDATE webhooks.delivery d
+     SET status = chosen.status, next_attempt_at = NULL, lease_expires_at = NULL, updated_at = $1
+    FROM chosen
+   WHERE d.delivery_id = chosen.delivery_id
+  RETURNING d.delivery_id, d.endpoint_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id, d.status`;
+
+function toRound(row: DeliveryRow): DeliveryRound {
+  return {
+    deliveryId: row.delivery_id,
+    endpointId: row.endpoint_id,
+    clinicId: row.clinic_id,
+    environment: row.environment,
+    causeId: row.cause_id,
+    correlationId: row.correlation_id,
+  };
+}

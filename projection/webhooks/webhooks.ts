@@ -1,0 +1,119 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
+import { eventStreamOf } from "../relay/event-stream.ts";
+import { withNats } from "../relay/nats-session.ts";
+import { orAborted } from "../relay/together.ts";
+import type { Role } from "../role.ts";
+import { createConnections } from "./connections.ts";
+import { runDispatcher } from "./dispatcher.ts";
+import { drainOutbox } from "./drain.ts";
+import { createTroubles, keepTrying } from "./keep-trying.ts";
+import { deleteOldDeliveries } from "./retention.ts";
+import { remembering, type SecretReader } from "./secrets.ts";
+import { runSender } from "./sender.ts";
+import { closeUnsendable } from "./sweep.ts";
+import { createWaker } from "./waker.ts";
+
+export interface WebhooksOptions {
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  databaseUrl: string;
+  natsUrl: string;
+  logger: Logger;
+  /** Opens the endpoints' signing secrets. */
+  secrets: SecretReader;
+  /** The brand segment of header names. */
+  brand: string;
+  /** Seconds before each retry. */
+  retrySchedule: readonly number[];
+  /** Of one attempt, in all. Milliseconds. */
+  timeoutMs: number;
+  allowLoopback: boolean;
+  /** Milliseconds since 1970. */
+  clock?: () => number;
+  /** From 0 up to, not including, 1. */
+  random?: () => number;
+}
+
+/** How long the parts rest when there is nothing to do, unless they are woken. Milliseconds. */
+const OUTBOX_REST = 1_000;
+const SWEEP_REST = 1_000;
+const RETENTION_REST = 10 * 60_000;
+
+/**
+ * The role that delivers webhooks: takes messages from JetStream, makes delivery rows of them, sends what is due,
+ * tells the log what follows, and deletes what is old. Any number of processes may do it at once. What is out of
+ * reach is waited for.
+ */
+export function startWebhooks(options: WebhooksOptions): Role {
+  const { client, pool, natsUrl, clock = Date.now, random = Math.random } = options;
+  const logger = options.logger.child({ role: "webhooks" });
+  const ended = new AbortController();
+  const { signal } = ended;
+  const troubles = createTroubles();
+  const context = { logger, troubles, signal };
+  const log = createEventLog(client);
+  const stream = eventStreamOf(options.databaseUrl);
+  const connections = createConnections();
+  const due = createWaker();
+  const facts = createWaker();
+  const shared = { pool, log, stream, logger, clock, onDue: due.wake, onFacts: facts.wake };
+  let started = false;
+
+  const parts = [
+    keepTrying("messages", context, (works) =>
+      withNats({ url: natsUrl, name: "clinic webhooks", signal }, (connection, life) => {
+        started = true;
+        return runDispatcher(connection, shared, works, life);
+      }),
+    ),
+    runSender(
+      {
+        ...options,
+        ...shared,
+        connections,
+        secrets: remembering(options.secrets),
+        schedule: options.retrySchedule,
+        troubles,
+        due,
+        random,
+      },
+      signal,
+    ),
+    keepTrying("outbox", context, async (works) => {
+      while (!signal.aborted) {
+        const more = await orAborted(drainOutbox(pool, log), signal);
+        works();
+        if (!more) await facts.sleep(OUTBOX_REST, signal);
+      }
+    }),
+    keepTrying("sweep", context, async (works) => {
+      while (!signal.aborted) {
+        const { facts: kept, more } = await closeUnsendable(pool, clock());
+        works();
+        if (kept > 0) facts.wake();
+        if (!more) await pause(SWEEP_REST, signal);
+      }
+    }),
+    keepTrying("retention", context, async (works) => {
+      while (!signal.aborted) {
+        const more = await deleteOldDeliveries(pool, clock());
+        works();
+        if (!more) await pause(RETENTION_REST, signal);
+      }
+    }),
+  ];
+  const done = Promise.all(parts);
+  return {
+    name: "webhooks",
+    status: () => ({ state: started ? "running" : "starting", detail: troubles.current() }),
+    async stop() {
+      ended.abort();
+      await done;
+      await connections.close();
+    },
+  };
+}

@@ -1,0 +1,44 @@
+import type Koa from "koa";
+import type { TokenVerifier } from "../shared/auth/access-token.ts";
+import { createApp } from "../shared/http/app.ts";
+import type { RateLimiter } from "../shared/http/rate-limit.ts";
+import type { Logger } from "../shared/runtime/logger.ts";
+import { partnerReads } from "./partner/reads.ts";
+import { createPartnerReadRouter } from "./partner/router.ts";
+import { portalOperations } from "./portal/operations.ts";
+import { createPortalRouter } from "./portal/router.ts";
+import type { SessionVerifier } from "./portal/session.ts";
+import { type QueryState, READS_WITHIN, type ReadRow } from "./read.ts";
+import { readiness } from "./readiness.ts";
+
+export interface QueryApiOptions {
+  logger: Logger;
+  read: ReadRow;
+  verifySession: SessionVerifier;
+  verifyToken: TokenVerifier;
+  limiter: RateLimiter;
+  /** Who operates the service. */
+  operatorName: string;
+  /** The brand segment of the partner API's header names. */
+  brand: string;
+  retiredPaths: readonly string[];
+  trustProxy: boolean;
+}
+
+/** The whole application: the portal's operations, then the partner API's reads. */
+export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
+  const { logger, read, retiredPaths, trustProxy } = options;
+  const app = createApp({
+    logger,
+    retiredPaths,
+    trustProxy,
+    readiness: readiness(read, logger),
+  }) as Koa<QueryState>;
+  app.use((ctx, next) => {
+    ctx.state.deadline = performance.now() + READS_WITHIN;
+    return next();
+  });
+  app.use(createPortalRouter(portalOperations(options), options).routes());
+  app.use(createPartnerReadRouter(partnerReads, options).routes());
+  return app;
+}

@@ -1,0 +1,41 @@
+import { z } from "zod";
+import { uuid } from "../../shared/events/fields.ts";
+import { rateLimit, scope } from "../../shared/events/partner.ts";
+import type { AccessRecord, FindAccess } from "../../shared/partner-api/access.ts";
+import type { ReadRow } from "../read.ts";
+
+/** Requests a minute where none were agreed. */
+const DEFAULT_RATE_LIMIT = 120;
+
+/** An installation counts while it is approved, at a clinic of the application's own environment. */
+const statement = {
+  name: "partner access",
+  text: `SELECT
+    coalesce(NOT a.revoked AND a.credential_ids ? $2, false) AS "credentialLive",
+    coalesce(a.scopes, '[]') AS "applicationScopes",
+    CASE WHEN c.clinic_id IS NOT NULL THEN json_build_object('scopes', i.scopes, 'branchIds', i.branch_ids,
+      'rateLimitPerMinute', coalesce(i.rate_limit_per_minute, ${DEFAULT_RATE_LIMIT})) END AS installation
+  FROM (VALUES (1)) request
+  LEFT JOIN read_model.partner_application a ON a.application_id = $1::uuid AND a.environment = $3
+  LEFT JOIN read_model.installation i
+    ON i.application_id = a.application_id AND i.clinic_id = $4::uuid AND i.status = 'approved'
+  LEFT JOIN read_model.clinic c ON c.clinic_id = i.clinic_id AND c.environment = a.environment`,
+};
+
+const record = z.object({
+  credentialLive: z.boolean(),
+  applicationScopes: z.array(scope),
+  installation: z
+    .object({
+      scopes: z.array(scope),
+      branchIds: z.array(uuid).nullable(),
+      rateLimitPerMinute: rateLimit,
+    })
+    .nullable(),
+}) satisfies z.ZodType<AccessRecord>;
+
+/** What the read models have on record about an application, its credential and its installation. */
+export function findAccessBy(read: ReadRow, deadline: number): FindAccess {
+  return async ({ applicationId, credentialId, environment, clinicId }) =>
+    record.parse(await read(statement, [applicationId, credentialId, environment, clinicId], deadline));
+}

@@ -1,0 +1,44 @@
+import { z } from "zod";
+import { scope } from "../../shared/events/partner.ts";
+import { branchRefusal, branchVisible } from "./branch-sql.ts";
+import { definePartnerRead } from "./read.ts";
+
+const uuid = z.guid();
+
+export const getClinicContext = definePartnerRead({
+  operationId: "getClinicContext",
+  parameters: {},
+  paged: false,
+  response: z.strictObject({
+    ok: z.literal(true),
+    clinic: z.strictObject({
+      id: uuid,
+      slug: z.string(),
+      name: z.string(),
+      timezone: z.string(),
+      currency: z.string(),
+      locale: z.string(),
+      status: z.string(),
+    }),
+    branches: z.array(
+      z.strictObject({ id: uuid, name: z.string(), city: z.string().nullable(), isMain: z.boolean() }),
+    ),
+    installation: z.strictObject({ scopes: z.array(scope), branchIds: z.array(uuid).nullable() }),
+  }),
+  refusals: { branch_denied: 403 },
+  sql: `SELECT ${branchRefusal} AS refusal, json_build_object(
+      'clinic', json_build_object('id', c.clinic_id, 'slug', c.slug, 'name', c.name, 'timezone', c.timezone,
+        'currency', c.currency, 'locale', c.locale, 'status', c.status),
+      'branches', coalesce((
+        SELECT json_agg(json_build_object('id', b.branch_id, 'name', b.name, 'city', b.city,
+          'isMain', b.is_main) ORDER BY b.name, b.branch_id)
+        FROM read_model.branch b WHERE b.clinic_id = c.clinic_id AND ${branchVisible("b.branch_id")}), '[]'),
+      'installation', json_build_object('scopes', $4::jsonb, 'branchIds', $2::uuid[]))::text AS body
+    FROM read_model.clinic c WHERE c.clinic_id = $1::uuid`,
+  values: ({ state: { clinicId, installation, branchId } }) => [
+    clinicId,
+    installation.branchIds,
+    branchId,
+    JSON.stringify(installation.scopes),
+  ],
+});

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
+import { limitParameter, windowParameters } from "../parameters.ts";
+import { MAXIMUM_DAYS, timeWindow } from "../time-window.ts";
+import { branchRefusal, branchVisible } from "./branch-sql.ts";
+import { cursorSql } from "./cursor.ts";
+import { partnerPage } from "./page.ts";
+import { definePartnerRead } from "./read.ts";
+
+const instant = z.iso.datetime({ precision: 3 });
+
+/** One more than the page holds, to know whether another follows. $4 from, $5 to, $6 limit, $7 and $8 the cursor. */
+const found = `SELECT * FROM read_model.appointment a
+  WHERE a.clinic_id = $1::uuid AND ${branchVisible("a.branch_id")}
+    AND a.scheduled_at >= $4::timestamptz AND a.scheduled_at < $5::timestamptz
+    AND ($7::timestamptz IS NULL OR (a.scheduled_at, a.appointment_id) > ($7::timestamptz, $8::uuid))
+  ORDER BY a.scheduled_at, a.appointment_id
+  LIMIT $6::integer + 1`;
+
+export const listPartnerAppointments = definePartnerRead({
+  operationId: "listPartnerAppointments",
+  parameters: { ...windowParameters, limit: limitParameter(250, 100) },
+  paged: true,
+  response: z.strictObject({
+    ok: z.literal(true),
+    window: z.strictObject({ from: instant, to: instant, maximumDays: z.literal(MAXIMUM_DAYS) }),
+    appointments: z.array(partnerAppointment),
+    page: partnerPage,
+  }),
+  refusals: { branch_denied: 403 },
+  sql: `WITH found AS MATERIALIZED (${found}),
+    listed AS (SELECT * FROM found ORDER BY scheduled_at, appointment_id LIMIT $6::integer)
+    SELECT ${branchRefusal} AS refusal, json_build_object(
+      'window', json_build_object('from', rfc3339($4::timestamptz), 'to', rfc3339($5::timestamptz),
+        'maximumDays', ${MAXIMUM_DAYS}),
+      'appointments', coalesce((SELECT json_agg(json_build_object(
+        'id', a.appointment_id, 'clinicId', a.clinic_id, 'branchId', a.branch_id, 'animalId', a.animal_id,
+        'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes, 'status', a.status,
+        'notes', a.notes, 'createdAt', rfc3339(a.created_at), 'updatedAt', rfc3339(a.updated_at))
+        ORDER BY a.scheduled_at, a.appointment_id) FROM listed a), '[]'),
+      'page', json_build_object('limit', $6::integer, 'returned', (SELECT count(*) FROM listed),
+        'nextCursor', CASE WHEN (SELECT count(*) FROM found) > $6::integer THEN (
+          SELECT ${cursorSql("scheduled_at", "appointment_id")} FROM listed
+          ORDER BY scheduled_at DESC, appointment_id DESC LIMIT 1) END))::text AS body`,
+  values({ state: { clinicId, installation, branchId, now }, parameters: { from, to, limit }, after }) {
+    const window = timeWindow({ from, to }, now);
+    const { branchIds } = installation;
+    return [clinicId, branchIds, branchId, window.from, window.to, limit, after?.at, after?.id];
+  },
+});

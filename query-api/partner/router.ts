@@ -1,0 +1,70 @@
+import type Router from "@koa/router";
+import type Koa from "koa";
+import type { TokenVerifier } from "../../shared/auth/access-token.ts";
+import type { Environment } from "../../shared/events/fields.ts";
+import { ApiError } from "../../shared/http/api-error.ts";
+import { type RateLimiter, rateLimit } from "../../shared/http/rate-limit.ts";
+import { type ClinicState, partnerAccess } from "../../shared/partner-api/access.ts";
+import { partnerOperations } from "../../shared/partner-api/operations.ts";
+import { createPartnerRouter } from "../../shared/partner-api/router.ts";
+import { readParameters } from "../parameters.ts";
+import type { QueryState, ReadRow } from "../read.ts";
+import { readCursor } from "./cursor.ts";
+import { findAccessBy } from "./find-access.ts";
+import type { AnyPartnerRead } from "./read.ts";
+
+export interface PartnerParts {
+  verifyToken: TokenVerifier;
+  read: ReadRow;
+  limiter: RateLimiter;
+  /** The segment of the header names. */
+  brand: string;
+}
+
+type State = ClinicState & QueryState;
+
+interface PartnerRow {
+  refusal: string | null;
+  body: string | null;
+}
+
+/** The routes of the partner API's reads, at both bases. */
+export function createPartnerReadRouter(reads: readonly AnyPartnerRead[], parts: PartnerParts): Router {
+  const routes = reads.map((read) => [
+    read.operationId,
+    (environment: Environment) => [admit(read, environment, parts), rateLimit(parts), answer(read, parts)],
+  ]);
+  return createPartnerRouter(Object.fromEntries(routes));
+}
+
+/** Lets the request through by token, scope and installation, looked up within the request's own deadline. */
+function admit(read: AnyPartnerRead, environment: Environment, parts: PartnerParts): Koa.Middleware<State> {
+  const operation = partnerOperations[read.operationId];
+  const { verifyToken: verify, brand } = parts;
+  return (ctx, next) => {
+    const findAccess = findAccessBy(parts.read, ctx.state.deadline);
+    return partnerAccess(operation, environment, { verify, findAccess, brand })(ctx, next);
+  };
+}
+
+function answer(read: AnyPartnerRead, parts: PartnerParts): Koa.Middleware<State> {
+  const statement = { name: `partner ${read.operationId}`, text: read.sql };
+  return async (ctx) => {
+    const values = read.values({
+      state: ctx.state,
+      params: (ctx as { params?: Record<string, string> }).params ?? {},
+      parameters: readParameters(read.parameters, ctx.query),
+      after: read.paged ? readCursor(ctx.query.cursor) : undefined,
+    });
+    const row = await parts.read<PartnerRow>(statement, values, ctx.state.deadline);
+    if (row.refusal !== null) throw refusalOf(read, row.refusal);
+    if (row.body === null) throw new Error(`${read.operationId} gave no body`);
+    ctx.type = "application/json";
+    ctx.body = `{"ok":true,${row.body.slice(1)}`;
+  };
+}
+
+function refusalOf(read: AnyPartnerRead, code: string): Error {
+  const status = read.refusals[code];
+  return status ? new ApiError(status, code) : new Error(`${read.operationId} gave the refusal ${code}`);
+}

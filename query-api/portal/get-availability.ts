@@ -1,0 +1,128 @@
+import { z } from "zod";
+import { windowParameters } from "../parameters.ts";
+import { MAXIMUM_DAYS, timeWindow } from "../time-window.ts";
+import {
+  calendarDate,
+  envelope,
+  instant,
+  timeOfDay,
+  timeWindow as timeWindowSchema,
+  uuid,
+} from "./fields.ts";
+import { defineOperation } from "./operation.ts";
+
+/** Bounds of lists without a page: more than a branch has in 31 days. */
+const MOST_RESOURCES = 1_000;
+const MOST_TIMES = 10_000;
+
+const freeForm = z.record(z.string(), z.unknown());
+
+const resource = z.strictObject({
+  id: uuid,
+  resource_type: z.string(),
+  name: z.string(),
+  capacity: z.number().min(0),
+  timezone: z.string(),
+  status: z.string(),
+  metadata: freeForm,
+});
+
+const rule = z.strictObject({
+  id: uuid,
+  resource_id: uuid,
+  weekday: z.int().min(0).max(6),
+  starts_at: timeOfDay,
+  ends_at: timeOfDay,
+  valid_from: calendarDate.nullable(),
+  valid_until: calendarDate.nullable(),
+  rule_type: z.string(),
+  recurrence: freeForm.nullable(),
+});
+
+const assignment = z.strictObject({
+  id: uuid,
+  appointment_id: uuid,
+  resource_id: uuid,
+  allocation_start: instant,
+  allocation_end: instant,
+  status: z.string(),
+});
+
+const hold = z.strictObject({
+  id: uuid,
+  resource_id: uuid.nullable(),
+  starts_at: instant,
+  ends_at: instant,
+  expires_at: instant,
+  status: z.string(),
+});
+
+/** $3 from, $4 to. */
+const resources = `SELECT * FROM read_model.resource
+  WHERE resource.clinic_id = access.clinic_id AND resource.branch_id = access.branch_id AND status = 'active'
+  ORDER BY name, resource_id
+  LIMIT ${MOST_RESOURCES}`;
+
+/** Rules whose validity, in days of the clinic, meets the window; the window's end is not in it. */
+const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t USING (resource_id)
+  WHERE (t.valid_from IS NULL
+      OR t.valid_from <= (($4::timestamptz - interval '1 millisecond') AT TIME ZONE access.timezone)::date)
+    AND (t.valid_until IS NULL OR t.valid_until >= ($3::timestamptz AT TIME ZONE access.timezone)::date)
+  ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id
+  LIMIT ${MOST_TIMES}`;
+
+/** What was released occupies nothing. */
+const assignments = `SELECT g.* FROM resources r JOIN read_model.assignment g USING (resource_id)
+  WHERE g.allocation_start < $4::timestamptz AND g.allocation_end > $3::timestamptz AND g.status = 'allocated'
+  ORDER BY g.allocation_start, g.assignment_id
+  LIMIT ${MOST_TIMES}`;
+
+const holds = `SELECT * FROM read_model.hold
+  WHERE hold.clinic_id = access.clinic_id AND hold.branch_id = access.branch_id AND status = 'active'
+    AND expires_at > $2::timestamptz AND starts_at < $4::timestamptz AND ends_at > $3::timestamptz
+  ORDER BY starts_at, hold_id
+  LIMIT ${MOST_TIMES}`;
+
+export const getAvailability = defineOperation({
+  operationId: "getAvailability",
+  method: "GET",
+  path: "/api/v1/availability",
+  summary: "Get availability rules and allocations",
+  description:
+    "Active resources of the authorized branch with their rules, and what is allocated or held in a window of at most 31 days. No bookable slots are calculated.",
+  parameters: windowParameters,
+  generatedAt: false,
+  response: z.strictObject({
+    ...envelope,
+    window: timeWindowSchema,
+    context: z.strictObject({ clinicId: uuid, branchId: uuid, timezone: z.string() }),
+    resources: z.array(resource),
+    rules: z.array(rule),
+    assignments: z.array(assignment),
+    holds: z.array(hold),
+  }),
+  data: `WITH resources AS MATERIALIZED (${resources})
+  SELECT json_build_object(
+    'window', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
+      'maximumDays', ${MAXIMUM_DAYS}),
+    'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id,
+      'timezone', access.timezone),
+    'resources', coalesce((SELECT json_agg(json_build_object('id', r.resource_id,
+      'resource_type', r.resource_type, 'name', r.name, 'capacity', r.capacity, 'timezone', r.timezone,
+      'status', r.status, 'metadata', r.metadata) ORDER BY r.name, r.resource_id) FROM resources r), '[]'),
+    'rules', coalesce((SELECT json_agg(json_build_object('id', t.rule_id, 'resource_id', t.resource_id,
+      'weekday', t.weekday, 'starts_at', t.starts_at, 'ends_at', t.ends_at, 'valid_from', t.valid_from,
+      'valid_until', t.valid_until, 'rule_type', t.rule_type, 'recurrence', t.recurrence)
+      ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id) FROM (${rules}) t), '[]'),
+    'assignments', coalesce((SELECT json_agg(json_build_object('id', g.assignment_id,
+      'appointment_id', g.appointment_id, 'resource_id', g.resource_id,
+      'allocation_start', rfc3339(g.allocation_start), 'allocation_end', rfc3339(g.allocation_end),
+      'status', g.status) ORDER BY g.allocation_start, g.assignment_id) FROM (${assignments}) g), '[]'),
+    'holds', coalesce((SELECT json_agg(json_build_object('id', h.hold_id, 'resource_id', h.resource_id,
+      'starts_at', rfc3339(h.starts_at), 'ends_at', rfc3339(h.ends_at), 'expires_at', rfc3339(h.expires_at),
+      'status', h.status) ORDER BY h.starts_at, h.hold_id) FROM (${holds}) h), '[]'))`,
+  values({ from, to }, now) {
+    const window = timeWindow({ from, to }, now);
+    return [window.from, window.to];
+  },
+});

@@ -1,0 +1,62 @@
+import { z } from "zod";
+import { entitlementInEffect } from "./authorization.ts";
+import { datedEnvelope, instant, uuid } from "./fields.ts";
+import { defineOperation } from "./operation.ts";
+
+const entitlement = z.strictObject({
+  enabled: z.boolean(),
+  limit: z.number().nullable(),
+  effectiveUntil: instant.nullable(),
+});
+
+const subscription = z.strictObject({
+  plan: z.string(),
+  status: z.string(),
+  currentPeriodEnd: instant.nullable(),
+});
+
+export const getClinicContext = defineOperation({
+  operationId: "getClinicContext",
+  method: "GET",
+  path: "/api/v1/clinic/context",
+  summary: "Get the clinic context",
+  description:
+    "The clinic and branch that the session is resolved to, what the user may do there, and what the clinic's plan allows.",
+  parameters: {},
+  generatedAt: true,
+  response: z.looseObject({
+    ...datedEnvelope,
+    clinic: z.strictObject({
+      id: uuid,
+      slug: z.string(),
+      name: z.string(),
+      timezone: z.string(),
+      currency: z.string(),
+      locale: z.string(),
+      status: z.string(),
+      isDemo: z.boolean(),
+    }),
+    branch: z.strictObject({ id: uuid, name: z.string(), city: z.string().nullable() }),
+    access: z.strictObject({
+      role: z.string(),
+      permissions: z.array(z.string()),
+      operational: z.strictObject({ allowed: z.boolean(), reason: z.string().nullable() }),
+    }),
+    subscription: subscription.nullable(),
+    entitlements: z.record(z.string(), entitlement),
+  }),
+  data: `SELECT json_build_object(
+    'clinic', json_build_object('id', access.clinic_id, 'slug', access.slug, 'name', access.name,
+      'timezone', access.timezone, 'currency', access.currency, 'locale', access.locale,
+      'status', access.status, 'isDemo', access.is_demo),
+    'branch', json_build_object('id', access.branch_id, 'name', access.branch_name, 'city', access.branch_city),
+    'access', json_build_object('role', access.role, 'permissions', access.permissions,
+      'operational', json_build_object('allowed', access.not_operational_because IS NULL,
+        'reason', access.not_operational_because)),
+    'subscription', access.subscription,
+    'entitlements', coalesce((
+      SELECT json_object_agg(e.key, json_build_object('enabled', ${entitlementInEffect},
+        'limit', e.amount, 'effectiveUntil', rfc3339(e.effective_until)) ORDER BY e.key)
+      FROM read_model.entitlement e WHERE e.clinic_id = access.clinic_id), '{}'))`,
+  values: () => [],
+});

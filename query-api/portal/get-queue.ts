@@ -1,0 +1,93 @@
+import { z } from "zod";
+import { appointmentStatuses } from "../../shared/appointment/appointment.ts";
+import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
+import { defineOperation } from "./operation.ts";
+
+/** More than a front desk can have before it in a day; the lists have no page. */
+const MOST_LISTED = 1_000;
+
+const ticket = z.strictObject({
+  id: uuid,
+  appointment_id: uuid.nullable(),
+  visit_id: uuid.nullable(),
+  animal_id: uuid.nullable(),
+  ticket_number: z.string(),
+  queue_date: calendarDate,
+  arrival_type: z.string(),
+  priority: z.string(),
+  status: z.string(),
+  estimated_wait_minutes: z.int().nullable(),
+  checked_in_at: instant,
+  called_at: instant.nullable(),
+  completed_at: instant.nullable(),
+  notes: z.string().nullable(),
+  updated_at: instant,
+});
+
+const queuedAppointment = z.strictObject({
+  id: uuid,
+  animal_id: uuid,
+  scheduled_at: instant,
+  duration_minutes: z.int().min(1),
+  reason: z.string().nullable(),
+  status: z.enum(appointmentStatuses),
+});
+
+const count = z.int().min(0);
+
+const active = `SELECT * FROM read_model.queue_ticket t
+  WHERE t.clinic_id = access.clinic_id AND t.branch_id = access.branch_id
+    AND t.status NOT IN ('completed', 'cancelled', 'no_show')`;
+
+/** Ticket numbers count up, so a longer one comes later: 9 before 10. */
+const ticketOrder = "queue_date, length(ticket_number), ticket_number, ticket_id";
+
+/** The clinic's day is 23 or 25 hours long when its clocks change. */
+const startOfDay = (days: number) =>
+  `((date_trunc('day', $2::timestamptz AT TIME ZONE access.timezone) + interval '${days} day')
+    AT TIME ZONE access.timezone)`;
+
+const withoutTicket = `SELECT a.* FROM read_model.appointment a
+  WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
+    AND a.scheduled_at >= ${startOfDay(0)} AND a.scheduled_at < ${startOfDay(1)}
+    AND a.status IN ('checked_in', 'waiting', 'in_consultation') AND a.animal_id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM read_model.queue_ticket t
+      WHERE t.appointment_id = a.appointment_id AND t.clinic_id = a.clinic_id)
+  ORDER BY a.scheduled_at, a.appointment_id
+  LIMIT ${MOST_LISTED}`;
+
+export const getQueue = defineOperation({
+  operationId: "getQueue",
+  method: "GET",
+  path: "/api/v1/queue",
+  summary: "Get the front desk's queue",
+  description:
+    "Active tickets of the authorized branch in ticket order, and today's checked-in appointments that have no ticket.",
+  parameters: {},
+  generatedAt: true,
+  response: z.strictObject({
+    ...datedEnvelope,
+    context: z.strictObject({ clinicId: uuid, branchId: uuid }),
+    tickets: z.array(ticket),
+    summary: z.strictObject({ active: count, waiting: count, priority: count }),
+    legacyAppointmentQueue: z.array(queuedAppointment),
+  }),
+  data: `WITH active AS MATERIALIZED (${active})
+  SELECT json_build_object(
+    'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
+    'tickets', coalesce((SELECT json_agg(json_build_object('id', t.ticket_id, 'appointment_id', t.appointment_id,
+      'visit_id', t.visit_id, 'animal_id', t.animal_id, 'ticket_number', t.ticket_number,
+      'queue_date', t.queue_date, 'arrival_type', t.arrival_type, 'priority', t.priority, 'status', t.status,
+      'estimated_wait_minutes', t.estimated_wait_minutes, 'checked_in_at', rfc3339(t.checked_in_at),
+      'called_at', rfc3339(t.called_at), 'completed_at', rfc3339(t.completed_at), 'notes', t.notes,
+      'updated_at', rfc3339(t.updated_at)) ORDER BY ${ticketOrder})
+      FROM (SELECT * FROM active ORDER BY ${ticketOrder} LIMIT ${MOST_LISTED}) t), '[]'),
+    'summary', (SELECT json_build_object('active', count(*),
+      'waiting', count(*) FILTER (WHERE status = 'waiting'),
+      'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active),
+    'legacyAppointmentQueue', coalesce((SELECT json_agg(json_build_object('id', a.appointment_id,
+      'animal_id', a.animal_id, 'scheduled_at', rfc3339(a.scheduled_at), 'duration_minutes', a.duration_minutes,
+      'reason', a.reason, 'status', a.status) ORDER BY a.scheduled_at, a.appointment_id)
+      FROM (${withoutTicket}) a), '[]'))`,
+  values: () => [],
+});

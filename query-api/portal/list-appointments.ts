@@ -1,0 +1,88 @@
+import { z } from "zod";
+import { appointmentStatuses } from "../../shared/appointment/appointment.ts";
+import { limitParameter, statusParameter, windowParameters } from "../parameters.ts";
+import { MAXIMUM_DAYS, timeWindow } from "../time-window.ts";
+import { datedEnvelope, instant, page, timeWindow as timeWindowSchema, uuid } from "./fields.ts";
+import { defineOperation } from "./operation.ts";
+
+const resource = z.strictObject({
+  id: uuid,
+  type: z.string().nullable(),
+  name: z.string().nullable(),
+  allocationStart: instant,
+  allocationEnd: instant,
+  status: z.string(),
+});
+
+const appointment = z.strictObject({
+  id: uuid,
+  scheduledAt: instant,
+  durationMinutes: z.int(),
+  reason: z.string().nullable(),
+  status: z.enum(appointmentStatuses),
+  notes: z.string().nullable(),
+  createdAt: instant,
+  updatedAt: instant,
+  animal: z
+    .strictObject({ id: uuid, name: z.string(), species: z.string(), breed: z.string().nullable() })
+    .nullable(),
+  customer: z.strictObject({ id: uuid, fullName: z.string() }).nullable(),
+  resources: z.array(resource),
+});
+
+/** The appointments of the page, bounded by clinic and branch; $3 from, $4 to, $5 status, $6 limit. */
+const picked = `SELECT * FROM read_model.appointment a
+  WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
+    AND a.scheduled_at >= $3::timestamptz AND a.scheduled_at < $4::timestamptz
+    AND ($5::text IS NULL OR a.status = $5)
+  ORDER BY a.scheduled_at, a.appointment_id
+  LIMIT $6::integer`;
+
+const resources = `SELECT json_agg(json_build_object('id', g.resource_id, 'type', r.resource_type, 'name', r.name,
+    'allocationStart', rfc3339(g.allocation_start), 'allocationEnd', rfc3339(g.allocation_end),
+    'status', g.status) ORDER BY g.allocation_start, g.assignment_id)
+  FROM read_model.assignment g
+  LEFT JOIN read_model.resource r ON r.resource_id = g.resource_id AND r.clinic_id = a.clinic_id
+  WHERE g.appointment_id = a.appointment_id`;
+
+export const listAppointments = defineOperation({
+  operationId: "listAppointments",
+  method: "GET",
+  path: "/api/v1/appointments",
+  summary: "List appointments of the branch",
+  description:
+    "Appointments of the authorized branch in a window of at most 31 days, by time. A limited result set, not a count.",
+  parameters: { ...windowParameters, status: statusParameter, limit: limitParameter(250, 100) },
+  generatedAt: true,
+  response: z.looseObject({
+    ...datedEnvelope,
+    context: z.strictObject({ clinicId: uuid, branchId: uuid }),
+    window: timeWindowSchema,
+    appointments: z.array(appointment),
+    page,
+  }),
+  data: `SELECT json_build_object(
+    'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
+    'window', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
+      'maximumDays', ${MAXIMUM_DAYS}),
+    'appointments', coalesce(json_agg(listed.document ORDER BY listed.scheduled_at, listed.appointment_id), '[]'),
+    'page', json_build_object('limit', $6::integer, 'returned', count(*)))
+  FROM (
+    SELECT a.scheduled_at, a.appointment_id, json_build_object(
+      'id', a.appointment_id, 'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes,
+      'reason', a.reason, 'status', a.status, 'notes', a.notes,
+      'createdAt', rfc3339(a.created_at), 'updatedAt', rfc3339(a.updated_at),
+      'animal', CASE WHEN n.animal_id IS NOT NULL THEN
+        json_build_object('id', n.animal_id, 'name', n.name, 'species', n.species, 'breed', n.breed) END,
+      'customer', CASE WHEN u.customer_id IS NOT NULL THEN
+        json_build_object('id', u.customer_id, 'fullName', u.full_name) END,
+      'resources', coalesce((${resources}), '[]')) AS document
+    FROM (${picked}) a
+    LEFT JOIN read_model.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
+    LEFT JOIN read_model.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id
+  ) listed`,
+  values({ from, to, status, limit }, now) {
+    const window = timeWindow({ from, to }, now);
+    return [window.from, window.to, status, limit];
+  },
+});

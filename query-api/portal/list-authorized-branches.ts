@@ -1,0 +1,43 @@
+import { z } from "zod";
+import { inScope } from "./access-sql.ts";
+import { datedEnvelope, uuid } from "./fields.ts";
+import { defineOperation } from "./operation.ts";
+
+/** More than any clinic has; the list has no page. */
+const MOST_LISTED = 1_000;
+
+const branch = z.strictObject({
+  id: uuid,
+  name: z.string(),
+  city: z.string().nullable(),
+  isMain: z.boolean(),
+  isCurrent: z.boolean(),
+});
+
+export const listAuthorizedBranches = defineOperation({
+  operationId: "listAuthorizedBranches",
+  method: "GET",
+  path: "/api/v1/branches",
+  summary: "List the clinic's branches",
+  description: "The branches of the selected clinic that are in the user's scope, by name.",
+  parameters: {},
+  generatedAt: true,
+  response: z.strictObject({
+    ...datedEnvelope,
+    clinicId: uuid,
+    currentBranchId: uuid,
+    branches: z.array(branch),
+  }),
+  data: `SELECT json_build_object(
+    'clinicId', access.clinic_id,
+    'currentBranchId', access.branch_id,
+    'branches', coalesce(json_agg(json_build_object('id', b.branch_id, 'name', b.name, 'city', b.city,
+      'isMain', b.is_main, 'isCurrent', b.branch_id = access.branch_id) ORDER BY b.name, b.branch_id), '[]'))
+  FROM (
+    SELECT * FROM read_model.branch
+    WHERE branch.clinic_id = access.clinic_id AND ${inScope("access", "branch.branch_id")}
+    ORDER BY name, branch_id
+    LIMIT ${MOST_LISTED}
+  ) b`,
+  values: () => [],
+});

@@ -1,0 +1,52 @@
+import { z } from "zod";
+import { branchIdsOf } from "./access-sql.ts";
+import { datedEnvelope, instant, uuid } from "./fields.ts";
+import { defineOperation } from "./operation.ts";
+
+/** Nobody works at more clinics than this; the list has no page. */
+const MOST_LISTED = 500;
+
+const clinic = z.strictObject({
+  id: uuid,
+  slug: z.string(),
+  name: z.string(),
+  timezone: z.string(),
+  currency: z.string(),
+  locale: z.string(),
+  status: z.string(),
+  city: z.string().nullable(),
+  isDemo: z.boolean(),
+  demoExpiresAt: instant.nullable(),
+  access: z.strictObject({ role: z.string(), branchAccess: z.string(), branchIds: z.array(uuid) }),
+});
+
+/** Of several active memberships of one clinic the oldest counts, as it does for access. */
+const membershipsOfUser = `SELECT DISTINCT ON (clinic_id) * FROM read_model.membership
+  WHERE user_id = $1::uuid AND status = 'active'
+  ORDER BY clinic_id, created_at, membership_id`;
+
+export const listAuthorizedClinics = defineOperation({
+  operationId: "listAuthorizedClinics",
+  method: "GET",
+  path: "/api/v1/clinics",
+  summary: "List the user's clinics",
+  description:
+    "The clinics that the signed-in user is an active member of, by name, suspended and closed ones among them.",
+  parameters: {},
+  generatedAt: true,
+  response: z.strictObject({ ...datedEnvelope, currentClinicId: uuid, clinics: z.array(clinic) }),
+  data: `SELECT json_build_object(
+    'currentClinicId', access.clinic_id,
+    'clinics', json_agg(json_build_object('id', c.clinic_id, 'slug', c.slug, 'name', c.name,
+      'timezone', c.timezone, 'currency', c.currency, 'locale', c.locale, 'status', c.status, 'city', c.city,
+      'isDemo', c.is_demo, 'demoExpiresAt', rfc3339(c.demo_expires_at),
+      'access', json_build_object('role', c.role, 'branchAccess', c.branch_access,
+        'branchIds', ${branchIdsOf("c")})) ORDER BY c.name, c.clinic_id))
+  FROM (
+    SELECT clinic.*, m.role, m.branch_access, m.branch_ids
+    FROM (${membershipsOfUser}) m JOIN read_model.clinic USING (clinic_id)
+    ORDER BY clinic.name, clinic.clinic_id
+    LIMIT ${MOST_LISTED}
+  ) c`,
+  values: () => [],
+});

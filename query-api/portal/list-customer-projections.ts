@@ -1,0 +1,69 @@
+import { z } from "zod";
+import { limitParameter, offsetParameter } from "../parameters.ts";
+import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
+import { defineOperation } from "./operation.ts";
+
+/** More animals than anybody brings to a clinic. */
+const MOST_ANIMALS = 500;
+
+const animal = z.strictObject({
+  id: uuid,
+  name: z.string(),
+  species: z.string(),
+  breed: z.string().nullable(),
+  sex: z.string().nullable(),
+  birthDate: calendarDate.nullable(),
+  weightKg: z.number().nullable(),
+  microchip: z.string().nullable(),
+  updatedAt: instant,
+});
+
+const customer = z.strictObject({
+  id: uuid,
+  fullName: z.string(),
+  phone: z.string().nullable(),
+  email: z.email().nullable(),
+  city: z.string().nullable(),
+  createdAt: instant,
+  updatedAt: instant,
+  animals: z.array(animal),
+});
+
+const animals = `SELECT json_agg(json_build_object('id', n.animal_id, 'name', n.name, 'species', n.species,
+    'breed', n.breed, 'sex', n.sex, 'birthDate', n.birth_date, 'weightKg', n.weight_kg,
+    'microchip', n.microchip, 'updatedAt', rfc3339(n.updated_at)) ORDER BY n.name, n.animal_id)
+  FROM (SELECT * FROM read_model.animal
+    WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
+    ORDER BY name, animal_id LIMIT ${MOST_ANIMALS}) n`;
+
+/** @param operatorName the constant that the body names as the owner of identities */
+export function listCustomerProjections(operatorName: string) {
+  return defineOperation({
+    operationId: "listCustomerProjections",
+    method: "GET",
+    path: "/api/v1/customers",
+    summary: "List customers and their animals",
+    description: "Customers of the selected clinic, by name. A limited result set, not a count.",
+    parameters: { limit: limitParameter(100, 50), offset: offsetParameter },
+    generatedAt: true,
+    response: z.strictObject({
+      ...datedEnvelope,
+      context: z.strictObject({ clinicId: uuid, identityOwner: z.literal(operatorName) }),
+      customers: z.array(customer),
+      page: z.strictObject({ limit: z.int().min(1), offset: z.int().min(0), returned: z.int().min(0) }),
+    }),
+    data: `SELECT json_build_object(
+      'context', json_build_object('clinicId', access.clinic_id, 'identityOwner', $5::text),
+      'customers', coalesce(json_agg(json_build_object('id', u.customer_id, 'fullName', u.full_name,
+        'phone', u.phone, 'email', u.email, 'city', u.city, 'createdAt', rfc3339(u.created_at),
+        'updatedAt', rfc3339(u.updated_at), 'animals', coalesce((${animals}), '[]'))
+        ORDER BY u.full_name, u.customer_id), '[]'),
+      'page', json_build_object('limit', $3::integer, 'offset', $4::integer, 'returned', count(*)))
+    FROM (
+      SELECT * FROM read_model.customer WHERE customer.clinic_id = access.clinic_id
+      ORDER BY full_name, customer_id
+      LIMIT $3::integer OFFSET $4::integer
+    ) u`,
+    values: ({ limit, offset }) => [limit, offset, operatorName],
+  });
+}

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { limitParameter, literalTrueParameter } from "../parameters.ts";
+import { datedEnvelope, instant, page, uuid } from "./fields.ts";
+import { defineOperation } from "./operation.ts";
+
+const service = z.strictObject({
+  id: uuid,
+  name: z.string(),
+  category: z.string().nullable(),
+  price: z.number(),
+  currency: z.string(),
+  taxable: z.boolean(),
+  active: z.boolean(),
+  createdAt: instant,
+});
+
+export const listServices = defineOperation({
+  operationId: "listServices",
+  method: "GET",
+  path: "/api/v1/services",
+  summary: "List the service catalog",
+  description: "Services that the selected clinic offers, by name. A limited result set, not a count.",
+  parameters: {
+    limit: limitParameter(100, 50),
+    includeInactive: literalTrueParameter(
+      "Whether withdrawn services are listed too. Only the value true takes effect, and only for users with manage_tenant.",
+    ),
+  },
+  generatedAt: true,
+  response: z.looseObject({
+    ...datedEnvelope,
+    context: z.strictObject({ clinicId: uuid, currency: z.string() }),
+    services: z.array(service),
+    page,
+  }),
+  data: `SELECT json_build_object(
+    'context', json_build_object('clinicId', access.clinic_id, 'currency', access.currency),
+    'services', coalesce(json_agg(json_build_object('id', s.service_id, 'name', s.name, 'category', s.category,
+      'price', s.price, 'currency', s.currency, 'taxable', s.taxable, 'active', s.active,
+      'createdAt', rfc3339(s.created_at)) ORDER BY s.name, s.service_id), '[]'),
+    'page', json_build_object('limit', $3::integer, 'returned', count(*)))
+  FROM (
+    SELECT * FROM read_model.service
+    WHERE service.clinic_id = access.clinic_id
+      AND (service.active OR ($4::boolean AND access.permissions ? 'manage_tenant'))
+    ORDER BY name, service_id
+    LIMIT $3::integer
+  ) s`,
+  values: ({ limit, includeInactive }) => [limit, includeInactive],
+});

@@ -1,0 +1,61 @@
+import { z } from "zod";
+import { branchIdsOf } from "./access-sql.ts";
+import { datedEnvelope, instant, uuid } from "./fields.ts";
+import { defineOperation } from "./operation.ts";
+
+/** More than any clinic employs; the list has no page. */
+const MOST_LISTED = 1_000;
+
+const staffMember = z.strictObject({
+  id: uuid,
+  userId: uuid.nullable(),
+  fullName: z.string().nullable(),
+  email: z.email().nullable(),
+  role: z.string(),
+  active: z.boolean(),
+  createdAt: instant,
+  access: z
+    .strictObject({
+      membershipId: uuid,
+      status: z.string(),
+      branchAccess: z.string(),
+      branchIds: z.array(uuid),
+      acceptedAt: instant.nullable(),
+    })
+    .nullable(),
+});
+
+/**
+ * The membership that shows what staff member `s` may do: the one granted to the staff member, or to the same user;
+ * the active one before invited ones before revoked ones, then the newest.
+ */
+const membershipOfStaff = `SELECT * FROM read_model.membership m
+  WHERE m.clinic_id = s.clinic_id
+    AND (m.staff_id = s.staff_id OR (m.staff_id IS NULL AND m.user_id = s.user_id))
+  ORDER BY m.status = 'active' DESC, m.status = 'invited' DESC, m.created_at DESC, m.membership_id
+  LIMIT 1`;
+
+export const listStaff = defineOperation({
+  operationId: "listStaff",
+  method: "GET",
+  path: "/api/v1/staff",
+  summary: "List the clinic's staff",
+  description: "Staff members of the selected clinic, by name, with what access to the portal each has.",
+  parameters: {},
+  generatedAt: true,
+  response: z.strictObject({ ...datedEnvelope, clinicId: uuid, staff: z.array(staffMember) }),
+  data: `SELECT json_build_object(
+    'clinicId', access.clinic_id,
+    'staff', coalesce(json_agg(json_build_object('id', s.staff_id, 'userId', s.user_id, 'fullName', s.full_name,
+      'email', s.email, 'role', s.role, 'active', s.active, 'createdAt', rfc3339(s.created_at),
+      'access', CASE WHEN m.membership_id IS NOT NULL THEN json_build_object('membershipId', m.membership_id,
+        'status', m.status, 'branchAccess', m.branch_access, 'branchIds', ${branchIdsOf("m")},
+        'acceptedAt', rfc3339(m.accepted_at)) END) ORDER BY s.full_name, s.staff_id), '[]'))
+  FROM (
+    SELECT * FROM read_model.staff WHERE staff.clinic_id = access.clinic_id
+    ORDER BY full_name, staff_id
+    LIMIT ${MOST_LISTED}
+  ) s
+  LEFT JOIN LATERAL (${membershipOfStaff}) m ON true`,
+  values: () => [],
+});

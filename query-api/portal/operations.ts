@@ -1,0 +1,25 @@
+import { getAvailability } from "./get-availability.ts";
+import { getClinicContext } from "./get-clinic-context.ts";
+import { getQueue } from "./get-queue.ts";
+import { listAppointments } from "./list-appointments.ts";
+import { listAuthorizedBranches } from "./list-authorized-branches.ts";
+import { listAuthorizedClinics } from "./list-authorized-clinics.ts";
+import { listCustomerProjections } from "./list-customer-projections.ts";
+import { listServices } from "./list-services.ts";
+import { listStaff } from "./list-staff.ts";
+import type { AnyPortalOperation } from "./operation.ts";
+
+/** The whole portal API. */
+export function portalOperations(settings: { operatorName: string }): readonly AnyPortalOperation[] {
+  return [
+    getClinicContext,
+    listAuthorizedClinics,
+    listAuthorizedBranches,
+    listServices,
+    listStaff,
+    listCustomerProjections(settings.operatorName),
+    listAppointments,
+    getAvailability,
+    getQueue,
+  ] as unknown as readonly AnyPortalOperation[];
+}

@@ -1,0 +1,103 @@
+import type { webcrypto } from "node:crypto";
+import { createRemoteJWKSet, errors, type JWTVerifyGetKey, jwtVerify } from "jose";
+import { z } from "zod";
+import { uuid } from "../../shared/events/fields.ts";
+import { ApiError, unavailable } from "../../shared/http/api-error.ts";
+import { ConfigError } from "../../shared/runtime/config.ts";
+import { accessTokenOf } from "./session-cookie.ts";
+
+/** Who signed in to the portal. */
+export interface PortalSession {
+  userId: string;
+}
+
+/**
+ * Verifies the portal session that a request carries.
+ *
+ * @param cookieHeader the request's Cookie header
+ * @param now milliseconds since 1970
+ * @throws {ApiError} 401 `authentication_required` or `session_expired`; 503 where the provider's keys are out of reach
+ */
+export type SessionVerifier = (cookieHeader: string | undefined, now: number) => Promise<PortalSession>;
+
+export interface SessionSettings {
+  PORTAL_COOKIE_NAME: string;
+  PORTAL_JWT_ISSUER: string;
+  PORTAL_JWT_SECRET: string | undefined;
+  PORTAL_JWKS_URL: string | undefined;
+}
+
+/** The provider answers within this, or its keys count as out of reach. Milliseconds. */
+const KEYS_WITHIN = 2_000;
+
+/** The role claim tells a signed-in user's token from the project's own anon and service-role keys. */
+const claims = z.object({ sub: uuid, role: z.literal("authenticated") });
+
+/** @throws {ConfigError} where neither a secret nor public keys are configured */
+export function createSessionVerifier(settings: SessionSettings): SessionVerifier {
+  const { algorithms, key } = sessionKeys(settings);
+  return async (cookieHeader, now) => {
+    const token = accessTokenOf(cookieHeader, settings.PORTAL_COOKIE_NAME);
+    if (token === undefined) throw new ApiError(401, "authentication_required");
+    try {
+      const { payload } = await jwtVerify(token, key, {
+        algorithms,
+        issuer: settings.PORTAL_JWT_ISSUER,
+        audience: "authenticated",
+        requiredClaims: ["exp", "sub"],
+        currentDate: new Date(now),
+      });
+      return { userId: claims.parse(payload).sub };
+    } catch (error) {
+      if (error instanceof errors.JWTExpired) {
+        throw new ApiError(401, "session_expired", { cause: error });
+      }
+      if (error instanceof errors.JOSEError || error instanceof z.ZodError) {
+        throw new ApiError(401, "authentication_required", { cause: error });
+      }
+      throw error;
+    }
+  };
+}
+
+/** Binds each algorithm to its kind of key: a public key is never used as a shared secret, nor the other way round. */
+function sessionKeys(settings: SessionSettings): { algorithms: string[]; key: JWTVerifyGetKey } {
+  const { PORTAL_JWT_SECRET: text, PORTAL_JWKS_URL: url } = settings;
+  const secret = text === undefined ? undefined : sharedSecret(text);
+  const published = url === undefined ? undefined : publishedKeys(new URL(url));
+  if (!secret && !published) {
+    throw new ConfigError(
+      "settings: PORTAL_JWT_SECRET or PORTAL_JWKS_URL must be given, to verify portal sessions with",
+    );
+  }
+  return {
+    algorithms: [...(secret ? ["HS256"] : []), ...(published ? ["ES256", "RS256"] : [])],
+    async key(header, token) {
+      if (header.alg === "HS256" && secret) return secret;
+      if (header.alg !== "HS256" && published) return published(header, token);
+      throw new errors.JOSEAlgNotAllowed("no key for this algorithm");
+    },
+  };
+}
+
+/** Imported once: a KeyObject would be imported anew for every token, at twice the cost. */
+function sharedSecret(text: string): Promise<webcrypto.CryptoKey> {
+  return crypto.subtle.importKey("raw", Buffer.from(text), { name: "HMAC", hash: "SHA-256" }, false, [
+    "verify",
+  ]);
+}
+
+function publishedKeys(url: URL): JWTVerifyGetKey {
+  const remote = createRemoteJWKSet(url, { timeoutDuration: KEYS_WITHIN });
+  return async (header, token) => {
+    try {
+      return await remote(header, token);
+    } catch (error) {
+      const aboutToken =
+        error instanceof errors.JWKSNoMatchingKey ||
+        error instanceof errors.JWKSMultipleMatchingKeys ||
+        error instanceof errors.JOSENotSupported;
+      throw aboutToken ? error : unavailable("session_keys_unavailable", error);
+    }
+  };
+}

@@ -1,0 +1,90 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { createRemoteJWKSet } from "jose";
+import { createTokenVerifier } from "../shared/auth/access-token.ts";
+import { listen } from "../shared/http/listen.ts";
+import { createRateLimiter } from "../shared/http/rate-limit.ts";
+import { createPool } from "../shared/postgres/pool.ts";
+import { readConfig } from "../shared/runtime/config.ts";
+import { createLogger } from "../shared/runtime/logger.ts";
+import type { RunningService } from "../shared/runtime/run-service.ts";
+import { createQueryApp } from "./app.ts";
+import { createSessionVerifier } from "./portal/session.ts";
+import { createReadRow } from "./read.ts";
+
+/** Postgres gives up on a statement after this. Milliseconds. */
+const STATEMENT_WITHIN = 2_000;
+
+/** The partner API's public keys arrive within this, or count as out of reach. Milliseconds. */
+const KEYS_WITHIN = 2_000;
+
+/** Connections are given up after this when the service stops. Milliseconds. */
+const POOLS_END_WITHIN = 2_000;
+
+/** A count is one short statement. */
+const LIMITER_CONNECTIONS = 2;
+
+/**
+ * Starts the query API: the portal's operations and the partner API's reads. It starts without Postgres and answers
+ * 503 until that is there.
+ *
+ * @throws {ConfigError} one line that names every setting that is missing or wrong
+ * @throws {StartError} where it cannot listen
+ */
+export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningService> {
+  const config = readConfig(
+    [
+      "HOST",
+      "PORT",
+      "LOG_LEVEL",
+      "DATABASE_URL",
+      "DATABASE_POOL_SIZE",
+      "HEADER_BRAND",
+      "OPERATOR_NAME",
+      "TRUST_PROXY",
+      "RETIRED_PATHS",
+      "PORTAL_COOKIE_NAME",
+      "PORTAL_JWT_ISSUER",
+      "PORTAL_JWT_SECRET",
+      "PORTAL_JWKS_URL",
+      "TOKEN_ISSUER",
+      "TOKEN_JWKS_URL",
+    ],
+    env,
+  );
+  const logger = createLogger("query-api", config.LOG_LEVEL);
+  const verifySession = createSessionVerifier(config);
+  const tokenKeys = createRemoteJWKSet(new URL(config.TOKEN_JWKS_URL), { timeoutDuration: KEYS_WITHIN });
+  const connect = (applicationName: string, size: number) =>
+    createPool({
+      url: config.DATABASE_URL,
+      applicationName,
+      size,
+      statementTimeout: STATEMENT_WITHIN,
+      logger,
+    });
+  const pool = connect("clinic-query-api", config.DATABASE_POOL_SIZE);
+  // Counting requests must not wait for slow reads.
+  const limiterPool = connect("clinic-query-api limits", LIMITER_CONNECTIONS);
+  const app = createQueryApp({
+    logger,
+    read: createReadRow(pool),
+    verifySession,
+    verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
+    limiter: createRateLimiter(limiterPool, logger),
+    operatorName: config.OPERATOR_NAME,
+    brand: config.HEADER_BRAND,
+    retiredPaths: config.RETIRED_PATHS,
+    trustProxy: config.TRUST_PROXY,
+  });
+  const server = await listen(app.callback(), config.HOST, config.PORT);
+  logger.info({ url: server.url }, "query-api listens");
+  return {
+    url: server.url,
+    async stop() {
+      await server.close();
+      // A server that no longer answers does not answer a goodbye either.
+      const ended = Promise.all([pool.end(), limiterPool.end()]);
+      await Promise.race([ended, delay(POOLS_END_WITHIN, undefined, { ref: false })]);
+    },
+  };
+}

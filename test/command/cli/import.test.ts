@@ -1,0 +1,171 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { makeTestRoot, testServers } from "../../support/stack.ts";
+import { clinic } from "./terminal.ts";
+
+type Line = Record<string, unknown>;
+
+const text = (lines: (Line | string)[]) =>
+  lines.map((line) => (typeof line === "string" ? line : JSON.stringify(line))).join("\n");
+
+function clinicLines(id: string): Line[] {
+  const names = { slug: "import-vets", name: "Import Vets", locale: "fr-FR" };
+  return [{ command: "clinic register", id, ...names, timezone: "Europe/Paris", currency: "EUR" }];
+}
+
+function customerLines(clinicId: string, count: number): Line[] {
+  return Array.from({ length: count }, (_, index) => {
+    const customer = randomUUID();
+    const animal = { id: randomUUID(), clinic: clinicId, customer, name: "Rex", species: "dog" };
+    return [
+      { command: "customer register", id: customer, clinic: clinicId, fullName: `Customer ${index}` },
+      { command: "animal register", ...animal },
+    ];
+  }).flat();
+}
+
+describe("an import", () => {
+  let env: NodeJS.ProcessEnv;
+  let log: EventLog;
+  let close: () => Promise<void>;
+  before(async () => {
+    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
+    log = createEventLog(client);
+    close = () => client.dispose();
+  });
+  after(() => close());
+
+  const importing = (lines: (Line | string)[], ...options: string[]) =>
+    clinic(["import", "-", "--json", ...options], { env, stdin: text(lines) });
+  const tally = (ran: { out: string[] }) => JSON.parse(ran.out.join("\n"));
+  const types = async (stream: string) => (await log.read(stream)).map(({ type }) => type);
+
+  it("carries out every line, an animal after its owner", async () => {
+    const id = randomUUID();
+    const lines = [...clinicLines(id), "", ...customerLines(id, 100)];
+    const ran = await importing(lines);
+    expect(ran.code, ran.err.join("\n")).to.equal(0);
+    expect(tally(ran)).to.deep.equal({ lines: 201, done: 201, unchanged: 0, invalid: 0, refused: 0 });
+    expect(ran.err.at(-1)).to.equal("import: 201 of 201 lines, 0 failed");
+  });
+
+  it("changes nothing the second time, moves there and back and moves that did nothing among them", async () => {
+    const id = randomUUID();
+    const [hold, suspend] = [
+      { command: "clinic reinstate", id },
+      { command: "clinic suspend", id, reason: "x" },
+    ];
+    const lines = [...clinicLines(id), hold, suspend, hold, suspend];
+    expect(tally(await importing(lines))).to.include({ done: 4, unchanged: 1 });
+    const once = await types(`clinic-${id}`);
+    expect(once).to.deep.equal([
+      "ClinicRegistered",
+      "ClinicSuspended",
+      "ClinicReinstated",
+      "ClinicSuspended",
+    ]);
+    expect(tally(await importing(lines))).to.include({ done: 0, unchanged: 5 });
+    expect(await types(`clinic-${id}`)).to.deep.equal(once);
+  });
+
+  it("does what was added to a file, and only that", async () => {
+    const id = randomUUID();
+    const weigh = { command: "animal weigh", clinic: id, weightKg: 3.5 };
+    const lines = [...clinicLines(id), ...customerLines(id, 1)];
+    const weighing = { ...weigh, id: lines.at(-1)?.id };
+    await importing([...lines, weighing]);
+    const longer = [
+      ...lines,
+      weighing,
+      { command: "branch open", id: randomUUID(), clinic: id, name: "New" },
+    ];
+    expect(tally(await importing([...longer, weighing]))).to.include({ done: 2, unchanged: 4 });
+    const animal = await types(`animal-${weighing.id}`);
+    expect(animal).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
+  });
+
+  it("names line and field of what is wrong, goes on with the rest, and leaves what follows a failure", async () => {
+    const id = randomUUID();
+    const customer = randomUUID();
+    const taken = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
+    const ran = await importing([
+      ...clinicLines(id),
+      taken,
+      { ...taken, fullName: "Bo" },
+      { command: "customer change", id: customer, clinic: id, phone: "7" },
+      { command: "customer register", clinic: id, fullName: 7, colour: "red" },
+      "nonsense",
+      { command: "hospital open" },
+      { command: "credential issue", application: id },
+      { command: "branch open", id: randomUUID(), clinic: id, name: "Main" },
+    ]);
+    expect(ran.code).to.equal(3);
+    expect(tally(ran)).to.deep.equal({ lines: 9, done: 3, unchanged: 0, invalid: 4, refused: 2 });
+    const problems = ran.err.filter((line) => line.startsWith("line ")).sort();
+    expect(problems).to.deep.equal([
+      "line 3: refused: the id belongs to another customer already (customer_exists)",
+      "line 4: refused: it follows line 3, which failed (follows_failure)",
+      "line 5: id is missing; fullName must be of type string; colour is not an option of this command",
+      "line 6: is not a JSON object",
+      'line 7: command: there is no "hospital open" for an import',
+      'line 8: command: there is no "credential issue" for an import',
+    ]);
+    expect(await types(`customer-${customer}`)).to.deep.equal(["CustomerRegistered"]);
+    expect((await importing(["nonsense"])).code).to.equal(2);
+  });
+
+  it("writes nothing in a dry run, and still finds what the domain would refuse", async () => {
+    const id = randomUUID();
+    const stray = { ...customerLines(id, 1)[1], customer: randomUUID() };
+    const ran = await importing([...clinicLines(id), ...customerLines(id, 5), stray], "--dry-run");
+    expect(tally(ran)).to.include({ done: 11, refused: 1 });
+    expect(ran.err.join("\n")).to.contain("customer_not_found");
+    expect(await types(`clinic-${id}`)).to.deep.equal([]);
+  });
+
+  it("ends with 2 for a file that is not there, with 4 where the log is out of reach", async () => {
+    const missing = await clinic(["import", "/nonexistent.ndjson"], { env });
+    expect(missing.code).to.equal(2);
+    expect(missing.err.join()).to.contain("/nonexistent.ndjson cannot be read");
+    const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
+    const stdin = text(clinicLines(randomUUID()));
+    const ran = await clinic(["import", "-"], { env: nobody, stdin });
+    expect(ran.code).to.equal(4);
+    expect(ran.err.join("\n")).to.contain("run the same import again");
+  }).timeout(20_000);
+
+  it("goes on where it was killed", async () => {
+    const id = randomUUID();
+    const lines = [...clinicLines(id), ...customerLines(id, 400)];
+    const file = path.join(makeTestRoot(), "lines.ndjson");
+    fs.writeFileSync(file, text(lines));
+    await killedUnderWay(file);
+    const ran = await clinic(["import", file, "--json"], { env });
+    expect(ran.code, ran.err.join("\n")).to.equal(0);
+    const { done, unchanged } = tally(ran);
+    expect(done + unchanged).to.equal(lines.length);
+    expect(unchanged, "the killed run did something").to.be.greaterThan(0);
+    expect(done, "the killed run did not do all").to.be.greaterThan(0);
+    for (const line of lines.slice(1)) {
+      const category = String(line.command).split(" ")[0];
+      expect(await types(`${category}-${line.id}`)).to.have.length(1);
+    }
+  }).timeout(60_000);
+
+  /** Runs the import as a process of its own and kills it as soon as it tells of its first lines. */
+  async function killedUnderWay(file: string): Promise<void> {
+    const args = ["--import", "tsx", "command/cli/main.ts", "import", file];
+    const child: ChildProcess = spawn(process.execPath, args, { env: { ...process.env, ...env } });
+    const exit = once(child, "exit");
+    child.stderr?.once("data", () => child.kill("SIGKILL"));
+    const [, signal] = await exit;
+    expect(signal).to.equal("SIGKILL");
+  }
+});

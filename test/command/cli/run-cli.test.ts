@@ -1,0 +1,132 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { commands } from "../../../command/cli/commands.ts";
+import { hashClientSecret } from "../../../command/partner/client-secret.ts";
+import type { PartnerApplicationEvent } from "../../../shared/events/partner.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../../shared/eventstore/log.ts";
+import { makeTestRoot, testServers } from "../../support/stack.ts";
+import { clinic } from "./terminal.ts";
+
+const LAKE = [
+  ...["--slug", "lake-vets", "--name", "Lake Vets", "--timezone", "Europe/Zurich"],
+  ...["--currency", "CHF", "--locale", "de-CH"],
+];
+
+describe("the operator's command line", () => {
+  let env: NodeJS.ProcessEnv;
+  before(async () => {
+    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+  });
+
+  it("records a fact and says its id, made or given", async () => {
+    const ran = await clinic(["clinic", "register", ...LAKE], { env });
+    expect(ran).to.deep.include({ code: 0, err: [] });
+    const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(ran.out.join("\n"))?.[1] ?? "";
+    const again = await clinic(["clinic", "register", ...LAKE, "--id", id], { env });
+    expect(again).to.deep.equal({ code: 0, out: [`clinic register: nothing to change, id ${id}`], err: [] });
+  });
+
+  it("answers in JSON, with the position in the log", async () => {
+    const id = randomUUID();
+    const ran = await clinic(["clinic", "register", ...LAKE, "--id", id, "--json"], { env });
+    const { position, ...answer } = JSON.parse(ran.out.join("\n"));
+    expect(answer).to.deep.equal({ command: "clinic register", id, changed: true });
+    expect(position).to.match(/^\d+$/);
+  });
+
+  it("shows a client secret, of which the log keeps the hash", async () => {
+    const id = randomUUID();
+    const register = ["application", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
+    expect(
+      (await clinic([...register, "--scopes", "clinic:read, appointments:read"], { env })).code,
+    ).to.equal(0);
+    const { out } = await clinic(["credential", "issue", "--application", id, "--json"], { env });
+    const { clientSecret, ...answer } = JSON.parse(out.join("\n"));
+    expect(answer).to.include({ clientId: id, changed: true });
+    const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
+    const events = await createEventLog(client).read<PartnerApplicationEvent>(`partnerApplication-${id}`);
+    await client.dispose();
+    const issued = events.find(({ type }) => type === "CredentialIssued");
+    expect(issued?.data).to.include({ secretHash: hashClientSecret(clientSecret) });
+  });
+
+  it("takes a customer's value away by an empty one, and keeps the others", async () => {
+    const [id, clinicId] = [randomUUID(), randomUUID()];
+    await clinic(["clinic", "register", ...LAKE, "--id", clinicId], { env });
+    const of = ["--id", id, "--clinic", clinicId];
+    const register = ["customer", "register", ...of, "--full-name", "Ada", "--phone", "1", "--city", "Zug"];
+    await clinic(register, { env });
+    await clinic(["customer", "change", ...of, "--phone", ""], { env });
+    const unchanged = await clinic(["customer", "change", ...of, "--city", "Zug", "--phone", ""], { env });
+    expect(unchanged.out.join()).to.contain("nothing to change");
+  });
+
+  const wrong: [string, string[], string][] = [
+    ["a missing option", ["clinic", "reinstate"], "clinic: --id is missing"],
+    ["an unknown option", ["clinic", "reinstate", "--wrong"], "clinic: unknown option '--wrong'"],
+    ["an unknown noun", ["hospital"], "clinic: unknown command 'hospital'"],
+    ["a missing verb", ["clinic"], "clinic: a command is missing; see --help"],
+    [
+      "each wrong value",
+      ["animal", "weigh", "--id", "x", "--clinic", randomUUID(), "--weight-kg", "heavy"],
+      "clinic: --id must be a UUID; --weight-kg must be of type number",
+    ],
+    [
+      "a blank actor",
+      ["clinic", "reinstate", "--id", randomUUID(), "--actor", ""],
+      "clinic: --actor must have 1 to 200 characters",
+    ],
+  ];
+  for (const [what, words, line] of wrong) {
+    it(`ends with 2 and one line for ${what}`, async () => {
+      expect(await clinic(words, { env })).to.deep.equal({ code: 2, out: [], err: [line] });
+    });
+  }
+
+  it("ends with 3 where the domain refuses", async () => {
+    const ran = await clinic(["clinic", "reinstate", "--id", randomUUID()], { env });
+    const line = "clinic: refused: there is no such clinic (clinic_not_found)";
+    expect(ran).to.deep.equal({ code: 3, out: [], err: [line] });
+  });
+
+  it("ends with 4 where the log is out of reach", async () => {
+    const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
+    const ran = await clinic(["clinic", "reinstate", "--id", randomUUID()], { env: nobody });
+    expect(ran).to.deep.equal({ code: 4, out: [], err: ["clinic: the event log is out of reach"] });
+  }).timeout(20_000);
+
+  it("finds the log of the local stack that runs", async () => {
+    const root = makeTestRoot();
+    const words = ["clinic", "reinstate", "--id", randomUUID()];
+    expect((await clinic(words, { env: { LOCAL_DIR: root } })).err.join()).to.contain("set EVENTSTORE_URL");
+    const stack = { urls: { eventstore: env.EVENTSTORE_URL } };
+    fs.writeFileSync(path.join(root, "stack.json"), JSON.stringify(stack));
+    expect((await clinic(words, { env: { LOCAL_DIR: root } })).code).to.equal(3);
+    fs.writeFileSync(path.join(root, "stack.json"), "{");
+    expect((await clinic(words, { env: { LOCAL_DIR: root } })).code).to.equal(2);
+  });
+});
+
+describe("the help of the operator's command line", () => {
+  for (const { noun, verb, options, example } of commands) {
+    it(`of ${noun} ${verb} has an example that is accepted`, async () => {
+      const ran = await clinic([noun, verb, "--help"]);
+      expect(ran.code).to.equal(0);
+      expect(ran.out.join("\n")).to.contain(`npm run clinic -- ${noun} ${verb} ${example}`);
+      expect(Object.keys(options).length).to.be.greaterThan(0);
+      // Without a log, a command line that is right gets as far as to look for one.
+      const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
+      const tried = await clinic([noun, verb, ...words], { env: { LOCAL_DIR: "/nonexistent" } });
+      expect(tried.err.join()).to.contain("no event log");
+    });
+  }
+  it("names every noun", async () => {
+    const { code, out } = await clinic(["--help"]);
+    expect(code).to.equal(0);
+    for (const { noun } of commands) expect(out.join("\n")).to.contain(noun);
+    expect((await clinic(["import", "--help"])).out.join("\n")).to.contain("--dry-run");
+  });
+});

@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { expect } from "chai";
+import { exportJWK, generateKeyPair } from "jose";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { eventually } from "../support/eventually.ts";
+import { ask, createPartnerWorld, exchange } from "../support/partner.ts";
+import { testServers } from "../support/stack.ts";
+
+describe("command process", () => {
+  let settings: Record<string, string>;
+  const running = new Set<ChildProcess>();
+
+  before(async () => {
+    const { eventstoreUrl, databaseUrls } = await testServers();
+    const { privateKey } = await generateKeyPair("EdDSA", { extractable: true });
+    const keys = { k1: randomBytes(32).toString("base64") };
+    settings = {
+      PATH: process.env.PATH ?? "",
+      PORT: "0",
+      LOG_LEVEL: "debug",
+      EVENTSTORE_URL: eventstoreUrl,
+      DATABASE_URL: databaseUrls.command,
+      TOKEN_ISSUER: "http://partners.test",
+      TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid: "one" }] }),
+      WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys }),
+      WEBHOOK_ALLOW_LOOPBACK: "true",
+    };
+  });
+  after(() => {
+    for (const child of running) child.kill("SIGKILL");
+  });
+
+  function run(env: Record<string, string>) {
+    const child = spawn(process.execPath, ["--import", "tsx", "command/main.ts"], { env });
+    running.add(child);
+    const said = { out: "", err: "" };
+    child.stdout.on("data", (text) => {
+      said.out += text;
+    });
+    child.stderr.on("data", (text) => {
+      said.err += text;
+    });
+    const ended = once(child, "close").then(([code]) => {
+      running.delete(child);
+      return code as number;
+    });
+    return { child, said, ended };
+  }
+
+  it("logs no secret, token or body, at any level, and stops on SIGTERM", async () => {
+    const { child, said, ended } = run(settings);
+    const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(said.out)?.[1]);
+    const client = connectEventStore(settings.EVENTSTORE_URL ?? "", "test");
+    const world = await createPartnerWorld({ url, log: createEventLog(client) }, "sandbox");
+    await exchange(url, world, { client_secret: "cs_wrong_secret" });
+    const request = { branchId: world.branchId, animalId: world.animalId, notes: "limps on the left" };
+    const headers = { ...world.headers, "Idempotency-Key": randomUUID() };
+    const appointments = `${url}/sandbox/v1/appointments`;
+    const created = await ask("POST", appointments, headers, {
+      ...request,
+      scheduledAt: "2099-05-04T10:00:00Z",
+    });
+    expect(created.status).to.equal(201);
+    await ask("POST", appointments, headers, request);
+    await ask("POST", appointments, headers, '{"notes":"limps on the left"');
+    const hook = { url: "http://127.0.0.1:9/hooks?key=in-the-url", events: ["appointment.created"] };
+    const endpoint = await ask("POST", `${url}/sandbox/v1/webhook-endpoints`, world.headers, hook);
+    expect(endpoint.status).to.equal(201);
+    await client.dispose();
+    child.kill("SIGTERM");
+    expect(await ended).to.equal(0);
+    const requests = said.out.split("\n").filter((line) => line.includes('"msg":"request"'));
+    expect(requests).to.have.length(6);
+    for (const line of requests)
+      expect(line).to.include('"correlationId":"').and.include('"route":"/sandbox/v1/');
+    const secrets = [
+      ...[
+        world.clientSecret,
+        "cs_wrong_secret",
+        world.token,
+        endpoint.body.secret,
+        headers["Idempotency-Key"],
+      ],
+      ...[world.animalId, "limps", "in-the-url", settings.WEBHOOK_SECRET_KEYS ?? ""],
+    ];
+    for (const secret of secrets) expect(said.out + said.err).not.to.include(secret);
+  });
+
+  it("does not start without its settings, and names each in one line, not its value", async () => {
+    const { TOKEN_ISSUER: _, ...env } = settings;
+    const { said, ended } = run({ ...env, WEBHOOK_SECRET_KEYS: "hush" });
+    expect(await ended).to.equal(1);
+    expect(said.err).to.match(
+      /^command: settings: .*TOKEN_ISSUER is missing.*WEBHOOK_SECRET_KEYS must be JSON\n$/s,
+    );
+    expect(said.err).not.to.include("hush");
+  });
+
+  it("does not start with a signing key that is none, in one line", async () => {
+    const key = { kty: "OKP", crv: "Ed25519", kid: "broken", x: "AA", d: "AA" };
+    const { said, ended } = run({ ...settings, TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [key] }) });
+    expect(await ended).to.equal(1);
+    expect(said.err).to.match(/^command: settings: TOKEN_SIGNING_KEYS: key broken is not .*\n$/);
+  });
+
+  it("does not start without the event log, and says so in one line", async () => {
+    const { said, ended } = run({ ...settings, EVENTSTORE_URL: "esdb://127.0.0.1:9?tls=false" });
+    expect(await ended).to.equal(1);
+    expect(said.err).to.match(/^command: .*EVENTSTORE_URL.*\n$/);
+    expect(said.err.split("\n")).to.have.length(2);
+  });
+});

@@ -1,0 +1,262 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { suspendClinic } from "../../../command/clinic/clinic-operations.ts";
+import { toMetadata } from "../../../command/handle.ts";
+import {
+  approveWebhookOrigin,
+  withdrawWebhookOrigin,
+} from "../../../command/partner/application-operations.ts";
+import { disableEndpoint } from "../../../command/webhook-endpoint/endpoint-operations.ts";
+import type { CatalogEvent } from "../../../shared/events/registry.ts";
+import {
+  ask,
+  createPartnerWorld,
+  operatorContext,
+  type PartnerWorld,
+  startTestCommand,
+  type TestCommand,
+} from "../../support/partner.ts";
+
+const ORIGIN = "http://127.0.0.1:9";
+const record = ["id", "clinicId", "url", "events", "status", "disabledReason", "createdAt", "updatedAt"];
+
+describe("webhook endpoints", () => {
+  let command: TestCommand;
+  let world: PartnerWorld;
+  let other: PartnerWorld;
+
+  before(async () => {
+    command = await startTestCommand();
+    [world, other] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
+    await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, operatorContext());
+  });
+  after(() => command.stop());
+
+  const good = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
+  const call = (method: "POST" | "DELETE", path = "", body?: unknown, as: PartnerWorld = world) =>
+    ask(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
+  const create = async (): Promise<string> => (await call("POST", "", good)).body.endpoint.id;
+  const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
+
+  /** Records a fact about a delivery, as the dispatcher does. */
+  async function recordFact(
+    type: "WebhookDeliveryFailed" | "WebhookDeliverySkipped",
+    deliveryId: string,
+    endpointId: string,
+    revision = -1n,
+  ): Promise<void> {
+    const data = { deliveryId, endpointId, ...(type === "WebhookDeliveryFailed" && { attempts: 8 }) };
+    const event = { type, data } as CatalogEvent;
+    const fact = { id: randomUUID(), event, metadata: toMetadata(operatorContext()) };
+    await command.log.append(`webhookDelivery-${deliveryId}`, revision, [fact]);
+  }
+
+  describe("createWebhookEndpoint", () => {
+    it("201: the endpoint and its secret, which is stored encrypted", async () => {
+      const { status, body, headers } = await call("POST", "", {
+        url: good.url,
+        events: ["appointment.updated", "appointment.created", "appointment.updated"],
+      });
+      expect(status).to.equal(201);
+      expect(headers.get("cache-control")).to.equal("no-store");
+      expect(body).to.have.all.keys("ok", "endpoint", "secret");
+      expect(body.endpoint).to.have.all.keys(record);
+      expect(body.endpoint).to.deep.include({
+        clinicId: world.clinicId,
+        url: good.url,
+        events: ["appointment.updated", "appointment.created"],
+        status: "active",
+        disabledReason: null,
+      });
+      expect(body.secret).to.match(/^whsec_[A-Za-z0-9+/]{43}=$/);
+      const [event] = await eventsOf(body.endpoint.id);
+      const stored = JSON.stringify(event, (_, value) => (typeof value === "bigint" ? String(value) : value));
+      expect(stored).to.include('"encryptedSecret":"eyJ').and.not.include(body.secret.slice(6));
+    });
+
+    it("201: the sandbox needs no approval of the origin", async () => {
+      const sandbox = await createPartnerWorld(command, "sandbox");
+      expect((await call("POST", "", good, sandbox)).status).to.equal(201);
+    });
+
+    const invalid: [string, unknown, string][] = [
+      ["no URL", { events: good.events }, "invalid_destination"],
+      ["a URL that is a number", { ...good, url: 7 }, "invalid_destination"],
+      ["a URL that is none", { ...good, url: "hooks" }, "invalid_destination"],
+      ["a URL of another origin", { ...good, url: "https://hooks.example.com/" }, "destination_not_approved"],
+      ["no events", { url: good.url }, "validation_failed"],
+      ["an empty list of events", { ...good, events: [] }, "validation_failed"],
+      ["an unknown event", { ...good, events: ["appointment.deleted"] }, "validation_failed"],
+      ["an unknown field", { ...good, secret: "mine" }, "validation_failed"],
+      ["an array", [], "validation_failed"],
+      ["null", null, "validation_failed"],
+    ];
+    for (const [what, body, code] of invalid) {
+      it(`400 ${code}: ${what}`, async () => {
+        const answer = await call("POST", "", body);
+        expect(answer.status).to.equal(400);
+        expect(answer.body.error).to.equal(code);
+        expect(answer.body.details).to.not.equal(undefined);
+      });
+    }
+
+    for (const url of [
+      "ftp://127.0.0.1/hooks",
+      "https://user:pass@hooks.example.com/",
+      "https://10.0.0.1/hooks",
+      "https://169.254.169.254/latest/meta-data",
+      "https://[::ffff:10.0.0.1]/hooks",
+      "https://8.8.8.8:444/hooks",
+      "http://8.8.8.8/hooks",
+    ]) {
+      it(`400 unsafe_destination: ${url}`, async () => {
+        const sandbox = await createPartnerWorld(command, "sandbox");
+        const answer = await call("POST", "", { ...good, url }, sandbox);
+        expect(answer.status).to.equal(400);
+        expect(answer.body.error).to.equal("unsafe_destination");
+      });
+    }
+
+    it("400 destination_not_approved: an approval that was taken back", async () => {
+      const input = { ...other, origin: ORIGIN };
+      await approveWebhookOrigin(command.log, input, operatorContext());
+      expect((await call("POST", "", good, other)).status).to.equal(201);
+      await withdrawWebhookOrigin(command.log, input, operatorContext());
+      expect((await call("POST", "", good, other)).body.error).to.equal("destination_not_approved");
+    });
+
+    it("403 clinic_not_operational: a suspended clinic", async () => {
+      const { clinicId, ...suspended } = await createPartnerWorld(command, "sandbox");
+      await suspendClinic(command.log, { clinicId, reason: "unpaid" }, operatorContext());
+      const answer = await call("POST", "", good, { clinicId, ...suspended });
+      expect(answer.body.error).to.equal("clinic_not_operational");
+    });
+  });
+
+  /** Whoever is not the endpoint's owner is told that there is none. */
+  function hidesOthers(method: "POST" | "DELETE", suffix: string): void {
+    it("404 webhook_endpoint_not_found: unknown, or another application's", async () => {
+      const id = await create();
+      for (const answer of [
+        await call(method, `/${randomUUID()}${suffix}`),
+        await call(method, `/${id}${suffix}`, undefined, other),
+      ]) {
+        expect(answer.status).to.equal(404);
+        expect(answer.body.error).to.equal("webhook_endpoint_not_found");
+      }
+      expect(await eventsOf(id)).to.have.length(1);
+    });
+
+    it("404 not_found: an id that is none", async () => {
+      expect((await call(method, `/mine${suffix}`)).body.error).to.equal("not_found");
+    });
+  }
+
+  describe("revokeWebhookEndpoint", () => {
+    hidesOthers("DELETE", "");
+
+    it("200: revoked, the second time too", async () => {
+      const id = await create();
+      const first = await call("DELETE", `/${id}`);
+      const second = await call("DELETE", `/${id.toUpperCase()}`);
+      for (const { status, body } of [first, second]) {
+        expect(status).to.equal(200);
+        expect(body).to.have.all.keys("ok", "endpoint");
+        expect(body.endpoint).to.have.all.keys(record);
+        expect(body.endpoint).to.include({ id, status: "revoked" });
+      }
+      expect(second.text).to.equal(first.text);
+      expect(await eventsOf(id)).to.have.length(2);
+    });
+  });
+
+  describe("rotateWebhookSecret", () => {
+    hidesOthers("POST", "/rotate-secret");
+
+    it("200: another secret; the former one signs for 24 hours more", async () => {
+      const { body: created } = await call("POST", "", good);
+      const { status, body } = await call("POST", `/${created.endpoint.id}/rotate-secret`);
+      expect(status).to.equal(200);
+      expect(body.endpoint).to.have.all.keys(record);
+      expect(body.secret)
+        .to.match(/^whsec_/)
+        .and.not.equal(created.secret);
+      const [, event] = await eventsOf(created.endpoint.id);
+      const { previousExpiresAt } = (event as unknown as { data: { previousExpiresAt: string } }).data;
+      expect(Date.parse(previousExpiresAt) - Date.parse(body.endpoint.updatedAt)).to.equal(86_400_000);
+    });
+
+    it("409 concurrent_rotation: of rotations at once, those that come second", async () => {
+      const id = await create();
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, () => call("POST", `/${id}/rotate-secret`)),
+      );
+      const won = answers.filter(({ status }) => status === 200);
+      const lost = answers.filter(({ status }) => status === 409);
+      expect(lost).to.have.length.above(0);
+      expect(won.length + lost.length).to.equal(8);
+      expect(new Set(lost.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
+      expect(await eventsOf(id)).to.have.length(1 + won.length);
+    });
+
+    it("409 webhook_endpoint_revoked", async () => {
+      const id = await create();
+      await call("DELETE", `/${id}`);
+      const { status, body } = await call("POST", `/${id}/rotate-secret`);
+      expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_revoked"]);
+    });
+  });
+
+  describe("replayWebhookDelivery", () => {
+    const replay = (endpointId: string, deliveryId: string, as: PartnerWorld = world) =>
+      call("POST", `/${endpointId}/deliveries/${deliveryId}/replay`, undefined, as);
+    const notReplayable = async (endpointId: string, deliveryId: string) => {
+      const { status, body } = await replay(endpointId, deliveryId);
+      expect([status, body.error]).to.deep.equal([409, "delivery_not_replayable"]);
+    };
+
+    hidesOthers("POST", `/deliveries/${randomUUID()}/replay`);
+
+    for (const fact of ["WebhookDeliveryFailed", "WebhookDeliverySkipped"] as const) {
+      it(`202: after ${fact}; not while under way; again after the next failure`, async () => {
+        const [endpointId, deliveryId] = [await create(), randomUUID()];
+        await recordFact(fact, deliveryId, endpointId);
+        const { status, body } = await replay(endpointId, deliveryId);
+        expect(status).to.equal(202);
+        expect(body).to.deep.equal({ ok: true, delivery: { id: deliveryId, status: "pending" } });
+        await notReplayable(endpointId, deliveryId);
+        await recordFact("WebhookDeliveryFailed", deliveryId, endpointId, 1n);
+        expect((await replay(endpointId, deliveryId)).status).to.equal(202);
+      });
+    }
+
+    it("202 for one of several at once, 409 for the others", async () => {
+      const [endpointId, deliveryId] = [await create(), randomUUID()];
+      await recordFact("WebhookDeliveryFailed", deliveryId, endpointId);
+      const answers = await Promise.all(Array.from({ length: 8 }, () => replay(endpointId, deliveryId)));
+      expect(answers.map(({ status }) => status).sort()).to.deep.equal([202, ...Array(7).fill(409)]);
+    });
+
+    it("409 delivery_not_replayable: unknown, or of another endpoint", async () => {
+      const [endpointId, otherId, deliveryId] = [await create(), await create(), randomUUID()];
+      await notReplayable(endpointId, deliveryId);
+      await recordFact("WebhookDeliveryFailed", deliveryId, otherId);
+      await notReplayable(endpointId, deliveryId);
+    });
+
+    it("409 delivery_not_replayable: the endpoint is disabled, or revoked", async () => {
+      const [endpointId, deliveryId] = [await create(), randomUUID()];
+      await recordFact("WebhookDeliveryFailed", deliveryId, endpointId);
+      const { applicationId, clinicId, environment } = world;
+      const owner = { applicationId, clinicId, environment };
+      await disableEndpoint(command.log, { endpointId, owner }, operatorContext());
+      await notReplayable(endpointId, deliveryId);
+      await call("DELETE", `/${endpointId}`);
+      await notReplayable(endpointId, deliveryId);
+    });
+
+    it("404 not_found: a delivery id that is none", async () => {
+      expect((await replay(await create(), "last")).body.error).to.equal("not_found");
+    });
+  });
+});

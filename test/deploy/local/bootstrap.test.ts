@@ -1,0 +1,107 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { PROJECT } from "../../../deploy/local/project.ts";
+import { makeTestRoot } from "../../support/stack.ts";
+
+/** Stands for npm: notes its arguments, then installs what the lock names, which takes a moment. */
+const NPM = `
+const fs = require("node:fs");
+fs.appendFileSync("npm-calls", process.argv.slice(2).join(" ") + "\\n");
+Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+if (fs.existsSync("npm-fails")) { console.error("npm error: no network"); process.exit(1); }
+fs.rmSync("node_modules", { recursive: true, force: true });
+fs.mkdirSync("node_modules/tsx", { recursive: true });
+fs.writeFileSync("node_modules/tsx/index.js", "");
+fs.copyFileSync("package-lock.json", "node_modules/.package-lock.json");
+`;
+
+/** A clone as small as can be: the bootstrap, a lock with one package, and an entry. */
+function makeClone(entry: string) {
+  const folder = makeTestRoot();
+  const write = (name: string, text: string) => {
+    fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+    fs.writeFileSync(path.join(folder, name), text);
+  };
+  for (const name of ["bootstrap.mjs", "install.mjs", "pid-lock.mjs"])
+    write(`deploy/local/${name}`, fs.readFileSync(path.join(PROJECT, "deploy/local", name), "utf8"));
+  const lock = (version: string) =>
+    write("package-lock.json", JSON.stringify({ packages: { "": {}, "node_modules/tsx": { version } } }));
+  lock("1.0.0");
+  write("entry.mjs", entry);
+  write("npm-cli.js", NPM);
+  const args = ["deploy/local/bootstrap.mjs", "entry.mjs", "one", "two"];
+  const options = {
+    cwd: folder,
+    env: { PATH: process.env.PATH, npm_execpath: path.join(folder, "npm-cli.js") },
+  };
+  const npmCalls = () =>
+    fs.existsSync(`${folder}/npm-calls`) ? fs.readFileSync(`${folder}/npm-calls`, "utf8") : "";
+  return {
+    write,
+    lock,
+    run: () => spawnSync(process.execPath, args, { ...options, encoding: "utf8" }),
+    start: () => spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "ignore"] }),
+    /** How often npm was run. */
+    installs: () => npmCalls().split("\n").length - 1,
+    npmCalls,
+  };
+}
+
+describe("bootstrap", () => {
+  it("installs once, passes arguments and the exit code on, and installs again when the lock changes", () => {
+    const clone = makeClone("console.log(process.argv.slice(2).join()); process.exit(7)");
+    const first = clone.run();
+    expect([first.status, first.stdout.trim()]).to.eql([7, "one,two"]);
+    expect(first.stderr).to.include("installing the dependencies (npm ci)");
+    expect(clone.npmCalls()).to.match(/^ci --include=dev /);
+    expect(clone.run().stderr).to.equal("");
+    expect(clone.installs()).to.equal(1);
+    clone.lock("1.0.1");
+    expect(clone.run().status).to.equal(7);
+    expect(clone.installs()).to.equal(2);
+  });
+
+  it("takes what somebody else installed, where it matches the lock", () => {
+    const clone = makeClone("");
+    clone.write("node_modules/tsx/index.js", "");
+    clone.write("node_modules/.package-lock.json", '{"packages":{"node_modules/tsx":{"version":"1.0.0"}}}');
+    expect(clone.run().status).to.equal(0);
+    expect(clone.installs()).to.equal(0);
+  });
+
+  it("installs once when two start at the same time", async () => {
+    const clone = makeClone("");
+    const codes = [clone.start(), clone.start()].map((child) => once(child, "exit"));
+    expect((await Promise.all(codes)).map(([code]) => code)).to.eql([0, 0]);
+    expect(clone.installs()).to.equal(1);
+  });
+
+  it("takes over the lock of an install that was killed", () => {
+    const clone = makeClone("");
+    clone.write(".local/install.lock", "999999 long-ago:1\n");
+    expect(clone.run().status).to.equal(0);
+  });
+
+  it("shows npm's own errors and ends in one line of its own", () => {
+    const clone = makeClone("");
+    clone.write("npm-fails", "");
+    const { status, stderr } = clone.run();
+    expect(status).to.equal(1);
+    expect(stderr)
+      .to.include("npm error: no network")
+      .and.match(/npm ci failed with code 1.*\n$/);
+  });
+
+  it("passes a signal on, and waits for the end", async () => {
+    const clone = makeClone(
+      "process.on('SIGTERM', () => process.exit(5)); console.log('up'); setInterval(()=>{}, 1000)",
+    );
+    const child = clone.start();
+    await once(child.stdout, "data");
+    child.kill("SIGTERM");
+    expect((await once(child, "exit"))[0]).to.equal(5);
+  });
+});

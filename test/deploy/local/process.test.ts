@@ -1,0 +1,114 @@
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { createPart, type PartContext } from "../../../deploy/local/part.ts";
+import { processIdentity } from "../../../deploy/local/pid-lock.mjs";
+import { openPidRegistry } from "../../../deploy/local/pid-registry.ts";
+import { type ProcessSpec, startProcess } from "../../../deploy/local/process.ts";
+import { localPaths } from "../../../deploy/local/project.ts";
+import { eventually } from "../../support/eventually.ts";
+import { makeTestRoot } from "../../support/stack.ts";
+
+function setUp(script: string, options: Partial<ProcessSpec> = {}) {
+  const paths = localPaths(makeTestRoot());
+  const pids = openPidRegistry(paths.pids);
+  const lines: string[] = [];
+  const spec: ProcessSpec = {
+    name: "sample",
+    command: process.execPath,
+    args: ["-e", script],
+    env: {},
+    ready: /ready/,
+    readyTimeoutMs: 10_000,
+    logFile: paths.log("sample"),
+    ...options,
+  };
+  const context: PartContext = { paths, pids, log: (line) => lines.push(line) };
+  return { start: () => startProcess(spec, pids), context, lines, paths };
+}
+
+const STAYS = "console.log('ready'); setInterval(() => {}, 1000);";
+const failure = (promise: Promise<unknown>) =>
+  promise.then(
+    () => expect.fail("should fail"),
+    (error: Error) => error.message,
+  );
+
+describe("startProcess", () => {
+  it("says with the last lines why a process did not start", async () => {
+    const sample = await setUp("console.error('no such thing'); process.exit(7)").start();
+    const message = await failure(sample.waitReady());
+    expect(message).to.include("sample did not start: ended with code 7").and.include("no such thing");
+  });
+
+  it("says so when there is no such program", async () => {
+    const { start } = setUp("", { command: "/nowhere/program" });
+    const message = await failure(start().then((sample) => sample.waitReady()));
+    expect(message)
+      .to.match(/sample (did not start|cannot be started)/)
+      .and.include("/nowhere/program");
+  });
+
+  it("kills a process that is not ready in time", async () => {
+    const sample = await setUp("setInterval(() => {}, 1000)", { readyTimeoutMs: 200 }).start();
+    expect(await failure(sample.waitReady())).to.include("was not ready within 0.2 s");
+    expect(processIdentity(sample.pid)).to.equal(undefined);
+  });
+
+  it("kills a process that ignores its stop signal", async () => {
+    const sample = await setUp(`process.on('SIGTERM', () => {}); ${STAYS}`, { stopTimeoutMs: 200 }).start();
+    await sample.waitReady();
+    await sample.stop();
+    expect((await sample.exited).signal).to.equal("SIGKILL");
+  });
+});
+
+describe("createPart", () => {
+  it("starts again what died, and says so", async () => {
+    const { start, context, lines } = setUp(STAYS);
+    const part = createPart("sample", start, { ...context, onGivenUp: () => undefined });
+    await part.start();
+    const first = part.pid!;
+    process.kill(first, "SIGKILL");
+    await eventually("a new process", () => part.pid !== undefined && part.pid !== first);
+    await part.waitReady();
+    expect(lines).to.include("sample died (SIGKILL)").and.include("sample is started again in 0.25 s");
+    await part.stop();
+  });
+
+  it("leaves down what was stopped or killed on purpose", async () => {
+    const { start, context, lines } = setUp(STAYS);
+    const part = createPart("sample", start, { ...context, onGivenUp: () => undefined });
+    await part.start();
+    await part.kill9();
+    expect(part.pid).to.equal(undefined);
+    await part.start();
+    await part.stop();
+    expect(part.pid).to.equal(undefined);
+    expect(lines).to.eql([]);
+  });
+});
+
+describe("PidRegistry", () => {
+  it("stops what a killed supervisor left", async () => {
+    const { start, paths, lines } = setUp(STAYS);
+    const sample = await start();
+    await sample.waitReady();
+    await openPidRegistry(paths.pids).stopLeftovers((line) => lines.push(line));
+    expect(processIdentity(sample.pid)).to.equal(undefined);
+    expect(lines[0]).to.include(`stopping sample (pid ${sample.pid})`);
+    await sample.exited;
+  });
+
+  it("leaves a process alone that has a recorded number by chance", async () => {
+    const { start, paths } = setUp(STAYS);
+    const sample = await start();
+    await sample.waitReady();
+    const recorded = fs.readFileSync(paths.pids, "utf8").replace(/:\d+"/, ':1"');
+    const other = path.join(paths.root, "other.json");
+    fs.writeFileSync(other, recorded);
+    await openPidRegistry(other).stopLeftovers(() => undefined);
+    expect(processIdentity(sample.pid)).to.be.a("string");
+    await sample.stop();
+  });
+});

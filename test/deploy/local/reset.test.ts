@@ -1,0 +1,54 @@
+import { spawnSync } from "node:child_process";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { openLocalRoot } from "../../../deploy/local/local-root.ts";
+import { nodeEntry, PROJECT } from "../../../deploy/local/project.ts";
+import { makeTestRoot } from "../../support/stack.ts";
+
+function reset(root: string) {
+  const { command, args } = nodeEntry("deploy/local/reset.ts");
+  const env = { PATH: process.env.PATH, LOCAL_DIR: root };
+  return spawnSync(command, args, { cwd: PROJECT, env, encoding: "utf8" });
+}
+
+describe("reset", () => {
+  it("refuses in one line while the stack runs, and deletes everything afterwards", async () => {
+    const root = makeTestRoot();
+    const held = await openLocalRoot(root, () => undefined);
+    const refused = reset(root);
+    expect(refused.status).to.equal(1);
+    expect(refused.stderr).to.equal(`the stack in ${root} runs, as process ${process.pid}: stop it first\n`);
+    expect(fs.existsSync(held.paths.secrets)).to.equal(true);
+    held.release();
+    expect(reset(root).status).to.equal(0);
+    expect(fs.existsSync(root)).to.equal(false);
+  });
+
+  it("deletes no folder that is not a stack's", () => {
+    const root = makeTestRoot();
+    fs.writeFileSync(path.join(root, "letter.txt"), "dear");
+    expect(reset(root).status).to.equal(1);
+    expect(fs.readdirSync(root)).to.eql(["letter.txt"]);
+  });
+});
+
+describe("openLocalRoot", () => {
+  it("makes secrets once, readable for the owner alone", async () => {
+    const root = makeTestRoot();
+    const first = await openLocalRoot(root, () => undefined);
+    first.release();
+    const second = await openLocalRoot(root, () => undefined);
+    second.release();
+    expect(second.secrets).to.eql(first.secrets);
+    expect(fs.statSync(first.paths.secrets).mode & 0o777).to.equal(0o600);
+    expect(new Set(Object.values(first.secrets.postgres)).size).to.equal(4);
+  });
+
+  it("takes no folder that holds something else", async () => {
+    const root = makeTestRoot();
+    fs.writeFileSync(path.join(root, "letter.txt"), "dear");
+    const message = await openLocalRoot(root, () => undefined).catch((error: Error) => error.message);
+    expect(message).to.include("holds something else");
+  });
+});

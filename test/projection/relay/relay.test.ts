@@ -1,0 +1,170 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+import { jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import { connect } from "nats";
+import type { Servers } from "../../../deploy/local/servers.ts";
+import { readRelayCheckpoint } from "../../../projection/relay/relay-checkpoint.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { startTestServers } from "../../support/stack.ts";
+import { createWorld, type Endpoint, type World } from "../webhooks/world.ts";
+
+/** On servers of its own, since it stops them and writes what no projector can take. */
+describe("relay and dispatchers, when what they stand on fails", function () {
+  this.timeout(60_000);
+  let servers: Servers;
+  let world: World;
+  let receiver: Receiver;
+  let endpoint: Endpoint;
+
+  before(async () => {
+    servers = await startTestServers({});
+    const { eventstoreUrl, natsUrl, databaseUrls } = servers;
+    world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection });
+    receiver = await startReceiver();
+    endpoint = await world.endpoint(receiver.url);
+    world.start.projectors();
+  });
+  after(async () => {
+    await world.close();
+    await receiver.close();
+    await servers.stop();
+  });
+  beforeEach(() => {
+    receiver.requests.length = 0;
+  });
+
+  const tell = async (count: number) => {
+    const told = await Promise.all(Array.from({ length: count }, () => world.appointment(endpoint.clinicId)));
+    return told.map(({ eventId }) => eventId);
+  };
+  const allDelivered = async (events: string[]) => {
+    for (const eventId of events) {
+      await world.until(eventId, endpoint, ({ status }) => status === "delivered", 20_000);
+    }
+    const ids = receiver.requests.map(({ headers }) => headers["webhook-id"]);
+    expect(new Set(ids).size).to.equal(events.length);
+    // Each request is one attempt on record; none came twice without one.
+    expect(ids.length).to.equal(events.length);
+  };
+
+  it("lets the checkpoint follow what has become rows, not what was published", async () => {
+    const relay = world.start.relay();
+    const events = await tell(20);
+    await eventually("the relay", () => relay.status().state === "running");
+    const before = await readRelayCheckpoint(world.pool);
+    const webhooks = world.start.webhooks();
+    await allDelivered(events);
+    await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)) > before);
+    await world.stopRoles(relay, webhooks);
+  });
+
+  it("tells again what NATS lost with its store, once each", async () => {
+    const relay = world.start.relay();
+    await eventually("the relay", () => relay.status().state === "running");
+    const events = await tell(30);
+    // Published, and nobody has taken them; then they are gone.
+    await eventually("all published", () => pending(servers).then((count) => count >= 30));
+    await servers.parts.nats.stop();
+    fs.rmSync(path.join(servers.context.paths.nats, "jetstream"), { recursive: true });
+    await servers.parts.nats.start();
+    const webhooks = world.start.webhooks();
+    await allDelivered(events);
+    await world.stopRoles(relay, webhooks);
+  });
+
+  it("goes on by itself when NATS, the database or the log was away", async () => {
+    const relay = world.start.relay();
+    const webhooks = world.start.webhooks();
+    await allDelivered(await tell(3));
+    for (const name of ["nats", "postgres", "eventstore"] as const) {
+      receiver.requests.length = 0;
+      const events = await tell(10);
+      await servers.parts[name].kill9();
+      await servers.parts[name].start();
+      events.push(...(await eventually("the log", () => tell(3).catch(() => undefined), 20_000)));
+      await allDelivered(events).catch((error: Error) => {
+        throw new Error(`${name}: ${error.message}`, { cause: error });
+      });
+    }
+    await eventually("both well", () =>
+      [relay, webhooks].every((role) => role.status().state === "running" && role.status().detail === null),
+    );
+    await world.stopRoles(relay, webhooks);
+  });
+
+  it("stops promptly while everything is away", async () => {
+    const roles = [world.start.relay(), world.start.webhooks()];
+    await allDelivered(await tell(1));
+    await Promise.all(Object.values(servers.parts).map((part) => part.stop()));
+    const started = Date.now();
+    await world.stopRoles(...roles);
+    expect(Date.now() - started).to.be.below(3_000);
+    await Promise.all(Object.values(servers.parts).map((part) => part.start()));
+  });
+
+  it("hands over from the process that stops to the one that stands by", async () => {
+    const first = world.start.relay();
+    await eventually("the leader", () => first.status().state === "running");
+    const second = world.start.relay();
+    await eventually("the standby", () => second.status().state === "standby");
+    const webhooks = world.start.webhooks();
+    await world.stopRoles(first);
+    await allDelivered(await tell(3));
+    expect(second.status().state).to.equal("running");
+    await world.stopRoles(second, webhooks);
+  });
+
+  it("passes over what partners are told nothing of", async () => {
+    const relay = world.start.relay();
+    const appointmentId = randomUUID();
+    await world.client.appendToStream(
+      `appointment-${appointmentId}`,
+      jsonEvent({
+        type: "AppointmentConfirmed",
+        data: { appointmentId },
+        metadata: metadata("production"),
+      }),
+    );
+    const webhooks = world.start.webhooks();
+    await allDelivered(await tell(1));
+    await world.stopRoles(relay, webhooks);
+  });
+
+  it("stops at an event that it cannot read, and says where; what stands before it is told", async () => {
+    const events = await tell(5);
+    await world.client.appendToStream(
+      `appointment-${randomUUID()}`,
+      jsonEvent({ type: "AppointmentConfirmed", data: { nonsense: 1 }, metadata: metadata("production") }),
+    );
+    world.start.webhooks();
+    const relay = world.start.relay();
+    const status = await eventually("the failure", () => {
+      const now = relay.status();
+      return now.state === "failed" && now;
+    });
+    expect(status.detail).to.match(/position \d+, stream appointment-.*, revision 0: .*appointmentId/);
+    const stuckAt = await readRelayCheckpoint(world.pool);
+    await allDelivered(events);
+    await tell(2);
+    expect(await readRelayCheckpoint(world.pool)).to.equal(stuckAt);
+  });
+});
+
+function metadata(environment: string) {
+  return {
+    ...{ $correlationId: randomUUID(), $causationId: randomUUID(), clinicId: null, environment },
+    ...{ actor: { type: "operator", id: "test" }, schemaVersion: 1, occurredAt: new Date().toISOString() },
+  };
+}
+
+async function pending({ natsUrl }: Servers): Promise<number> {
+  const connection = await connect({ servers: natsUrl });
+  const jsm = await connection.jetstreamManager();
+  let count = 0;
+  for await (const stream of jsm.streams.list()) count += stream.state.messages;
+  await connection.close();
+  return count;
+}

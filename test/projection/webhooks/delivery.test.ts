@@ -1,0 +1,98 @@
+import { expect } from "chai";
+import { Webhook } from "standardwebhooks";
+import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type World } from "./world.ts";
+
+describe("webhook delivery", () => {
+  let world: World;
+  let receiver: Receiver;
+
+  before(async () => {
+    world = await createWorld();
+    world.startAll();
+  });
+  after(() => world.close());
+  beforeEach(async () => {
+    receiver = await startReceiver();
+  });
+  afterEach(() => receiver.close());
+
+  it("tells an endpoint of an appointment, signed so that a Standard Webhooks library verifies it", async () => {
+    const endpoint = await world.endpoint(`${receiver.url}/in?a=b`);
+    const { eventId, appointmentId } = await world.appointment(endpoint.clinicId);
+    const delivery = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    expect(delivery.attempts).to.have.length(1);
+    expect(delivery.attempts[0]).to.deep.include({ number: 1, status_code: 200, error: null, answer: "ok" });
+    expect(receiver.requests).to.have.length(1);
+    const [request] = receiver.requests;
+    expect(request!.path).to.equal("/in?a=b");
+    const body = new Webhook(endpoint.secret).verify(
+      request!.body,
+      request!.headers as Record<string, string>,
+    );
+    expect(body).to.deep.include({ id: eventId, type: "appointment.created", clinicId: endpoint.clinicId });
+    expect(body).to.have.nested.property("data.appointment.id", appointmentId);
+    expect(request!.body).not.to.contain("not for partners");
+    const id = webhookDeliveryId(eventId, endpoint.endpointId);
+    expect(request!.headers).to.include({
+      "content-type": "application/json",
+      "webhook-id": id,
+      "x-service-delivery-id": id,
+      "x-service-signature": request!.headers["webhook-signature"],
+      "x-service-timestamp": request!.headers["webhook-timestamp"],
+    });
+  });
+
+  it("tells of a change with the appointment as it was then", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    const { appointmentId } = await world.appointment(endpoint.clinicId);
+    const confirmed = await world.change(appointmentId, {
+      type: "AppointmentConfirmed",
+      data: { appointmentId },
+    });
+    const arrived = await world.change(appointmentId, {
+      type: "AppointmentCheckedIn",
+      data: { appointmentId },
+    });
+    await world.until(confirmed, endpoint, ({ status }) => status === "delivered");
+    await world.until(arrived, endpoint, ({ status }) => status === "delivered");
+    const bodies = receiver.requests.map(({ body }) => JSON.parse(body));
+    const statusOf = (id: string) => bodies.find((body) => body.id === id)?.data.appointment.status;
+    expect(statusOf(confirmed)).to.equal("confirmed");
+    expect(statusOf(arrived)).to.equal("checked_in");
+  });
+
+  it("tries again on failure, with the same id and a signature of its own, then gives up; a replay delivers", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.always({ status: 500, body: "broken" });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    const failed = await world.until(eventId, endpoint, ({ status }) => status === "failed");
+    expect(failed.attempts.map(({ status_code }) => status_code)).to.deep.equal([500, 500, 500, 500]);
+    const deliveryId = webhookDeliveryId(eventId, endpoint.endpointId);
+    expect(receiver.of(deliveryId)).to.have.length(4);
+    const facts = await eventually("the fact", async () => {
+      const events = await world.log.read(`webhookDelivery-${deliveryId}`);
+      return events.length > 0 && events;
+    });
+    expect(facts.map(({ type, data }) => ({ type, data }))).to.deep.equal([
+      {
+        type: "WebhookDeliveryFailed",
+        data: { deliveryId, endpointId: endpoint.endpointId, attempts: 4 },
+      },
+    ]);
+    receiver.always({});
+    const { endpointId } = endpoint;
+    await world.append(`webhookDelivery-${deliveryId}`, {
+      type: "WebhookDeliveryReplayRequested",
+      data: { deliveryId, endpointId },
+    });
+    const delivered = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    expect(delivered.attempts).to.have.length(5);
+    expect(new Set(receiver.requests.map(({ body }) => body)).size).to.equal(1);
+    for (const { body, headers } of receiver.requests) {
+      new Webhook(endpoint.secret).verify(body, headers as Record<string, string>);
+    }
+  });
+});

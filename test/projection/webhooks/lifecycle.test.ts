@@ -1,0 +1,247 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { Webhook } from "standardwebhooks";
+import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
+
+const DAY = 24 * 60 * 60 * 1_000;
+
+describe("a delivery's life", () => {
+  let world: World;
+  let receiver: Receiver;
+  /** How far the webhooks' clock is ahead. */
+  let ahead = 0;
+
+  before(async () => {
+    world = await createWorld();
+    world.startAll({ clock: () => Date.now() + ahead });
+  });
+  after(() => world.close());
+  beforeEach(async () => {
+    receiver = await startReceiver();
+  });
+  afterEach(async () => {
+    ahead = 0;
+    await receiver.close();
+  });
+
+  const happens = ({ endpointId }: Endpoint, type: "WebhookEndpointEnabled" | "WebhookEndpointRevoked") =>
+    world.append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId } });
+  const disable = ({ endpointId }: Endpoint) =>
+    world.append(`webhookEndpoint-${endpointId}`, {
+      type: "WebhookEndpointDisabled",
+      data: { endpointId, reason: "operator" },
+    });
+  const requestReplay = (eventId: string, { endpointId }: Endpoint) => {
+    const deliveryId = webhookDeliveryId(eventId, endpointId);
+    return world.append(`webhookDelivery-${deliveryId}`, {
+      type: "WebhookDeliveryReplayRequested",
+      data: { deliveryId, endpointId },
+    });
+  };
+  const factsOf = async (eventId: string, { endpointId }: Endpoint) => {
+    const events = await world.log.read(`webhookDelivery-${webhookDeliveryId(eventId, endpointId)}`);
+    return events.map(({ type }) => type);
+  };
+  const untilFacts = (eventId: string, endpoint: Endpoint, ...types: string[]) =>
+    eventually(
+      `the facts ${types}`,
+      async () => (await factsOf(eventId, endpoint)).join() === types.join() || undefined,
+    );
+  const untilStatus = (eventId: string, endpoint: Endpoint, wanted: string) =>
+    world.until(eventId, endpoint, ({ status }) => status === wanted);
+  const endpointIs = (endpoint: Endpoint, wanted: string) =>
+    eventually(`the endpoint ${wanted}`, async () => {
+      const { rows } = await world.pool.query<{ status: string; disabled_reason: string | null }>(
+        "SELECT status, disabled_reason FROM read_model.webhook_endpoint WHERE endpoint_id = $1",
+        [endpoint.endpointId],
+      );
+      return rows[0]?.status === wanted && rows[0];
+    });
+
+  it("is replayed after a failure, and again after another", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.always({ status: 500 });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await untilFacts(eventId, endpoint, "WebhookDeliveryFailed");
+    await requestReplay(eventId, endpoint);
+    await untilFacts(
+      eventId,
+      endpoint,
+      ...["WebhookDeliveryFailed", "WebhookDeliveryReplayRequested", "WebhookDeliveryFailed"],
+    );
+    receiver.always({});
+    await requestReplay(eventId, endpoint);
+    const { attempts } = await untilStatus(eventId, endpoint, "delivered");
+    expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([...Array(8).fill(500), 200]);
+    expect(attempts.map(({ number }) => number)).to.deep.equal([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    expect(new Set(receiver.requests.map(({ headers }) => headers["webhook-id"])).size).to.equal(1);
+  });
+
+  it("is skipped while the endpoint is disabled, and replayed when it is enabled", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    await disable(endpoint);
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await untilStatus(eventId, endpoint, "skipped");
+    await untilFacts(eventId, endpoint, "WebhookDeliverySkipped");
+    expect(receiver.requests).to.have.length(0);
+    await requestReplay(eventId, endpoint);
+    await untilFacts(
+      eventId,
+      endpoint,
+      ...["WebhookDeliverySkipped", "WebhookDeliveryReplayRequested", "WebhookDeliverySkipped"],
+    );
+    await happens(endpoint, "WebhookEndpointEnabled");
+    await requestReplay(eventId, endpoint);
+    expect((await untilStatus(eventId, endpoint, "delivered")).attempts).to.have.length(1);
+  });
+
+  it("is skipped when the endpoint is disabled between attempts", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.always({ status: 503, headers: { "Retry-After": "3600" } });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    await disable(endpoint);
+    expect((await untilStatus(eventId, endpoint, "skipped")).next_attempt_at).to.equal(null);
+    await untilFacts(eventId, endpoint, "WebhookDeliverySkipped");
+  });
+
+  it("is cancelled when the endpoint is revoked between attempts", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.always({ status: 503, headers: { "Retry-After": "3600" } });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    await happens(endpoint, "WebhookEndpointRevoked");
+    await untilStatus(eventId, endpoint, "cancelled");
+    expect(receiver.requests).to.have.length(1);
+    expect(await factsOf(eventId, endpoint)).to.deep.equal([]);
+  });
+
+  it("is cancelled when the installation is revoked between attempts", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.always({ status: 503, headers: { "Retry-After": "3600" } });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    const { installationId } = endpoint;
+    await world.append(`installation-${installationId}`, {
+      type: "InstallationRevoked",
+      data: { installationId, reason: null },
+    });
+    await untilStatus(eventId, endpoint, "cancelled");
+  });
+
+  it("waits as long as Retry-After asks", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.next({ status: 429, headers: { "Retry-After": "2" } });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await untilStatus(eventId, endpoint, "delivered");
+    const [first, second] = receiver.requests;
+    expect(second!.at - first!.at).to.be.within(1_990, 3_500);
+  });
+
+  it("disables the endpoint at 410", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.always({ status: 410 });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    expect((await untilStatus(eventId, endpoint, "failed")).attempts).to.have.length(1);
+    expect(await endpointIs(endpoint, "disabled")).to.deep.include({ disabled_reason: "gone" });
+    const { eventId: next } = await world.appointment(endpoint.clinicId);
+    await untilStatus(next, endpoint, "skipped");
+    expect(receiver.requests).to.have.length(1);
+  });
+
+  it("disables the endpoint after five days without one success, and is patient anew when it is enabled", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.always({ status: 500 });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await untilStatus(eventId, endpoint, "failed");
+    ahead = 5 * DAY - 60_000;
+    const { eventId: second } = await world.appointment(endpoint.clinicId);
+    await untilStatus(second, endpoint, "failed");
+    await endpointIs(endpoint, "active");
+    ahead = 5 * DAY + 60_000;
+    await world.appointment(endpoint.clinicId);
+    expect(await endpointIs(endpoint, "disabled")).to.deep.include({ disabled_reason: "no_success" });
+    await happens(endpoint, "WebhookEndpointEnabled");
+    await endpointIs(endpoint, "active");
+    const { eventId: third } = await world.appointment(endpoint.clinicId);
+    await untilStatus(third, endpoint, "failed");
+    await endpointIs(endpoint, "active");
+  });
+
+  it("does not count days in which a success came", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.next({ status: 500 });
+    await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
+    ahead = 6 * DAY;
+    receiver.always({ status: 500 });
+    await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "failed");
+    await endpointIs(endpoint, "active");
+  });
+
+  it("is signed with both secrets after a rotation, and with the new one alone afterwards", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    const fresh = `whsec_${Buffer.alloc(32, 9).toString("base64")}`;
+    await world.append(`webhookEndpoint-${endpoint.endpointId}`, {
+      type: "WebhookSecretRotated",
+      data: {
+        endpointId: endpoint.endpointId,
+        secretId: randomUUID(),
+        encryptedSecret: await world.seal(fresh),
+        previousExpiresAt: new Date(Date.now() + 60_000).toISOString(),
+      },
+    });
+    const verifies = (secret: string) => {
+      const { body, headers } = receiver.requests.at(-1)!;
+      try {
+        new Webhook(secret).verify(body, headers as Record<string, string>);
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
+    expect([verifies(fresh), verifies(endpoint.secret)]).to.deep.equal([true, true]);
+    ahead = 61_000;
+    await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
+    expect([verifies(fresh), verifies(endpoint.secret)]).to.deep.equal([true, false]);
+  });
+
+  it("records what the receiver did", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.next(
+      { mode: "close" },
+      { mode: "drip" },
+      { status: 302, body: "moved" },
+      { body: "\u0000fine" },
+    );
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    const { attempts } = await untilStatus(eventId, endpoint, "delivered");
+    expect(attempts.map(({ status_code, error }) => [status_code, error])).to.deep.equal([
+      [null, "connection_lost"],
+      [200, "timeout"],
+      [302, null],
+      [200, null],
+    ]);
+    expect(attempts.map(({ answer }) => answer)).to.deep.include.members(["moved", "fine", null]);
+    for (const { duration_ms } of attempts) expect(duration_ms).to.be.within(0, 2_000);
+  });
+
+  it("is deleted after 30 days, attempts included", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await untilStatus(eventId, endpoint, "delivered");
+    const id = webhookDeliveryId(eventId, endpoint.endpointId);
+    await world.pool.query(
+      "UPDATE webhooks.delivery SET created_at = now() - interval '31 days' WHERE delivery_id = $1",
+      [id],
+    );
+    const another = world.start.webhooks();
+    await eventually("the deletion", async () => (await world.delivery(eventId, endpoint)) === undefined);
+    await world.stopRoles(another);
+    const { rowCount } = await world.pool.query("SELECT FROM webhooks.attempt WHERE delivery_id = $1", [id]);
+    expect(rowCount).to.equal(0);
+  });
+});

@@ -1,0 +1,123 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
+
+describe("who hears of an event", () => {
+  let world: World;
+  let receiver: Receiver;
+
+  before(async () => {
+    world = await createWorld();
+    world.startAll();
+    receiver = await startReceiver();
+  });
+  after(async () => {
+    await world.close();
+    await receiver.close();
+  });
+
+  /** Every row there is once a witness, registered like the others and told last, has its own. */
+  const heard = async (eventId: string, witness: Endpoint) => {
+    const { eventId: last } = await world.appointment(witness.clinicId);
+    await world.until(last, witness, ({ status }) => status === "delivered");
+    const { rows } = await world.pool.query<{ endpoint_id: string; status: string }>(
+      "SELECT endpoint_id, status FROM webhooks.delivery WHERE event_id = $1",
+      [eventId],
+    );
+    return rows;
+  };
+
+  it("endpoints of its clinic, each once, and of no other", async () => {
+    const first = await world.endpoint(receiver.url);
+    const second = await world.endpoint(receiver.url, { clinicId: first.clinicId });
+    await world.endpoint(receiver.url);
+    const { eventId } = await world.appointment(first.clinicId);
+    const rows = await heard(eventId, first);
+    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([first.endpointId, second.endpointId]);
+  });
+
+  it("endpoints of its environment", async () => {
+    const witness = await world.endpoint(receiver.url);
+    await world.endpoint(receiver.url, { clinicId: witness.clinicId, environment: "sandbox" });
+    const { eventId } = await world.appointment(witness.clinicId);
+    expect(await heard(eventId, witness)).to.have.length(1);
+  });
+
+  it("endpoints that asked for its type", async () => {
+    const witness = await world.endpoint(receiver.url);
+    const { clinicId } = witness;
+    const onUpdates = await world.endpoint(receiver.url, { clinicId, events: ["appointment.updated"] });
+    const { eventId, appointmentId } = await world.appointment(clinicId);
+    const changed = await world.change(appointmentId, {
+      type: "AppointmentConfirmed",
+      data: { appointmentId },
+    });
+    expect(await heard(eventId, witness)).to.have.length(1);
+    const rows = await heard(changed, witness);
+    expect(rows.map(({ endpoint_id }) => endpoint_id))
+      .to.include(onUpdates.endpointId)
+      .and.have.length(2);
+  });
+
+  it("endpoints that were registered before it", async () => {
+    const witness = await world.endpoint(receiver.url);
+    const { eventId } = await world.appointment(witness.clinicId);
+    await world.endpoint(receiver.url, { clinicId: witness.clinicId });
+    expect(await heard(eventId, witness)).to.have.length(1);
+  });
+
+  it("endpoints of applications that see its branch", async () => {
+    const branchId = randomUUID();
+    const witness = await world.endpoint(receiver.url);
+    const { clinicId } = witness;
+    const inBranch = await world.endpoint(receiver.url, { clinicId, branchIds: [branchId] });
+    await world.endpoint(receiver.url, { clinicId, branchIds: [randomUUID()] });
+    const { eventId } = await world.appointment(clinicId, { branchId });
+    const rows = await heard(eventId, witness);
+    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([
+      witness.endpointId,
+      inBranch.endpointId,
+    ]);
+  });
+
+  it("no endpoint of an application whose installation or itself was revoked", async () => {
+    const witness = await world.endpoint(receiver.url);
+    const { clinicId } = witness;
+    const uninstalled = await world.endpoint(receiver.url, { clinicId });
+    const revoked = await world.endpoint(receiver.url, { clinicId });
+    const { installationId } = uninstalled;
+    await world.append(`installation-${installationId}`, {
+      type: "InstallationRevoked",
+      data: { installationId, reason: null },
+    });
+    await world.append(`partnerApplication-${revoked.applicationId}`, {
+      type: "ApplicationRevoked",
+      data: { applicationId: revoked.applicationId, reason: null },
+    });
+    const { eventId } = await world.appointment(clinicId);
+    expect(await heard(eventId, witness)).to.have.length(1);
+  });
+
+  it("a disabled endpoint has it on record as skipped, a revoked one not at all", async () => {
+    const witness = await world.endpoint(receiver.url);
+    const { clinicId } = witness;
+    const disabled = await world.endpoint(receiver.url, { clinicId });
+    const revoked = await world.endpoint(receiver.url, { clinicId });
+    await world.append(`webhookEndpoint-${disabled.endpointId}`, {
+      type: "WebhookEndpointDisabled",
+      data: { endpointId: disabled.endpointId, reason: "operator" },
+    });
+    await world.append(`webhookEndpoint-${revoked.endpointId}`, {
+      type: "WebhookEndpointRevoked",
+      data: { endpointId: revoked.endpointId },
+    });
+    const { eventId } = await world.appointment(clinicId);
+    const rows = await heard(eventId, witness);
+    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([
+      witness.endpointId,
+      disabled.endpointId,
+    ]);
+    expect((await world.delivery(eventId, disabled))?.status).to.equal("skipped");
+  });
+});

@@ -1,0 +1,236 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { expect } from "chai";
+import { connect, JSONCodec, type NatsConnection } from "nats";
+import { withDeathSignal } from "../../../deploy/local/death-signal.ts";
+import { eventStreamOf } from "../../../projection/relay/event-stream.ts";
+import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type World } from "./world.ts";
+
+const CHILD = fileURLToPath(new URL("./webhooks-process.ts", import.meta.url));
+
+describe("webhooks in several processes", () => {
+  let world: World;
+  let receiver: Receiver;
+  const children: ChildProcess[] = [];
+
+  beforeEach(async () => {
+    world = await createWorld();
+    receiver = await startReceiver();
+    world.start.projectors();
+  });
+  afterEach(async () => {
+    for (const child of children.splice(0)) child.kill("SIGKILL");
+    await world.close();
+    await receiver.close();
+  });
+
+  const startChild = async (timeoutMs: number) => {
+    const { eventstoreUrl, databaseUrl, natsUrl } = world;
+    const settings = { eventstoreUrl, databaseUrl, natsUrl, timeoutMs, retrySchedule: [0.2, 0.2, 0.2] };
+    const env = { ...process.env, WORLD: JSON.stringify(settings) };
+    const [command, args] = withDeathSignal("SIGKILL", process.execPath, ["--import=tsx", CHILD]);
+    const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "inherit"] });
+    children.push(child);
+    await once(child.stdout!, "data");
+    return child;
+  };
+  const successes = () => receiver.requests.filter(({ status }) => status === 200);
+
+  it("two of each deliver everything, each once", async () => {
+    world.start.relay();
+    world.start.relay();
+    world.start.webhooks();
+    world.start.webhooks();
+    const endpoints = await Promise.all(Array.from({ length: 6 }, () => world.endpoint(receiver.url)));
+    receiver.next(...Array(20).fill({ status: 500 }));
+    for (let round = 0; round < 25; round += 1) {
+      await Promise.all(endpoints.map(({ clinicId }) => world.appointment(clinicId)));
+    }
+    await eventually("150 deliveries", () => successes().length >= 150, 15_000);
+    await eventually("all on record", async () => {
+      const { rows } = await world.pool.query<{ status: string; deliveries: number; attempts: number }>(
+        `SELECT status, count(*)::integer AS deliveries,
+                sum((SELECT count(*) FROM webhooks.attempt a WHERE a.delivery_id = d.delivery_id))::integer AS attempts
+           FROM webhooks.delivery d GROUP BY status`,
+      );
+      return rows.length === 1 && rows[0]?.status === "delivered" && rows[0].attempts === 170;
+    });
+    expect(new Set(successes().map(({ headers }) => headers["webhook-id"])).size).to.equal(150);
+    expect(receiver.requests).to.have.length(170);
+  });
+
+  it("attempts few at once at one endpoint, however many are due", async () => {
+    world.start.relay();
+    world.start.webhooks();
+    receiver.always({ delayMs: 20 });
+    const slow = await world.endpoint(receiver.url);
+    await Promise.all(Array.from({ length: 60 }, () => world.appointment(slow.clinicId)));
+    await eventually("60 deliveries", () => successes().length >= 60, 15_000);
+    expect(receiver.mostAtOnce()).to.be.within(2, 4);
+  });
+
+  it("an endpoint that hangs does not hold up another", async () => {
+    world.start.relay();
+    world.start.webhooks({ timeoutMs: 4_000 });
+    const hanging = await startReceiver();
+    hanging.always({ mode: "hang" });
+    const stuck = await world.endpoint(hanging.url);
+    const fine = await world.endpoint(receiver.url);
+    await Promise.all(Array.from({ length: 40 }, () => world.appointment(stuck.clinicId)));
+    await eventually("the hanging attempts", () => hanging.requests.length >= 4);
+    const started = Date.now();
+    const { eventId } = await world.appointment(fine.clinicId);
+    await world.until(eventId, fine, ({ status }) => status === "delivered");
+    expect(Date.now() - started).to.be.below(1_000);
+    expect(hanging.requests).to.have.length(4);
+    await hanging.close();
+  });
+
+  it("a process that is killed in the middle of an attempt leaves it on record; another takes over", async () => {
+    world.start.relay();
+    const child = await startChild(800);
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.next({ mode: "hang" });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await eventually("the first attempt", () => receiver.requests.length === 1);
+    child.kill("SIGKILL");
+    world.start.webhooks();
+    const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    expect(
+      attempts.map(({ number, duration_ms, status_code }) => [number, duration_ms, status_code]),
+    ).to.deep.include([...[1, null, null]]);
+    expect(attempts).to.have.length(2);
+    expect(receiver.requests).to.have.length(2);
+  });
+
+  it("a process that is killed at work, again and again, loses nothing", async function () {
+    this.timeout(40_000);
+    world.start.relay();
+    const endpoints = await Promise.all(Array.from({ length: 4 }, () => world.endpoint(receiver.url)));
+    const events: string[] = [];
+    let child = await startChild(300);
+    for (let round = 0; round < 4; round += 1) {
+      for (let i = 0; i < 10; i += 1) {
+        const told = await Promise.all(endpoints.map(({ clinicId }) => world.appointment(clinicId)));
+        events.push(...told.map(({ eventId }) => eventId));
+      }
+      child.kill("SIGKILL");
+      child = await startChild(300);
+    }
+    await eventually(
+      "all delivered",
+      async () => {
+        const { rows } = await world.pool.query<{ count: number }>(
+          "SELECT count(*)::integer AS count FROM webhooks.delivery WHERE status = 'delivered'",
+        );
+        return rows[0]?.count === events.length;
+      },
+      20_000,
+    );
+    // A success that nobody wrote down may come twice, but only with an attempt of unknown outcome to show for it.
+    const { rows } = await world.pool.query<{ unknown: number }>(
+      "SELECT count(*)::integer AS unknown FROM webhooks.attempt WHERE duration_ms IS NULL",
+    );
+    const ids = new Set(successes().map(({ headers }) => headers["webhook-id"]));
+    expect(ids.size).to.equal(events.length);
+    expect(successes().length - ids.size).to.be.at.most(rows[0]!.unknown);
+  });
+
+  it("an attempt under way at a stop is finished, or left on record and made again", async () => {
+    world.start.relay();
+    const webhooks = world.start.webhooks({ timeoutMs: 10_000 });
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.next({ delayMs: 500 }, { mode: "hang" });
+    const { eventId: slow } = await world.appointment(endpoint.clinicId);
+    await eventually("the first attempt", () => receiver.requests.length === 1);
+    const { eventId: hanging } = await world.appointment(endpoint.clinicId);
+    await eventually("the second attempt", () => receiver.requests.length === 2);
+    const started = Date.now();
+    await world.stopRoles(webhooks);
+    expect(Date.now() - started).to.be.below(3_000);
+    expect((await world.delivery(slow, endpoint))?.status).to.equal("delivered");
+    expect(await world.delivery(hanging, endpoint)).to.deep.include({ status: "pending", attempt_count: 1 });
+    world.start.webhooks();
+    const { attempts } = await world.until(hanging, endpoint, ({ status }) => status === "delivered", 2_000);
+    expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([null, 200]);
+  });
+
+  describe("a message that comes again", () => {
+    let nats: NatsConnection;
+
+    beforeEach(async () => {
+      nats = await connect({ servers: world.natsUrl });
+    });
+    afterEach(() => nats.close());
+
+    /** Every message that is published from now on, as often as it is. */
+    const listen = () => {
+      const { prefix } = eventStreamOf(world.databaseUrl);
+      const heard: { subject: string; data: Uint8Array; content: Record<string, unknown> }[] = [];
+      nats.subscribe(`${prefix}.>`, {
+        callback: (_, { subject, data }) => {
+          heard.push({ subject, data, content: JSONCodec<Record<string, unknown>>().decode(data) });
+        },
+      });
+      return heard;
+    };
+
+    it("makes no second delivery", async () => {
+      const heard = listen();
+      await nats.flush();
+      world.start.relay();
+      world.start.webhooks();
+      const endpoint = await world.endpoint(receiver.url);
+      const { eventId } = await world.appointment(endpoint.clinicId);
+      await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+      const message = heard.find(({ content }) => (content.body as { id?: string })?.id === eventId)!;
+      for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
+      const { eventId: last } = await world.appointment(endpoint.clinicId);
+      await world.until(last, endpoint, ({ status }) => status === "delivered");
+      expect(receiver.requests).to.have.length(2);
+    });
+
+    it("starts no second round of a replay", async () => {
+      const heard = listen();
+      await nats.flush();
+      world.start.relay();
+      world.start.webhooks({ retrySchedule: [] });
+      const endpoint = await world.endpoint(receiver.url);
+      receiver.always({ status: 500 });
+      const { eventId } = await world.appointment(endpoint.clinicId);
+      await world.until(eventId, endpoint, ({ status }) => status === "failed");
+      const deliveryId = webhookDeliveryId(eventId, endpoint.endpointId);
+      await world.append(`webhookDelivery-${deliveryId}`, {
+        type: "WebhookDeliveryReplayRequested",
+        data: { deliveryId, endpointId: endpoint.endpointId },
+      });
+      await world.until(
+        eventId,
+        endpoint,
+        ({ status, attempts }) => status === "failed" && attempts.length === 2,
+      );
+      const message = heard.find(({ content }) => content.deliveryId === deliveryId)!;
+      for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
+      receiver.always({});
+      const { eventId: last } = await world.appointment(endpoint.clinicId);
+      await world.until(last, endpoint, ({ status }) => status === "delivered");
+      expect((await world.delivery(eventId, endpoint))?.attempts).to.have.length(2);
+    });
+
+    it("is taken off where it is not readable, and the next goes on", async () => {
+      world.start.relay();
+      world.start.webhooks();
+      const endpoint = await world.endpoint(receiver.url);
+      const { eventId } = await world.appointment(endpoint.clinicId);
+      await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+      const { prefix } = eventStreamOf(world.databaseUrl);
+      await nats.jetstream().publish(`${prefix}.production.appointment.created`, Buffer.from("nonsense"));
+      const { eventId: next } = await world.appointment(endpoint.clinicId);
+      await world.until(next, endpoint, ({ status }) => status === "delivered");
+    });
+  });
+});

@@ -1,0 +1,267 @@
+/** Projectors, relay and webhooks in this process on the shared servers, in a database of their own. */
+import { randomBytes, randomUUID } from "node:crypto";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
+import { startProjectors } from "../../../projection/engine/projectors.ts";
+import { migrate } from "../../../projection/migrate.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import { startRelay } from "../../../projection/relay/relay.ts";
+import type { Role } from "../../../projection/role.ts";
+import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";
+import { createSecretBox } from "../../../shared/auth/secret-box.ts";
+import type { AppointmentEvent } from "../../../shared/events/appointment.ts";
+import type { Environment } from "../../../shared/events/fields.ts";
+import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import type { WebhookEventType } from "../../../shared/events/partner.ts";
+import { type CatalogEvent, parseStoredEvent } from "../../../shared/events/registry.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createTestDatabase, testServers } from "../../support/stack.ts";
+
+export const BRAND = "SERVICE";
+export const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
+const logger = createLogger("test", process.env.TEST_LOG_LEVEL ?? "silent");
+
+export interface Delivery {
+  status: string;
+  attempt_count: number;
+  next_attempt_at: string | null;
+  attempts: {
+    number: number;
+    duration_ms: number | null;
+    status_code: number | null;
+    error: string | null;
+    answer: string | null;
+  }[];
+}
+
+export interface Endpoint {
+  endpointId: string;
+  applicationId: string;
+  clinicId: string;
+  installationId: string;
+  secret: string;
+}
+
+/** Servers to use instead of the shared ones. */
+export interface WorldServers {
+  eventstoreUrl: string;
+  natsUrl: string;
+  databaseUrl: string;
+}
+
+export interface World extends WorldServers {
+  client: EventStoreDBClient;
+  log: EventLog;
+  pool: pg.Pool;
+  start: {
+    projectors(): Role;
+    relay(): Role;
+    webhooks(more?: Partial<WebhooksOptions>): Role;
+  };
+  /** Starts all three. */
+  startAll(more?: Partial<WebhooksOptions>): void;
+  stopRoles(...roles: Role[]): Promise<void>;
+  /** Appends to the stream that the event belongs to; gives the event's id. */
+  append(
+    stream: string,
+    event: CatalogEvent,
+    more?: { environment?: Environment; clinicId?: string },
+  ): Promise<string>;
+  endpoint(url: string, more?: Partial<EndpointOptions>): Promise<Endpoint>;
+  appointment(clinicId: string, more?: { environment?: Environment; branchId?: string }): Promise<Told>;
+  /** Appends to an appointment. */
+  change(appointmentId: string, event: AppointmentEvent): Promise<string>;
+  seal(secret: string): Promise<string>;
+  delivery(eventId: string, endpoint: Endpoint): Promise<Delivery | undefined>;
+  /** Waits until the delivery is as the check says. */
+  until(
+    eventId: string,
+    endpoint: Endpoint,
+    check: (delivery: Delivery) => boolean,
+    ms?: number,
+  ): Promise<Delivery>;
+  close(): Promise<void>;
+}
+
+export interface EndpointOptions {
+  clinicId: string;
+  applicationId: string;
+  environment: Environment;
+  events: WebhookEventType[];
+  branchIds: string[] | null;
+}
+
+/** An appointment and the event that told of it. */
+export interface Told {
+  appointmentId: string;
+  eventId: string;
+}
+
+export async function createWorld(given?: WorldServers): Promise<World> {
+  const database = given ? undefined : await createTestDatabase();
+  const shared = given ? undefined : await testServers();
+  const databaseUrl = given?.databaseUrl ?? database!.urls.projection;
+  const eventstoreUrl = given?.eventstoreUrl ?? shared!.eventstoreUrl;
+  const natsUrl = given?.natsUrl ?? shared!.natsUrl;
+  const client = connectEventStore(eventstoreUrl, "test");
+  const log = createEventLog(client);
+  await migrate(databaseUrl, logger);
+  const pool = createPool({
+    url: databaseUrl,
+    applicationName: "test",
+    size: 6,
+    statementTimeout: 5_000,
+    logger,
+  });
+  await ensureReadModels(pool, readModels);
+  const box = createSecretBox(SECRET_KEYS);
+  const roles = new Set<Role>();
+  const started = (role: Role) => {
+    roles.add(role);
+    return role;
+  };
+  const deps = { client, pool, databaseUrl, natsUrl, logger };
+  const start: World["start"] = {
+    projectors: () => started(startProjectors({ ...deps, models: readModels })),
+    relay: () => started(startRelay(deps)),
+    webhooks: (more = {}) =>
+      started(
+        startWebhooks({
+          ...deps,
+          secrets: box,
+          brand: BRAND,
+          retrySchedule: [0.2, 0.2, 0.2],
+          timeoutMs: 1_000,
+          allowLoopback: true,
+          ...more,
+        }),
+      ),
+  };
+
+  const append: World["append"] = async (stream, event, more = {}) => {
+    const id = randomUUID();
+    const metadata = {
+      $correlationId: randomUUID(),
+      $causationId: randomUUID(),
+      actor: { type: "operator" as const, id: "test" },
+      clinicId: more.clinicId ?? null,
+      environment: more.environment ?? null,
+      schemaVersion: 1,
+      occurredAt: new Date().toISOString(),
+    };
+    // Through the catalog, so that no test can tell of an event that the log could not hold.
+    if (!parseStoredEvent({ ...event, metadata })) throw new Error(`no such event: ${event.type}`);
+    const events = await log.read(stream);
+    await log.append(stream, events.at(-1)?.revision ?? -1n, [{ id, event, metadata }]);
+    return id;
+  };
+
+  const endpoint: World["endpoint"] = async (url, more = {}) => {
+    const applicationId = more.applicationId ?? randomUUID();
+    const clinicId = more.clinicId ?? randomUUID();
+    const { environment = "production", events = ["appointment.created", "appointment.updated"] } = more;
+    const scopes = ["webhooks:write" as const];
+    const endpointId = randomUUID();
+    const secret = `whsec_${randomBytes(32).toString("base64")}`;
+    const encryptedSecret = await box.seal(secret);
+    if (!more.applicationId) {
+      await append(`partnerApplication-${applicationId}`, {
+        type: "ApplicationRegistered",
+        data: { applicationId, environment, name: "Calendar", scopes },
+      });
+    }
+    const installationId = randomUUID();
+    await append(`installation-${installationId}`, {
+      type: "InstallationApproved",
+      data: {
+        ...{ installationId, applicationId, clinicId, approvedBy: null, scopes },
+        ...{ rateLimitPerMinute: 100, branchIds: more.branchIds ?? null },
+      },
+    });
+    await append(`webhookEndpoint-${endpointId}`, {
+      type: "WebhookEndpointRegistered",
+      data: {
+        ...{ endpointId, applicationId, clinicId, environment, url, events },
+        ...{ secretId: randomUUID(), encryptedSecret },
+      },
+    });
+    return { endpointId, applicationId, clinicId, installationId, secret };
+  };
+
+  const appointment: World["appointment"] = async (clinicId, more = {}) => {
+    const appointmentId = randomUUID();
+    const environment = more.environment ?? "production";
+    const eventId = await append(
+      `appointment-${appointmentId}`,
+      {
+        type: "AppointmentRequested",
+        data: {
+          ...{ appointmentId, clinicId, branchId: more.branchId ?? randomUUID(), animalId: randomUUID() },
+          ...{ customerId: randomUUID(), scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 },
+          ...{ reason: null, notes: "not for partners", applicationId: null, requestHash: null },
+        },
+      },
+      { environment, clinicId },
+    );
+    return { appointmentId, eventId };
+  };
+
+  const delivery: World["delivery"] = async (eventId, { endpointId }) => {
+    const id = webhookDeliveryId(eventId, endpointId);
+    const { rows } = await pool.query<Delivery>(
+      `SELECT status, attempt_count, next_attempt_at,
+              ARRAY(SELECT to_jsonb(a) FROM webhooks.attempt a WHERE a.delivery_id = d.delivery_id ORDER BY number) AS attempts
+         FROM webhooks.delivery d WHERE delivery_id = $1`,
+      [id],
+    );
+    return rows[0];
+  };
+
+  return {
+    ...{
+      client,
+      log,
+      pool,
+      databaseUrl,
+      eventstoreUrl,
+      natsUrl,
+      start,
+      append,
+      endpoint,
+      appointment,
+      delivery,
+    },
+    seal: box.seal,
+    startAll(more) {
+      start.projectors();
+      start.relay();
+      start.webhooks(more);
+    },
+    change: (appointmentId, event) =>
+      append(`appointment-${appointmentId}`, event, { environment: "production" }),
+    async stopRoles(...chosen) {
+      for (const role of chosen) roles.delete(role);
+      await Promise.all(chosen.map((role) => role.stop()));
+    },
+    until: (eventId, at, check, ms) =>
+      eventually(
+        "the delivery",
+        async () => {
+          const found = await delivery(eventId, at);
+          return found && check(found) ? found : undefined;
+        },
+        ms,
+      ),
+    async close() {
+      await Promise.all([...roles].map((role) => role.stop()));
+      await pool.end();
+      await client.dispose();
+      await database?.drop();
+    },
+  };
+}

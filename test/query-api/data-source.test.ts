@@ -1,0 +1,154 @@
+import { once } from "node:events";
+import net, { type AddressInfo, type Socket } from "node:net";
+import { expect } from "chai";
+import { openClinic } from "../support/clinics.ts";
+import { eventually } from "../support/eventually.ts";
+import { installationApproved, registerApplication } from "../support/partner-events.ts";
+import { type Answer, request, startTestQueryApi, type TestQueryApi } from "../support/query-api.ts";
+
+/** A way to Postgres that can be cut or go silent. */
+async function startCable(target: URL) {
+  const sockets = new Set<Socket>();
+  let state: "open" | "silent" | "cut" = "open";
+  const server = net.createServer((near) => {
+    if (state === "cut") {
+      near.destroy();
+      return;
+    }
+    const far = net.connect(Number(target.port), target.hostname);
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on("error", () => undefined);
+      socket.on("close", () => sockets.delete(socket));
+    }
+    const carry = (to: Socket) => (data: Buffer) => state === "open" && to.write(data);
+    near.on("data", carry(far)).on("close", () => far.destroy());
+    far.on("data", carry(near)).on("close", () => near.destroy());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = new URL(target);
+  url.port = String((server.address() as AddressInfo).port);
+  const dropAll = () => {
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    url: url.href,
+    become(next: typeof state) {
+      // Silence has lost what was on its way; a connection that went through it is of no use.
+      if (next !== "silent") dropAll();
+      state = next;
+    },
+    close() {
+      dropAll();
+      server.close();
+    },
+  };
+}
+
+describe("while Postgres is not there", () => {
+  let api: TestQueryApi;
+  let cable: Awaited<ReturnType<typeof startCable>>;
+  let userId: string;
+  let partner: () => Promise<Answer>;
+  const portal = () => api.get("/api/v1/clinic/context", userId);
+
+  before(async () => {
+    api = await startTestQueryApi(async ({ urls }) => {
+      cable = await startCable(new URL(urls.query));
+      return { DATABASE_URL: cable.url };
+    });
+    const clinic = await openClinic(api.given);
+    userId = clinic.userId;
+    const application = await registerApplication(api.given);
+    await api.given(installationApproved(application, clinic.clinicId));
+    const headers = {
+      Authorization: `Bearer ${await api.partnerToken(application)}`,
+      "X-SERVICE-Clinic-ID": clinic.clinicId,
+    };
+    partner = () => request(`${api.url}/production/v1/clinic/context`, headers);
+  });
+
+  after(async () => {
+    await api.stop();
+    cable.close();
+  });
+
+  beforeEach(expectAnswers);
+
+  async function expectAnswers() {
+    for (const ask of [portal, partner]) {
+      const answer = await eventually("an answer", async () => {
+        const given = await ask();
+        return given.status !== 503 && given;
+      });
+      expect(answer.status).to.equal(200);
+    }
+    expect((await fetch(`${api.url}/health/ready`)).status).to.equal(200);
+  }
+
+  /** Both surfaces, more often at once than there are connections. */
+  async function expectUnavailable() {
+    const started = performance.now();
+    const asked = Array.from({ length: 20 }, (_, index) => (index % 2 ? portal() : partner()));
+    for (const { status, headers, body } of await Promise.all(asked)) {
+      expect([status, body.error]).to.deep.equal([503, "data_source_unavailable"]);
+      expect(Number(headers.get("Retry-After"))).to.be.at.least(1);
+      expect(body).to.have.keys("ok", "error", "correlationId");
+    }
+    expect(performance.now() - started).to.be.below(3_000);
+  }
+
+  it("answers 503 within three seconds while it is gone, and 200 when it is back", async () => {
+    cable.become("cut");
+    await expectUnavailable();
+    const ready = await fetch(`${api.url}/health/ready`);
+    expect(ready.status).to.equal(503);
+    expect((await fetch(`${api.url}/health/live`)).status).to.equal(200);
+    cable.become("open");
+    await expectAnswers();
+  });
+
+  it("answers 503 within three seconds while it is silent, and 200 when it is back", async () => {
+    cable.become("silent");
+    await expectUnavailable();
+    await expectUnavailable();
+    cable.become("open");
+    await expectAnswers();
+  });
+
+  it("answers 503 within three seconds while it is slow, and 200 when it is not", async () => {
+    const client = await api.database.admin.connect();
+    await client.query("BEGIN");
+    await client.query("LOCK TABLE read_model.clinic IN ACCESS EXCLUSIVE MODE");
+    await expectUnavailable();
+    await client.query("ROLLBACK");
+    client.release();
+    await expectAnswers();
+  });
+
+  it("answers 503 within three seconds while it is out of connections, and 200 when it has some", async () => {
+    const { admin, name } = api.database;
+    await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT 0`);
+    cable.become("open");
+    await expectUnavailable();
+    await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT -1`);
+    await expectAnswers();
+  });
+
+  it("answers 503 while there are no read models, and 200 when there are", async () => {
+    const { admin } = api.database;
+    await admin.query("ALTER SCHEMA read_model RENAME TO elsewhere");
+    await expectUnavailable();
+    await admin.query("ALTER SCHEMA elsewhere RENAME TO read_model");
+    await expectAnswers();
+  });
+
+  it("never shows a caller what went wrong inside", async () => {
+    await api.database.admin.query("ALTER TABLE read_model.clinic RENAME COLUMN slug TO other");
+    const { status, body } = await portal();
+    await api.database.admin.query("ALTER TABLE read_model.clinic RENAME COLUMN other TO slug");
+    expect([status, body.error]).to.deep.equal([500, "internal_error"]);
+    expect(body).to.have.keys("ok", "error", "correlationId");
+  });
+});

@@ -1,0 +1,64 @@
+import { expect } from "chai";
+import { partnerReads } from "../../../query-api/partner/reads.ts";
+import type { Scope } from "../../../shared/events/partner.ts";
+import { type ClinicIds, openClinic } from "../../support/clinics.ts";
+import {
+  installationApproved,
+  registerApplication,
+  type TestApplication,
+} from "../../support/partner-events.ts";
+import { type Answer, request, type TestQueryApi } from "../../support/query-api.ts";
+
+export interface Asked {
+  headers?: Record<string, string>;
+  environment?: string;
+  scopes?: Scope[];
+}
+
+/** A partner's application, installed at a clinic, that asks the production API. */
+export interface PartnerCaller {
+  clinic: ClinicIds;
+  application: TestApplication;
+  get(path: string, asked?: Asked): Promise<Answer>;
+  /** The body of a 200, which fits the operation's schema. */
+  body(operationId: string, path: string, asked?: Asked): Promise<Answer["body"]>;
+  /** Status and code of an error. */
+  refusal(path: string, asked?: Asked): Promise<string>;
+}
+
+/** What a request with the branch header asks. */
+export const branch = (id: string): Asked => ({ headers: { "X-SERVICE-Branch-ID": id } });
+
+/** @param clinic where it is installed; by default a new one */
+export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promise<PartnerCaller> {
+  const at = clinic ?? (await openClinic(api.given));
+  const application = await registerApplication(api.given);
+  await api.given(installationApproved(application, at.clinicId));
+  const get = async (path: string, { headers = {}, environment = "production", scopes }: Asked = {}) => {
+    const token = await api.partnerToken({ ...application, ...(scopes ? { scopes } : {}) });
+    return request(`${api.url}/${environment}/v1${path}`, {
+      Authorization: `Bearer ${token}`,
+      "X-SERVICE-Clinic-ID": at.clinicId,
+      ...headers,
+    });
+  };
+  return {
+    clinic: at,
+    application,
+    get,
+    async body(operationId, path, asked) {
+      const answer = await get(path, asked);
+      expect(answer.status, JSON.stringify(answer.body)).to.equal(200);
+      const read = partnerReads.find((one) => one.operationId === operationId);
+      if (!read) throw new Error(`no such read: ${operationId}`);
+      read.response.parse(answer.body);
+      return answer.body;
+    },
+    async refusal(path, asked) {
+      const answer = await get(path, asked);
+      expect(answer.body.ok).to.equal(false);
+      expect(answer.body.correlationId).to.equal(answer.headers.get("X-Correlation-ID"));
+      return `${answer.status} ${answer.body.error}`;
+    },
+  };
+}

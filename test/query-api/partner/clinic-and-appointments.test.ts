@@ -1,0 +1,173 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { appointmentRequested, type ClinicIds } from "../../support/clinics.ts";
+import { installationApproved, type TestApplication } from "../../support/partner-events.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { type Asked, branch, createCaller, type PartnerCaller } from "./caller.ts";
+
+const march = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
+
+describe("partner getClinicContext and listPartnerAppointments", () => {
+  let api: TestQueryApi;
+  let caller: PartnerCaller;
+  let clinic: ClinicIds;
+  let application: TestApplication;
+
+  before(async () => {
+    api = await startTestQueryApi();
+  });
+
+  after(() => api.stop());
+
+  beforeEach(async () => {
+    caller = await createCaller(api);
+    clinic = caller.clinic;
+    application = caller.application;
+  });
+
+  const body = (id: string, path: string, asked?: Asked) => caller.body(id, path, asked);
+  const refusal = (path: string, asked?: Asked) => caller.refusal(path, asked);
+
+  describe("getClinicContext", () => {
+    it("gives clinic, branches and installation", async () => {
+      const { clinicId, branchId, otherBranchId } = clinic;
+      expect(await body("getClinicContext", "/clinic/context")).to.deep.include({
+        ok: true,
+        clinic: {
+          id: clinicId,
+          slug: "happy-paws",
+          name: "Happy Paws",
+          timezone: "Europe/Istanbul",
+          currency: "TRY",
+          locale: "tr-TR",
+          status: "active",
+        },
+        branches: [
+          { id: branchId, name: "Center", city: null, isMain: true },
+          { id: otherBranchId, name: "Harbour", city: null, isMain: false },
+        ],
+      });
+    });
+
+    it("names only the installation's branches, and of these the one in the header", async () => {
+      const { branchId, otherBranchId } = clinic;
+      const narrowed = await body("getClinicContext", "/clinic/context", branch(branchId.toUpperCase()));
+      expect(narrowed.branches.map(({ id }: { id: string }) => id)).to.deep.equal([branchId]);
+      await api.given(
+        installationApproved(application, clinic.clinicId, {
+          branchIds: [otherBranchId],
+          scopes: ["clinic:read"],
+        }),
+      );
+      const bounded = await body("getClinicContext", "/clinic/context");
+      expect(bounded.branches.map(({ id }: { id: string }) => id)).to.deep.equal([otherBranchId]);
+      expect(bounded.installation).to.deep.equal({ scopes: ["clinic:read"], branchIds: [otherBranchId] });
+      expect(await refusal("/clinic/context", branch(branchId))).to.equal("403 branch_denied");
+    });
+
+    it("refuses a branch that the clinic does not have", async () => {
+      expect(await refusal("/clinic/context", branch(randomUUID()))).to.equal("403 branch_denied");
+      expect(await refusal("/clinic/context", branch("x"))).to.equal("403 branch_denied");
+    });
+  });
+
+  describe("listPartnerAppointments", () => {
+    const path = `/appointments?${march}`;
+    const list = (query = "", asked?: Asked) => body("listPartnerAppointments", path + query, asked);
+    const idsOf = (answer: { appointments: { id: string }[] }) => answer.appointments.map(({ id }) => id);
+
+    it("gives appointments in the partner's form", async () => {
+      const { clinicId, branchId } = clinic;
+      const [appointmentId, animalId] = [randomUUID(), randomUUID()];
+      const more = { appointmentId, animalId, notes: "n", reason: "not told", customerId: randomUUID() };
+      await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", more));
+      expect(await list()).to.deep.equal({
+        ok: true,
+        window: { from: "2026-03-01T00:00:00.000Z", to: "2026-04-01T00:00:00.000Z", maximumDays: 31 },
+        appointments: [
+          {
+            id: appointmentId,
+            clinicId,
+            branchId,
+            animalId,
+            scheduledAt: "2026-03-10T09:00:00.000Z",
+            durationMinutes: 30,
+            status: "requested",
+            notes: "n",
+            createdAt: "2026-03-01T08:00:00.000Z",
+            updatedAt: "2026-03-01T08:00:00.000Z",
+          },
+        ],
+        page: { limit: 100, returned: 1, nextCursor: null },
+      });
+    });
+
+    it("pages through all of them once, in order, with many at one time", async () => {
+      const { clinicId, branchId } = clinic;
+      const events = Array.from({ length: 11 }, (_, index) =>
+        appointmentRequested(clinicId, branchId, `2026-03-1${Math.floor(index / 5)}T09:00:00Z`),
+      );
+      await api.given(...events);
+      const all = idsOf(await list());
+      expect(all).to.have.length(11);
+      const seen: string[] = [];
+      let cursor: string | null = "";
+      for (let pages = 0; cursor !== null && pages < 10; pages += 1) {
+        const {
+          page,
+          ...answer
+        }: { page: { nextCursor: string | null; returned: number } } & {
+          appointments: { id: string }[];
+        } = await list(`&limit=4${cursor && `&cursor=${cursor}`}`);
+        expect(page.returned).to.equal(answer.appointments.length);
+        seen.push(...idsOf(answer));
+        cursor = page.nextCursor;
+      }
+      expect(seen).to.deep.equal(all);
+    });
+
+    it("gives no cursor where the page is exactly full", async () => {
+      const { clinicId, branchId } = clinic;
+      await api.given(
+        ...[1, 2].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T09:00:00Z`)),
+      );
+      expect((await list("&limit=2")).page).to.deep.equal({ limit: 2, returned: 2, nextCursor: null });
+    });
+
+    it("refuses a cursor that no answer carried", async () => {
+      const cursors = [
+        "",
+        "x",
+        "a".repeat(5_000),
+        encode("2026-03-01T00:00:00Z"),
+        encode(`0000-01-01T00:00:00Z ${randomUUID()}`),
+      ];
+      for (const cursor of cursors) {
+        expect(await refusal(`${path}&cursor=${cursor}`)).to.equal("400 invalid_cursor");
+      }
+      const good = encode(`2026-03-01T00:00:00.000000Z ${randomUUID()}`);
+      expect(await refusal(`${path}&cursor=${good}&cursor=${good}`)).to.equal("400 invalid_cursor");
+      await list(`&cursor=${good}`);
+
+      function encode(text: string) {
+        return Buffer.from(text).toString("base64url");
+      }
+    });
+
+    it("is narrowed by the branch header and bounded by the installation's branches", async () => {
+      const { clinicId, branchId, otherBranchId } = clinic;
+      const [here, there] = [randomUUID(), randomUUID()];
+      const at = "2026-03-10T09:00:00Z";
+      await api.given(
+        appointmentRequested(clinicId, branchId, at, { appointmentId: here }),
+        appointmentRequested(clinicId, otherBranchId, at, { appointmentId: there }),
+      );
+      expect(idsOf(await list())).to.have.members([here, there]);
+      expect(idsOf(await list("", branch(otherBranchId)))).to.deep.equal([there]);
+      await api.given(installationApproved(application, clinicId, { branchIds: [branchId] }));
+      expect(idsOf(await list())).to.deep.equal([here]);
+      expect(await refusal(path, branch(otherBranchId))).to.equal("403 branch_denied");
+      expect(await refusal(path, branch(randomUUID()))).to.equal("403 branch_denied");
+    });
+  });
+});

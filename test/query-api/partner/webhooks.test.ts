@@ -1,0 +1,132 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { type ClinicIds, openClinic } from "../../support/clinics.ts";
+import {
+  endpointRegistered,
+  registerApplication,
+  type TestApplication,
+} from "../../support/partner-events.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { type Asked, createCaller, type PartnerCaller } from "./caller.ts";
+
+describe("partner webhook reads", () => {
+  let api: TestQueryApi;
+  let caller: PartnerCaller;
+  let clinic: ClinicIds;
+  let application: TestApplication;
+
+  before(async () => {
+    api = await startTestQueryApi();
+  });
+
+  after(() => api.stop());
+
+  beforeEach(async () => {
+    caller = await createCaller(api);
+    clinic = caller.clinic;
+    application = caller.application;
+  });
+
+  const body = (id: string, path: string, asked?: Asked) => caller.body(id, path, asked);
+  const refusal = (path: string, asked?: Asked) => caller.refusal(path, asked);
+
+  it("lists the application's endpoints at the clinic, newest first, without secrets", async () => {
+    const [older, newer] = [randomUUID(), randomUUID()];
+    const another = await registerApplication(api.given);
+    const otherClinic = await openClinic(api.given);
+    await api.given(
+      endpointRegistered(application, clinic.clinicId, older),
+      { ...endpointRegistered(application, clinic.clinicId, newer), at: "2026-03-02T08:00:00.000Z" },
+      endpointRegistered(application, otherClinic.clinicId, randomUUID()),
+      endpointRegistered(another, clinic.clinicId, randomUUID()),
+      { type: "WebhookEndpointDisabled", data: { endpointId: older, reason: "gone" } },
+    );
+    const { endpoints } = await body("listWebhookEndpoints", "/webhook-endpoints");
+    expect(endpoints.map(({ id }: { id: string }) => id)).to.deep.equal([newer, older]);
+    expect(endpoints[1]).to.deep.equal({
+      id: older,
+      clinicId: clinic.clinicId,
+      url: "https://example.com/hook",
+      events: ["appointment.created"],
+      status: "disabled",
+      disabledReason: "gone",
+      createdAt: "2026-03-01T08:00:00.000Z",
+      updatedAt: "2026-03-01T08:00:00.000Z",
+    });
+  });
+
+  async function deliver(endpointId: string, createdAt: string, attempts = 0) {
+    const deliveryId = randomUUID();
+    const { applicationId } = application;
+    await api.database.admin.query(
+      `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
+           event_id, event_type, event_stream, event_revision, body, status, cause_id, correlation_id,
+           created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, 'production', $6, 'appointment.created', 'appointment-1', 0, 'secret body',
+           'failed', $6, $6, $7, $7)`,
+      [deliveryId, endpointId, clinic.clinicId, clinic.branchId, applicationId, randomUUID(), createdAt],
+    );
+    await api.database.admin.query(
+      `INSERT INTO webhooks.attempt (delivery_id, number, started_at, duration_ms, status_code, answer)
+         SELECT $1, n, $2, 12, 500, 'oops' FROM generate_series(1, $3::integer) n`,
+      [deliveryId, createdAt, attempts],
+    );
+    return deliveryId;
+  }
+
+  it("lists an endpoint's deliveries, newest first, with their attempts", async () => {
+    const endpointId = randomUUID();
+    await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
+    const older = await deliver(endpointId, "2026-03-01T08:00:00.000100Z", 2);
+    const newer = await deliver(endpointId, "2026-03-01T08:00:00.000200Z");
+    const path = `/webhook-endpoints/${endpointId}/deliveries`;
+    const { deliveries, page } = await body("listWebhookDeliveries", path);
+    expect(deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([newer, older]);
+    expect(page).to.deep.equal({ limit: 50, returned: 2, nextCursor: null });
+    const { eventId, ...record } = deliveries[1];
+    expect(eventId).to.be.a("string");
+    const startedAt = "2026-03-01T08:00:00.000Z";
+    const attempt = { startedAt, durationMs: 12, statusCode: 500, error: null, answer: "oops" };
+    expect(record).to.deep.equal({
+      id: older,
+      type: "appointment.created",
+      status: "failed",
+      attempts: [
+        { number: 1, ...attempt },
+        { number: 2, ...attempt },
+      ],
+      nextAttemptAt: null,
+      createdAt: startedAt,
+      updatedAt: startedAt,
+    });
+  });
+
+  it("pages through deliveries that differ by less than a millisecond or not at all", async () => {
+    const endpointId = randomUUID();
+    await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
+    for (const micros of [1, 1, 1, 2, 3])
+      await deliver(endpointId, `2026-03-01T08:00:00.00000${micros}Z`, 60);
+    const path = `/webhook-endpoints/${endpointId}/deliveries`;
+    const all = (await body("listWebhookDeliveries", path)).deliveries;
+    expect(all[0].attempts.map(({ number }: { number: number }) => number)).to.deep.equal(
+      Array.from({ length: 50 }, (_, index) => index + 11),
+    );
+    const first = await body("listWebhookDeliveries", `${path}?limit=3`);
+    const second = await body("listWebhookDeliveries", `${path}?limit=3&cursor=${first.page.nextCursor}`);
+    expect([...first.deliveries, ...second.deliveries]).to.deep.equal(all);
+    expect(second.page.nextCursor).to.equal(null);
+  });
+
+  it("knows no deliveries of an endpoint that is not the application's at this clinic", async () => {
+    const another = await registerApplication(api.given);
+    const otherClinic = await openClinic(api.given);
+    const [elsewhere, theirs] = [randomUUID(), randomUUID()];
+    await api.given(
+      endpointRegistered(application, otherClinic.clinicId, elsewhere),
+      endpointRegistered(another, clinic.clinicId, theirs),
+    );
+    for (const id of [elsewhere, theirs, randomUUID(), "x"]) {
+      expect(await refusal(`/webhook-endpoints/${id}/deliveries`)).to.equal("404 webhook_endpoint_not_found");
+    }
+  });
+});

@@ -1,0 +1,135 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { listAuthorizedBranches } from "../../../query-api/portal/list-authorized-branches.ts";
+import { listAuthorizedClinics } from "../../../query-api/portal/list-authorized-clinics.ts";
+import { branchOpened, clinicRegistered, membershipGranted, openClinic } from "../../support/clinics.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+
+describe("listAuthorizedClinics and listAuthorizedBranches", () => {
+  let api: TestQueryApi;
+
+  before(async () => {
+    api = await startTestQueryApi();
+  });
+
+  after(() => api.stop());
+
+  const namesOf = (items: { name: string }[]) => items.map(({ name }) => name);
+
+  async function clinics(userId: string) {
+    const { status, body } = await api.get("/api/v1/clinics", userId);
+    expect(status, JSON.stringify(body)).to.equal(200);
+    listAuthorizedClinics.response.parse(body);
+    return body;
+  }
+
+  async function branches(userId: string) {
+    const { status, body } = await api.get("/api/v1/branches", userId);
+    expect(status, JSON.stringify(body)).to.equal(200);
+    listAuthorizedBranches.response.parse(body);
+    return body;
+  }
+
+  it("list the clinics of active memberships by name, with the access to each", async () => {
+    const userId = randomUUID();
+    const [bravo, alpha, invited, revoked, scoped] = Array.from({ length: 5 }, () => randomUUID() as string);
+    const ids = [bravo, alpha, invited, revoked] as string[];
+    const membershipId = randomUUID();
+    await api.given(
+      ...ids.map((id, index) =>
+        clinicRegistered(id, {
+          name: ["Bravo", "Alpha", "Invited", "Revoked"][index] as string,
+          isDemo: index === 1,
+          demoExpiresAt: index === 1 ? "2026-01-01T00:00:00Z" : null,
+        }),
+      ),
+      branchOpened(bravo as string, randomUUID()),
+      branchOpened(alpha as string, scoped as string),
+      branchOpened(alpha as string, randomUUID()),
+      membershipGranted(bravo as string, userId, { branchIds: [randomUUID()] }),
+      membershipGranted(alpha as string, userId, {
+        role: "assistant",
+        branchAccess: "scoped",
+        branchIds: [scoped as string, randomUUID()],
+      }),
+      membershipGranted(invited as string, userId, { acceptedAt: null }),
+      membershipGranted(revoked as string, userId, { membershipId }),
+      { type: "MembershipRevoked", data: { membershipId, reason: null } },
+      { type: "ClinicClosed", data: { clinicId: bravo as string, reason: "test" } },
+    );
+    const { clinics: listed, currentClinicId } = await clinics(userId);
+    expect(namesOf(listed)).to.deep.equal(["Alpha", "Bravo"]);
+    expect(listed[0]).to.deep.include({
+      id: alpha,
+      city: "Izmir",
+      isDemo: true,
+      demoExpiresAt: "2026-01-01T00:00:00.000Z",
+      access: { role: "assistant", branchAccess: "scoped", branchIds: [scoped] },
+    });
+    expect(listed[1]).to.deep.include({
+      status: "closed",
+      demoExpiresAt: null,
+      access: { role: "owner", branchAccess: "all", branchIds: [] },
+    });
+    expect([alpha, bravo]).to.include(currentClinicId);
+  });
+
+  it("list a clinic once, however often the user was made a member", async () => {
+    const { clinicId, userId } = await openClinic(api.given);
+    await api.given({
+      ...membershipGranted(clinicId, userId, { role: "assistant" }),
+      at: "2026-05-01T00:00:00.000Z",
+    });
+    const { clinics: listed } = await clinics(userId);
+    expect(listed.map(({ access }: { access: { role: string } }) => access.role)).to.deep.equal(["owner"]);
+  });
+
+  it("list clinics to a member without a branch, and of a clinic that is not operational", async () => {
+    const { clinicId } = await openClinic(api.given);
+    const userId = randomUUID();
+    await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped" }), {
+      type: "ClinicSuspended",
+      data: { clinicId, reason: "test" },
+    });
+    expect((await clinics(userId)).currentClinicId).to.equal(clinicId);
+    expect((await api.get("/api/v1/branches", userId)).body.error).to.equal("branch_not_in_scope");
+  });
+
+  it("list the branches in scope by name, and mark the current one", async () => {
+    const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
+    const third = randomUUID();
+    await api.given(branchOpened(clinicId, third, { name: "Annex", city: "Bornova", isMain: false }));
+    const { correlationId, generatedAt, ...body } = await branches(userId);
+    expect(body).to.deep.equal({
+      ok: true,
+      apiVersion: "v1",
+      clinicId,
+      currentBranchId: branchId,
+      branches: [
+        { id: third, name: "Annex", city: "Bornova", isMain: false, isCurrent: false },
+        { id: branchId, name: "Center", city: null, isMain: true, isCurrent: true },
+        { id: otherBranchId, name: "Harbour", city: null, isMain: false, isCurrent: false },
+      ],
+    });
+    expect([correlationId, generatedAt]).to.not.include(undefined);
+
+    const scopedUser = randomUUID();
+    const scope = { branchAccess: "scoped", branchIds: [otherBranchId, third] } as const;
+    await api.given(membershipGranted(clinicId, scopedUser, { ...scope, branchIds: [...scope.branchIds] }));
+    expect(namesOf((await branches(scopedUser)).branches)).to.deep.equal(["Annex", "Harbour"]);
+  });
+
+  it("refuse branches, not clinics, without operational access", async () => {
+    const { clinicId, userId } = await openClinic(api.given);
+    await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
+    const { status, body } = await api.get("/api/v1/branches", userId);
+    expect([status, body.error]).to.deep.equal([403, "operational_access_denied"]);
+    await clinics(userId);
+  });
+
+  it("ask for a session", async () => {
+    for (const path of ["/api/v1/clinics", "/api/v1/branches"]) {
+      expect((await api.get(path)).status).to.equal(401);
+    }
+  });
+});

@@ -1,0 +1,239 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { getAvailability } from "../../../query-api/portal/get-availability.ts";
+import { appointmentRequested, entitled, openClinic, resourceAdded } from "../../support/clinics.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import type { GivenEvent } from "../../support/read-models.ts";
+
+/** 3 March in Istanbul, three hours ahead of Greenwich. */
+const day = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
+
+describe("getAvailability", () => {
+  let api: TestQueryApi;
+
+  before(async () => {
+    api = await startTestQueryApi();
+  });
+
+  after(() => api.stop());
+
+  async function availability(userId: string, query = day) {
+    const { status, body } = await api.get(`/api/v1/availability?${query}`, userId);
+    expect(status, JSON.stringify(body)).to.equal(200);
+    getAvailability.response.parse(body);
+    return body;
+  }
+
+  const idsOf = (items: { id: string }[]) => items.map(({ id }) => id);
+
+  function ruleSet(resourceId: string, ruleId: string, validFrom: string | null, validUntil: string | null) {
+    return {
+      type: "AvailabilityRuleSet",
+      data: {
+        resourceId,
+        ruleId,
+        weekday: 0,
+        startsAt: "09:00:00",
+        endsAt: "17:30:00",
+        validFrom,
+        validUntil,
+        ruleType: "open",
+        recurrence: null,
+      },
+    } satisfies GivenEvent;
+  }
+
+  it("gives resources, rules, assignments and holds, and does not say when it was made", async () => {
+    const { clinicId, branchId, userId } = await openClinic(api.given);
+    const [room, rule, appointmentId, assignmentId, holdId] = Array.from({ length: 5 }, () =>
+      randomUUID(),
+    ) as [string, string, string, string, string];
+    await api.given(
+      resourceAdded(clinicId, branchId, room, { capacity: 1.5, metadata: { floor: 2 } }),
+      ruleSet(room, rule, "2026-01-01", null),
+      appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
+      allocated(appointmentId, assignmentId, room, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
+      held(clinicId, branchId, holdId, { resourceId: room }),
+    );
+    const { correlationId, ...body } = await availability(userId);
+    expect(correlationId).to.be.a("string");
+    expect(body).to.deep.equal({
+      ok: true,
+      apiVersion: "v1",
+      window: { from: "2026-03-02T21:00:00.000Z", to: "2026-03-03T21:00:00.000Z", maximumDays: 31 },
+      context: { clinicId, branchId, timezone: "Europe/Istanbul" },
+      resources: [
+        {
+          id: room,
+          resource_type: "room",
+          name: "Room 1",
+          capacity: 1.5,
+          timezone: "Europe/Istanbul",
+          status: "active",
+          metadata: { floor: 2 },
+        },
+      ],
+      rules: [
+        {
+          id: rule,
+          resource_id: room,
+          weekday: 0,
+          starts_at: "09:00:00",
+          ends_at: "17:30:00",
+          valid_from: "2026-01-01",
+          valid_until: null,
+          rule_type: "open",
+          recurrence: null,
+        },
+      ],
+      assignments: [
+        {
+          id: assignmentId,
+          appointment_id: appointmentId,
+          resource_id: room,
+          allocation_start: "2026-03-03T09:00:00.000Z",
+          allocation_end: "2026-03-03T09:30:00.000Z",
+          status: "allocated",
+        },
+      ],
+      holds: [
+        {
+          id: holdId,
+          resource_id: room,
+          starts_at: "2026-03-03T10:00:00.000Z",
+          ends_at: "2026-03-03T10:30:00.000Z",
+          expires_at: "2036-01-01T00:00:00.000Z",
+          status: "active",
+        },
+      ],
+    });
+  });
+
+  function allocated(
+    appointmentId: string,
+    assignmentId: string,
+    resourceId: string,
+    allocationStart: string,
+    allocationEnd: string,
+  ): GivenEvent {
+    const data = { appointmentId, assignmentId, resourceId, allocationStart, allocationEnd };
+    return { type: "ResourceAllocated", data };
+  }
+
+  function held(clinicId: string, branchId: string, holdId: string, more: object = {}): GivenEvent {
+    return {
+      type: "HoldPlaced",
+      data: {
+        holdId,
+        clinicId,
+        branchId,
+        resourceId: null,
+        startsAt: "2026-03-03T10:00:00Z",
+        endsAt: "2026-03-03T10:30:00Z",
+        expiresAt: "2036-01-01T00:00:00Z",
+        ...more,
+      },
+    };
+  }
+
+  it("leaves out retired resources and another branch's, with all that is theirs", async () => {
+    const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
+    const [retired, elsewhere, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
+    await api.given(
+      resourceAdded(clinicId, branchId, retired),
+      resourceAdded(clinicId, otherBranchId, elsewhere),
+      ruleSet(retired, randomUUID(), null, null),
+      ruleSet(elsewhere, randomUUID(), null, null),
+      appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
+      allocated(appointmentId, randomUUID(), retired, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
+      held(clinicId, otherBranchId, randomUUID()),
+      { type: "ResourceRetired", data: { resourceId: retired } },
+    );
+    const { resources, rules, assignments, holds } = await availability(userId);
+    expect([resources, rules, assignments, holds]).to.deep.equal([[], [], [], []]);
+  });
+
+  it("judges a rule's validity by the clinic's days that the window meets", async () => {
+    const { clinicId, branchId, userId } = await openClinic(api.given);
+    const room = randomUUID();
+    const validity: [string, string | null, string | null, boolean][] = [
+      ["always", null, null, true],
+      ["of that day", "2026-03-03", "2026-03-03", true],
+      ["until the day before", null, "2026-03-02", false],
+      ["from the day after", "2026-03-04", null, false],
+    ];
+    const expected: string[] = [];
+    await api.given(resourceAdded(clinicId, branchId, room));
+    for (const [, from, until, met] of validity) {
+      const ruleId = randomUUID();
+      await api.given(ruleSet(room, ruleId, from, until));
+      if (met) expected.push(ruleId);
+    }
+    const removed = randomUUID();
+    await api.given(ruleSet(room, removed, null, null), {
+      type: "AvailabilityRuleRemoved",
+      data: { resourceId: room, ruleId: removed },
+    });
+    expect(idsOf((await availability(userId)).rules)).to.have.members(expected);
+  });
+
+  it("gives assignments that overlap the window and were not released", async () => {
+    const { clinicId, branchId, userId } = await openClinic(api.given);
+    const [room, appointmentId, before, into, over, out, after, released] = Array.from({ length: 8 }, () =>
+      randomUUID(),
+    ) as [string, string, string, string, string, string, string, string];
+    const allocate = (id: string, start: string, end: string) =>
+      allocated(appointmentId, id, room, start, end);
+    await api.given(
+      resourceAdded(clinicId, branchId, room),
+      appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
+      allocate(before, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00Z"),
+      allocate(over, "2026-03-02T20:30:00Z", "2026-03-03T21:30:00Z"),
+      allocate(into, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00.001Z"),
+      allocate(out, "2026-03-03T20:59:59.999Z", "2026-03-03T22:00:00Z"),
+      allocate(after, "2026-03-03T21:00:00Z", "2026-03-03T22:00:00Z"),
+      allocate(released, "2026-03-03T10:00:00Z", "2026-03-03T11:00:00Z"),
+      { type: "ResourceReleased", data: { appointmentId, assignmentId: released } },
+    );
+    expect(idsOf((await availability(userId)).assignments)).to.deep.equal([into, over, out]);
+  });
+
+  it("gives holds that are neither released nor expired", async () => {
+    const { clinicId, branchId, userId } = await openClinic(api.given);
+    const [released, kept] = [randomUUID(), randomUUID()];
+    await api.given(
+      held(clinicId, branchId, kept),
+      held(clinicId, branchId, randomUUID(), { expiresAt: "2026-03-03T09:00:00Z" }),
+      held(clinicId, branchId, randomUUID(), {
+        endsAt: "2026-03-02T21:00:00Z",
+        startsAt: "2026-03-02T20:00:00Z",
+      }),
+      held(clinicId, branchId, released),
+      { type: "HoldReleased", data: { holdId: released } },
+    );
+    const { holds } = await availability(userId);
+    expect(idsOf(holds)).to.deep.equal([kept]);
+    expect(holds[0].resource_id).to.equal(null);
+  });
+
+  it("asks for scheduling.advanced in effect", async () => {
+    const { clinicId, userId } = await openClinic(api.given);
+    const past = "2026-01-01T00:00:00Z";
+    for (const change of [{ enabled: false }, { effectiveUntil: past }]) {
+      await api.given(entitled(clinicId, change));
+      const { status, body } = await api.get("/api/v1/availability", userId);
+      expect([status, body.error]).to.deep.equal([403, "entitlement_required"]);
+    }
+    await api.given(entitled(clinicId, { effectiveUntil: "2036-01-01T00:00:00Z" }));
+    await availability(userId);
+  });
+
+  it("asks for a session, a membership and operational access", async () => {
+    const path = "/api/v1/availability";
+    expect((await api.get(path)).status).to.equal(401);
+    expect((await api.get(path, randomUUID())).body.error).to.equal("no_active_membership");
+    const { clinicId, userId } = await openClinic(api.given);
+    await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
+    expect((await api.get(path, userId)).body.error).to.equal("operational_access_denied");
+  });
+});

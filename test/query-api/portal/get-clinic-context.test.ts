@@ -1,0 +1,252 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { getClinicContext } from "../../../query-api/portal/get-clinic-context.ts";
+import {
+  branchOpened,
+  clinicRegistered,
+  entitled,
+  membershipGranted,
+  subscribed,
+} from "../../support/clinics.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+
+const path = "/api/v1/clinic/context";
+const past = "2026-01-01T00:00:00.000Z";
+const future = "2036-01-01T00:00:00.000Z";
+
+describe("getClinicContext", () => {
+  let api: TestQueryApi;
+
+  before(async () => {
+    api = await startTestQueryApi();
+  });
+
+  after(() => api.stop());
+
+  /** A clinic with one branch and one owner. */
+  async function clinic(
+    more: { registered?: object; subscribed?: Parameters<typeof subscribed>[1] | null } = {},
+  ) {
+    const ids = { clinicId: randomUUID(), branchId: randomUUID(), userId: randomUUID() };
+    await api.given(
+      clinicRegistered(ids.clinicId, more.registered),
+      branchOpened(ids.clinicId, ids.branchId),
+      membershipGranted(ids.clinicId, ids.userId),
+    );
+    if (more.subscribed !== null) await api.given(subscribed(ids.clinicId, more.subscribed));
+    return ids;
+  }
+
+  async function context(userId: string) {
+    const answer = await api.get(path, userId);
+    expect(answer.status, JSON.stringify(answer.body)).to.equal(200);
+    getClinicContext.response.parse(answer.body);
+    return answer.body;
+  }
+
+  it("reports clinic, branch, access, subscription and entitlements", async () => {
+    const { clinicId, branchId, userId } = await clinic();
+    await api.given(
+      entitled(clinicId, { limit: 12.5, effectiveUntil: future }),
+      entitled(clinicId, { key: "reports.export", enabled: true, effectiveUntil: past }),
+      entitled(clinicId, { key: "sms", enabled: false }),
+    );
+    const { correlationId, generatedAt, ...body } = await context(userId);
+    expect(body).to.deep.equal({
+      ok: true,
+      apiVersion: "v1",
+      clinic: {
+        id: clinicId,
+        slug: "happy-paws",
+        name: "Happy Paws",
+        timezone: "Europe/Istanbul",
+        currency: "TRY",
+        locale: "tr-TR",
+        status: "active",
+        isDemo: false,
+      },
+      branch: { id: branchId, name: "Center", city: null },
+      access: {
+        role: "owner",
+        permissions: ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"],
+        operational: { allowed: true, reason: null },
+      },
+      subscription: { plan: "pro", status: "active", currentPeriodEnd: "2027-01-01T00:00:00.000Z" },
+      entitlements: {
+        "reports.export": { enabled: false, limit: null, effectiveUntil: past },
+        "scheduling.advanced": { enabled: true, limit: 12.5, effectiveUntil: future },
+        sms: { enabled: false, limit: null, effectiveUntil: null },
+      },
+    });
+    expect(Math.abs(Date.parse(generatedAt) - Date.now())).to.be.below(60_000);
+    expect(correlationId).to.be.a("string");
+  });
+
+  it("names the correlation id in the header too and forbids caches", async () => {
+    const { userId } = await clinic();
+    const { headers, body } = await api.get(path, userId);
+    expect(headers.get("X-Correlation-ID")).to.equal(body.correlationId);
+    expect(headers.get("Cache-Control")).to.equal("no-store");
+    expect(headers.get("Content-Type")).to.match(/^application\/json/);
+  });
+
+  it("gives no entitlements and no subscription where there are none", async () => {
+    const { userId } = await clinic({ registered: { isDemo: true }, subscribed: null });
+    const body = await context(userId);
+    expect(body.entitlements).to.deep.equal({});
+    expect(body.subscription).to.equal(null);
+  });
+
+  describe("operational access", () => {
+    const demo = { isDemo: true, demoExpiresAt: future };
+    const cases: [string, () => Promise<{ userId: string }>, string | null][] = [
+      ["an active clinic with an active subscription", () => clinic(), null],
+      ["a subscription that is past due", () => clinic({ subscribed: "past_due" }), null],
+      ["a demo before its expiry", () => clinic({ registered: demo, subscribed: null }), null],
+      [
+        "a demo past its expiry",
+        () => clinic({ registered: { ...demo, demoExpiresAt: past }, subscribed: null }),
+        "demo_expired",
+      ],
+      ["an expired subscription", () => clinic({ subscribed: "expired" }), "subscription_inactive"],
+      ["no subscription and no demo", () => clinic({ subscribed: null }), "subscription_inactive"],
+      ["a suspended clinic", () => left("ClinicSuspended"), "clinic_suspended"],
+      ["a closed clinic", () => left("ClinicClosed"), "clinic_closed"],
+      ["a trial within its period", () => period("trialing", future), null],
+      ["a trial without an end", () => period("trialing", null), null],
+      ["a trial past its period", () => period("trialing", past), "subscription_inactive"],
+      ["an active subscription whose renewal is late", () => period("active", past), null],
+      ["a cancelled subscription that is paid for", () => period("cancelled", future), null],
+      ["a cancelled subscription past its period", () => period("cancelled", past), "subscription_inactive"],
+      ["a cancelled subscription without an end", () => period("cancelled", null), "subscription_inactive"],
+    ];
+
+    async function left(type: "ClinicSuspended" | "ClinicClosed") {
+      const ids = await clinic();
+      await api.given({ type, data: { clinicId: ids.clinicId, reason: "test" } });
+      return ids;
+    }
+
+    async function period(status: "trialing" | "active" | "cancelled", end: string | null) {
+      const ids = await clinic({ subscribed: null });
+      await api.given(subscribed(ids.clinicId, status, end));
+      return ids;
+    }
+
+    for (const [title, make, reason] of cases) {
+      it(`${reason === null ? "allows" : `refuses (${reason})`} ${title}, and answers 200`, async () => {
+        const { access } = await context((await make()).userId);
+        expect(access.operational).to.deep.equal({ allowed: reason === null, reason });
+      });
+    }
+  });
+
+  describe("the clinic and the branch", () => {
+    it("are those of the oldest active membership, whatever the caller names", async () => {
+      const userId = randomUUID();
+      const [revoked, invited, oldest, newer] = [0, 1, 2, 3].map(() => randomUUID()) as [
+        string,
+        string,
+        string,
+        string,
+      ];
+      const clinics = [revoked, invited, oldest, newer];
+      await api.given(...clinics.flatMap((id) => [clinicRegistered(id), branchOpened(id, randomUUID())]));
+      const membershipId = randomUUID();
+      await api.given(
+        { ...membershipGranted(newer, userId), at: "2026-02-02T00:00:00.000Z" },
+        { ...membershipGranted(oldest, userId), at: "2026-02-01T00:00:00.000Z" },
+        { ...membershipGranted(invited, userId, { acceptedAt: null }), at: past },
+        { ...membershipGranted(revoked, userId, { membershipId }), at: past },
+        { type: "MembershipRevoked", data: { membershipId, reason: null } },
+      );
+      expect((await context(userId)).clinic.id).to.equal(oldest);
+      const named = await api.get(`${path}?clinicId=${newer}&clinic_id=${newer}`, userId);
+      expect(named.body.clinic.id).to.equal(oldest);
+    });
+
+    it("are the selected ones while they are permitted", async () => {
+      const { clinicId: first, branchId: main, userId } = await clinic();
+      const [second, side, otherMain] = [randomUUID(), randomUUID(), randomUUID()];
+      const membershipId = randomUUID();
+      await api.given(
+        clinicRegistered(second),
+        branchOpened(second, otherMain),
+        branchOpened(second, side, { name: "Side", isMain: false }),
+        { ...membershipGranted(second, userId, { membershipId }), at: "2026-06-01T00:00:00.000Z" },
+        { type: "ClinicSelected", data: { userId, clinicId: second, branchId: side } },
+      );
+      const selected = await context(userId);
+      expect([selected.clinic.id, selected.branch.id]).to.deep.equal([second, side]);
+
+      await api.given({
+        type: "MembershipPermissionsChanged",
+        data: {
+          membershipId,
+          role: "owner",
+          permissions: [],
+          branchAccess: "scoped",
+          branchIds: [otherMain],
+        },
+      });
+      expect((await context(userId)).branch.id).to.equal(otherMain);
+
+      await api.given({ type: "MembershipRevoked", data: { membershipId, reason: null } });
+      const fallen = await context(userId);
+      expect([fallen.clinic.id, fallen.branch.id]).to.deep.equal([first, main]);
+    });
+
+    it("do not follow a selection of another clinic's branch", async () => {
+      const one = await clinic();
+      const other = await clinic();
+      await api.given({
+        type: "ClinicSelected",
+        data: { userId: one.userId, clinicId: one.clinicId, branchId: other.branchId },
+      });
+      expect((await context(one.userId)).branch.id).to.equal(one.branchId);
+    });
+
+    it("fall to the first branch by name where the main one is out of scope", async () => {
+      const [clinicId, userId, b, a] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+      await api.given(
+        clinicRegistered(clinicId),
+        branchOpened(clinicId, randomUUID()),
+        branchOpened(clinicId, b, { name: "B", isMain: false }),
+        branchOpened(clinicId, a, { name: "A", isMain: false }),
+        membershipGranted(clinicId, userId, { branchAccess: "scoped", branchIds: [b, a] }),
+      );
+      expect((await context(userId)).branch.id).to.equal(a);
+    });
+  });
+
+  describe("refuses with 403", () => {
+    it("a user without a membership", async () => {
+      const { status, body } = await api.get(path, randomUUID());
+      expect(status).to.equal(403);
+      expect(body).to.have.keys("ok", "error", "correlationId");
+      expect([body.ok, body.error]).to.deep.equal([false, "no_active_membership"]);
+    });
+
+    it("a member without a branch in scope", async () => {
+      const { clinicId } = await clinic();
+      const userId = randomUUID();
+      await api.given(
+        membershipGranted(clinicId, userId, { branchAccess: "scoped", branchIds: [randomUUID()] }),
+      );
+      const { status, body } = await api.get(path, userId);
+      expect([status, body.error]).to.deep.equal([403, "branch_not_in_scope"]);
+    });
+  });
+
+  it("asks for a session", async () => {
+    const { status, body } = await api.get(path);
+    expect([status, body.error]).to.deep.equal([401, "authentication_required"]);
+  });
+
+  it("answers 405 with Allow to other methods", async () => {
+    const response = await fetch(api.url + path, { method: "POST" });
+    expect(response.status).to.equal(405);
+    expect(response.headers.get("Allow")).to.equal("GET, HEAD");
+    expect(await response.json()).to.include({ ok: false, error: "method_not_allowed" });
+  });
+});

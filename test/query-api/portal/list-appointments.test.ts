@@ -1,0 +1,276 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { listAppointments } from "../../../query-api/portal/list-appointments.ts";
+import { appointmentStatuses } from "../../../shared/appointment/appointment.ts";
+import {
+  animalRegistered,
+  appointmentRequested,
+  branchOpened,
+  clinicRegistered,
+  customerRegistered,
+  membershipGranted,
+  resourceAdded,
+  subscribed,
+} from "../../support/clinics.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+
+const march = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
+
+describe("listAppointments", () => {
+  let api: TestQueryApi;
+
+  before(async () => {
+    api = await startTestQueryApi();
+  });
+
+  after(() => api.stop());
+
+  async function clinic() {
+    const ids = {
+      clinicId: randomUUID(),
+      branchId: randomUUID(),
+      otherBranchId: randomUUID(),
+      userId: randomUUID(),
+    };
+    await api.given(
+      clinicRegistered(ids.clinicId),
+      subscribed(ids.clinicId),
+      branchOpened(ids.clinicId, ids.branchId),
+      branchOpened(ids.clinicId, ids.otherBranchId, { isMain: false }),
+      membershipGranted(ids.clinicId, ids.userId, { permissions: ["manage_schedule"] }),
+    );
+    return ids;
+  }
+
+  async function list(userId: string, query = march) {
+    const answer = await api.get(`/api/v1/appointments?${query}`, userId);
+    expect(answer.status, JSON.stringify(answer.body)).to.equal(200);
+    listAppointments.response.parse(answer.body);
+    return answer.body;
+  }
+
+  const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
+
+  it("gives every field, with animal, customer and resources", async () => {
+    const { clinicId, branchId, userId } = await clinic();
+    const [appointmentId, animalId, customerId, room, table] = Array.from({ length: 5 }, () =>
+      randomUUID(),
+    ) as [string, string, string, string, string];
+    const [first, second, third] = [randomUUID(), randomUUID(), randomUUID()];
+    await api.given(
+      customerRegistered(clinicId, customerId),
+      animalRegistered(clinicId, customerId, animalId, { breed: "Van" }),
+      resourceAdded(clinicId, branchId, room),
+      resourceAdded(clinicId, branchId, table, { resourceType: "table", name: "Table" }),
+      appointmentRequested(clinicId, branchId, "2026-03-10T12:00:00+03:00", {
+        appointmentId,
+        animalId,
+        customerId,
+        reason: "Vaccination",
+        notes: 'Says "hello" – 🐈\n',
+        durationMinutes: 45,
+      }),
+      { type: "AppointmentConfirmed", data: { appointmentId }, at: "2026-03-02T09:00:00.500Z" },
+      ...[
+        [first, table, "2026-03-10T09:10:00.000Z"],
+        [second, room, "2026-03-10T09:00:00.000Z"],
+        [third, randomUUID(), "2026-03-10T09:20:00.000Z"],
+      ].map(([assignmentId, resourceId, start]) => ({
+        type: "ResourceAllocated" as const,
+        data: {
+          appointmentId,
+          assignmentId: assignmentId as string,
+          resourceId: resourceId as string,
+          allocationStart: start as string,
+          allocationEnd: "2026-03-10T09:45:00.000Z",
+        },
+        at: "2026-03-02T09:00:01.000Z",
+      })),
+      {
+        type: "ResourceReleased",
+        data: { appointmentId, assignmentId: first },
+        at: "2026-03-02T10:00:00.000Z",
+      },
+    );
+    const { correlationId, generatedAt, ...body } = await list(userId);
+    const unknown = body.appointments[0].resources[2].id;
+    expect(body).to.deep.equal({
+      ok: true,
+      apiVersion: "v1",
+      context: { clinicId, branchId },
+      window: { from: "2026-03-01T00:00:00.000Z", to: "2026-04-01T00:00:00.000Z", maximumDays: 31 },
+      appointments: [
+        {
+          id: appointmentId,
+          scheduledAt: "2026-03-10T09:00:00.000Z",
+          durationMinutes: 45,
+          reason: "Vaccination",
+          status: "confirmed",
+          notes: 'Says "hello" – 🐈\n',
+          createdAt: "2026-03-01T08:00:00.000Z",
+          updatedAt: "2026-03-02T10:00:00.000Z",
+          animal: { id: animalId, name: "Pamuk", species: "cat", breed: "Van" },
+          customer: { id: customerId, fullName: "Ada Yilmaz" },
+          resources: [
+            allocated(room, "room", "Room 1", "2026-03-10T09:00:00.000Z", "allocated"),
+            allocated(table, "table", "Table", "2026-03-10T09:10:00.000Z", "released"),
+            allocated(unknown, null, null, "2026-03-10T09:20:00.000Z", "allocated"),
+          ],
+        },
+      ],
+      page: { limit: 100, returned: 1 },
+    });
+    expect([correlationId, generatedAt]).to.not.include(undefined);
+  });
+
+  function allocated(
+    id: string,
+    type: string | null,
+    name: string | null,
+    allocationStart: string,
+    status: string,
+  ) {
+    return { id, type, name, allocationStart, allocationEnd: "2026-03-10T09:45:00.000Z", status };
+  }
+
+  it("includes from, excludes to, and orders by time, then id", async () => {
+    const { clinicId, branchId, userId } = await clinic();
+    const [a, b] = [randomUUID(), randomUUID()].sort() as [string, string];
+    const at = (scheduledAt: string, appointmentId: string = randomUUID()) =>
+      appointmentRequested(clinicId, branchId, scheduledAt, { appointmentId });
+    const [first, last] = [randomUUID(), randomUUID()];
+    await api.given(
+      at("2026-02-28T23:59:59.999Z"),
+      at("2026-03-31T23:59:59.999Z", last),
+      at("2026-03-05T10:00:00Z", b),
+      at("2026-03-05T10:00:00Z", a),
+      at("2026-03-01T00:00:00Z", first),
+      at("2026-04-01T00:00:00Z"),
+    );
+    expect(idsOf(await list(userId))).to.deep.equal([first, a, b, last]);
+  });
+
+  it("clamps the limit and takes the default where it is given twice", async () => {
+    const { clinicId, branchId, userId } = await clinic();
+    await api.given(
+      ...[5, 6, 7].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T10:00:00Z`)),
+    );
+    expect((await list(userId, `${march}&limit=2`)).page).to.deep.equal({ limit: 2, returned: 2 });
+    expect((await list(userId, `${march}&limit=0`)).page).to.deep.equal({ limit: 1, returned: 1 });
+    expect((await list(userId, `${march}&limit=1000`)).page).to.deep.equal({ limit: 250, returned: 3 });
+    expect((await list(userId, `${march}&limit=2&limit=2`)).page.limit).to.equal(100);
+  });
+
+  it("filters by each status and ignores an unknown or repeated one", async () => {
+    const { clinicId, branchId, userId } = await clinic();
+    const steps: Record<string, string[]> = {
+      requested: [],
+      confirmed: ["AppointmentConfirmed"],
+      checked_in: ["AppointmentCheckedIn"],
+      waiting: ["AppointmentCheckedIn", "AppointmentPutInWaiting"],
+      in_consultation: ["AppointmentCheckedIn", "ConsultationStarted"],
+      completed: ["AppointmentCheckedIn", "ConsultationStarted", "AppointmentCompleted"],
+      cancelled: ["AppointmentCancelled"],
+      no_show: ["AppointmentConfirmed", "AppointmentMarkedNoShow"],
+    };
+    for (const types of Object.values(steps)) {
+      const appointmentId = randomUUID();
+      await api.given(
+        appointmentRequested(clinicId, branchId, "2026-03-05T10:00:00Z", { appointmentId }),
+        ...types.map((type) => ({ type, data: { appointmentId, reason: null } }) as never),
+      );
+    }
+    for (const status of appointmentStatuses) {
+      const { appointments } = await list(userId, `${march}&status=${status}`);
+      expect(appointments.map((one: { status: string }) => one.status)).to.deep.equal([status]);
+    }
+    for (const ignored of ["status=lost", "status=WAITING", "status=waiting&status=waiting", "status="]) {
+      expect((await list(userId, `${march}&${ignored}`)).page.returned).to.equal(8);
+    }
+  });
+
+  it("takes the default window where from is given twice", async () => {
+    const { userId } = await clinic();
+    const { window } = await list(userId, `${march}&from=2026-03-02T00:00:00Z`);
+    expect(Math.abs(Date.parse(window.from) - Date.now())).to.be.below(60_000);
+    expect(Date.parse(window.to) - Date.parse(window.from)).to.equal(7 * 86_400_000);
+  });
+
+  it("is bounded by the resolved branch, whatever the caller names", async () => {
+    const { clinicId, branchId, otherBranchId, userId } = await clinic();
+    await api.given(appointmentRequested(clinicId, otherBranchId, "2026-03-05T10:00:00Z"));
+    const body = await list(userId, `${march}&branchId=${otherBranchId}`);
+    expect([body.context.branchId, body.page.returned]).to.deep.equal([branchId, 0]);
+    await api.given({ type: "ClinicSelected", data: { userId, clinicId, branchId: otherBranchId } });
+    expect((await list(userId)).page.returned).to.equal(1);
+  });
+
+  it("gives null for an animal, a customer or a resource's name that the clinic does not have", async () => {
+    const { clinicId, branchId, userId } = await clinic();
+    const stranger = await clinic();
+    const [animalId, customerId, resourceId] = [randomUUID(), randomUUID(), randomUUID()];
+    const appointmentId = randomUUID();
+    await api.given(
+      resourceAdded(stranger.clinicId, stranger.branchId, resourceId),
+      customerRegistered(stranger.clinicId, customerId),
+      animalRegistered(stranger.clinicId, customerId, animalId),
+      appointmentRequested(clinicId, branchId, "2026-03-05T10:00:00Z", {
+        appointmentId,
+        animalId,
+        customerId,
+      }),
+      {
+        type: "ResourceAllocated",
+        data: {
+          appointmentId,
+          assignmentId: randomUUID(),
+          resourceId,
+          allocationStart: "2026-03-05T10:00:00Z",
+          allocationEnd: "2026-03-05T10:30:00Z",
+        },
+      },
+    );
+    const { appointments } = await list(userId);
+    const { animal, customer, resources } = appointments[0];
+    expect([animal, customer, resources[0].type, resources[0].name]).to.deep.equal([null, null, null, null]);
+  });
+
+  describe("refuses with 403", () => {
+    const refused = async (userId: string) => {
+      const { status, body } = await api.get(`/api/v1/appointments?${march}`, userId);
+      return [status, body.error];
+    };
+
+    it("a user without a membership", async () => {
+      expect(await refused(randomUUID())).to.deep.equal([403, "no_active_membership"]);
+    });
+
+    it("a member without a branch in scope", async () => {
+      const { clinicId } = await clinic();
+      const userId = randomUUID();
+      await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped" }));
+      expect(await refused(userId)).to.deep.equal([403, "branch_not_in_scope"]);
+    });
+
+    it("a member without manage_schedule, an owner too", async () => {
+      const { clinicId } = await clinic();
+      const userId = randomUUID();
+      const permissions = ["view_clinical", "manage_staff", "manage_tenant"] as const;
+      await api.given(membershipGranted(clinicId, userId, { permissions: [...permissions] }));
+      expect(await refused(userId)).to.deep.equal([403, "permission_required"]);
+    });
+
+    it("a member of a clinic without operational access", async () => {
+      const { clinicId, userId } = await clinic();
+      await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
+      expect(await refused(userId)).to.deep.equal([403, "operational_access_denied"]);
+      await api.given({ type: "ClinicReinstated", data: { clinicId } });
+      await list(userId);
+    });
+  });
+
+  it("asks for a session", async () => {
+    const { status, body } = await api.get("/api/v1/appointments");
+    expect([status, body.error]).to.deep.equal([401, "authentication_required"]);
+  });
+});

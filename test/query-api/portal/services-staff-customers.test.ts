@@ -1,0 +1,270 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { listCustomerProjections } from "../../../query-api/portal/list-customer-projections.ts";
+import { listServices } from "../../../query-api/portal/list-services.ts";
+import { listStaff } from "../../../query-api/portal/list-staff.ts";
+import type { Permission } from "../../../shared/events/people.ts";
+import {
+  animalRegistered,
+  customerRegistered,
+  everyPermission,
+  membershipGranted,
+  openClinic,
+} from "../../support/clinics.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+
+const createdAt = "2026-03-01T08:00:00.000Z";
+
+describe("listServices, listStaff and listCustomerProjections", () => {
+  let api: TestQueryApi;
+
+  before(async () => {
+    api = await startTestQueryApi();
+  });
+
+  after(() => api.stop());
+
+  const schemas = {
+    services: listServices.response,
+    staff: listStaff.response,
+    customers: listCustomerProjections("Test Operator").response,
+  };
+
+  async function get(list: keyof typeof schemas, userId: string, query = "") {
+    const { status, body } = await api.get(`/api/v1/${list}${query}`, userId);
+    expect(status, JSON.stringify(body)).to.equal(200);
+    schemas[list].parse(body);
+    return body;
+  }
+
+  /** A member of the clinic with every permission but one. */
+  async function without(clinicId: string, missing: Permission) {
+    const userId = randomUUID();
+    const permissions = everyPermission.filter((permission) => permission !== missing);
+    await api.given(membershipGranted(clinicId, userId, { permissions }));
+    return userId;
+  }
+
+  const refusal = async (path: string, userId: string) => (await api.get(path, userId)).body.error;
+
+  describe("listServices", () => {
+    async function offered(clinicId: string, name: string, price = 10, category: string | null = null) {
+      const serviceId = randomUUID();
+      await api.given({
+        type: "ServiceOffered",
+        data: { serviceId, clinicId, name, category, price, currency: "TRY", taxable: true },
+      });
+      return serviceId;
+    }
+
+    it("lists active services by name, with prices as exact numbers", async () => {
+      const { clinicId, userId } = await openClinic(api.given);
+      const second = await offered(clinicId, "Vaccine");
+      const first = await offered(clinicId, "Check-up", 0.1, "Visits");
+      await api.given({ type: "ServiceRepriced", data: { serviceId: second, price: 1234567.89 } });
+      const body = await get("services", userId);
+      expect(body.context).to.deep.equal({ clinicId, currency: "TRY" });
+      const common = { currency: "TRY", taxable: true, active: true, createdAt };
+      expect(body.services).to.deep.equal([
+        { id: first, name: "Check-up", category: "Visits", price: 0.1, ...common },
+        { id: second, name: "Vaccine", category: null, price: 1234567.89, ...common },
+      ]);
+      expect(body.page).to.deep.equal({ limit: 50, returned: 2 });
+    });
+
+    it("shows withdrawn services to those with manage_tenant who ask with the literal true", async () => {
+      const { clinicId, userId } = await openClinic(api.given);
+      const serviceId = await offered(clinicId, "Old");
+      await api.given({ type: "ServiceWithdrawn", data: { serviceId } });
+      const count = async (user: string, query: string) => (await get("services", user, query)).page.returned;
+      expect(await count(userId, "?includeInactive=true")).to.equal(1);
+      for (const query of ["", "?includeInactive=TRUE", "?includeInactive=1"]) {
+        expect(await count(userId, query)).to.equal(0);
+      }
+      expect(await count(userId, "?includeInactive=true&includeInactive=true")).to.equal(0);
+      const plain = await without(clinicId, "manage_tenant");
+      expect(await count(plain, "?includeInactive=true")).to.equal(0);
+      await api.given({ type: "ServiceReinstated", data: { serviceId } });
+      expect(await count(plain, "")).to.equal(1);
+    });
+
+    it("bounds the list by the limit", async () => {
+      const { clinicId, userId } = await openClinic(api.given);
+      for (const name of ["A", "B", "C"]) await offered(clinicId, name);
+      expect((await get("services", userId, "?limit=2")).page).to.deep.equal({ limit: 2, returned: 2 });
+      expect((await get("services", userId, "?limit=1000")).page).to.deep.equal({ limit: 100, returned: 3 });
+    });
+  });
+
+  describe("listStaff", () => {
+    async function hired(clinicId: string, fullName: string | null, userId: string | null = null) {
+      const staffId = randomUUID();
+      await api.given({
+        type: "StaffMemberHired",
+        data: { staffId, clinicId, userId, fullName, email: null, role: "veterinarian" },
+      });
+      return staffId;
+    }
+
+    it("lists staff by name, nameless ones last, with the access of each", async () => {
+      const { clinicId, branchId, userId } = await openClinic(api.given);
+      const [user, membershipId] = [randomUUID(), randomUUID()];
+      const nameless = await hired(clinicId, null);
+      const zeynep = await hired(clinicId, "Zeynep", user);
+      const ali = await hired(clinicId, "Ali", userId);
+      await api.given(
+        membershipGranted(clinicId, user, {
+          membershipId,
+          staffId: zeynep,
+          branchAccess: "scoped",
+          branchIds: [branchId],
+          acceptedAt: null,
+        }),
+        { type: "StaffMemberDeactivated", data: { staffId: nameless } },
+      );
+      const { staff, clinicId: current } = await get("staff", userId);
+      expect(current).to.equal(clinicId);
+      expect(staff.map(({ id }: { id: string }) => id)).to.deep.equal([ali, zeynep, nameless]);
+      expect(staff[0].access).to.deep.include({ status: "active", branchAccess: "all", branchIds: [] });
+      expect(staff[1]).to.deep.equal({
+        id: zeynep,
+        userId: user,
+        fullName: "Zeynep",
+        email: null,
+        role: "veterinarian",
+        active: true,
+        createdAt,
+        access: {
+          membershipId,
+          status: "invited",
+          branchAccess: "scoped",
+          branchIds: [branchId],
+          acceptedAt: null,
+        },
+      });
+      expect([staff[2].active, staff[2].access]).to.deep.equal([false, null]);
+    });
+
+    it("shows the active membership of somebody who was revoked and invited again", async () => {
+      const { clinicId, userId } = await openClinic(api.given);
+      const staffId = await hired(clinicId, "Ali");
+      const [old, current] = [randomUUID(), randomUUID()];
+      const user = randomUUID();
+      await api.given(
+        { ...membershipGranted(clinicId, user, { membershipId: current, staffId }), at: createdAt },
+        {
+          ...membershipGranted(clinicId, user, { membershipId: old, staffId }),
+          at: "2026-04-01T00:00:00.000Z",
+        },
+        { type: "MembershipRevoked", data: { membershipId: old, reason: null } },
+      );
+      expect((await get("staff", userId)).staff[0].access.membershipId).to.equal(current);
+    });
+
+    it("asks for manage_staff", async () => {
+      const { clinicId } = await openClinic(api.given);
+      const user = await without(clinicId, "manage_staff");
+      expect(await refusal("/api/v1/staff", user)).to.equal("permission_required");
+    });
+  });
+
+  describe("listCustomerProjections", () => {
+    it("lists customers with their animals, by name", async () => {
+      const { clinicId, userId } = await openClinic(api.given);
+      const [ada, zoe, cat, dog] = Array.from({ length: 4 }, () => randomUUID()) as [
+        string,
+        string,
+        string,
+        string,
+      ];
+      await api.given(
+        customerRegistered(clinicId, zoe, { fullName: "Zoe" }),
+        customerRegistered(clinicId, ada, { fullName: "Ada", email: "ada@example.com", phone: "+90 1" }),
+        animalRegistered(clinicId, ada, dog, { name: "Karabas", species: "dog", weightKg: 20.55 }),
+        animalRegistered(clinicId, ada, cat, { name: "Bidik", birthDate: "2020-02-29", microchip: "9" }),
+      );
+      const body = await get("customers", userId);
+      expect(body.context).to.deep.equal({ clinicId, identityOwner: "Test Operator" });
+      expect(body.page).to.deep.equal({ limit: 50, offset: 0, returned: 2 });
+      const times = { createdAt, updatedAt: createdAt };
+      const nothing = { breed: null, sex: null, updatedAt: createdAt };
+      expect(body.customers).to.deep.equal([
+        {
+          id: ada,
+          fullName: "Ada",
+          phone: "+90 1",
+          email: "ada@example.com",
+          city: null,
+          ...times,
+          animals: [
+            {
+              id: cat,
+              name: "Bidik",
+              species: "cat",
+              birthDate: "2020-02-29",
+              weightKg: null,
+              microchip: "9",
+              ...nothing,
+            },
+            {
+              id: dog,
+              name: "Karabas",
+              species: "dog",
+              birthDate: null,
+              weightKg: 20.55,
+              microchip: null,
+              ...nothing,
+            },
+          ],
+        },
+        { id: zoe, fullName: "Zoe", phone: null, email: null, city: null, ...times, animals: [] },
+      ]);
+    });
+
+    it("pages by offset and limit", async () => {
+      const { clinicId, userId } = await openClinic(api.given);
+      for (const fullName of ["C", "A", "B"]) {
+        await api.given(customerRegistered(clinicId, randomUUID(), { fullName }));
+      }
+      const names = async (query: string) => {
+        const { customers } = await get("customers", userId, query);
+        return customers.map(({ fullName }: { fullName: string }) => fullName).join("");
+      };
+      expect(await names("?limit=2")).to.equal("AB");
+      expect(await names("?limit=2&offset=2")).to.equal("C");
+      expect(await names("?offset=-3")).to.equal("ABC");
+      expect(await names("?offset=1&offset=1")).to.equal("ABC");
+      expect(await names(`?offset=${"9".repeat(30)}`)).to.equal("");
+    });
+
+    it("shows no animal of another clinic, even one that names this clinic's customer", async () => {
+      const { clinicId, userId } = await openClinic(api.given);
+      const stranger = await openClinic(api.given);
+      const customerId = randomUUID();
+      await api.given(
+        customerRegistered(clinicId, customerId),
+        animalRegistered(stranger.clinicId, customerId, randomUUID()),
+      );
+      expect((await get("customers", userId)).customers[0].animals).to.deep.equal([]);
+    });
+
+    it("asks for view_clinical", async () => {
+      const { clinicId } = await openClinic(api.given);
+      const user = await without(clinicId, "view_clinical");
+      expect(await refusal("/api/v1/customers", user)).to.equal("permission_required");
+    });
+  });
+
+  for (const path of ["/api/v1/services", "/api/v1/staff", "/api/v1/customers"]) {
+    it(`${path} asks for a session, a membership, a branch and operational access`, async () => {
+      expect((await api.get(path)).status).to.equal(401);
+      expect(await refusal(path, randomUUID())).to.equal("no_active_membership");
+      const { clinicId, userId } = await openClinic(api.given);
+      const nowhere = randomUUID();
+      await api.given(membershipGranted(clinicId, nowhere, { branchAccess: "scoped" }));
+      expect(await refusal(path, nowhere)).to.equal("branch_not_in_scope");
+      await api.given({ type: "ClinicClosed", data: { clinicId, reason: "test" } });
+      expect(await refusal(path, userId)).to.equal("operational_access_denied");
+    });
+  }
+});

@@ -1,0 +1,149 @@
+import { createSecretKey, randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { SignJWT, UnsecuredJWT } from "jose";
+import { createSessionVerifier, type SessionSettings } from "../../../query-api/portal/session.ts";
+import { ApiError } from "../../../shared/http/api-error.ts";
+import { ConfigError } from "../../../shared/runtime/config.ts";
+import { type IdentityProvider, startIdentityProvider } from "../../support/portal.ts";
+
+describe("portal session", () => {
+  let provider: IdentityProvider;
+  const userId = randomUUID();
+
+  before(async () => {
+    provider = await startIdentityProvider();
+  });
+
+  after(() => provider.close());
+
+  function settings(more: Partial<SessionSettings> = {}): SessionSettings {
+    return {
+      PORTAL_COOKIE_NAME: provider.cookieName,
+      PORTAL_JWT_ISSUER: provider.issuer,
+      PORTAL_JWT_SECRET: provider.secret,
+      PORTAL_JWKS_URL: provider.jwksUrl,
+      ...more,
+    };
+  }
+
+  async function verify(cookie: string, more?: Partial<SessionSettings>, now = Date.now()) {
+    return createSessionVerifier(settings(more))(cookie, now);
+  }
+
+  async function refusal(cookie: string, more?: Partial<SessionSettings>) {
+    try {
+      await verify(cookie, more);
+    } catch (error) {
+      if (error instanceof ApiError) return `${error.status} ${error.code}`;
+      throw error;
+    }
+    return "let through";
+  }
+
+  for (const algorithm of ["HS256", "ES256", "RS256"] as const) {
+    it(`is verified with ${algorithm}`, async () => {
+      const token = await provider.token({ sub: userId }, algorithm);
+      expect(await verify(await provider.cookie(token))).to.deep.equal({ userId });
+    });
+  }
+
+  it("is read from the chunks that a large session makes, encoded or raw", async () => {
+    const token = await provider.token({ sub: userId.toUpperCase() });
+    const metadata = { story: "Çok uzun bir köpek hikâyesi 🐕 ".repeat(120) };
+    for (const encoding of ["base64url", "raw"] as const) {
+      const cookie = await provider.cookie(token, { metadata, encoding });
+      expect(cookie).to.contain(`${provider.cookieName}.1=`);
+      expect(await verify(cookie)).to.deep.equal({ userId });
+    }
+  });
+
+  it("is read from one raw cookie", async () => {
+    const token = await provider.token({ sub: userId });
+    expect(await verify(await provider.cookie(token, { encoding: "raw" }))).to.deep.equal({ userId });
+  });
+
+  it("has expired at its time, and not before", async () => {
+    const exp = Math.floor(Date.now() / 1000) + 600;
+    const cookie = await provider.cookie(await provider.token({ sub: userId, exp }));
+    expect(await verify(cookie, {}, exp * 1000 - 1)).to.deep.equal({ userId });
+    const expired = await verify(cookie, {}, exp * 1000).catch((error: unknown) => error);
+    expect(expired).to.include({ status: 401, code: "session_expired" });
+  });
+
+  describe("refuses with 401", () => {
+    const bad: [string, () => Promise<string>][] = [
+      ["the anon key", () => provider.token({ role: "anon" })],
+      ["a service-role key", () => provider.token({ role: "service_role" })],
+      ["a token without a role", () => provider.token({ role: undefined })],
+      ["another issuer", () => provider.token({ iss: "https://example.com/auth/v1" })],
+      ["another audience", () => provider.token({ aud: "anon" })],
+      ["no audience", () => provider.token({ aud: undefined } as never)],
+      ["no expiry", () => provider.token({ exp: undefined } as never)],
+      ["no subject", () => provider.token({ sub: undefined } as never)],
+      ["a subject that is no UUID", () => provider.token({ sub: "admin" })],
+      ["a token that is not valid yet", () => provider.token({ nbf: Math.floor(Date.now() / 1000) + 60 })],
+      ["a changed token", async () => `${(await provider.token()).slice(0, -6)}AAAAAA`],
+      ["a text that is no token", async () => "hello"],
+      ["an unsigned token", async () => new UnsecuredJWT({ sub: userId, role: "authenticated" }).encode()],
+      ["another secret", () => signedWith("HS256", "another secret, as long as it must be")],
+      ["an algorithm that is not allowed", () => signedWith("HS512", provider.secret.repeat(2))],
+      ["a public key used as a secret", async () => signedWith("HS256", await publicKey(), "ES256")],
+    ];
+
+    for (const [title, token] of bad) {
+      it(title, async () => {
+        expect(await refusal(await provider.cookie(await token()))).to.equal("401 authentication_required");
+      });
+    }
+
+    it("no cookie at all", async () => {
+      expect(await refusal("")).to.equal("401 authentication_required");
+    });
+
+    it("an algorithm whose key is not configured", async () => {
+      const shared = await provider.cookie(await provider.token({}, "HS256"));
+      const published = await provider.cookie(await provider.token({}, "ES256"));
+      expect(await refusal(shared, { PORTAL_JWT_SECRET: undefined })).to.match(/^401/);
+      expect(await refusal(published, { PORTAL_JWKS_URL: undefined })).to.match(/^401/);
+    });
+
+    function signedWith(alg: string, secret: string, kid = "one") {
+      return new SignJWT({ role: "authenticated" })
+        .setProtectedHeader({ alg, kid })
+        .setIssuer(provider.issuer)
+        .setAudience("authenticated")
+        .setSubject(userId)
+        .setExpirationTime("1h")
+        .sign(createSecretKey(Buffer.from(secret)));
+    }
+
+    async function publicKey() {
+      return (await fetch(provider.jwksUrl)).text();
+    }
+  });
+
+  it("asks for the public keys once", async () => {
+    const verifier = createSessionVerifier(settings());
+    const cookie = await provider.cookie(await provider.token({}, "ES256"));
+    const before = provider.keyRequests();
+    await Promise.all(Array.from({ length: 5 }, () => verifier(cookie, Date.now())));
+    expect(provider.keyRequests() - before).to.equal(1);
+  });
+
+  it("is 503 with Retry-After where the public keys are out of reach", async () => {
+    const cookie = await provider.cookie(await provider.token({}, "ES256"));
+    const gone = await verify(cookie, { PORTAL_JWKS_URL: "http://127.0.0.1:1/keys" }).catch(
+      (error: unknown) => error,
+    );
+    expect(gone).to.include({ status: 503, code: "session_keys_unavailable" });
+    expect((gone as ApiError).headers).to.have.property("Retry-After");
+  });
+
+  it("cannot be verified with neither a secret nor public keys", () => {
+    const nothing = { PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: undefined };
+    expect(() => createSessionVerifier(settings(nothing))).to.throw(
+      ConfigError,
+      /PORTAL_JWT_SECRET or PORTAL_JWKS_URL/,
+    );
+  });
+});

@@ -1,0 +1,101 @@
+import { expect } from "chai";
+import { startQueryApi } from "../../query-api/start.ts";
+import { ConfigError } from "../../shared/runtime/config.ts";
+import { StartError } from "../../shared/runtime/run-service.ts";
+
+/** Nothing listens at port 1. */
+const nowhere = "http://127.0.0.1:1";
+
+const env = {
+  PORT: "0",
+  LOG_LEVEL: "fatal",
+  DATABASE_URL: "postgres://nobody:secret@127.0.0.1:1/clinic",
+  OPERATOR_NAME: "Test Operator",
+  PORTAL_COOKIE_NAME: "sb-test-auth-token",
+  PORTAL_JWT_ISSUER: nowhere,
+  PORTAL_JWT_SECRET: "a secret that is as long as it must be",
+  TOKEN_ISSUER: nowhere,
+  TOKEN_JWKS_URL: `${nowhere}/.well-known/jwks.json`,
+};
+
+async function failure(given: NodeJS.ProcessEnv): Promise<Error> {
+  return startQueryApi(given).then(
+    async (service) => {
+      await service.stop();
+      throw new Error("it started");
+    },
+    (error: Error) => error,
+  );
+}
+
+describe("startQueryApi", () => {
+  it("names every setting that is missing, in one line", async () => {
+    const error = await failure({ PORT: "0" });
+    expect(error).to.be.instanceOf(ConfigError);
+    for (const name of ["DATABASE_URL", "PORTAL_COOKIE_NAME", "TOKEN_JWKS_URL", "OPERATOR_NAME"]) {
+      expect(error.message).to.contain(name);
+    }
+    expect(error.message).to.not.contain("\n");
+  });
+
+  it("asks for a way to verify portal sessions", async () => {
+    const { PORTAL_JWT_SECRET: _, ...rest } = env;
+    const error = await failure(rest);
+    expect(error).to.be.instanceOf(ConfigError);
+    expect(error.message).to.match(/PORTAL_JWT_SECRET or PORTAL_JWKS_URL/);
+  });
+
+  it("does not start on a port that is taken", async () => {
+    const first = await startQueryApi(env);
+    const error = await failure({ ...env, PORT: new URL(first.url).port });
+    await first.stop();
+    expect(error).to.be.instanceOf(StartError);
+  });
+
+  describe("without Postgres and without any key server", () => {
+    let service: Awaited<ReturnType<typeof startQueryApi>>;
+
+    before(async () => {
+      service = await startQueryApi(env);
+    });
+
+    after(() => service.stop());
+
+    const answers: [string, number, string][] = [
+      ["/", 404, "not_found"],
+      ["/api/v1/nothing", 404, "not_found"],
+      ["/api/v1/mobile/pets", 410, "operation_retired"],
+      ["/api/v1/clinics", 401, "authentication_required"],
+      ["/production/v1/clinic/context", 401, "missing_token"],
+      ["/production/v1/nothing", 404, "not_found"],
+      ["/staging/v1/clinic/context", 404, "not_found"],
+    ];
+
+    for (const [path, status, code] of answers) {
+      it(`answers ${path} with ${status} ${code}`, async () => {
+        const response = await fetch(service.url + path);
+        const body = (await response.json()) as { correlationId: string };
+        expect(response.status).to.equal(status);
+        expect(body).to.deep.equal({ ok: false, error: code, correlationId: body.correlationId });
+        expect(response.headers.get("X-Correlation-ID")).to.equal(body.correlationId);
+        expect(response.headers.get("Cache-Control")).to.equal("no-store");
+      });
+    }
+
+    it("lives and is not ready", async () => {
+      expect((await fetch(`${service.url}/health/live`)).status).to.equal(200);
+      expect((await fetch(`${service.url}/health/ready`)).status).to.equal(503);
+    });
+
+    it("answers 503 where a token cannot be verified", async () => {
+      const header = Buffer.from('{"alg":"EdDSA","typ":"at+jwt","kid":"one"}').toString("base64url");
+      const token = `${header}.${Buffer.from("{}").toString("base64url")}.AAAA`;
+      const response = await fetch(`${service.url}/production/v1/clinic/context`, {
+        headers: { Authorization: `Bearer ${token}` },
+      });
+      expect(response.status).to.equal(503);
+      expect(response.headers.get("Retry-After")).to.match(/^\d+$/);
+      expect(await response.json()).to.include({ ok: false, error: "token_keys_unavailable" });
+    });
+  });
+});

@@ -1,0 +1,228 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import pg from "pg";
+import { portalOperations } from "../../query-api/portal/operations.ts";
+import {
+  animalRegistered,
+  appointmentRequested,
+  customerRegistered,
+  membershipGranted,
+  openClinic,
+  resourceAdded,
+} from "../support/clinics.ts";
+import { endpointRegistered, installationApproved, registerApplication } from "../support/partner-events.ts";
+import { type Answer, request, startTestQueryApi, type TestQueryApi } from "../support/query-api.ts";
+
+const window = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&includeInactive=true";
+
+describe("tenant isolation", () => {
+  let api: TestQueryApi;
+  let ours: Awaited<ReturnType<typeof fullClinic>>;
+  let theirs: Awaited<ReturnType<typeof fullClinic>>;
+
+  before(async () => {
+    api = await startTestQueryApi();
+    ours = await fullClinic();
+    theirs = await fullClinic();
+  });
+
+  after(() => api.stop());
+
+  /** A clinic with one of everything; all clinics have the same names. */
+  async function fullClinic() {
+    const ids = await openClinic(api.given);
+    const { clinicId, branchId, userId } = ids;
+    const more = Object.fromEntries(
+      ["staff", "colleague", "customer", "animal", "service", "resource", "rule", "hold", "ticket"]
+        .concat(["appointment", "assignment", "walkIn", "visit", "endpoint"])
+        .map((name) => [name, randomUUID() as string]),
+    ) as Record<string, string>;
+    const id = (name: string) => more[name] as string;
+    const application = await registerApplication(api.given);
+    await api.given(
+      {
+        type: "StaffMemberHired",
+        data: {
+          staffId: id("staff"),
+          clinicId,
+          userId,
+          fullName: "Deniz",
+          email: null,
+          role: "veterinarian",
+        },
+      },
+      membershipGranted(clinicId, id("colleague"), { staffId: id("staff"), branchIds: [branchId] }),
+      customerRegistered(clinicId, id("customer")),
+      animalRegistered(clinicId, id("customer"), id("animal")),
+      {
+        type: "ServiceOffered",
+        data: {
+          serviceId: id("service"),
+          clinicId,
+          name: "Check-up",
+          category: null,
+          price: 10,
+          currency: "TRY",
+          taxable: true,
+        },
+      },
+      resourceAdded(clinicId, branchId, id("resource")),
+      {
+        type: "AvailabilityRuleSet",
+        data: {
+          resourceId: id("resource"),
+          ruleId: id("rule"),
+          weekday: 1,
+          startsAt: "09:00:00",
+          endsAt: "17:00:00",
+          validFrom: null,
+          validUntil: null,
+          ruleType: "open",
+          recurrence: null,
+        },
+      },
+      {
+        type: "HoldPlaced",
+        data: {
+          holdId: id("hold"),
+          clinicId,
+          branchId,
+          resourceId: id("resource"),
+          startsAt: "2026-03-10T10:00:00Z",
+          endsAt: "2026-03-10T11:00:00Z",
+          expiresAt: "2036-01-01T00:00:00Z",
+        },
+      },
+      appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", {
+        appointmentId: id("appointment"),
+        animalId: id("animal"),
+        customerId: id("customer"),
+      }),
+      {
+        type: "ResourceAllocated",
+        data: {
+          appointmentId: id("appointment"),
+          assignmentId: id("assignment"),
+          resourceId: id("resource"),
+          allocationStart: "2026-03-10T09:00:00Z",
+          allocationEnd: "2026-03-10T09:30:00Z",
+        },
+      },
+      appointmentRequested(clinicId, branchId, new Date().toISOString(), {
+        appointmentId: id("walkIn"),
+        animalId: id("animal"),
+      }),
+      { type: "AppointmentCheckedIn", data: { appointmentId: id("walkIn") } },
+      {
+        type: "QueueTicketIssued",
+        data: {
+          ticketId: id("ticket"),
+          clinicId,
+          branchId,
+          appointmentId: id("appointment"),
+          visitId: id("visit"),
+          animalId: id("animal"),
+          ticketNumber: "1",
+          queueDate: "2026-03-10",
+          arrivalType: "appointment",
+          priority: "normal",
+          estimatedWaitMinutes: null,
+          notes: null,
+        },
+      },
+      installationApproved(application, clinicId),
+      endpointRegistered(application, clinicId, id("endpoint")),
+    );
+    return { ...ids, ...more, application };
+  }
+
+  /** Every id of a clinic's things. */
+  const idsOf = ({ application, ...ids }: typeof ours) => [
+    ...Object.values<string>(ids),
+    application.applicationId,
+    application.credentialId,
+  ];
+
+  /** The caller sees things of its own clinic, and not one id of the other's. */
+  function expectOnlyOurs({ status, body }: Answer) {
+    const text = JSON.stringify(body).toLowerCase();
+    expect(status, text).to.equal(200);
+    expect(
+      idsOf(ours).some((id) => text.includes(id)),
+      text,
+    ).to.equal(true);
+    expect(idsOf(theirs).filter((id) => text.includes(id))).to.deep.equal([]);
+  }
+
+  for (const { operationId, path, response } of portalOperations({ operatorName: "Test Operator" })) {
+    it(`${operationId} shows a user nothing of another clinic`, async () => {
+      const named = `clinicId=${theirs.clinicId}&branchId=${theirs.branchId}`;
+      const answer = await api.get(`${path}?${window}&${named}`, ours.userId);
+      expectOnlyOurs(answer);
+      response.parse(answer.body);
+    });
+
+    it(`${operationId} refuses a stranger`, async () => {
+      const { status, body } = await api.get(`${path}?${window}`, randomUUID());
+      expect([status, body.error]).to.deep.equal([403, "no_active_membership"]);
+    });
+  }
+
+  describe("partner reads", () => {
+    async function ask(path: string, clinicId: string) {
+      const token = await api.partnerToken(ours.application);
+      const headers = { Authorization: `Bearer ${token}`, "X-SERVICE-Clinic-ID": clinicId };
+      return request(`${api.url}/production/v1${path}`, headers);
+    }
+
+    for (const path of ["/clinic/context", `/appointments?${window}`, "/webhook-endpoints"]) {
+      it(`GET ${path.split("?")[0]} shows an application nothing of another clinic`, async () => {
+        expectOnlyOurs(await ask(path, ours.clinicId));
+        const { status, body } = await ask(path, theirs.clinicId);
+        expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
+      });
+    }
+
+    it("knows no deliveries of another application's endpoint", async () => {
+      const { status } = await ask(
+        `/webhook-endpoints/${(theirs as never as { endpoint: string }).endpoint}/deliveries`,
+        ours.clinicId,
+      );
+      expect(status).to.equal(404);
+    });
+  });
+
+  describe("the role of the query side", () => {
+    let client: pg.Client;
+
+    before(async () => {
+      client = new pg.Client({ connectionString: api.database.urls.query });
+      await client.connect();
+    });
+
+    after(() => client.end());
+
+    for (const statement of [
+      "INSERT INTO read_model.selection VALUES (gen_random_uuid(), gen_random_uuid(), NULL, now())",
+      "UPDATE read_model.clinic SET name = 'x'",
+      "DELETE FROM read_model.appointment",
+      "TRUNCATE read_model.appointment",
+      "DROP TABLE read_model.appointment",
+      "CREATE TABLE read_model.mine (id integer)",
+      "CREATE TABLE public.mine (id integer)",
+      "SELECT * FROM read_model.webhook_secret",
+      "SELECT body FROM webhooks.delivery",
+      "SELECT * FROM webhooks.outbox",
+      "UPDATE webhooks.delivery SET status = 'pending'",
+    ]) {
+      it(`may not ${statement}`, async () => {
+        const error = await client.query(statement).then(
+          () => undefined,
+          (reason: pg.DatabaseError) => reason.code,
+        );
+        // 42501: no privilege for it
+        expect(error).to.equal("42501");
+      });
+    }
+  });
+});

@@ -1,0 +1,47 @@
+import { randomBytes } from "node:crypto";
+import { expect } from "chai";
+import { CompactEncrypt, decodeProtectedHeader } from "jose";
+import { createSecretBox, SecretBoxError } from "../../../shared/auth/secret-box.ts";
+
+const key = () => randomBytes(32).toString("base64");
+
+/** @returns what opening it came to */
+async function failure(open: Promise<string>): Promise<unknown> {
+  return open.then(
+    () => "opened",
+    (error) => error,
+  );
+}
+
+describe("secret box", () => {
+  const [one, two] = [key(), key()];
+  const former = createSecretBox({ current: "one", keys: { one } });
+  const rotated = createSecretBox({ current: "two", keys: { one, two } });
+  const later = createSecretBox({ current: "two", keys: { two } });
+
+  it("opens what it sealed, and says with which key", async () => {
+    const sealed = await former.seal("whsec_secret");
+    expect(decodeProtectedHeader(sealed)).to.deep.equal({ alg: "dir", enc: "A256GCM", kid: "one" });
+    expect(sealed).not.to.include("whsec");
+    expect(await former.open(sealed)).to.equal("whsec_secret");
+    expect(await former.seal("whsec_secret")).not.to.equal(sealed);
+  });
+
+  it("opens with a former key that is still configured, and seals with the current one", async () => {
+    expect(await rotated.open(await former.seal("secret"))).to.equal("secret");
+    expect(await later.open(await rotated.seal("secret"))).to.equal("secret");
+  });
+
+  it("refuses a key that is gone, a changed text and another algorithm", async () => {
+    expect(await failure(later.open(await former.seal("secret")))).to.be.instanceOf(SecretBoxError);
+    const sealed = (await former.seal("secret")).split(".");
+    const [, , , text = ""] = sealed;
+    const changed = sealed.with(3, (text[0] === "A" ? "B" : "A") + text.slice(1)).join(".");
+    expect(await failure(former.open(changed))).to.be.instanceOf(SecretBoxError);
+    expect(await failure(former.open("nothing"))).to.be.instanceOf(SecretBoxError);
+    const otherwise = await new CompactEncrypt(new TextEncoder().encode("secret"))
+      .setProtectedHeader({ alg: "A256KW", enc: "A256GCM", kid: "one" })
+      .encrypt(Buffer.from(one, "base64"));
+    expect(await failure(former.open(otherwise))).to.be.instanceOf(SecretBoxError);
+  });
+});

@@ -1,0 +1,59 @@
+import { expect } from "chai";
+import { createCircuit } from "../../../shared/http/circuit.ts";
+
+describe("circuit", () => {
+  let now = 0;
+  let told: unknown[] = [];
+  let calls = 0;
+  const circuitOf = (answerWithin = 1_000) => {
+    [now, told, calls] = [0, [], 0];
+    const onFailure = (error: unknown) => told.push(error);
+    return createCircuit({ answerWithin, onFailure, clock: () => now });
+  };
+  const works = async () => {
+    calls += 1;
+    return "fine";
+  };
+  const fails = async () => {
+    calls += 1;
+    throw new Error("dead");
+  };
+  const outcome = (call: Promise<string>) => call.catch((error: Error) => error.message);
+
+  it("lets calls through while they work", async () => {
+    const circuit = circuitOf();
+    expect(await circuit(works)).to.equal("fine");
+    expect(await circuit(works)).to.equal("fine");
+  });
+
+  it("makes no call after a failure, but one now and then", async () => {
+    const circuit = circuitOf();
+    expect(await outcome(circuit(fails))).to.equal("dead");
+    for (let i = 0; i < 10; i += 1) expect(await outcome(circuit(works))).to.match(/a moment ago/);
+    expect(calls).to.equal(1);
+    now = 2_000;
+    const tries = [circuit(fails), circuit(fails), circuit(fails)].map(outcome);
+    expect((await Promise.all(tries)).filter((message) => message === "dead")).to.have.length(1);
+    expect(calls).to.equal(2);
+  });
+
+  it("closes again when a call works", async () => {
+    const circuit = circuitOf();
+    await outcome(circuit(fails));
+    now = 2_000;
+    expect(await circuit(works)).to.equal("fine");
+    expect(await circuit(works)).to.equal("fine");
+  });
+
+  it("counts a late answer as a failure", async () => {
+    const circuit = circuitOf(10);
+    expect(await outcome(circuit(() => new Promise(() => undefined)))).to.match(/no answer within/);
+    expect(await outcome(circuit(works))).to.match(/a moment ago/);
+  });
+
+  it("tells of failures every 30 s at most", async () => {
+    const circuit = circuitOf();
+    for (now = 0; now <= 60_000; now += 3_000) await outcome(circuit(fails));
+    expect(told).to.have.length(3);
+  });
+});

@@ -1,0 +1,264 @@
+import { expect } from "chai";
+import {
+  checkDestination,
+  type DestinationFault,
+  UnsafeDestination,
+} from "../../../shared/webhooks/destination.ts";
+
+type Lookup = (host: string) => Promise<{ address: string; family: number }[]>;
+
+const resolvesTo =
+  (...addresses: string[]): Lookup =>
+  async () =>
+    addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
+
+const neverAsked: Lookup = async (host) => {
+  throw new Error(`looked up ${host}`);
+};
+
+async function faultOf(url: string, lookup: Lookup, allowLoopback = false): Promise<DestinationFault | null> {
+  try {
+    await checkDestination(url, { allowLoopback, lookup });
+    return null;
+  } catch (error) {
+    if (!(error instanceof UnsafeDestination)) throw error;
+    return error.code;
+  }
+}
+
+const hostileUrls: [DestinationFault, ...string[]][] = [
+  [
+    "malformed_url",
+    "",
+    "hooks.example.com",
+    "//hooks.example.com/",
+    "https://",
+    "https://[::1",
+    "https://256.256.256.256/",
+    "https://1.2.3.4.5/",
+    "https://hooks.example.com:99999/",
+    "https:\\\\hooks.example.com/",
+    "https://hooks.example.com\\@127.0.0.1/",
+    "https://hooks.example.com/a b",
+    "https://hooks.example.com/\r\nHost: evil",
+    " https://hooks.example.com/",
+    "https://hooks\u0000.example.com/",
+    "https://[fe80::1%25eth0]/",
+    `https://hooks.example.com/${"a".repeat(2048)}`,
+  ],
+  [
+    "scheme_not_allowed",
+    "http://hooks.example.com/",
+    "http://127.0.0.1/",
+    "http://8.8.8.8/",
+    "ftp://hooks.example.com/",
+    "file:///etc/passwd",
+    "gopher://hooks.example.com/",
+    "javascript:alert(1)",
+    "data:text/plain,x",
+    "ws://hooks.example.com/",
+  ],
+  [
+    "user_info_not_allowed",
+    "https://user@hooks.example.com/",
+    "https://user:password@hooks.example.com/",
+    "https://:password@hooks.example.com/",
+    "https://hooks.example.com@127.0.0.1/",
+    "https://hooks.example.com%2F@127.0.0.1/",
+  ],
+  ["fragment_not_allowed", "https://hooks.example.com/#part", "https://hooks.example.com/#"],
+  [
+    "port_not_allowed",
+    "https://hooks.example.com:80/",
+    "https://hooks.example.com:22/",
+    "https://hooks.example.com:2113/",
+    "https://8.8.8.8:5432/",
+    "https://hooks.example.com:0/",
+  ],
+  [
+    "host_not_allowed",
+    "https://localhost/",
+    "https://LOCALHOST/",
+    "https://localhost./",
+    "https://hooks.localhost/",
+    "https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/",
+    "https://intranet/",
+    "https://printer.local/",
+    "https://metadata.google.internal/",
+    "https://router.home.arpa/",
+    "https://1.0.0.127.in-addr.arpa/",
+    "https://hooks.example.com./",
+    "https://hooks..example.com/",
+    "https://-hooks.example.com/",
+    "https://hooks_1.example.com/",
+    `https://${"a".repeat(64)}.example.com/`,
+    "https://abc.onion/",
+  ],
+  [
+    "address_not_public",
+    "https://127.0.0.1/",
+    "https://127.1/",
+    "https://2130706433/",
+    "https://0x7f000001/",
+    "https://0x7f.0.0.1/",
+    "https://0177.0.0.1/",
+    "https://017700000001/",
+    "https://１２７.0.0.1/",
+    "https://127。0。0。1/",
+    "https://%31%32%37.0.0.1/",
+    "https://127.0.0.1./",
+    "https://0.0.0.0/",
+    "https://0/",
+    "https://10.0.0.1/",
+    "https://172.16.0.1/",
+    "https://172.31.255.255/",
+    "https://192.168.1.1/",
+    "https://100.64.0.1/",
+    "https://100.100.100.200/",
+    "https://169.254.169.254/latest/meta-data/",
+    "https://2852039166/",
+    "https://168.63.129.16/",
+    "https://192.0.0.192/",
+    "https://192.0.2.1/",
+    "https://198.18.0.1/",
+    "https://198.51.100.1/",
+    "https://203.0.113.1/",
+    "https://192.88.99.1/",
+    "https://224.0.0.1/",
+    "https://240.0.0.1/",
+    "https://255.255.255.255/",
+    "https://[::]/",
+    "https://[::1]/",
+    "https://[::127.0.0.1]/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://[::ffff:8.8.8.8]/",
+    "https://[::ffff:0:10.0.0.1]/",
+    "https://[64:ff9b::7f00:1]/",
+    "https://[64:ff9b::808:808]/",
+    "https://[64:ff9b:1::a00:1]/",
+    "https://[2002:7f00:1::]/",
+    "https://[2002:808:808::1]/",
+    "https://[2001:0:5ef5:79fb::1]/",
+    "https://[2001:db8::1]/",
+    "https://[2001:2::1]/",
+    "https://[2001:10::1]/",
+    "https://[2001:20::1]/",
+    "https://[3fff::1]/",
+    "https://[100::1]/",
+    "https://[fe80::1]/",
+    "https://[fec0::1]/",
+    "https://[fc00::1]/",
+    "https://[fd00:ec2::254]/",
+    "https://[ff02::1]/",
+    "https://[4000::1]/",
+    "https://[5f00::1]/",
+  ],
+];
+
+describe("checkDestination", () => {
+  for (const [code, ...urls] of hostileUrls) {
+    describe(`refuses with ${code}, without a lookup`, () => {
+      for (const url of urls) {
+        it(JSON.stringify(url.slice(0, 80)), async () => {
+          expect(await faultOf(url, neverAsked)).to.equal(code);
+        });
+      }
+    });
+  }
+
+  describe("judges every address of a name", () => {
+    const private_ = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"];
+    for (const address of private_) {
+      it(`refuses a name at ${address}`, async () => {
+        expect(await faultOf("https://hooks.example.com/", resolvesTo(address))).to.equal(
+          "address_not_public",
+        );
+      });
+      it(`refuses a name at ${address} beside a public address`, async () => {
+        expect(await faultOf("https://hooks.example.com/", resolvesTo("93.184.216.34", address))).to.equal(
+          "address_not_public",
+        );
+      });
+    }
+
+    it("refuses what a resolver must not answer", async () => {
+      expect(await faultOf("https://hooks.example.com/", resolvesTo("0x7f.1"))).to.equal(
+        "address_not_public",
+      );
+    });
+
+    it("takes a public name, and gives the address that it judged", async () => {
+      const checked = await checkDestination("https://hooks.example.com:8443/in?a=b", {
+        allowLoopback: false,
+        lookup: resolvesTo("2606:4700::6810:84e5", "93.184.216.34"),
+      });
+      expect(checked).to.include({ address: "93.184.216.34", family: 4 });
+      expect(checked.url.href).to.equal("https://hooks.example.com:8443/in?a=b");
+    });
+
+    it("takes a name that has IPv6 alone", async () => {
+      const lookup = resolvesTo("2606:4700::6810:84e5");
+      const checked = await checkDestination("https://hooks.example.com/", { allowLoopback: false, lookup });
+      expect(checked).to.include({ address: "2606:4700::6810:84e5", family: 6 });
+    });
+
+    it("asks for an internationalised name in its ASCII form", async () => {
+      const asked: string[] = [];
+      const lookup: Lookup = async (host) => {
+        asked.push(host);
+        return [{ address: "93.184.216.34", family: 4 }];
+      };
+      expect(await faultOf("https://приклад.example/", lookup)).to.equal(null);
+      expect(asked).to.deep.equal(["xn--80aikifvh.example"]);
+    });
+  });
+
+  it("takes a public address written out, without a lookup", async () => {
+    expect(await faultOf("https://8.8.8.8/", neverAsked)).to.equal(null);
+    expect(await faultOf("https://[2606:4700::1]:8443/", neverAsked)).to.equal(null);
+  });
+
+  it("tells a failed lookup from an unsafe address", async () => {
+    const failing: Lookup = async () => {
+      throw Object.assign(new Error("queryA ENOTFOUND"), { code: "ENOTFOUND" });
+    };
+    expect(await faultOf("https://hooks.example.com/", failing)).to.equal("lookup_failed");
+    expect(await faultOf("https://hooks.example.com/", resolvesTo())).to.equal("lookup_failed");
+  });
+
+  describe("where loopback is allowed", () => {
+    for (const url of ["http://127.0.0.1:9000/in", "http://localhost:9000/in", "https://127.0.0.2:1/"]) {
+      it(`takes ${url}`, async () => {
+        expect(await faultOf(url, neverAsked, true)).to.equal(null);
+      });
+    }
+
+    it("connects to the loopback address itself", async () => {
+      const options = { allowLoopback: true, lookup: neverAsked };
+      expect(await checkDestination("http://[::1]:9000/", options)).to.include({ address: "::1", family: 6 });
+      expect(await checkDestination("http://localhost/", options)).to.include({ address: "127.0.0.1" });
+    });
+
+    const stillRefused: [string, DestinationFault][] = [
+      ["http://hooks.example.com/", "scheme_not_allowed"],
+      ["http://10.0.0.1/", "scheme_not_allowed"],
+      ["https://10.0.0.1/", "address_not_public"],
+      ["https://[::ffff:127.0.0.1]/", "address_not_public"],
+      ["https://hooks.localhost/", "host_not_allowed"],
+      ["http://user@127.0.0.1/", "user_info_not_allowed"],
+      ["http://127.0.0.1/#x", "fragment_not_allowed"],
+      ["http://0.0.0.0:9000/", "scheme_not_allowed"],
+    ];
+    for (const [url, code] of stillRefused) {
+      it(`still refuses ${url}`, async () => {
+        expect(await faultOf(url, neverAsked, true)).to.equal(code);
+      });
+    }
+
+    it("still refuses a public name that resolves to loopback", async () => {
+      expect(await faultOf("https://hooks.example.com/", resolvesTo("127.0.0.1"), true)).to.equal(
+        "address_not_public",
+      );
+    });
+  });
+});

@@ -1,0 +1,49 @@
+import { expect } from "chai";
+import { type Aggregate, DomainError } from "../../command/handle.ts";
+import type { EventOf } from "../../shared/events/category.ts";
+import type { EventMetadata } from "../../shared/events/metadata.ts";
+import type { categories } from "../../shared/events/registry.ts";
+
+type CatalogCategory = (typeof categories)[number];
+
+/** When the events of a history happened, unless a test says otherwise. */
+export const HAPPENED_AT = "2026-05-04T08:00:00.000Z";
+
+const metadata: EventMetadata = {
+  $correlationId: "00000000-0000-4000-8000-00000000000c",
+  $causationId: "00000000-0000-4000-8000-00000000000d",
+  actor: { type: "operator", id: "test" },
+  clinicId: null,
+  environment: null,
+  schemaVersion: 1,
+  occurredAt: HAPPENED_AT,
+};
+
+/** Folds a history, as the shell does it before it asks for a decision. */
+export function fold<C extends CatalogCategory, State>(
+  aggregate: Aggregate<C, State>,
+  history: EventOf<C>[],
+): State | undefined {
+  return history.reduce<State | undefined>(
+    (state, event) => aggregate.evolve(state, { ...event, metadata }),
+    undefined,
+  );
+}
+
+/** `given(aggregate, …history).when(decide).thenEvents(…events)`, or `.thenRefused(code)`. */
+export function given<C extends CatalogCategory, State>(
+  aggregate: Aggregate<C, State>,
+  ...history: EventOf<C>[]
+) {
+  const state = fold(aggregate, history);
+  return {
+    state,
+    when: (decide: (state: State | undefined) => EventOf<C>[]) => ({
+      thenEvents: (...events: EventOf<C>[]) => expect(decide(state)).to.deep.equal(events),
+      thenRefused: (code: string) =>
+        expect(() => decide(state))
+          .to.throw(DomainError)
+          .with.property("code", code),
+    }),
+  };
+}

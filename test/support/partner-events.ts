@@ -1,0 +1,69 @@
+import { randomUUID } from "node:crypto";
+import type { Environment } from "../../shared/events/fields.ts";
+import { installationId } from "../../shared/events/ids.ts";
+import { type Scope, scopes } from "../../shared/events/partner.ts";
+import type { GivenEvent } from "./read-models.ts";
+
+/** An application with one live credential. */
+export interface TestApplication {
+  applicationId: string;
+  credentialId: string;
+  environment: Environment;
+}
+
+export async function registerApplication(
+  given: (...events: GivenEvent[]) => Promise<void>,
+  environment: Environment = "production",
+): Promise<TestApplication> {
+  const application = { applicationId: randomUUID(), credentialId: randomUUID(), environment };
+  const { applicationId, credentialId } = application;
+  await given(
+    {
+      type: "ApplicationRegistered",
+      data: { applicationId, environment, name: "Pet Diary", scopes: [...scopes] },
+    },
+    { type: "CredentialIssued", data: { applicationId, credentialId, secretHash: "0".repeat(64) } },
+  );
+  return application;
+}
+
+/** The application's approved installation at a clinic. */
+export function installationApproved(
+  { applicationId }: TestApplication,
+  clinicId: string,
+  more: { scopes?: Scope[]; branchIds?: string[] | null; rateLimitPerMinute?: number } = {},
+): GivenEvent {
+  return {
+    type: "InstallationApproved",
+    data: {
+      installationId: installationId(applicationId, clinicId),
+      applicationId,
+      clinicId,
+      approvedBy: randomUUID(),
+      rateLimitPerMinute: 1_000,
+      scopes: [...scopes],
+      branchIds: null,
+      ...more,
+    },
+  };
+}
+
+export function endpointRegistered(
+  { applicationId, environment }: TestApplication,
+  clinicId: string,
+  endpointId: string,
+): GivenEvent {
+  return {
+    type: "WebhookEndpointRegistered",
+    data: {
+      endpointId,
+      applicationId,
+      clinicId,
+      environment,
+      url: "https://example.com/hook",
+      events: ["appointment.created"],
+      secretId: randomUUID(),
+      encryptedSecret: "encrypted",
+    },
+  };
+}

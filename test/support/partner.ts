@@ -1,0 +1,218 @@
+/**
+ * A command service in this process on the shared servers, and worlds to use it in: a clinic with a branch, an animal
+ * and an administrator, and an application with a credential and an approved installation.
+ */
+import { randomBytes, randomUUID } from "node:crypto";
+import { exportJWK, generateKeyPair, type JWK } from "jose";
+import { registerAnimal } from "../../command/clinic/animal-operations.ts";
+import { openBranch, registerClinic } from "../../command/clinic/clinic-operations.ts";
+import { registerCustomer } from "../../command/clinic/customer-operations.ts";
+import { grantMembership } from "../../command/clinic/membership-operations.ts";
+import type { CommandContext } from "../../command/handle.ts";
+import { issueCredential, registerApplication } from "../../command/partner/application-operations.ts";
+import {
+  approveInstallation,
+  type InstallationOf,
+  requestInstallation,
+} from "../../command/partner/installation-operations.ts";
+import { startCommand } from "../../command/start.ts";
+import type { Environment } from "../../shared/events/fields.ts";
+import { type Scope, scopes } from "../../shared/events/partner.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { testServers } from "./stack.ts";
+
+export const TOKEN_ISSUER = "http://partners.test";
+
+export interface TestCommand {
+  url: string;
+  log: EventLog;
+  /** The private key that signs its tokens. */
+  signingKey: JWK;
+  stop(): Promise<void>;
+}
+
+/** @param env settings over the usual ones */
+export async function startTestCommand(env: Record<string, string> = {}): Promise<TestCommand> {
+  const { eventstoreUrl, databaseUrls } = await testServers();
+  const { privateKey } = await generateKeyPair("EdDSA", { extractable: true });
+  const signingKey = { ...(await exportJWK(privateKey)), kid: "test" };
+  const settings = {
+    PORT: "0",
+    LOG_LEVEL: "fatal",
+    EVENTSTORE_URL: eventstoreUrl,
+    DATABASE_URL: databaseUrls.command,
+    TOKEN_ISSUER,
+    TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
+    WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
+    WEBHOOK_ALLOW_LOOPBACK: "true",
+    ...env,
+  };
+  const service = await startCommand(settings);
+  const client = connectEventStore(settings.EVENTSTORE_URL, "test");
+  return {
+    url: service.url,
+    log: createEventLog(client),
+    signingKey,
+    stop: async () => {
+      await service.stop();
+      await client.dispose();
+    },
+  };
+}
+
+/** Who gives a world's commands. */
+export function operatorContext(now = Date.now()): CommandContext {
+  const id = randomUUID();
+  const actor = { type: "operator", id: "test" } as const;
+  return { actor, clinicId: null, environment: null, correlationId: id, causationId: id, now };
+}
+
+export interface TestClinic {
+  environment: Environment;
+  clinicId: string;
+  /** The main branch. */
+  branchId: string;
+  otherBranchId: string;
+  customerId: string;
+  animalId: string;
+  /** Of an administrator. */
+  membershipId: string;
+}
+
+export async function createClinic(
+  log: EventLog,
+  environment: Environment = "production",
+): Promise<TestClinic> {
+  const [clinicId, branchId, otherBranchId, customerId, animalId, membershipId] = Array.from(
+    { length: 6 },
+    () => randomUUID(),
+  ) as [string, string, string, string, string, string];
+  const context = operatorContext();
+  const place = { timezone: "Europe/Istanbul", currency: "TRY", locale: "tr-TR", city: null };
+  const demo = { isDemo: false, demoExpiresAt: null };
+  const slug = `clinic-${clinicId}`;
+  await registerClinic(log, { clinicId, environment, slug, name: "Happy Paws", ...place, ...demo }, context);
+  await openBranch(log, { clinicId, branchId, name: "Center", city: null }, context);
+  await openBranch(log, { clinicId, branchId: otherBranchId, name: "Harbour", city: null }, context);
+  const contact = { fullName: "Ada Yilmaz", phone: null, email: null, city: null };
+  const animal = { name: "Pamuk", species: "cat", breed: null, sex: null, birthDate: null };
+  const membership = {
+    ...{
+      userId: randomUUID(),
+      staffId: null,
+      role: "owner" as const,
+      permissions: ["manage_tenant" as const],
+    },
+    ...{ branchAccess: "all" as const, branchIds: [], acceptedAt: "2026-03-01T08:00:00.000Z" },
+  };
+  await registerCustomer(log, { customerId, clinicId, ...contact }, context);
+  await registerAnimal(
+    log,
+    { animalId, clinicId, customerId, ...animal, microchip: null, weightKg: null },
+    context,
+  );
+  await grantMembership(log, { membershipId, clinicId, ...membership }, context);
+  return { environment, clinicId, branchId, otherBranchId, customerId, animalId, membershipId };
+}
+
+export interface TestApplication {
+  environment: Environment;
+  applicationId: string;
+  credentialId: string;
+  clientSecret: string;
+}
+
+export async function createApplication(
+  log: EventLog,
+  environment: Environment = "production",
+  granted: readonly Scope[] = scopes,
+): Promise<TestApplication> {
+  const context = operatorContext();
+  const input = { environment, name: "Calendar", scopes: [...granted] };
+  const { applicationId } = await registerApplication(log, input, context);
+  return { environment, applicationId, ...(await issueCredential(log, { applicationId }, context)) };
+}
+
+/** Has an application installed at a clinic, by the clinic's administrator. */
+export async function install(
+  log: EventLog,
+  { applicationId }: TestApplication,
+  { clinicId, membershipId }: TestClinic,
+  grant: { scopes?: Scope[]; branchIds?: string[]; rateLimitPerMinute?: number } = {},
+): Promise<InstallationOf> {
+  const context = operatorContext();
+  await requestInstallation(log, { applicationId, clinicId }, context);
+  await approveInstallation(
+    log,
+    { applicationId, clinicId, membershipId, rateLimitPerMinute: 100_000, ...grant },
+    context,
+  );
+  return { applicationId, clinicId };
+}
+
+/** A clinic, an application, its installation there, and a token. */
+export interface PartnerWorld extends TestClinic, TestApplication {
+  token: string;
+  /** The headers that an operation at the clinic needs. */
+  headers: Record<string, string>;
+}
+
+/** @param command the service, only its address and log are used */
+export async function createPartnerWorld(
+  command: Pick<TestCommand, "url" | "log">,
+  environment: Environment = "production",
+  grant: Parameters<typeof install>[3] = {},
+): Promise<PartnerWorld> {
+  const { log } = command;
+  const clinic = await createClinic(log, environment);
+  const application = await createApplication(log, environment);
+  await install(log, application, clinic, grant);
+  const { status, body } = await exchange(command.url, application);
+  if (status !== 200) throw new Error(`no token: ${status} ${body.error}`);
+  const token = body.access_token;
+  const headers = { Authorization: `Bearer ${token}`, "X-SERVICE-Clinic-ID": clinic.clinicId };
+  return { ...clinic, ...application, token, headers };
+}
+
+export interface PartnerAnswer {
+  status: number;
+  headers: Headers;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects
+  body: any;
+}
+
+/**
+ * Asks, and expects JSON.
+ *
+ * @param body sent as it is where it is text or absent, else as JSON
+ */
+export async function ask(
+  method: "GET" | "POST" | "DELETE" | "PUT",
+  url: string,
+  headers: Record<string, string> = {},
+  body?: unknown,
+): Promise<PartnerAnswer> {
+  const content = body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) };
+  const type = body === undefined ? {} : { "Content-Type": "application/json" };
+  const response = await fetch(url, { method, headers: { ...type, ...headers }, ...content });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, body: JSON.parse(text) };
+}
+
+/** Asks for a token; `more` replaces fields of a good request, undefined leaves one out. */
+export function exchange(
+  url: string,
+  { applicationId, clientSecret, environment }: TestApplication,
+  more: Record<string, unknown> = {},
+): Promise<PartnerAnswer> {
+  const request = {
+    client_id: applicationId,
+    client_secret: clientSecret,
+    grant_type: "client_credentials",
+    environment,
+    ...more,
+  };
+  return ask("POST", `${url}/${environment}/v1/oauth/token`, {}, request);
+}

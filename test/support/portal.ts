@@ -1,0 +1,125 @@
+import { createSecretKey, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createServerClient } from "@supabase/ssr";
+import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
+import { WebSocket } from "undici";
+
+type Algorithm = "HS256" | "ES256" | "RS256";
+
+/** The portal's identity provider, as far as sign-in and public keys go, and its users' cookies. */
+export interface IdentityProvider {
+  issuer: string;
+  jwksUrl: string;
+  /** Of HS256 tokens. */
+  secret: string;
+  cookieName: string;
+  /** How often the public keys were asked for. */
+  keyRequests(): number;
+  /** A user's access token; claims replace those of a good one, undefined leaves one out. */
+  token(claims?: JWTPayload & { role?: unknown }, algorithm?: Algorithm): Promise<string>;
+  /** The Cookie header of a browser after the portal's sign-in, as @supabase/ssr writes it. */
+  cookie(token: string, options?: { encoding?: "base64url" | "raw"; metadata?: unknown }): Promise<string>;
+  /** The Cookie header of a user with a good session. */
+  signedIn(userId: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+const cookieName = "sb-test-auth-token";
+
+export async function startIdentityProvider(): Promise<IdentityProvider> {
+  const secret = randomUUID() + randomUUID();
+  const pairs = { ES256: await generateKeyPair("ES256"), RS256: await generateKeyPair("RS256") };
+  const keys = await Promise.all(
+    Object.entries(pairs).map(async ([alg, pair]) => ({
+      ...(await exportJWK(pair.publicKey)),
+      kid: alg,
+      alg,
+    })),
+  );
+  const sessions = new Map<string, unknown>();
+  let keyRequests = 0;
+  const server = createServer((request, response) => {
+    response.setHeader("Content-Type", "application/json");
+    if (request.url?.endsWith("/jwks.json")) {
+      keyRequests += 1;
+      response.end(JSON.stringify({ keys }));
+      return;
+    }
+    let body = "";
+    request.on("data", (chunk) => {
+      body += chunk;
+    });
+    request.on("end", () => response.end(JSON.stringify(sessions.get(JSON.parse(body).email))));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const issuer = `${url}/auth/v1`;
+
+  const provider: IdentityProvider = {
+    issuer,
+    jwksUrl: `${issuer}/.well-known/jwks.json`,
+    secret,
+    cookieName,
+    keyRequests: () => keyRequests,
+    token(claims = {}, algorithm = "HS256") {
+      const now = Math.floor(Date.now() / 1000);
+      const key = algorithm === "HS256" ? createSecretKey(Buffer.from(secret)) : pairs[algorithm].privateKey;
+      return new SignJWT({
+        iss: issuer,
+        aud: "authenticated",
+        sub: randomUUID(),
+        role: "authenticated",
+        iat: now,
+        exp: now + 3_600,
+        ...claims,
+      })
+        .setProtectedHeader({ alg: algorithm, kid: algorithm, typ: "JWT" })
+        .sign(key);
+    },
+    async cookie(token, { encoding = "base64url", metadata = {} } = {}) {
+      const email = `${randomUUID()}@example.com`;
+      const user = { id: randomUUID(), aud: "authenticated", email, user_metadata: metadata };
+      sessions.set(email, {
+        access_token: token,
+        refresh_token: randomUUID(),
+        token_type: "bearer",
+        expires_in: 3_600,
+        user,
+      });
+      return signIn(url, email, encoding);
+    },
+    async signedIn(userId) {
+      return provider.cookie(await provider.token({ sub: userId }));
+    },
+    async close() {
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+  return provider;
+}
+
+/** Signs in with the portal's own library, into a cookie jar. */
+async function signIn(url: string, email: string, cookieEncoding: "base64url" | "raw"): Promise<string> {
+  const jar = new Map<string, string>();
+  const client = createServerClient(url, "anon-key", {
+    cookieEncoding,
+    // Never connected, but the library will not be made without one.
+    realtime: { transport: WebSocket as never },
+    cookieOptions: { name: cookieName },
+    cookies: {
+      getAll: () => [...jar].map(([name, value]) => ({ name, value })),
+      setAll: (cookies) => {
+        for (const { name, value } of cookies) jar.set(name, value);
+      },
+    },
+  });
+  const { error } = await client.auth.signInWithPassword({ email, password: "secret" });
+  if (error) throw error;
+  return [...jar].map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("; ");
+}

@@ -1,0 +1,129 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { startQueryApi } from "../../query-api/start.ts";
+import type { Environment } from "../../shared/events/fields.ts";
+import { type Scope, scopes } from "../../shared/events/partner.ts";
+import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
+import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects, and the schema is checked apart
+  body: any;
+}
+
+/** A query API over a database of its own, with the identity provider and the token keys that it trusts. */
+export interface TestQueryApi {
+  url: string;
+  database: ReadModelDatabase;
+  provider: IdentityProvider;
+  given(...events: GivenEvent[]): Promise<void>;
+  /** GET by a portal user, or by nobody. */
+  get(path: string, userId?: string): Promise<Answer>;
+  /** A partner's access token. */
+  partnerToken(claims: PartnerClaims): Promise<string>;
+  stop(): Promise<void>;
+}
+
+export interface PartnerClaims {
+  applicationId: string;
+  credentialId: string;
+  environment?: Environment;
+  scopes?: readonly Scope[];
+}
+
+/** @param configure settings over the usual ones */
+export async function startTestQueryApi(
+  configure: (database: ReadModelDatabase) => Promise<Record<string, string>> = async () => ({}),
+): Promise<TestQueryApi> {
+  const [database, provider, tokens] = await Promise.all([
+    createReadModelDatabase(),
+    startIdentityProvider(),
+    startTokenKeys(),
+  ]);
+  const service = await startQueryApi({
+    PORT: "0",
+    LOG_LEVEL: "fatal",
+    DATABASE_URL: database.urls.query,
+    OPERATOR_NAME: "Test Operator",
+    PORTAL_COOKIE_NAME: provider.cookieName,
+    PORTAL_JWT_ISSUER: provider.issuer,
+    PORTAL_JWT_SECRET: provider.secret,
+    PORTAL_JWKS_URL: provider.jwksUrl,
+    TOKEN_ISSUER: tokens.issuer,
+    TOKEN_JWKS_URL: tokens.jwksUrl,
+    ...(await configure(database)),
+  });
+  const cookies = new Map<string, Promise<string>>();
+  return {
+    url: service.url,
+    database,
+    provider,
+    given: database.given,
+    async get(path, userId) {
+      if (userId === undefined) return request(service.url + path, {});
+      const cookie = cookies.get(userId) ?? provider.signedIn(userId);
+      cookies.set(userId, cookie);
+      return request(service.url + path, { Cookie: await cookie });
+    },
+    partnerToken: tokens.sign,
+    async stop() {
+      await service.stop();
+      await Promise.all([database.close(), provider.close(), tokens.close()]);
+    },
+  };
+}
+
+/** Asks, and expects JSON. */
+export async function request(url: string, headers: Record<string, string>): Promise<Answer> {
+  const response = await fetch(url, { headers });
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+
+/** What the command service does for tokens: signs them and publishes the keys. */
+async function startTokenKeys() {
+  const { publicKey, privateKey } = await generateKeyPair("EdDSA");
+  const keys = [{ ...(await exportJWK(publicKey)), kid: "one", alg: "EdDSA" }];
+  const server = createServer((_, response) => {
+    response.setHeader("Content-Type", "application/json");
+    response.end(JSON.stringify({ keys }));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    issuer,
+    jwksUrl: `${issuer}/.well-known/jwks.json`,
+    sign({
+      applicationId,
+      credentialId,
+      environment = "production",
+      scopes: granted = scopes,
+    }: PartnerClaims) {
+      return new SignJWT({
+        client_id: applicationId,
+        credential_id: credentialId,
+        environment,
+        scope: granted.join(" "),
+      })
+        .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid: "one" })
+        .setIssuer(issuer)
+        .setSubject(applicationId)
+        .setAudience(`${issuer}/${environment}/v1`)
+        .setIssuedAt()
+        .setJti(randomUUID())
+        .setExpirationTime("900s")
+        .sign(privateKey);
+    },
+    async close() {
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}

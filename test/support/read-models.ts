@@ -1,0 +1,72 @@
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import { pino } from "pino";
+import { applyBatch } from "../../projection/engine/apply-batch.ts";
+import { BEFORE_FIRST, READ_MODEL_SCHEMA } from "../../projection/engine/ddl.ts";
+import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
+import { migrate } from "../../projection/migrate.ts";
+import { readModels } from "../../projection/read-models/all.ts";
+import { type CatalogEvent, parseStoredEvent } from "../../shared/events/registry.ts";
+import type { RecordedEvent } from "../../shared/eventstore/log.ts";
+import { createTestDatabase, type TestDatabase } from "./stack.ts";
+
+/** An event and when it happened; by default at `recordedAt`. */
+export type GivenEvent = CatalogEvent & { at?: string };
+
+/** A database with everything in it, which takes events without a log between. */
+export interface ReadModelDatabase extends TestDatabase {
+  /** Takes events into the read models, as the projection does. */
+  given(...events: GivenEvent[]): Promise<void>;
+  /** As the owner. */
+  admin: pg.Pool;
+  close(): Promise<void>;
+}
+
+/** When events happened that do not say when. */
+export const recordedAt = "2026-03-01T08:00:00.000Z";
+
+/** Makes a database with migrations and empty read models. */
+export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
+  const database = await createTestDatabase();
+  await migrate(database.urls.projection, pino({ level: "silent" }));
+  const admin = new pg.Pool({ connectionString: database.urls.projection, max: 2 });
+  // Dropping the database cuts idle connections.
+  admin.on("error", () => undefined);
+  await ensureReadModels(admin, readModels);
+  let position = BEFORE_FIRST;
+  return {
+    ...database,
+    admin,
+    async given(...events) {
+      const recorded = events.map((event, index) => record(event, position + BigInt(index) + 1n));
+      const client = await admin.connect();
+      const to = position + BigInt(events.length);
+      await applyBatch(client, READ_MODEL_SCHEMA, readModels, recorded, position, to);
+      client.release();
+      position = to;
+    },
+    async close() {
+      await admin.end();
+      await database.drop();
+    },
+  };
+}
+
+/** Through the catalog, so that no test can tell of an event that the log could not hold. */
+function record({ at, ...event }: GivenEvent, position: bigint): RecordedEvent {
+  const parsed = parseStoredEvent({
+    type: event.type,
+    data: event.data,
+    metadata: {
+      $correlationId: randomUUID(),
+      $causationId: randomUUID(),
+      actor: { type: "system", id: "test" },
+      clinicId: null,
+      environment: null,
+      schemaVersion: 1,
+      occurredAt: at ?? recordedAt,
+    },
+  });
+  if (!parsed) throw new Error(`no such event: ${event.type}`);
+  return { ...parsed, id: randomUUID(), stream: "test-1", revision: position, position };
+}

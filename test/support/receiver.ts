@@ -1,0 +1,124 @@
+/** A partner's webhook receiver: a real server on loopback that answers as it is told and remembers what it was sent. */
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** What the receiver does with one request. */
+export interface Behaviour {
+  status?: number;
+  headers?: Record<string, string>;
+  body?: string;
+  /** Before the answer begins. Milliseconds. */
+  delayMs?: number;
+  /**
+   * `drip`: a byte of body every 20 ms, without end. `flood`: body as fast as it is read, without end. `hang`: no
+   * answer at all. `close`: the connection is cut instead of an answer.
+   */
+  mode?: "drip" | "flood" | "hang" | "close";
+}
+
+export interface ReceivedRequest {
+  method: string;
+  path: string;
+  headers: IncomingHttpHeaders;
+  body: string;
+  /** What it was answered with; undefined where there was no status. */
+  status: number | undefined;
+  /** Of the sender's end of the connection. */
+  senderPort: number | undefined;
+  /** Milliseconds since 1970. */
+  at: number;
+}
+
+export interface Receiver {
+  url: string;
+  port: number;
+  requests: ReceivedRequest[];
+  /** Requests that were open at once, at the most. */
+  mostAtOnce(): number;
+  /** Does these with the next requests, one each; then goes back to what it always does. */
+  next(...behaviours: Behaviour[]): void;
+  /** Does this with every request from now on; 200 at first. */
+  always(behaviour: Behaviour): void;
+  /** The requests of a delivery, in order. */
+  of(deliveryId: string): ReceivedRequest[];
+  close(): Promise<void>;
+}
+
+/** @param port 0 takes a free one */
+export async function startReceiver(port = 0): Promise<Receiver> {
+  const requests: ReceivedRequest[] = [];
+  const queue: Behaviour[] = [];
+  let usual: Behaviour = {};
+  let open = 0;
+  let most = 0;
+  const server = createServer((request, response) => {
+    open += 1;
+    most = Math.max(most, open);
+    response.once("close", () => {
+      open -= 1;
+    });
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("error", () => undefined);
+    request.on("end", () => {
+      const behaviour = queue.shift() ?? usual;
+      const silent = behaviour.mode === "hang" || behaviour.mode === "close";
+      requests.push({
+        method: request.method ?? "",
+        path: request.url ?? "",
+        headers: request.headers,
+        body: Buffer.concat(chunks).toString("utf8"),
+        status: silent ? undefined : (behaviour.status ?? 200),
+        senderPort: request.socket.remotePort,
+        at: Date.now(),
+      });
+      setTimeout(() => answer(response, behaviour), behaviour.delayMs ?? 0);
+    });
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  const bound = (server.address() as AddressInfo).port;
+  return {
+    url: `http://127.0.0.1:${bound}`,
+    port: bound,
+    requests,
+    mostAtOnce: () => most,
+    next: (...behaviours) => queue.push(...behaviours),
+    always: (behaviour) => {
+      usual = behaviour;
+    },
+    of: (deliveryId) => requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
+    async close() {
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+function answer(
+  response: ServerResponse,
+  { status = 200, headers = {}, body = "ok", mode }: Behaviour,
+): void {
+  if (response.destroyed || mode === "hang") return;
+  if (mode === "close") {
+    response.destroy();
+    return;
+  }
+  response.writeHead(status, { "Content-Type": "text/plain", ...headers });
+  if (mode === "drip") {
+    const timer = setInterval(() => response.write("."), 20);
+    response.once("close", () => clearInterval(timer));
+  } else if (mode === "flood") {
+    const chunk = "x".repeat(65_536);
+    const pour = () => {
+      while (!response.destroyed && response.write(chunk));
+      if (!response.destroyed) response.once("drain", pour);
+    };
+    pour();
+  } else {
+    response.end(body);
+  }
+}

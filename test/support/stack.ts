@@ -1,0 +1,165 @@
+/**
+ * Real servers for tests: one shared set for each mocha process, started on first use, and whole stacks for fault tests.
+ * EVENTSTORE_URL, DATABASE_URL and NATS_URL each replace a server of ours. Nothing outlives mocha, even when it is
+ * killed: the servers die with the process, and the next run sweeps the folder.
+ */
+import { randomBytes } from "node:crypto";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {
+  createDatabase,
+  type DatabaseUrls,
+  dropDatabase,
+  roleUrls,
+  urlFor,
+} from "../../deploy/local/database-roles.ts";
+import { removeLocalRoot } from "../../deploy/local/local-root.ts";
+import { lockHolder } from "../../deploy/local/pid-lock.mjs";
+import { freePorts } from "../../deploy/local/ports.ts";
+import { lineProgress } from "../../deploy/local/progress.ts";
+import { type GivenServers, type Servers, startServers } from "../../deploy/local/servers.ts";
+import { type Stack, type StackOptions, startStack } from "../../deploy/local/stack.ts";
+
+/** A database of a test's own on the shared Postgres, empty: its roles are there, its migrations are not applied. */
+export interface TestDatabase {
+  name: string;
+  urls: DatabaseUrls;
+  drop(): Promise<void>;
+}
+
+export interface TestStackOptions {
+  /** Settings of one service, over all others. */
+  serviceEnv?: StackOptions["serviceEnv"];
+  /** Servers that run elsewhere; by default those of the environment. */
+  given?: GivenServers;
+}
+
+interface Shared {
+  servers?: Promise<Servers> | undefined;
+  /** What still runs or exists, newest last. */
+  cleanups: Set<() => Promise<void>>;
+}
+
+// Mocha may load this file once by require and once by import: the state is the process's, not the module's.
+const KEY: unique symbol = Symbol.for("clinic-service.test-servers");
+const perProcess = globalThis as { [KEY]?: Shared };
+if (!perProcess[KEY]) {
+  perProcess[KEY] = { cleanups: new Set() };
+  endWithParent();
+}
+const shared = perProcess[KEY];
+
+const PREFIX = "clinic-test-";
+const progress = lineProgress((line) => process.stderr.write(`${line}\n`), false);
+
+/** The servers that all tests of this process share. Tests that stop a server start their own, with startTestServers. */
+export function testServers(): Promise<Servers> {
+  shared.servers ??= startTestServers();
+  return shared.servers;
+}
+
+/** Mocha runs the tests in a child of its own: when somebody kills the parent with -9, the child must not stay. */
+function endWithParent(): void {
+  const parent = process.ppid;
+  setInterval(() => {
+    if (process.ppid !== parent) process.kill(process.pid, "SIGKILL");
+  }, 500).unref();
+}
+
+/** Servers of a test's own, on free ports, in a folder that goes when they stop. */
+export async function startTestServers(given: GivenServers = process.env): Promise<Servers> {
+  const root = makeTestRoot();
+  const ports = await freePorts();
+  const servers = await startServers({ root, ports, given, progress, syncNewData: false });
+  const stop = cleanup(async () => {
+    await servers.stop();
+    removeLocalRoot(root);
+  });
+  return { ...servers, stop };
+}
+
+/** A new, empty database on the shared Postgres, so that test files do not see each other's rows. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const { adminDatabaseUrl, parts, root } = await testServers();
+  const name = `test_${process.pid}_${randomBytes(4).toString("hex")}`;
+  const passwords = root.secrets.postgres;
+  const { external } = parts.postgres;
+  await createDatabase(adminDatabaseUrl, name, external ? undefined : "local_projection");
+  const owner = external
+    ? urlFor(adminDatabaseUrl, name)
+    : urlFor(adminDatabaseUrl, name, "local_projection", passwords.projection);
+  const drop = () => dropDatabase(adminDatabaseUrl, name);
+  // On a server of ours, the database goes with the server.
+  return {
+    name,
+    urls: roleUrls(adminDatabaseUrl, name, passwords, owner),
+    drop: external ? cleanup(drop) : drop,
+  };
+}
+
+/** A whole stack of processes with servers of its own; its folder goes when it stops. */
+export async function startTestStack(options: TestStackOptions = {}): Promise<Stack> {
+  const root = makeTestRoot();
+  const given = options.given ?? process.env;
+  const stack = await startStack({
+    root,
+    ports: "free",
+    env: process.env,
+    given: { ...given, DATABASE_URL: given.DATABASE_URL && (await createTestDatabase()).urls.projection },
+    progress,
+    syncNewData: false,
+    ...(options.serviceEnv ? { serviceEnv: options.serviceEnv } : {}),
+  });
+  const stop = cleanup(async () => {
+    await stack.stop();
+    removeLocalRoot(root);
+  });
+  return { ...stack, stop };
+}
+
+/** An empty folder for a stack, reachable for root's Postgres user, removed at the end at the latest. */
+export function makeTestRoot(): string {
+  sweep();
+  const root = fs.mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
+  fs.chmodSync(root, 0o755);
+  cleanup(async () => removeLocalRoot(root));
+  return root;
+}
+
+/** Called by mocha when all tests have run: stops and removes what tests left. */
+export async function mochaGlobalTeardown(): Promise<void> {
+  const failures: unknown[] = [];
+  for (const clean of [...shared.cleanups].reverse()) await clean().catch((error) => failures.push(error));
+  shared.servers = undefined;
+  if (failures.length > 0) throw new AggregateError(failures, "what tests left could not all be stopped");
+}
+
+/** Makes the work happen once: when called, or at the end. */
+function cleanup(work: () => Promise<void>): () => Promise<void> {
+  const once = async () => {
+    if (shared.cleanups.delete(once)) await work();
+  };
+  shared.cleanups.add(once);
+  return once;
+}
+
+/** Removes folders whose process was killed. */
+function sweep(): void {
+  const left = fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith(PREFIX));
+  for (const name of left) {
+    const pid = Number(name.slice(PREFIX.length).split("-")[0]);
+    const folder = path.join(os.tmpdir(), name);
+    const ours = fs.statSync(folder, { throwIfNoEntry: false })?.uid === process.getuid?.();
+    if (ours && !isAlive(pid) && !lockHolder(path.join(folder, "lock"))) removeLocalRoot(folder);
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,4 +1,4 @@
-import { openBranch, registerClinic } from "../../command/clinic/clinic-operations.ts";
+import { changeSubscription, openBranch, registerClinic } from "../../command/clinic/clinic-operations.ts";
 import { registerApplication } from "../../command/partner/application-operations.ts";
 import { approveInstallation, requestInstallation } from "../../command/partner/installation-operations.ts";
 import type { Environment } from "../../shared/events/fields.ts";
@@ -15,15 +15,15 @@ export interface DemoApplication {
   name: string;
   environment: Environment;
   clinic: DemoClinic;
-  /** The membership of the clinic's administrator who approves; null in the sandbox. */
-  approver: string | null;
+  /** The membership of the clinic's administrator who approves. */
+  approver: string;
 }
 
 const [lindenhof] = demoClinics;
 if (!lindenhof) throw new Error("the demo data has no clinic");
 
 /** The sandbox application's own clinic: one branch, a few customers. */
-const sandboxClinic: DemoClinic = {
+export const sandboxClinic: DemoClinic = {
   ...lindenhof,
   id: demoId("sandbox"),
   slug: "sandbox-clinic",
@@ -45,7 +45,7 @@ export const demoApplications: DemoApplication[] = [
     name: "Pet Planner (sandbox)",
     environment: "sandbox",
     clinic: sandboxClinic,
-    approver: null,
+    approver: demoId(sandboxClinic.slug, "membership", "owner"),
   },
 ];
 
@@ -63,6 +63,7 @@ export function setUpSandbox(now: number): Chain {
     ...{ clinicId, environment: "sandbox" as const, slug, name, timezone, currency, locale, city },
     ...{ isDemo: false, demoExpiresAt: null },
   };
+  const subscription = { plan: sandboxClinic.plan, status: "active" as const, currentPeriodEnd: null };
   const at = now - 400 * DAY;
   return [
     { name: slug, at, run: (log, context) => registerClinic(log, registration, context) },
@@ -71,6 +72,11 @@ export function setUpSandbox(now: number): Chain {
       at,
       run: (log, context) => openBranch(log, { clinicId, branchId, name, city }, context),
     })),
+    {
+      name: `${slug} subscribed`,
+      at,
+      run: (log, context) => changeSubscription(log, { clinicId, ...subscription }, context),
+    },
     ...registerCustomers(sandboxClinic, now).flat(),
   ];
 }

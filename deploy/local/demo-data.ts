@@ -25,7 +25,14 @@ export interface DemoOptions {
 
 /** How to get in: what a start of the local stack tells. Holds secrets. */
 export interface DemoAccess {
-  portalUsers: { name: string; role: string; clinic: string; email: string; cookie: string }[];
+  portalUsers: {
+    name: string;
+    role: string;
+    clinic: string;
+    clinicId: string;
+    email: string;
+    cookie: string;
+  }[];
   applications: {
     name: string;
     environment: string;
@@ -75,7 +82,8 @@ async function portalUsers(options: DemoOptions, now: number): Promise<DemoAcces
   return Promise.all(
     demoPortalUsers().map(async (user) => {
       const cookie = await sessionCookie(user, { jwtSecret, jwtIssuer, cookieName }, now);
-      return { name: user.name, role: user.role, clinic: user.clinic.name, email: user.email, cookie };
+      const { name, role, email, clinic } = user;
+      return { name, role, clinic: clinic.name, clinicId: clinic.id, email, cookie };
     }),
   );
 }

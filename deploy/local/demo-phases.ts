@@ -1,5 +1,5 @@
 import { registerCustomers } from "./demo-animals.ts";
-import { demoApplications, install, setUpSandbox } from "./demo-applications.ts";
+import { demoApplications, install, sandboxClinic, setUpSandbox } from "./demo-applications.ts";
 import { type DemoClinic, demoClinics } from "./demo-clinics.ts";
 import { holds, ticketOf, walkIns } from "./demo-front-desk.ts";
 import { admit, type DemoUser, demoUsers, otherStaff, select } from "./demo-people.ts";
@@ -11,7 +11,7 @@ import { leadThrough } from "./demo-week-steps.ts";
 
 /** Every portal user of the demo data. The last one selects a clinic in the very last step. */
 export function demoPortalUsers(): DemoUser[] {
-  return demoClinics.flatMap(demoUsers);
+  return [...demoClinics.flatMap(demoUsers), ...demoUsers(sandboxClinic).slice(0, 1)];
 }
 
 /**
@@ -23,13 +23,15 @@ export function demoPhases(now: number): Chain[][] {
   const each = (make: (clinic: DemoClinic) => Chain[]) => demoClinics.flatMap(make);
   return [
     [...demoClinics.map((clinic) => setUpClinic(clinic, now)), setUpSandbox(now)],
-    each((clinic) => [
-      ...demoUsers(clinic).map((user) => admit(user, now)),
-      ...otherStaff(clinic, now),
-      ...offerServices(clinic, now),
-      ...addResources(clinic, now),
-      ...registerCustomers(clinic, now),
-    ]),
+    [
+      ...demoPortalUsers().map((user) => admit(user, now)),
+      ...each((clinic) => [
+        ...otherStaff(clinic, now),
+        ...offerServices(clinic, now),
+        ...addResources(clinic, now),
+        ...registerCustomers(clinic, now),
+      ]),
+    ],
     [
       ...each((clinic) =>
         demoWeek(clinic, now).map((appointment) => [

@@ -49,6 +49,8 @@ export function serviceEnvironments(options: EnvironmentOptions): Environments {
   const webhooks = { WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys, WEBHOOK_ALLOW_LOOPBACK: "true" };
   return {
     projection: {
+      // Short enough for a person to see a delivery fail.
+      WEBHOOK_RETRY_SCHEDULE: "1,2,3",
       ...common,
       ...log,
       ...webhooks,

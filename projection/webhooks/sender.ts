@@ -86,19 +86,37 @@ export async function runSender(options: SenderOptions, signal: AbortSignal): Pr
   const writing = writeDown(options, ended, underWay, signal);
 
   await claiming;
+  await finish(underWay, sending);
+  ended.close();
+  await writing;
+  await giveBack(underWay, options);
+}
+
+/** Lets the attempts under way end, and cuts those that take too long. */
+async function finish(
+  underWay: ReadonlyMap<string, UnderWay>,
+  sending: ReadonlySet<Promise<void>>,
+): Promise<void> {
   const overtime = setTimeout(() => {
     for (const { cut } of underWay.values()) cut.abort();
   }, FINISH_WITHIN);
   await Promise.all(sending);
   clearTimeout(overtime);
-  ended.close();
-  await writing;
+}
+
+/** Gives the leases of attempts that were cut back, so that nobody need wait for them to expire. */
+async function giveBack(underWay: ReadonlyMap<string, UnderWay>, options: SenderOptions): Promise<void> {
   const unfinished = [...underWay.values()].filter(({ cut }) => cut.signal.aborted);
   if (unfinished.length === 0) return;
-  const claimed = unfinished.map(({ claimed }) => claimed);
-  await releaseLeases(options.pool, claimed, options.clock()).catch((error: unknown) =>
-    options.logger.warn({ error }, "leases were not given back; they expire"),
-  );
+  try {
+    await releaseLeases(
+      options.pool,
+      unfinished.map(({ claimed }) => claimed),
+      options.clock(),
+    );
+  } catch (error) {
+    options.logger.warn({ error }, "leases were not given back; they expire");
+  }
 }
 
 /** Groups what has ended and writes it. Until it is written, nothing of it is let go. */

@@ -1,6 +1,6 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { createEventLog } from "../../shared/eventstore/log.ts";
+import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { eventStreamOf } from "../relay/event-stream.ts";
@@ -15,7 +15,7 @@ import { deleteOldDeliveries } from "./retention.ts";
 import { remembering, type SecretReader } from "./secrets.ts";
 import { runSender } from "./sender.ts";
 import { closeUnsendable } from "./sweep.ts";
-import { createWaker } from "./waker.ts";
+import { createWaker, type Waker } from "./waker.ts";
 
 export interface WebhooksOptions {
   client: EventStoreDBClient;
@@ -49,64 +49,33 @@ const RETENTION_REST = 10 * 60_000;
  * reach is waited for.
  */
 export function startWebhooks(options: WebhooksOptions): Role {
-  const { client, pool, natsUrl, clock = Date.now, random = Math.random } = options;
+  const { client, natsUrl, clock = Date.now, random = Math.random } = options;
   const logger = options.logger.child({ role: "webhooks" });
   const ended = new AbortController();
   const { signal } = ended;
   const troubles = createTroubles();
-  const context = { logger, troubles, signal };
-  const log = createEventLog(client);
-  const stream = eventStreamOf(options.databaseUrl);
   const connections = createConnections();
   const due = createWaker();
   const facts = createWaker();
-  const shared = { pool, log, stream, logger, clock, onDue: due.wake, onFacts: facts.wake };
+  const shared = {
+    ...{ pool: options.pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
+    ...{ logger, troubles, clock, random, due, facts, onDue: due.wake, onFacts: facts.wake },
+  };
+  const secrets = remembering(options.secrets);
   let started = false;
-
-  const parts = [
-    keepTrying("messages", context, (works) =>
-      withNats({ url: natsUrl, name: "clinic webhooks", signal }, (connection, life) => {
-        started = true;
-        return runDispatcher(connection, shared, works, life);
-      }),
-    ),
-    runSender(
-      {
-        ...options,
-        ...shared,
-        connections,
-        secrets: remembering(options.secrets),
-        schedule: options.retrySchedule,
-        troubles,
-        due,
-        random,
-      },
-      signal,
-    ),
-    keepTrying("outbox", context, async (works) => {
-      while (!signal.aborted) {
-        const more = await orAborted(drainOutbox(pool, log), signal);
-        works();
-        if (!more) await facts.sleep(OUTBOX_REST, signal);
-      }
-    }),
-    keepTrying("sweep", context, async (works) => {
-      while (!signal.aborted) {
-        const { facts: kept, more } = await closeUnsendable(pool, clock());
-        works();
-        if (kept > 0) facts.wake();
-        if (!more) await pause(SWEEP_REST, signal);
-      }
-    }),
-    keepTrying("retention", context, async (works) => {
-      while (!signal.aborted) {
-        const more = await deleteOldDeliveries(pool, clock());
-        works();
-        if (!more) await pause(RETENTION_REST, signal);
-      }
-    }),
-  ];
-  const done = Promise.all(parts);
+  const dispatch = (works: () => void) =>
+    withNats({ url: natsUrl, name: "clinic webhooks", signal }, (connection, life) => {
+      started = true;
+      return runDispatcher(connection, shared, works, life);
+    });
+  const context = { logger, troubles, signal };
+  const done = Promise.all([
+    keepTrying("messages", context, dispatch),
+    runSender({ ...options, ...shared, connections, secrets, schedule: options.retrySchedule }, signal),
+    keepTrying("outbox", context, (works) => drainOn(shared, works, signal)),
+    keepTrying("sweep", context, (works) => sweepOn(shared, works, signal)),
+    keepTrying("retention", context, (works) => deleteOn(shared, works, signal)),
+  ]);
   return {
     name: "webhooks",
     status: () => ({ state: started ? "running" : "starting", detail: troubles.current() }),
@@ -116,4 +85,40 @@ export function startWebhooks(options: WebhooksOptions): Role {
       await connections.close();
     },
   };
+}
+
+interface Shared {
+  pool: pg.Pool;
+  log: EventLog;
+  facts: Waker;
+  clock(): number;
+}
+
+async function drainOn({ pool, log, facts }: Shared, works: () => void, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const more = await orAborted(drainOutbox(pool, log), signal);
+    works();
+    if (!more) await facts.sleep(OUTBOX_REST, signal);
+  }
+}
+
+async function sweepOn(
+  { pool, facts, clock }: Shared,
+  works: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    const { facts: kept, more } = await closeUnsendable(pool, clock());
+    works();
+    if (kept > 0) facts.wake();
+    if (!more) await pause(SWEEP_REST, signal);
+  }
+}
+
+async function deleteOn({ pool, clock }: Shared, works: () => void, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const more = await deleteOldDeliveries(pool, clock());
+    works();
+    if (!more) await pause(RETENTION_REST, signal);
+  }
 }

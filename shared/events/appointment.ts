@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import { instant, label, notes, uuid } from "./fields.ts";
+import { instant, label, notes, uuid, word } from "./fields.ts";
 
 const appointmentId = uuid;
 
@@ -68,10 +68,10 @@ export const queueTicketCategory = defineCategory("queueTicket", {
     appointmentId: uuid.nullable(),
     visitId: uuid.nullable(),
     animalId: uuid.nullable(),
-    ticketNumber: z.string().min(1).max(20),
+    ticketNumber: word(20),
     queueDate: z.iso.date(),
-    arrivalType: z.string().min(1).max(40),
-    priority: z.string().min(1).max(40),
+    arrivalType: word(40),
+    priority: word(40),
     estimatedWaitMinutes: z.int().min(0).nullable(),
     notes: notes.nullable(),
   }),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import { calendarDate, environment, instant, label, timeOfDay, uuid } from "./fields.ts";
+import { calendarDate, environment, instant, label, timeOfDay, uuid, word } from "./fields.ts";
 
 const clinicId = uuid;
 
@@ -14,9 +14,9 @@ export const clinicCategory = defineCategory("clinic", {
       .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/)
       .max(60),
     name: label,
-    timezone: z.string().min(1),
+    timezone: word(60),
     currency: z.string().regex(/^[A-Z]{3}$/),
-    locale: z.string().min(2).max(35),
+    locale: word(35),
     city: label.nullable(),
     isDemo: z.boolean(),
     demoExpiresAt: instant.nullable(),
@@ -33,7 +33,7 @@ export const clinicCategory = defineCategory("clinic", {
   }),
   SubscriptionChanged: z.object({
     clinicId,
-    plan: z.string().min(1).max(60),
+    plan: word(60),
     status: z.enum(["trialing", "active", "past_due", "cancelled", "expired"]),
     currentPeriodEnd: instant.nullable(),
   }),
@@ -70,10 +70,10 @@ export const resourceCategory = defineCategory("resource", {
     resourceId: uuid,
     clinicId,
     branchId: uuid,
-    resourceType: z.string().min(1).max(60),
+    resourceType: word(60),
     name: label,
     capacity: z.number().nonnegative(),
-    timezone: z.string().min(1),
+    timezone: word(60),
     metadata: z.record(z.string(), z.unknown()),
   }),
   ResourceRetired: z.object({ resourceId: uuid }),
@@ -85,7 +85,7 @@ export const resourceCategory = defineCategory("resource", {
     endsAt: timeOfDay,
     validFrom: calendarDate.nullable(),
     validUntil: calendarDate.nullable(),
-    ruleType: z.string().min(1).max(60),
+    ruleType: word(60),
     recurrence: z.record(z.string(), z.unknown()).nullable(),
   }),
   AvailabilityRuleRemoved: z.object({ resourceId: uuid, ruleId: uuid }),

@@ -34,6 +34,9 @@ const storable = z.string().refine((text) => !/[\0\p{Cs}]/u.test(text), "must be
 /** A text that a person wrote: not blank, bounded. */
 export const label = storable.pipe(z.string().trim().min(1).max(200));
 
+/** A word or code, not empty, of up to so many characters. */
+export const word = (most: number) => storable.pipe(z.string().min(1).max(most));
+
 /** Free text of up to 2000 characters, as JSON Schema counts them: code points. */
 export const notes = storable.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");
 

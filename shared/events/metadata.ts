@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { environment, instant, uuid } from "./fields.ts";
+import { environment, instant, uuid, word } from "./fields.ts";
 
 /** Who did it: a partner's application, a portal user, an operator by name, or the service itself by part. */
 export const actor = z.object({
   type: z.enum(["application", "user", "operator", "system"]),
-  id: z.string().min(1).max(200),
+  id: word(200),
 });
 export type Actor = z.infer<typeof actor>;
 

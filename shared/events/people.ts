@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import { calendarDate, instant, label, uuid } from "./fields.ts";
+import { calendarDate, instant, label, uuid, word } from "./fields.ts";
 
 export const permission = z.enum(["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"]);
 export type Permission = z.infer<typeof permission>;
@@ -61,7 +61,7 @@ export type PortalUserEvent = EventOf<typeof portalUserCategory>;
 
 const customerDetails = {
   fullName: label,
-  phone: z.string().min(1).max(40).nullable(),
+  phone: word(40).nullable(),
   email: z.email().nullable(),
   city: label.nullable(),
 };
@@ -75,11 +75,11 @@ export type CustomerEvent = EventOf<typeof customerCategory>;
 
 const animalDetails = {
   name: label,
-  species: z.string().min(1).max(60),
+  species: word(60),
   breed: label.nullable(),
-  sex: z.string().min(1).max(30).nullable(),
+  sex: word(30).nullable(),
   birthDate: calendarDate.nullable(),
-  microchip: z.string().min(1).max(40).nullable(),
+  microchip: word(40).nullable(),
 };
 
 /** An animal, as one clinic knows it. Stream id: the animal's. */

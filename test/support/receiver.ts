@@ -1,6 +1,6 @@
 /** A partner's webhook receiver: a real server on loopback that answers as it is told and remembers what it was sent. */
 import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /** What the receiver does with one request. */
@@ -89,13 +89,15 @@ export async function startReceiver(port = 0): Promise<Receiver> {
       usual = behaviour;
     },
     of: (deliveryId) => requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
-    async close() {
-      const closed = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
+    close: () => closeNow(server),
   };
+}
+
+async function closeNow(server: Server): Promise<void> {
+  const closed = once(server, "close");
+  server.close();
+  server.closeAllConnections();
+  await closed;
 }
 
 function answer(

@@ -36,5 +36,8 @@ export async function readStackFile(): Promise<StackFile> {
       "no stack runs here (.local/stack.json is missing): run npm start in another terminal first",
     );
   });
-  return stackFile.parse(JSON.parse(text));
+  const stack = stackFile.safeParse(JSON.parse(text));
+  if (!stack.success)
+    throw new Error("the stack that runs here was started by another version: start it again");
+  return stack.data;
 }

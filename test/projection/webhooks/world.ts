@@ -104,46 +104,73 @@ export interface Told {
 
 export async function createWorld(given?: WorldServers): Promise<World> {
   const database = given ? undefined : await createTestDatabase();
-  const shared = given ? undefined : await testServers();
-  const databaseUrl = given?.databaseUrl ?? database!.urls.projection;
-  const eventstoreUrl = given?.eventstoreUrl ?? shared!.eventstoreUrl;
-  const natsUrl = given?.natsUrl ?? shared!.natsUrl;
+  const urls = given ?? { ...(await testServers()), databaseUrl: database!.urls.projection };
+  const { databaseUrl, eventstoreUrl, natsUrl } = urls;
   const client = connectEventStore(eventstoreUrl, "test");
   const log = createEventLog(client);
   await migrate(databaseUrl, logger);
-  const pool = createPool({
-    url: databaseUrl,
-    applicationName: "test",
-    size: 6,
-    statementTimeout: 5_000,
-    logger,
-  });
+  const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeout: 5_000, logger };
+  const pool = createPool(options);
   await ensureReadModels(pool, readModels);
-  const box = createSecretBox(SECRET_KEYS);
   const roles = new Set<Role>();
+  const start = starters({ client, pool, databaseUrl, natsUrl, logger }, roles);
+  const append = appender(log);
+  return {
+    ...{ client, log, pool, databaseUrl, eventstoreUrl, natsUrl, start, append },
+    endpoint: (url, more = {}) => registerEndpoint(append, url, more),
+    appointment: (clinicId, more = {}) => requestAppointment(append, clinicId, more),
+    delivery: (eventId, endpoint) => readDelivery(pool, eventId, endpoint),
+    seal: box.seal,
+    startAll(more) {
+      start.projectors();
+      start.relay();
+      start.webhooks(more);
+    },
+    change: (appointmentId, event) =>
+      append(`appointment-${appointmentId}`, event, { environment: "production" }),
+    async stopRoles(...chosen) {
+      for (const role of chosen) roles.delete(role);
+      await Promise.all(chosen.map((role) => role.stop()));
+    },
+    until: async (eventId, endpoint, check, ms) => {
+      const isSo = async () => {
+        const found = await readDelivery(pool, eventId, endpoint);
+        return found && check(found) ? found : undefined;
+      };
+      return eventually("the delivery", isSo, ms);
+    },
+    async close() {
+      await Promise.all([...roles].map((role) => role.stop()));
+      await pool.end();
+      await client.dispose();
+      await database?.drop();
+    },
+  };
+}
+
+const box = createSecretBox(SECRET_KEYS);
+
+function starters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>): World["start"] {
   const started = (role: Role) => {
     roles.add(role);
     return role;
   };
-  const deps = { client, pool, databaseUrl, natsUrl, logger };
-  const start: World["start"] = {
+  const usual = {
+    secrets: box,
+    brand: BRAND,
+    retrySchedule: [0.2, 0.2, 0.2],
+    timeoutMs: 1_000,
+    allowLoopback: true,
+  };
+  return {
     projectors: () => started(startProjectors({ ...deps, models: readModels })),
     relay: () => started(startRelay(deps)),
-    webhooks: (more = {}) =>
-      started(
-        startWebhooks({
-          ...deps,
-          secrets: box,
-          brand: BRAND,
-          retrySchedule: [0.2, 0.2, 0.2],
-          timeoutMs: 1_000,
-          allowLoopback: true,
-          ...more,
-        }),
-      ),
+    webhooks: (more = {}) => started(startWebhooks({ ...deps, ...usual, ...more })),
   };
+}
 
-  const append: World["append"] = async (stream, event, more = {}) => {
+function appender(log: EventLog): World["append"] {
+  return async (stream, event, more = {}) => {
     const id = randomUUID();
     const metadata = {
       $correlationId: randomUUID(),
@@ -160,108 +187,68 @@ export async function createWorld(given?: WorldServers): Promise<World> {
     await log.append(stream, events.at(-1)?.revision ?? -1n, [{ id, event, metadata }]);
     return id;
   };
+}
 
-  const endpoint: World["endpoint"] = async (url, more = {}) => {
-    const applicationId = more.applicationId ?? randomUUID();
-    const clinicId = more.clinicId ?? randomUUID();
-    const { environment = "production", events = ["appointment.created", "appointment.updated"] } = more;
-    const scopes = ["webhooks:write" as const];
-    const endpointId = randomUUID();
-    const secret = `whsec_${randomBytes(32).toString("base64")}`;
-    const encryptedSecret = await box.seal(secret);
-    if (!more.applicationId) {
-      await append(`partnerApplication-${applicationId}`, {
-        type: "ApplicationRegistered",
-        data: { applicationId, environment, name: "Calendar", scopes },
-      });
-    }
-    const installationId = randomUUID();
-    await append(`installation-${installationId}`, {
-      type: "InstallationApproved",
-      data: {
-        ...{ installationId, applicationId, clinicId, approvedBy: null, scopes },
-        ...{ rateLimitPerMinute: 100, branchIds: more.branchIds ?? null },
-      },
-    });
-    await append(`webhookEndpoint-${endpointId}`, {
-      type: "WebhookEndpointRegistered",
-      data: {
-        ...{ endpointId, applicationId, clinicId, environment, url, events },
-        ...{ secretId: randomUUID(), encryptedSecret },
-      },
-    });
-    return { endpointId, applicationId, clinicId, installationId, secret };
-  };
+/** An application, its installation at a clinic and an endpoint there, all new unless given. */
+async function registerEndpoint(
+  append: World["append"],
+  url: string,
+  more: Partial<EndpointOptions>,
+): Promise<Endpoint> {
+  const { applicationId = randomUUID(), clinicId = randomUUID(), environment = "production" } = more;
+  const { events = ["appointment.created", "appointment.updated"], branchIds = null } = more;
+  const scopes = ["webhooks:write" as const];
+  const [endpointId, installationId] = [randomUUID(), randomUUID()];
+  const secret = `whsec_${randomBytes(32).toString("base64")}`;
+  const encryptedSecret = await box.seal(secret);
+  await append(`partnerApplication-${applicationId}`, {
+    type: "ApplicationRegistered",
+    data: { applicationId, environment, name: "Calendar", scopes },
+  });
+  const grant = { scopes, branchIds, approvedBy: null, rateLimitPerMinute: 100 };
+  await append(`installation-${installationId}`, {
+    type: "InstallationApproved",
+    data: { installationId, applicationId, clinicId, ...grant },
+  });
+  const owner = { endpointId, applicationId, clinicId, environment };
+  await append(`webhookEndpoint-${endpointId}`, {
+    type: "WebhookEndpointRegistered",
+    data: { ...owner, url, events, secretId: randomUUID(), encryptedSecret },
+  });
+  return { endpointId, applicationId, clinicId, installationId, secret };
+}
 
-  const appointment: World["appointment"] = async (clinicId, more = {}) => {
-    const appointmentId = randomUUID();
-    const environment = more.environment ?? "production";
-    const eventId = await append(
-      `appointment-${appointmentId}`,
-      {
-        type: "AppointmentRequested",
-        data: {
-          ...{ appointmentId, clinicId, branchId: more.branchId ?? randomUUID(), animalId: randomUUID() },
-          ...{ customerId: randomUUID(), scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 },
-          ...{ reason: null, notes: "not for partners", applicationId: null, requestHash: null },
-        },
-      },
-      { environment, clinicId },
-    );
-    return { appointmentId, eventId };
-  };
+async function requestAppointment(
+  append: World["append"],
+  clinicId: string,
+  more: { environment?: Environment; branchId?: string },
+): Promise<Told> {
+  const appointmentId = randomUUID();
+  const { environment = "production", branchId = randomUUID() } = more;
+  const people = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
+  const time = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
+  const texts = { reason: null, notes: "not for partners" };
+  const eventId = await append(
+    `appointment-${appointmentId}`,
+    {
+      type: "AppointmentRequested",
+      data: { appointmentId, clinicId, branchId, ...people, ...time, ...texts },
+    },
+    { environment, clinicId },
+  );
+  return { appointmentId, eventId };
+}
 
-  const delivery: World["delivery"] = async (eventId, { endpointId }) => {
-    const id = webhookDeliveryId(eventId, endpointId);
-    const { rows } = await pool.query<Delivery>(
-      `SELECT status, attempt_count, next_attempt_at,
-              ARRAY(SELECT to_jsonb(a) FROM webhooks.attempt a WHERE a.delivery_id = d.delivery_id ORDER BY number) AS attempts
-         FROM webhooks.delivery d WHERE delivery_id = $1`,
-      [id],
-    );
-    return rows[0];
-  };
-
-  return {
-    ...{
-      client,
-      log,
-      pool,
-      databaseUrl,
-      eventstoreUrl,
-      natsUrl,
-      start,
-      append,
-      endpoint,
-      appointment,
-      delivery,
-    },
-    seal: box.seal,
-    startAll(more) {
-      start.projectors();
-      start.relay();
-      start.webhooks(more);
-    },
-    change: (appointmentId, event) =>
-      append(`appointment-${appointmentId}`, event, { environment: "production" }),
-    async stopRoles(...chosen) {
-      for (const role of chosen) roles.delete(role);
-      await Promise.all(chosen.map((role) => role.stop()));
-    },
-    until: (eventId, at, check, ms) =>
-      eventually(
-        "the delivery",
-        async () => {
-          const found = await delivery(eventId, at);
-          return found && check(found) ? found : undefined;
-        },
-        ms,
-      ),
-    async close() {
-      await Promise.all([...roles].map((role) => role.stop()));
-      await pool.end();
-      await client.dispose();
-      await database?.drop();
-    },
-  };
+async function readDelivery(
+  pool: pg.Pool,
+  eventId: string,
+  { endpointId }: Endpoint,
+): Promise<Delivery | undefined> {
+  const { rows } = await pool.query<Delivery>(
+    `SELECT status, attempt_count, next_attempt_at,
+            ARRAY(SELECT to_jsonb(a) FROM webhooks.attempt a WHERE a.delivery_id = d.delivery_id ORDER BY number) AS attempts
+       FROM webhooks.delivery d WHERE delivery_id = $1`,
+    [webhookDeliveryId(eventId, endpointId)],
+  );
+  return rows[0];
 }

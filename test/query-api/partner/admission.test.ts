@@ -41,12 +41,13 @@ describe("partner admission", () => {
     await body("getClinicContext", "/clinic/context");
     await api.given({ type: "CredentialRevoked", data: { applicationId, credentialId } });
     expect(await refusal("/clinic/context")).to.equal("401 invalid_token");
-    application = await registerApplication(api.given);
-    await api.given(installationApproved(application, clinic.clinicId), {
+    const another = await createCaller(api, clinic);
+    await another.body("getClinicContext", "/clinic/context");
+    await api.given({
       type: "ApplicationRevoked",
-      data: { applicationId: application.applicationId, reason: null },
+      data: { applicationId: another.application.applicationId, reason: null },
     });
-    expect(await refusal("/clinic/context")).to.equal("401 invalid_token");
+    expect(await another.refusal("/clinic/context")).to.equal("401 invalid_token");
   });
 
   it("refuses a scope that the token or the installation lacks", async () => {

@@ -35,6 +35,7 @@ export async function runJourney(stack: StackFile, receiver: Receiver, tell: Nar
   await receiveWebhook(journey, endpoint.secret, id, created);
   const failed = await failDelivery(journey, endpoint.id);
   await replayDelivery(journey, endpoint, failed);
+  await revokeEndpoint(journey, endpoint.id);
 }
 
 async function exchangeToken(stack: StackFile, application: Application, tell: Narrator) {
@@ -182,6 +183,18 @@ async function replayDelivery(
     POLITELY,
   );
   tell.check("the delivery has ended as delivered", delivered);
+}
+
+async function revokeEndpoint({ stack, tell, headers }: Journey, endpointId: string): Promise<void> {
+  tell.step("The partner revokes the endpoint, since the server of this demo ends with it");
+  const { status, body } = await tell.request(
+    "DELETE",
+    `${stack.apis.sandbox}/webhook-endpoints/${endpointId}`,
+    {
+      headers,
+    },
+  );
+  tell.check("the endpoint is revoked", status === 200 && body.endpoint.status === "revoked");
 }
 
 function deliveriesUrl({ stack }: Journey, endpointId: string): string {

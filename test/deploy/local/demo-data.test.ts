@@ -92,7 +92,7 @@ describe("demo data", () => {
       expect(branch?.data.clinicId).to.equal(clinicId);
     }
     const userIds = ofType(all, "MembershipGranted").map(({ data }) => data.userId);
-    expect(portalUsers).to.have.length(15);
+    expect(portalUsers).to.have.length(16);
     for (const { cookie } of portalUsers) {
       const value = /^sb-local-auth-token=base64-([\w-]+)$/.exec(cookie)?.[1] ?? "";
       const session = JSON.parse(Buffer.from(value, "base64url").toString());

@@ -57,6 +57,7 @@ describe("webhooks in several processes", () => {
                 sum((SELECT count(*) FROM webhooks.attempt a WHERE a.delivery_id = d.delivery_id))::integer AS attempts
            FROM webhooks.delivery d GROUP BY status`,
       );
+      if (process.env.DBG) console.log(JSON.stringify(rows), (await world.pool.query("select number, status_code, error, duration_ms, count(*)::int from webhooks.attempt group by 1,2,3,4 having status_code is distinct from 200 order by 1,2")).rows);
       return rows.length === 1 && rows[0]?.status === "delivered" && rows[0].attempts === 170;
     });
     expect(new Set(successes().map(({ headers }) => headers["webhook-id"])).size).to.equal(150);

@@ -1,0 +1,182 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { portalOperations } from "../../../query-api/portal/operations.ts";
+import type { Permission } from "../../../shared/events/people.ts";
+import {
+  branchOpened,
+  clinicRegistered,
+  entitled,
+  membershipGranted,
+  subscribed,
+} from "../../support/clinics.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import type { GivenEvent } from "../../support/read-models.ts";
+
+/** What each operation asks, written down from the interface once more, apart from the code that enforces it. */
+const asks: Record<
+  string,
+  { branch: boolean; permission?: Permission; entitlement?: true; operational: boolean }
+> = {
+  "/api/v1/clinic/context": { branch: true, operational: false },
+  "/api/v1/clinics": { branch: false, operational: false },
+  "/api/v1/branches": { branch: true, operational: true },
+  "/api/v1/services": { branch: true, operational: true },
+  "/api/v1/staff": { branch: true, operational: true, permission: "manage_staff" },
+  "/api/v1/customers": { branch: true, operational: true, permission: "view_clinical" },
+  "/api/v1/appointments": { branch: true, operational: true, permission: "manage_schedule" },
+  "/api/v1/availability": { branch: true, operational: true, entitlement: true },
+  "/api/v1/queue": { branch: true, operational: true },
+};
+
+const roles: Record<string, Permission[]> = {
+  owner: ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"],
+  manager: ["manage_staff", "view_clinical", "manage_schedule"],
+  veterinarian: ["view_clinical", "manage_schedule"],
+  receptionist: ["manage_schedule"],
+  assistant: [],
+};
+
+/** What is wrong with a caller's situation; each takes one thing away from one in which all is well. */
+interface Situation {
+  membership?: "none" | "invited" | "revoked";
+  scope?: "all" | "this branch" | "another clinic's branch";
+  operational?: false;
+  entitlement?: false;
+  change(clinicId: string): GivenEvent[];
+}
+
+const past = "2020-01-01T00:00:00.000Z";
+const later = "2999-01-01T00:00:00.000Z";
+const nothing = () => [];
+const situations: Record<string, Situation> = {
+  "all is well": { change: nothing },
+  "the member is bound to this branch": { scope: "this branch", change: nothing },
+  "the member's branches are not the clinic's": { scope: "another clinic's branch", change: nothing },
+  "the user is no member": { membership: "none", change: nothing },
+  "the invitation is not accepted": { membership: "invited", change: nothing },
+  "the membership is revoked": { membership: "revoked", change: nothing },
+  "the clinic is suspended": {
+    operational: false,
+    change: (clinicId) => [{ type: "ClinicSuspended", data: { clinicId, reason: "unpaid" } }],
+  },
+  "the clinic is closed": {
+    operational: false,
+    change: (clinicId) => [{ type: "ClinicClosed", data: { clinicId, reason: "retired" } }],
+  },
+  "the demo is over": {
+    operational: false,
+    change: (clinicId) => [
+      clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: past }),
+      subscribed(clinicId),
+    ],
+  },
+  "the demo goes on": {
+    change: (clinicId) => [
+      clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: later }),
+      subscribed(clinicId),
+    ],
+  },
+  "the subscription has lapsed": {
+    operational: false,
+    change: (clinicId) => [subscribed(clinicId, "expired", past)],
+  },
+  "the subscription is cancelled and its period over": {
+    operational: false,
+    change: (clinicId) => [subscribed(clinicId, "cancelled", past)],
+  },
+  "the subscription is cancelled and its period goes on": {
+    change: (clinicId) => [subscribed(clinicId, "cancelled", later)],
+  },
+  "the entitlement is off": {
+    entitlement: false,
+    change: (clinicId) => [entitled(clinicId, { enabled: false })],
+  },
+  "the entitlement is past its time": {
+    entitlement: false,
+    change: (clinicId) => [entitled(clinicId, { effectiveUntil: past })],
+  },
+};
+
+/** What the caller should get: null for 200, else the code of the 403. */
+function expected(path: string, role: string, situation: Situation): string | null {
+  const { branch, permission, entitlement, operational } = asks[path]!;
+  if (situation.membership) return "no_active_membership";
+  if (branch && situation.scope === "another clinic's branch") return "branch_not_in_scope";
+  if (permission && !roles[role]!.includes(permission)) return "permission_required";
+  if (entitlement && situation.entitlement === false) return "entitlement_required";
+  if (operational && situation.operational === false) return "operational_access_denied";
+  return null;
+}
+
+describe("authorization of the portal API", () => {
+  let api: TestQueryApi;
+
+  before(async () => {
+    api = await startTestQueryApi();
+  });
+
+  after(() => api.stop());
+
+  /** @returns a portal user of the role in the situation */
+  async function caller(role: string, { membership, scope = "all", change }: Situation): Promise<string> {
+    const [clinicId, branchId, elsewhere, foreignBranch, userId, membershipId] = Array.from(
+      { length: 6 },
+      () => randomUUID(),
+    ) as [string, string, string, string, string, string];
+    await api.given(
+      clinicRegistered(elsewhere),
+      branchOpened(elsewhere, foreignBranch),
+      clinicRegistered(clinicId),
+      subscribed(clinicId),
+      entitled(clinicId),
+      branchOpened(clinicId, branchId),
+      ...change(clinicId),
+    );
+    if (membership === "none") return userId;
+    const branchIds = { all: [], "this branch": [branchId], "another clinic's branch": [foreignBranch] }[
+      scope
+    ];
+    await api.given(
+      membershipGranted(clinicId, userId, {
+        membershipId,
+        role: role as "owner",
+        permissions: roles[role]!,
+        branchAccess: scope === "all" ? "all" : "scoped",
+        branchIds,
+        ...(membership === "invited" ? { acceptedAt: null } : {}),
+      }),
+    );
+    if (membership === "revoked") {
+      await api.given({ type: "MembershipRevoked", data: { membershipId, reason: null } });
+    }
+    return userId;
+  }
+
+  it("is written down for every operation there is", () => {
+    const paths = portalOperations({ operatorName: "Test" }).map(({ path }) => path);
+    expect(paths).to.have.members(Object.keys(asks));
+  });
+
+  for (const [title, situation] of Object.entries(situations)) {
+    for (const role of Object.keys(roles)) {
+      it(`where ${title}: a ${role} gets what the table says, from each operation`, async () => {
+        const userId = await caller(role, situation);
+        for (const path of Object.keys(asks)) {
+          const { status, body } = await api.get(path, userId);
+          const refusal = expected(path, role, situation);
+          const got = { path, status, error: body.error ?? null };
+          expect(got).to.deep.equal({ path, status: refusal === null ? 200 : 403, error: refusal });
+        }
+      });
+    }
+  }
+
+  for (const path of Object.keys(asks)) {
+    it(`${path} asks for a session, and never answers a parameter with 400 or 404`, async () => {
+      expect((await api.get(path)).status).to.equal(401);
+      const userId = await caller("owner", { change: nothing });
+      const absurd = `${path}?limit=-1e999&offset=%00&from=x&to[]=1&status=__proto__&includeInactive=TRUE&limit=9&x=${"y".repeat(2_000)}`;
+      expect((await api.get(absurd, userId)).status).to.equal(200);
+    });
+  }
+});

@@ -1,7 +1,8 @@
 import fs from "node:fs";
-import { createPart, type Part, type PartContext } from "./part.ts";
+import type { Part, PartContext } from "./part.ts";
 import { startProcess } from "./process.ts";
 import { nodeEntry, PROJECT } from "./project.ts";
+import { createPart } from "./supervised-part.ts";
 
 /** The embedded event log, in a process of its own, on loopback. Not yet started. */
 export function prepareEventstore(context: PartContext, port: number): Part {

@@ -1,8 +1,9 @@
 import fs from "node:fs";
 import net from "node:net";
 import { findNatsServer } from "./nats-server.ts";
-import { createPart, type Part, type PartContext } from "./part.ts";
+import type { Part, PartContext } from "./part.ts";
 import { startProcess } from "./process.ts";
+import { createPart } from "./supervised-part.ts";
 
 /** A nats-server with JetStream, on loopback; installed first where there is none. Not yet started. */
 export async function prepareNats(context: PartContext, port: number): Promise<Part> {

@@ -7,10 +7,11 @@
 import fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { createPart, type Part, type PartContext } from "./part.ts";
+import type { Part, PartContext } from "./part.ts";
 import { clearStalePid, makeDataFolder, processesIn } from "./postgres-data.ts";
 import { findPostgresHome } from "./postgres-home.ts";
 import { startProcess } from "./process.ts";
+import { createPart } from "./supervised-part.ts";
 import { postgresUser } from "./system-user.ts";
 
 export interface PostgresOptions {

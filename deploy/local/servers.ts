@@ -61,45 +61,39 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
     await Promise.all(started.map((part) => part.stop()));
     root.release();
   };
-  const start = (name: ServerName, prepare: () => Promise<Part> | Part): Promise<Part> => {
-    return progress.step(`${name} 127.0.0.1:${ports[name]}`, async () => {
+  const start = (name: ServerName, prepare: () => Promise<Part> | Part): Promise<Part> =>
+    progress.step(`${name} 127.0.0.1:${ports[name]}`, async () => {
       const part = await prepare();
       started.push(part);
       await part.start();
       return part;
     });
-  };
-  const password = secrets.postgres.superuser;
-  const adminDatabaseUrl = given.DATABASE_URL ?? superuserUrl(ports.postgres, password);
-  const startDatabase = async () => {
-    if (given.DATABASE_URL)
-      return {
-        part: externalPart("postgres"),
-        urls: await ensureGivenDatabase(given.DATABASE_URL, secrets.postgres),
-      };
-    const { syncNewData } = options;
-    const part = await start("postgres", () =>
-      preparePostgres(context, { port: ports.postgres, password, syncNewData }),
-    );
-    return { part, urls: await ensureOwnDatabase(adminDatabaseUrl, "clinic", secrets.postgres) };
-  };
+  const adminDatabaseUrl = given.DATABASE_URL ?? superuserUrl(ports.postgres, secrets.postgres.superuser);
+  const startPostgres = () =>
+    start("postgres", () => {
+      const { superuser: password } = secrets.postgres;
+      return preparePostgres(context, { port: ports.postgres, password, syncNewData: options.syncNewData });
+    });
   try {
     for (const name of portsToCheck(options)) await requireFreePort(name, ports[name]);
-    const [eventstore, database, nats] = await allOrError([
+    const [eventstore, postgres, nats] = await allOrError([
       given.EVENTSTORE_URL
         ? externalPart("eventstore")
         : start("eventstore", () => prepareEventstore(context, ports.eventstore)),
-      startDatabase(),
+      given.DATABASE_URL ? externalPart("postgres") : startPostgres(),
       given.NATS_URL ? externalPart("nats") : start("nats", () => prepareNats(context, ports.nats)),
     ]);
+    const databaseUrls = given.DATABASE_URL
+      ? await ensureGivenDatabase(given.DATABASE_URL, secrets.postgres)
+      : await ensureOwnDatabase(adminDatabaseUrl, "clinic", secrets.postgres);
     return {
       root,
       context,
       eventstoreUrl: given.EVENTSTORE_URL ?? `esdb://127.0.0.1:${ports.eventstore}?tls=false`,
       natsUrl: given.NATS_URL ?? `nats://127.0.0.1:${ports.nats}`,
       adminDatabaseUrl,
-      databaseUrls: database.urls,
-      parts: { eventstore, postgres: database.part, nats },
+      databaseUrls,
+      parts: { eventstore, postgres, nats },
       stop,
     };
   } catch (error) {

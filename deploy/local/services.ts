@@ -1,8 +1,9 @@
 import http from "node:http";
 import type { Environment, ServiceName } from "./environment.ts";
-import { createPart, type Part, type PartContext } from "./part.ts";
+import type { Part, PartContext } from "./part.ts";
 import { startProcess } from "./process.ts";
 import { nodeEntry, PROJECT } from "./project.ts";
+import { createPart } from "./supervised-part.ts";
 
 /** Entry and file name of each service. */
 const SERVICES = {

@@ -34,6 +34,8 @@ export async function applyBatch(
 ): Promise<void> {
   await client.query("BEGIN");
   try {
+    // While a rebuild swaps schemas nobody writes: what a transaction names must not change under it.
+    await client.query("SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))", [swapLock(schema)]);
     for (const model of models) {
       const relevant = events.filter((event) => model.on[event.type]);
       if (relevant.length > 0) await project(client, schema, model, relevant);
@@ -50,6 +52,11 @@ export async function applyBatch(
     await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   }
+}
+
+/** The name of the lock that a swap of a schema takes alone, and writers into it share. */
+export function swapLock(schema: string): string {
+  return `swap ${schema}`;
 }
 
 interface Touched {

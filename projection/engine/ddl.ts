@@ -10,11 +10,16 @@ export const CHECKPOINT = "read_models";
 /** Where the checkpoint stands before the first event. */
 export const BEFORE_FIRST = -1n;
 
+/** The statements that create a schema of empty read models, complete with its indexes. */
+export function readModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {
+  return tablesDdl(models, schema) + indexesDdl(models, schema);
+}
+
 /**
  * The statements that create a schema of empty read models with its checkpoint, readable by clinic_query but for
- * the hidden tables.
+ * the hidden tables. Without secondary indexes: a rebuild makes them when the tables are full.
  */
-export function readModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {
+export function tablesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = [
     `CREATE SCHEMA ${schema}`,
     `GRANT USAGE ON SCHEMA ${schema} TO clinic_query`,
@@ -23,10 +28,16 @@ export function readModelDdl(models: readonly AnyReadModel[], schema = READ_MODE
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query`,
   ];
   for (const model of models) {
-    statements.push(tableDdl(model, schema), ...indexDdl(model, schema));
+    statements.push(tableDdl(model, schema));
     if (!model.hidden) statements.push(`GRANT SELECT ON ${schema}.${model.table} TO clinic_query`);
   }
   return `${statements.join(";\n")};\n`;
+}
+
+/** The statements that create the secondary indexes. They may be repeated. */
+export function indexesDdl(models: readonly AnyReadModel[], schema: string): string {
+  const statements = models.flatMap((model) => indexDdl(model, schema));
+  return statements.map((statement) => `${statement};\n`).join("");
 }
 
 /** A fingerprint of all tables: code and database must agree on it. */
@@ -43,5 +54,8 @@ function tableDdl(model: AnyReadModel, schema: string): string {
 }
 
 function indexDdl(model: AnyReadModel, schema: string): string[] {
-  return model.indexes.map((columns) => `CREATE INDEX ON ${schema}.${model.table} (${columns})`);
+  return model.indexes.map(
+    (columns, index) =>
+      `CREATE INDEX IF NOT EXISTS ${model.table}_${index + 1} ON ${schema}.${model.table} (${columns})`,
+  );
 }

@@ -26,6 +26,8 @@ export interface ProjectionOptions {
   schema: string;
   models: readonly AnyReadModel[];
   logger: Logger;
+  /** The last position to take; it goes on with what comes live where absent. */
+  until?: bigint;
   onProgress(progress: ProjectionProgress): void;
 }
 
@@ -33,7 +35,7 @@ export interface ProjectionOptions {
 const BATCH = 2_000;
 
 /**
- * Keeps the read models of a schema up to date with the log until the signal aborts: one subscription fills a
+ * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position: one subscription fills a
  * buffer while the batch before is written, so that batches grow with the lag and live events are not held back.
  * A log or a database out of reach is waited for.
  *
@@ -52,6 +54,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
   while (!signal.aborted) {
     try {
       report({ position: await readCheckpoint(options.pool, options.schema) });
+      if (isDone(options, progress)) return;
       await follow(options, progress, report, wait.reset, signal);
     } catch (error) {
       if (error instanceof UnreadableEvent) throw new ProjectionFailure(error.message, { cause: error });
@@ -60,8 +63,13 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
       if (!signal.aborted) options.logger.warn({ error, waitsFor }, "projection waits");
       report({ waitsFor, caughtUp: false });
     }
+    if (isDone(options, progress)) return;
     await wait.next(signal);
   }
+}
+
+function isDone({ until }: ProjectionOptions, { position }: ProjectionProgress): boolean {
+  return until !== undefined && position >= until;
 }
 
 type Report = (change: Partial<ProjectionProgress>) => void;
@@ -82,9 +90,7 @@ async function follow(
   };
   signal.addEventListener("abort", end, { once: true });
   try {
-    const filling = fill(buffer, options.client, progress.position, life.signal).finally(() =>
-      buffer.close(),
-    );
+    const filling = fill(buffer, options, progress.position, life.signal).finally(() => buffer.close());
     const writing = write(buffer, options, progress, report, works, signal).finally(end);
     const [filled, written] = await Promise.allSettled([filling, writing]);
     // The writer's trouble first: it is the one that may be final.
@@ -97,12 +103,15 @@ async function follow(
 
 async function fill(
   buffer: BoundedBuffer<SubscriptionItem>,
-  client: EventStoreDBClient,
+  { client, until }: ProjectionOptions,
   position: bigint,
   signal: AbortSignal,
 ): Promise<void> {
   const after = position === BEFORE_FIRST ? undefined : position;
-  for await (const item of catchUp({ client, after, signal })) await buffer.push(item);
+  for await (const item of catchUp({ client, after, signal })) {
+    if (until !== undefined && "position" in item && item.position > until) return;
+    await buffer.push(item);
+  }
 }
 
 async function write(
@@ -130,6 +139,7 @@ async function write(
     for (const { type, position } of unknown) {
       options.logger.warn({ type, position: String(position) }, "passed over an event of unknown type");
     }
+    if (isDone(options, progress)) return;
   }
 }
 

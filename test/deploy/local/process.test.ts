@@ -1,11 +1,12 @@
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { createPart, type PartContext } from "../../../deploy/local/part.ts";
+import type { PartContext } from "../../../deploy/local/part.ts";
 import { processIdentity } from "../../../deploy/local/pid-lock.mjs";
 import { openPidRegistry } from "../../../deploy/local/pid-registry.ts";
 import { type ProcessSpec, startProcess } from "../../../deploy/local/process.ts";
 import { localPaths } from "../../../deploy/local/project.ts";
+import { createPart } from "../../../deploy/local/supervised-part.ts";
 import { eventually } from "../../support/eventually.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
@@ -72,8 +73,17 @@ describe("createPart", () => {
     process.kill(first, "SIGKILL");
     await eventually("a new process", () => part.pid !== undefined && part.pid !== first);
     await part.waitReady();
-    expect(lines).to.include("sample died (SIGKILL)").and.include("sample is started again in 0.25 s");
+    expect(lines)
+      .to.include(`sample (pid ${first}) died: SIGKILL`)
+      .and.include("sample is started again in 0.25 s");
     await part.stop();
+  });
+
+  it("leaves a start that failed to its caller", async () => {
+    const { start, context, lines } = setUp("process.exit(3)");
+    const part = createPart("sample", start, { ...context, onGivenUp: () => undefined });
+    expect(await failure(part.start())).to.include("ended with code 3");
+    expect([part.pid, lines]).to.eql([undefined, []]);
   });
 
   it("leaves down what was stopped or killed on purpose", async () => {

@@ -41,6 +41,7 @@ export async function withLeadership(
     const end = () => term.abort();
     connection.on("error", end).on("end", end);
     signal.addEventListener("abort", end, { once: true });
+    if (signal.aborted) end();
     try {
       if (await acquire(connection, options, term)) {
         logger.info({ name }, "leads");

@@ -88,6 +88,7 @@ async function follow(
     life.abort();
     buffer.close();
   };
+  if (signal.aborted) return;
   signal.addEventListener("abort", end, { once: true });
   try {
     const filling = fill(buffer, options, progress.position, life.signal).finally(() => buffer.close());
@@ -177,8 +178,8 @@ async function writeBatch(
 }
 
 /** The log position that the read models of a schema reflect. */
-export async function readCheckpoint(pool: pg.Pool, schema: string): Promise<bigint> {
-  const { rows } = await pool.query<{ position: bigint }>(
+export async function readCheckpoint(db: pg.Pool | pg.ClientBase, schema: string): Promise<bigint> {
+  const { rows } = await db.query<{ position: bigint }>(
     `SELECT position FROM ${schema}.checkpoint WHERE name = $1`,
     [CHECKPOINT],
   );

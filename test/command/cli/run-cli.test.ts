@@ -120,7 +120,7 @@ describe("the help of the operator's command line", () => {
       // Without a log, a command line that is right gets as far as to look for one.
       const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
       const tried = await clinic([noun, verb, ...words], { env: { LOCAL_DIR: "/nonexistent" } });
-      expect(tried.err.join()).to.contain("no event log");
+      expect(tried.err.join()).to.contain("no local stack runs");
     });
   }
   it("names every noun", async () => {

@@ -1,0 +1,105 @@
+import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { tmpdir } from "node:os";
+import { fileURLToPath } from "node:url";
+import { expect } from "chai";
+import type pg from "pg";
+import { READ_MODEL_SCHEMA } from "../../projection/engine/ddl.ts";
+import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
+import { migrate } from "../../projection/migrate.ts";
+import { readModels } from "../../projection/read-models/all.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
+import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
+
+const CLI = fileURLToPath(new URL("../../projection/cli/main.ts", import.meta.url));
+const logger = createLogger("test", "fatal");
+
+describe("the projection command line", function () {
+  this.timeout(30_000);
+  let database: TestDatabase;
+  let pool: pg.Pool;
+  let env: NodeJS.ProcessEnv;
+  const customerId = randomUUID();
+
+  before(async () => {
+    const { eventstoreUrl } = await testServers();
+    database = await createTestDatabase();
+    const url = database.urls.projection;
+    await migrate(url, logger);
+    pool = createPool({ url, applicationName: "test", size: 2, statementTimeout: 5_000, logger });
+    await ensureReadModels(pool, readModels);
+    env = { ...process.env, EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: url };
+    const client = connectEventStore(eventstoreUrl, "test");
+    const details = { fullName: "Ana Kos", phone: null, email: null, city: null };
+    const metadata = {
+      $correlationId: randomUUID(),
+      $causationId: randomUUID(),
+      actor: { type: "operator" as const, id: "test" },
+      clinicId: null,
+      environment: null,
+      schemaVersion: 1,
+      occurredAt: "2030-01-02T03:04:05.678Z",
+    };
+    const event = {
+      type: "CustomerRegistered" as const,
+      data: { customerId, clinicId: randomUUID(), ...details },
+    };
+    await createEventLog(client).append(`customer-${customerId}`, -1n, [
+      { id: randomUUID(), event, metadata },
+    ]);
+    await client.dispose();
+  });
+
+  after(async () => {
+    await pool.end();
+    await database.drop();
+  });
+
+  const projection = (command: string, more: NodeJS.ProcessEnv = {}) =>
+    new Promise<{ code: number; out: string; err: string }>((resolve) => {
+      const child = execFile(
+        process.execPath,
+        ["--import=tsx", CLI, command],
+        { env: { ...env, ...more } },
+        (_, out, err) => resolve({ code: child.exitCode ?? -1, out, err }),
+      );
+    });
+
+  it("tells how far behind the read models are, builds them, and finds them true", async () => {
+    expect((await projection("status")).out).to.match(
+      /^projectors +position -1 {2}\d+ events and [\d.]+ s behind$/m,
+    );
+    const rebuilt = await projection("rebuild");
+    expect(rebuilt.out, rebuilt.err).to.match(
+      /^rebuilt in [\d.]+ s: the new read models serve from position \d+$/m,
+    );
+    const status = await projection("status");
+    expect(status.out).to.match(/^projectors +position \d+ {2}up to date$/m);
+    const verified = await projection("verify");
+    expect(verified.out).to.match(/^\d+ rows compared at position \d+: 0 differ$/m);
+    expect([rebuilt.code, status.code, verified.code]).to.deep.equal([0, 0, 0]);
+  });
+
+  it("names a row that was tampered with, and exits with 1", async () => {
+    await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'x' WHERE customer_id = $1`, [
+      customerId,
+    ]);
+    const { code, out } = await projection("verify");
+    expect(code).to.equal(1);
+    expect(out).to.contain(`changed customer ${customerId}: city`).and.contain(": 1 differ");
+    expect(out).not.to.contain("Ana Kos");
+  });
+
+  it("says in one line what is missing, and exits with 2", async () => {
+    const { code, err } = await projection("status", {
+      EVENTSTORE_URL: "",
+      DATABASE_URL: "",
+      LOCAL_DIR: tmpdir(),
+    });
+    expect(code).to.equal(2);
+    expect(err.trim()).to.match(/^projection: no server is named and no local stack runs: .*$/);
+  });
+});

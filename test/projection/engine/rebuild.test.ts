@@ -1,0 +1,151 @@
+import { randomUUID } from "node:crypto";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { expect } from "chai";
+import type pg from "pg";
+import { READ_MODEL_SCHEMA } from "../../../projection/engine/ddl.ts";
+import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
+import { readCheckpoint } from "../../../projection/engine/projection.ts";
+import { startProjectors } from "../../../projection/engine/projectors.ts";
+import { NEXT_SCHEMA, rebuild } from "../../../projection/engine/rebuild.ts";
+import { type Difference, verify } from "../../../projection/engine/verify.ts";
+import { migrate } from "../../../projection/migrate.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import type { Role } from "../../../projection/role.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
+
+const logger = createLogger("test", "fatal");
+const never = new AbortController().signal;
+const ignore = () => undefined;
+
+describe("a rebuild under traffic", () => {
+  let client: EventStoreDBClient;
+  let log: EventLog;
+  let database: TestDatabase;
+  let pool: pg.Pool;
+  let readers: pg.Pool;
+  let projectors: Role;
+  let clinicId: string;
+  let appended: string[] = [];
+
+  beforeEach(async () => {
+    const { eventstoreUrl } = await testServers();
+    client = connectEventStore(eventstoreUrl, "test");
+    log = createEventLog(client);
+    database = await createTestDatabase();
+    await migrate(database.urls.projection, logger);
+    const connect = (url: string, size: number) =>
+      createPool({ url, applicationName: "test", size, statementTimeout: 10_000, logger });
+    pool = connect(database.urls.projection, 8);
+    readers = connect(database.urls.query, 2);
+    await ensureReadModels(pool, readModels);
+    const { projection: databaseUrl } = database.urls;
+    projectors = startProjectors({ client, pool, databaseUrl, models: readModels, logger });
+    appended = [];
+    clinicId = randomUUID();
+    await Promise.all(Array.from({ length: 50 }, append));
+    await eventually("the live read models have them", async () => (await seen()).length === 50);
+  });
+
+  afterEach(async () => {
+    await projectors.stop();
+    await Promise.all([pool.end(), readers.end(), client.dispose()]);
+    await database.drop();
+  });
+
+  async function append(): Promise<void> {
+    const customerId = randomUUID();
+    const details = { fullName: "Ana Kos", phone: null, email: null, city: null };
+    const event = { type: "CustomerRegistered" as const, data: { customerId, clinicId, ...details } };
+    const metadata = {
+      $correlationId: randomUUID(),
+      $causationId: randomUUID(),
+      actor: { type: "operator" as const, id: "test" },
+      clinicId,
+      environment: null,
+      schemaVersion: 1,
+      occurredAt: "2030-01-02T03:04:05.678Z",
+    };
+    await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata }]);
+    appended.push(customerId);
+  }
+
+  /** What a reader sees, in one statement, with the role of the query side. */
+  async function seen(): Promise<string[]> {
+    const { rows } = await readers.query<{ ids: string[] }>(
+      `SELECT coalesce(array_agg(customer_id), '{}') AS ids FROM ${READ_MODEL_SCHEMA}.customer WHERE clinic_id = $1`,
+      [clinicId],
+    );
+    return rows[0]!.ids;
+  }
+
+  const options = () => ({ client, pool, models: readModels, logger, onProgress: ignore });
+
+  it("never shows an empty or an older state, and loses nothing that comes meanwhile", async () => {
+    let over = false;
+    const reading = (async () => {
+      let most = 0;
+      while (!over) {
+        const { length } = await seen();
+        expect(length).to.be.at.least(most);
+        most = length;
+      }
+    })();
+    const writing = (async () => {
+      while (!over) await append();
+    })();
+    for (let round = 0; round < 3; round += 1) {
+      let swappedAt = -1n;
+      await rebuild({ ...options(), onSwapped: (position) => (swappedAt = position) }, never);
+      expect(swappedAt > 0n).to.equal(true);
+    }
+    over = true;
+    await Promise.all([reading, writing]);
+    await eventually("all are seen", async () => (await seen()).length === appended.length);
+    const { differences, rows } = await verify({ ...options(), onDifference: ignore }, never);
+    expect(differences).to.equal(0);
+    expect(rows).to.be.at.least(appended.length);
+  }).timeout(60_000);
+
+  it("that is broken off leaves the former tables serving, and the next run goes on from there", async () => {
+    const stop = new AbortController();
+    const onProgress = () => stop.abort();
+    await rebuild({ ...options(), onProgress }, stop.signal);
+    expect((await seen()).length).to.equal(50);
+    expect(await readCheckpoint(pool, NEXT_SCHEMA)).to.be.a("bigint");
+    await rebuild(options(), never);
+    expect((await seen()).length).to.equal(50);
+    await append();
+    await eventually("live events go on", async () => (await seen()).length === 51);
+  });
+
+  it("does not run twice at once", async () => {
+    const outcomes = await Promise.allSettled([rebuild(options(), never), rebuild(options(), never)]);
+    const refused = outcomes.filter((outcome) => outcome.status === "rejected");
+    expect(refused.map(({ reason }) => reason.message)).to.deep.equal(["another rebuild runs"]);
+  });
+
+  it("verify names each row that was tampered with, by table, key and column, and none of its values", async () => {
+    const [changed, missing] = appended as [string, string];
+    const extra = randomUUID();
+    const customer = `${READ_MODEL_SCHEMA}.customer`;
+    await pool.query(`UPDATE ${customer} SET full_name = 'Somebody Else' WHERE customer_id = $1`, [changed]);
+    await pool.query(`DELETE FROM ${customer} WHERE customer_id = $1`, [missing]);
+    await pool.query(
+      `INSERT INTO ${customer} SELECT $1, clinic_id, full_name, phone, email, city, created_at, updated_at
+       FROM ${customer} WHERE customer_id = $2`,
+      [extra, changed],
+    );
+    const found: Difference[] = [];
+    await verify({ ...options(), onDifference: (difference) => found.push(difference) }, never);
+    expect(found).to.have.deep.members([
+      { table: "customer", key: [changed], kind: "changed", columns: ["full_name"] },
+      { table: "customer", key: [missing], kind: "missing", columns: [] },
+      { table: "customer", key: [extra], kind: "extra", columns: [] },
+    ]);
+  });
+});

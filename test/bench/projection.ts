@@ -1,0 +1,221 @@
+/**
+ * How fast the read models are rebuilt, as a ratio to reading the same log with the same client and throwing the
+ * events away, in the same run; and how long a live event takes to its row.
+ *
+ *     node --import tsx test/bench/projection.ts [events]
+ */
+import { createHash, randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { excludeSystemEvents } from "@eventstore/db-client";
+import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
+import { startProjectors } from "../../projection/engine/projectors.ts";
+import { rebuild } from "../../projection/engine/rebuild.ts";
+import { migrate } from "../../projection/migrate.ts";
+import { readModels } from "../../projection/read-models/all.ts";
+import type { EventMetadata } from "../../shared/events/metadata.ts";
+import type { CatalogEvent } from "../../shared/events/registry.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
+import { createTestDatabase, mochaGlobalTeardown, testServers } from "../support/stack.ts";
+
+const EVENTS = Number(process.argv[2] ?? 1_000_000);
+const LIVE_EVENTS = 2_000;
+const LIVE_RATE = 500;
+const never = new AbortController().signal;
+const logger = createLogger("bench", "error");
+
+const { eventstoreUrl } = await testServers();
+const database = await createTestDatabase();
+await migrate(database.urls.projection, logger);
+const url = database.urls.projection;
+const pool = createPool({ url, applicationName: "bench", size: 6, statementTimeout: 60_000, logger });
+await ensureReadModels(pool, readModels);
+const client = connectEventStore(eventstoreUrl, "bench");
+const log = createEventLog(client);
+try {
+  const stored = Math.ceil(EVENTS / 8) * 8;
+  const written = await timed("generate", () => generate(log, stored / 8));
+  const read = await timed("read and throw away", () => readAll(stored));
+  let peak = 0;
+  const watch = setInterval(() => {
+    peak = Math.max(peak, process.memoryUsage.rss());
+  }, 50);
+  const rebuilt = await timed("rebuild", async () => {
+    await rebuild({ client, pool, models: readModels, logger, onProgress: () => undefined }, never);
+    return stored;
+  });
+  clearInterval(watch);
+  console.log(`rebuild / read: ${(rebuilt / read).toFixed(2)} (written at ${Math.round(written)} events/s)`);
+  console.log(`most memory during the rebuild: ${Math.round(peak / 1_048_576)} MiB`);
+  await liveLag();
+} finally {
+  await client.dispose();
+  await pool.end();
+  await mochaGlobalTeardown();
+}
+
+/** @returns events a second */
+async function timed(what: string, run: () => Promise<number>): Promise<number> {
+  const started = performance.now();
+  const events = await run();
+  const rate = events / ((performance.now() - started) / 1000);
+  console.log(`${what}: ${events} events, ${Math.round(rate)} a second`);
+  return rate;
+}
+
+async function readAll(stored: number): Promise<number> {
+  let events = 0;
+  const subscription = client.subscribeToAll({ filter: excludeSystemEvents() });
+  for await (const _ of subscription) {
+    events += 1;
+    if (events === stored) break;
+  }
+  await subscription.unsubscribe();
+  return events;
+}
+
+/** An id that follows from the seed. */
+function id(kind: string, number: number): string {
+  const hex = createHash("sha256").update(`${kind} ${number}`).digest("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+function metadata(number: number): EventMetadata {
+  return {
+    $correlationId: id("request", number),
+    $causationId: id("request", number),
+    actor: { type: "operator", id: "bench" },
+    clinicId: id("clinic", number % 50),
+    environment: "production",
+    schemaVersion: 1,
+    occurredAt: new Date(1_790_000_000_000 + number * 1_000).toISOString(),
+  };
+}
+
+/** A customer with an animal and its appointment's life: eight events in three streams. */
+function family(number: number): [string, CatalogEvent[]][] {
+  const [customerId, animalId, appointmentId] = [
+    id("customer", number),
+    id("animal", number),
+    id("visit", number),
+  ];
+  const clinicId = id("clinic", number % 50);
+  const contact = { phone: null, email: null, city: "Ljubljana" };
+  const details = {
+    name: "Rex",
+    species: "dog",
+    breed: "Poodle",
+    sex: null,
+    birthDate: "2020-02-29",
+    microchip: null,
+  };
+  const scheduledAt = new Date(1_790_000_000_000 + number * 60_000).toISOString();
+  const of = {
+    clinicId,
+    branchId: id("branch", number % 50),
+    animalId,
+    customerId,
+    reason: "Check-up",
+    notes: null,
+  };
+  return [
+    [
+      `customer-${customerId}`,
+      [
+        {
+          type: "CustomerRegistered",
+          data: { customerId, clinicId, fullName: `Customer ${number}`, ...contact },
+        },
+        { type: "CustomerDetailsChanged", data: { customerId, fullName: `Client ${number}`, ...contact } },
+      ],
+    ],
+    [
+      `animal-${animalId}`,
+      [
+        { type: "AnimalRegistered", data: { animalId, clinicId, customerId, ...details, weightKg: null } },
+        { type: "AnimalWeighed", data: { animalId, weightKg: 12.5 } },
+      ],
+    ],
+    [
+      `appointment-${appointmentId}`,
+      [
+        {
+          type: "AppointmentRequested",
+          data: {
+            appointmentId,
+            ...of,
+            scheduledAt,
+            durationMinutes: 30,
+            applicationId: null,
+            requestHash: null,
+          },
+        },
+        { type: "AppointmentConfirmed", data: { appointmentId } },
+        { type: "AppointmentCheckedIn", data: { appointmentId } },
+        { type: "AppointmentCompleted", data: { appointmentId } },
+      ],
+    ],
+  ];
+}
+
+async function generate(to: EventLog, families: number): Promise<number> {
+  let next = 0;
+  const work = async () => {
+    while (next < families) {
+      const number = next++;
+      const about = metadata(number);
+      await Promise.all(
+        family(number).map(([stream, facts]) =>
+          to.append(
+            stream,
+            -1n,
+            facts.map((event) => ({ id: randomUUID(), event, metadata: about })),
+          ),
+        ),
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: 64 }, work));
+  return families * 8;
+}
+
+/** From the answer to an append to the row, at a steady rate. */
+async function liveLag(): Promise<void> {
+  const projectors = startProjectors({ client, pool, databaseUrl: url, models: readModels, logger });
+  while (projectors.status().state !== "running") await delay(20);
+  const lags: number[] = [];
+  const pending: Promise<void>[] = [];
+  const started = performance.now();
+  for (let number = 0; number < LIVE_EVENTS; number += 1) {
+    const due = started + (number * 1000) / LIVE_RATE;
+    if (due > performance.now()) await delay(due - performance.now());
+    pending.push(appendAndSee(number, lags));
+  }
+  await Promise.all(pending);
+  await projectors.stop();
+  lags.sort((a, b) => a - b);
+  const at = (share: number) => lags[Math.floor(lags.length * share)]?.toFixed(1);
+  console.log(`live, ${LIVE_RATE} events a second: append to row p50 ${at(0.5)} ms, p99 ${at(0.99)} ms`);
+}
+
+/** Every twentieth event is looked for, so that looking does not become the load. */
+async function appendAndSee(number: number, lags: number[]): Promise<void> {
+  const customerId = randomUUID();
+  const details = { fullName: "Live", phone: null, email: null, city: null };
+  const event: CatalogEvent = {
+    type: "CustomerRegistered",
+    data: { customerId, clinicId: randomUUID(), ...details },
+  };
+  await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata: metadata(number) }]);
+  if (number % 20 !== 0) return;
+  const appended = performance.now();
+  const query = {
+    name: "see",
+    text: "SELECT FROM read_model.customer WHERE customer_id = $1",
+    values: [customerId],
+  };
+  while ((await pool.query(query)).rowCount === 0) await delay(1);
+  lags.push(performance.now() - appended);
+}

@@ -12,6 +12,7 @@ import { type RateLimiter, rateLimit } from "../shared/http/rate-limit.ts";
 import { partnerAccess } from "../shared/partner-api/access.ts";
 import { type PartnerOperationId, partnerOperations } from "../shared/partner-api/operations.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
+import { partnerWrites } from "../shared/partner-api/writes.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createAppointment } from "./appointment/create-appointment.ts";
 import { domainAnswers } from "./partner/domain-answers.ts";
@@ -19,17 +20,21 @@ import { exchangeToken } from "./partner/exchange-token.ts";
 import { findAccessIn } from "./partner/find-access.ts";
 import { publishKeys } from "./partner/jwks.ts";
 import { operationalClinic } from "./partner/operational-clinic.ts";
+import { type AwaitReads, tellPosition } from "./partner/tell-position.ts";
 import type { TokenIssuer } from "./partner/token-issuer.ts";
+import { resetOwnSandbox } from "./sandbox/reset-sandbox.ts";
 import { createWebhookEndpoint } from "./webhook-endpoint/create-webhook-endpoint.ts";
 import { replayWebhookDelivery } from "./webhook-endpoint/replay-webhook-delivery.ts";
 import { revokeWebhookEndpoint } from "./webhook-endpoint/revoke-webhook-endpoint.ts";
 import { rotateWebhookSecret } from "./webhook-endpoint/rotate-webhook-secret.ts";
+import { testWebhookEndpoint } from "./webhook-endpoint/test-webhook-endpoint.ts";
 
 export interface CommandAppOptions {
   logger: Logger;
   log: EventLog;
   readiness: Readiness;
   limiter: RateLimiter;
+  awaitReads: AwaitReads;
   issuer: TokenIssuer;
   /** Of the access tokens: the partner API's public origin. */
   tokenIssuer: string;
@@ -43,16 +48,9 @@ export interface CommandAppOptions {
   clock?: () => number;
 }
 
-const endpointAnswers = domainAnswers({
-  webhook_endpoint_not_found: 404,
-  webhook_endpoint_revoked: 409,
-  concurrent_rotation: 409,
-  delivery_not_replayable: 409,
-});
-
 /** The whole application: every operation of the partner API that changes something, and the keys of its tokens. */
 export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
-  const { log, limiter, brand, issuer } = options;
+  const { log, limiter, brand, issuer, awaitReads } = options;
   const verify = createTokenVerifier(createLocalJWKSet(issuer.jwks), options.tokenIssuer);
   const findAccess = findAccessIn(log);
 
@@ -61,16 +59,22 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
     partnerAccess(partnerOperations[operationId], environment, { verify, findAccess, brand }),
     rateLimit({ limiter }),
     operationalClinic(log),
+    tellPosition(brand, awaitReads),
   ];
 
   const partnerRouter = createPartnerRouter({
-    exchangeToken: (environment) => [jsonBody(), exchangeToken(options, environment)],
+    exchangeToken: (environment) => [
+      tellPosition(brand, awaitReads),
+      jsonBody(),
+      exchangeToken(options, environment),
+    ],
     createPartnerAppointment: (environment) => [
       ...admit("createPartnerAppointment", environment),
       jsonBody(),
-      domainAnswers({ idempotency_conflict: 409 }),
+      domainAnswers(partnerWrites.createPartnerAppointment.refusals),
       createAppointment(options),
     ],
+    resetSandbox: (environment) => [...admit("resetSandbox", environment), resetOwnSandbox(options)],
     createWebhookEndpoint: (environment) => [
       ...admit("createWebhookEndpoint", environment),
       jsonBody(),
@@ -78,17 +82,22 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
     ],
     revokeWebhookEndpoint: (environment) => [
       ...admit("revokeWebhookEndpoint", environment),
-      endpointAnswers,
+      domainAnswers(partnerWrites.revokeWebhookEndpoint.refusals),
       revokeWebhookEndpoint(options),
     ],
     rotateWebhookSecret: (environment) => [
       ...admit("rotateWebhookSecret", environment),
-      endpointAnswers,
+      domainAnswers(partnerWrites.rotateWebhookSecret.refusals),
       rotateWebhookSecret(options),
+    ],
+    testWebhookEndpoint: (environment) => [
+      ...admit("testWebhookEndpoint", environment),
+      domainAnswers(partnerWrites.testWebhookEndpoint.refusals),
+      testWebhookEndpoint(options),
     ],
     replayWebhookDelivery: (environment) => [
       ...admit("replayWebhookDelivery", environment),
-      endpointAnswers,
+      domainAnswers(partnerWrites.replayWebhookDelivery.refusals),
       replayWebhookDelivery(options),
     ],
   });

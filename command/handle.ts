@@ -50,6 +50,8 @@ export interface Handled<State> {
   events: CatalogEvent[];
   /** Where the last event stands in the log; undefined where nothing was appended. */
   position: bigint | undefined;
+  /** Where a read must have come to in the log to know the state; undefined where there is no stream. */
+  seen: bigint | undefined;
 }
 
 /** A race that is lost this often in a row is given up. */
@@ -82,9 +84,9 @@ export async function handle<C extends CatalogCategory, State>(
   options: { onLostRace?: "retry" | "throw" } = {},
 ): Promise<Handled<State>> {
   for (let attempt = 1; ; attempt += 1) {
-    const { state, revision } = await load(log, aggregate, id);
+    const { state, revision, events: known } = await load(log, aggregate, id);
     const events = decide(state) as (EventOf<C> & CatalogEvent)[];
-    if (events.length === 0) return { state, events, position: undefined };
+    if (events.length === 0) return { state, events, position: undefined, seen: known.at(-1)?.position };
     const metadata = toMetadata(context);
     try {
       const stream = streamName(aggregate.category as Category, id);
@@ -94,7 +96,7 @@ export async function handle<C extends CatalogCategory, State>(
         (state, event) => aggregate.evolve(state, { ...event, metadata }),
         state,
       );
-      return { state: after, events, position };
+      return { state: after, events, position, seen: position };
     } catch (error) {
       const lost = error instanceof WrongExpectedRevision;
       if (!lost || options.onLostRace === "throw" || attempt === ATTEMPTS) throw error;

@@ -9,6 +9,7 @@ import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createCommandApp } from "./app.ts";
+import { createAwaitReads } from "./partner/tell-position.ts";
 import { createTokenIssuer } from "./partner/token-issuer.ts";
 
 /** A count is one short statement. Milliseconds. */
@@ -18,8 +19,8 @@ const STATEMENT_WITHIN = 1_000;
 const REACH_WITHIN = 2_000;
 
 /**
- * Starts the command service. It needs the event log; Postgres holds nothing but the shared rate limits, and the
- * service works without it.
+ * Starts the command service. It needs the event log; Postgres holds the shared rate limits and tells how far the
+ * read models are, and the service works without it.
  *
  * @throws {ConfigError} one line that names every setting that is missing or wrong
  * @throws {StartError} where the log does not answer, or where it cannot listen
@@ -61,6 +62,7 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
       log: createEventLog(client),
       readiness,
       limiter: createRateLimiter(pool, logger),
+      awaitReads: createAwaitReads(pool, logger),
       issuer,
       tokenIssuer: config.TOKEN_ISSUER,
       secretBox: createSecretBox(config.WEBHOOK_SECRET_KEYS),

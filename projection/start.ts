@@ -9,6 +9,7 @@ import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
 import { ensureReadModels } from "./engine/ensure-schema.ts";
+import { ANOTHER_LEADS } from "./engine/leadership.ts";
 import { startProjectors } from "./engine/projectors.ts";
 import { migrate } from "./migrate.ts";
 import { readModels } from "./read-models/all.ts";
@@ -107,7 +108,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
     return Object.fromEntries(
       roles.map((role) => {
         const { state, detail } = role.status();
-        const ready = state === "standby" || (state === "running" && detail === null);
+        const ready = detail === ANOTHER_LEADS || (state === "running" && detail === null);
         return [role.name, ready ? null : (detail ?? state)];
       }),
     );

@@ -3,6 +3,7 @@ import type { TokenVerifier } from "../shared/auth/access-token.ts";
 import { createApp } from "../shared/http/app.ts";
 import type { RateLimiter } from "../shared/http/rate-limit.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
+import { createDocsRouter } from "./docs/router.ts";
 import { partnerReads } from "./partner/reads.ts";
 import { createPartnerReadRouter } from "./partner/router.ts";
 import { portalOperations } from "./portal/operations.ts";
@@ -21,11 +22,15 @@ export interface QueryApiOptions {
   operatorName: string;
   /** The brand segment of the partner API's header names. */
   brand: string;
+  /** The partner API's public origin. */
+  origin: string;
+  /** Of the portal's session cookie. */
+  cookieName: string;
   retiredPaths: readonly string[];
   trustProxy: boolean;
 }
 
-/** The whole application: the portal's operations, then the partner API's reads. */
+/** The whole application: the documentation, the portal's operations, then the partner API's reads. */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   const { logger, read, retiredPaths, trustProxy } = options;
   const app = createApp({
@@ -38,6 +43,7 @@ export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
     ctx.state.deadline = performance.now() + READS_WITHIN;
     return next();
   });
+  app.use(createDocsRouter(options).routes());
   app.use(createPortalRouter(portalOperations(options), options).routes());
   app.use(createPartnerReadRouter(partnerReads, options).routes());
   return app;

@@ -73,6 +73,8 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     limiter: createRateLimiter(limiterPool, logger),
     operatorName: config.OPERATOR_NAME,
     brand: config.HEADER_BRAND,
+    origin: config.TOKEN_ISSUER,
+    cookieName: config.PORTAL_COOKIE_NAME,
     retiredPaths: config.RETIRED_PATHS,
     trustProxy: config.TRUST_PROXY,
   });

@@ -7,12 +7,14 @@ import { withDeathSignal } from "../deploy/local/death-signal.ts";
 import { findNatsServer } from "../deploy/local/nats-server.ts";
 import { PROJECT } from "../deploy/local/project.ts";
 import { runEntry } from "../deploy/local/setup-error.ts";
+import { findChromium } from "./support/chromium.ts";
 
 const bin = (name: string) => path.join(PROJECT, "node_modules", ".bin", name);
 
 await runEntry(async () => {
-  // Installed now if need be, since it would take longer than a test may.
+  // Installed now if need be, since that would take longer than a test may.
   if (!process.env.NATS_URL) await findNatsServer((line) => console.log(line));
+  await findChromium((line) => console.log(line));
   const summary = path.join(os.tmpdir(), `test-summary-${process.pid}`);
   const given = process.argv.slice(2);
   const files = given.some((arg) => arg.includes("test/")) ? [] : ["test/**/*.test.ts"];

@@ -4,8 +4,9 @@ import type { AppointmentEvent } from "../../shared/events/appointment.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { Instant } from "../../shared/time/rfc3339.ts";
 import { animalAggregate } from "../clinic/animal.ts";
+import type { Clinic } from "../clinic/clinic.ts";
 import { clinicOperation, type Operation } from "../clinic/clinic-operation.ts";
-import { inClinic } from "../clinic/in-clinic.ts";
+import { inClinic, refuseSandbox } from "../clinic/in-clinic.ts";
 import { loadOwned, owned } from "../clinic/owned.ts";
 import { resourceAggregate } from "../clinic/resource.ts";
 import { type CommandContext, type Handled, handle, load } from "../handle.ts";
@@ -36,6 +37,7 @@ export async function requestAppointment(
   context: CommandContext,
 ): Promise<Handled<Appointment>> {
   const { clinic, context: ofClinic } = await inClinic(log, input.clinicId, context);
+  refuseSandbox(clinic);
   const animal =
     input.animalId === null ? undefined : (await load(log, animalAggregate, input.animalId)).state;
   const { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes } = input;
@@ -53,8 +55,14 @@ function move<Command extends AppointmentOf>(
   return clinicOperation(
     appointmentAggregate,
     ({ appointmentId }) => appointmentId,
-    (command, clinic, now) => (state) => decide(command, now)(owned(state, clinic.id, "appointment")),
+    (command, clinic, now) => (state) =>
+      decide(command, now)(owned(current(state, clinic), clinic.id, "appointment")),
   );
+}
+
+/** What a sandbox held before its last reset is no more. */
+function current(state: Appointment | undefined, { sandboxGeneration }: Clinic): Appointment | undefined {
+  return (state?.sandboxGeneration ?? 0) === sandboxGeneration ? state : undefined;
 }
 
 export const confirmAppointment = move(decideConfirm);

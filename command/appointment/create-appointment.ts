@@ -10,6 +10,7 @@ import { animalAggregate } from "../clinic/animal.ts";
 import { handle, load } from "../handle.ts";
 import { toCommandContext } from "../partner/command-context.ts";
 import type { WriteState } from "../partner/operational-clinic.ts";
+import { fixtureAnimal } from "../sandbox/sandbox.ts";
 import { appointmentAggregate } from "./appointment-aggregate.ts";
 import { type CreateRequest, readCreateRequest } from "./create-request.ts";
 import { decideRequest, InvalidAppointment } from "./decide-request.ts";
@@ -29,7 +30,8 @@ export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<Wr
       const details = [{ path: "branchId", message: "contradicts the branch header" }];
       throw new ApiError(422, "validation_failed", { details });
     }
-    const { appointment, repeated } = await requestOnce(log, request, ctx.state);
+    const { appointment, repeated, seen } = await requestOnce(log, request, ctx.state);
+    ctx.state.position = seen;
     if (repeated) ctx.set("Idempotent-Replayed", "true");
     ctx.set("Location", `/${ctx.state.environment}/v1/appointments/${appointment.id}`);
     ctx.status = 201;
@@ -42,17 +44,20 @@ async function requestOnce(
   log: EventLog,
   request: CreateRequest,
   state: WriteState,
-): Promise<{ appointment: Appointment; repeated: boolean }> {
-  const { environment, applicationId, clinicId, clinic, installation, now } = state;
+): Promise<{ appointment: Appointment; repeated: boolean; seen: bigint | undefined }> {
+  const { environment, applicationId, clinicId, clinic, sandbox, installation, now } = state;
   const { idempotencyKey, branchId, animalId, scheduledAt, notes = null, requestHash } = request;
   const { sandboxGeneration } = clinic;
   const key = { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey };
   const appointmentId = partnerAppointmentId(key);
-  const { state: animal } = await load(log, animalAggregate, animalId);
+  const animal = sandbox
+    ? fixtureAnimal(sandbox, animalId)
+    : (await load(log, animalAggregate, animalId)).state;
   const decide = decideRequest(
     {
       ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash },
       ...{ scheduledAt, notes, durationMinutes: DURATION, reason: null },
+      ...(sandbox && { sandboxGeneration }),
     },
     { clinic, animal, permittedBranchIds: installation.branchIds, now },
   );
@@ -61,7 +66,7 @@ async function requestOnce(
     const repeated = handled.events.length === 0;
     const appointment = repeated ? await firstState(log, appointmentId) : handled.state;
     if (!appointment) throw new Error(`appointment ${appointmentId} has no first event`);
-    return { appointment, repeated };
+    return { appointment, repeated, seen: handled.seen };
   } catch (error) {
     if (!(error instanceof InvalidAppointment)) throw error;
     throw new ApiError(422, error.code, { details: error.details });

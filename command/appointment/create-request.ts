@@ -1,19 +1,12 @@
 import { createHash } from "node:crypto";
 import type Koa from "koa";
-import { z } from "zod";
-import { instant, notes, uuid } from "../../shared/events/fields.ts";
+import type { z } from "zod";
 import { ApiError, type ErrorDetail } from "../../shared/http/api-error.ts";
+import { createAppointmentRequest, idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
 import { toDetails } from "../partner/validation.ts";
 
-const bodySchema = z.strictObject({
-  branchId: uuid,
-  animalId: uuid,
-  scheduledAt: instant,
-  notes: notes.optional(),
-});
-
 /** A partner's request for an appointment, as far as its form goes. */
-export interface CreateRequest extends z.output<typeof bodySchema> {
+export interface CreateRequest extends z.output<typeof createAppointmentRequest> {
   idempotencyKey: string;
   /** SHA-256 (hex) of what was asked for, not of how it was written. */
   requestHash: string;
@@ -26,7 +19,7 @@ export interface CreateRequest extends z.output<typeof bodySchema> {
  */
 export function readCreateRequest(ctx: Koa.Context): CreateRequest {
   const key = readKey(ctx);
-  const body = bodySchema.safeParse(ctx.request.body);
+  const body = createAppointmentRequest.safeParse(ctx.request.body);
   const details = [...(typeof key === "string" ? [] : [key]), ...(body.success ? [] : toDetails(body.error))];
   if (typeof key !== "string" || !body.success) throw new ApiError(422, "validation_failed", { details });
   const { branchId, animalId, scheduledAt, notes } = body.data;
@@ -38,6 +31,7 @@ export function readCreateRequest(ctx: Koa.Context): CreateRequest {
 /** One header of 8 to 128 visible ASCII characters, or what is wrong with it. */
 function readKey(ctx: Koa.Context): string | ErrorDetail {
   const [key, ...others] = ctx.req.headersDistinct["idempotency-key"] ?? [];
-  if (key !== undefined && others.length === 0 && /^[\x21-\x7e]{8,128}$/.test(key)) return key;
+  const read = idempotencyKey.safeParse(key);
+  if (read.success && others.length === 0) return read.data;
   return { path: "header Idempotency-Key", message: "must be given once, with 8 to 128 visible characters" };
 }

@@ -78,7 +78,7 @@ export function defineCommand<O extends Options>(declared: {
     check(given, makeIds) {
       const made = makeIds ? idsFor(options, given) : {};
       const checked = schema.safeParse({ ...made, ...given });
-      if (!checked.success) return checked.error.issues.flatMap((issue) => problems(issue, given));
+      if (!checked.success) return problemsOf(checked.error, given);
       const values = checked.data as Values<O>;
       const changes = declared.changes(values);
       return {
@@ -96,6 +96,11 @@ export function defineCommand<O extends Options>(declared: {
 function idsFor(options: Options, given: Record<string, unknown>): Record<string, string> {
   const missing = Object.keys(options).filter((name) => options[name]?.made && given[name] === undefined);
   return Object.fromEntries(missing.map((name) => [name, randomUUID()]));
+}
+
+/** What is wrong with options, told of each by its name. */
+export function problemsOf({ issues }: z.ZodError, given: Record<string, unknown>): OptionProblem[] {
+  return issues.flatMap((issue) => problems(issue, given));
 }
 
 function problems(issue: z.core.$ZodIssue, given: Record<string, unknown>): OptionProblem[] {

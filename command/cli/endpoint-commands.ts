@@ -1,5 +1,11 @@
 import { environment } from "../../shared/events/fields.ts";
-import { disableEndpoint, enableEndpoint, revokeEndpoint } from "../webhook-endpoint/endpoint-operations.ts";
+import {
+  anybodysEndpoint,
+  disableEndpoint,
+  enableEndpoint,
+  revokeEndpoint,
+  testEndpoint,
+} from "../webhook-endpoint/endpoint-operations.ts";
 import { type Command, defineCommand } from "./command.ts";
 import { id, text } from "./option.ts";
 
@@ -29,4 +35,20 @@ export const endpointCommands: Command[] = [
   ),
   endpointMove("enable", "Takes deliveries to a disabled webhook endpoint up again.", enableEndpoint),
   endpointMove("revoke", "Ends a webhook endpoint for good.", revokeEndpoint),
+  defineCommand({
+    name: "webhooks test",
+    summary: "Sends a webhook endpoint, and no other, a test event.",
+    example: "--endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b",
+    options: { endpoint: id("the webhook endpoint") },
+    importable: false,
+    changes: (values) => values.endpoint,
+    run: async (log, { endpoint }, context) => {
+      const { events, position, deliveryId } = await testEndpoint(
+        log,
+        await anybodysEndpoint(log, endpoint),
+        context,
+      );
+      return { events, position, shown: { delivery: deliveryId } };
+    },
+  }),
 ];

@@ -29,6 +29,9 @@ export function onceOnly(
       if (events.some(({ metadata }) => isLater(metadata))) goneOn.add(stream);
       return events;
     },
+    async last<Event extends CatalogEvent>(stream: string) {
+      return (await this.read<Event>(stream)).at(-1);
+    },
     async append(stream, expectedRevision, events) {
       if (goneOn.has(stream)) throw new AlreadyDone();
       return log.append(stream, expectedRevision, events);

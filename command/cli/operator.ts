@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import os from "node:os";
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import type { CommandContext } from "../handle.ts";
@@ -9,11 +10,11 @@ import { InputError } from "./failure.ts";
 /** Runs a piece of work on the event log and closes the connection, whatever came of it. */
 export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,
-  work: (log: EventLog) => Promise<Result>,
+  work: (log: EventLog, client: EventStoreDBClient) => Promise<Result>,
 ): Promise<Result> {
   const client = connectEventStore(eventLogUrl(env), "operator");
   try {
-    return await work(createEventLog(client));
+    return await work(createEventLog(client), client);
   } finally {
     await client.dispose();
   }

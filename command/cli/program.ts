@@ -3,6 +3,7 @@ import type { Command } from "./command.ts";
 import { commands } from "./commands.ts";
 import { importFile } from "./import-file.ts";
 import type { Option } from "./option.ts";
+import { type RecoverWords, recoverWebhooks } from "./recover-webhooks.ts";
 import { type GivenOptions, optionName, runCommand, type Terminal } from "./run-command.ts";
 
 const CALL = "npm run clinic --";
@@ -22,6 +23,7 @@ export function createProgram(terminal: Terminal, exit: (code: number) => void):
       .description(own.map(({ verb }) => verb).join(", "))
       .addHelpText("after", `\nExample:\n  ${CALL} ${line(own[0])}`);
     for (const command of own) addCommand(group, command, terminal);
+    if (noun === "webhooks") addRecover(group.description("test, recover"), terminal);
   }
   addImport(program, terminal, exit);
   return program;
@@ -61,9 +63,29 @@ function addImport(program: Program, terminal: Terminal, exit: (code: number) =>
     );
 }
 
+function addRecover(group: Program, terminal: Terminal): void {
+  group
+    .command("recover")
+    .description(
+      "Replays every delivery of an endpoint that failed or was skipped since a time; again, what is so by then.",
+    )
+    .option("--endpoint <uuid>", "the webhook endpoint (required)")
+    .option("--since <time>", "RFC 3339; of when the delivery failed or was skipped (required)")
+    .option("--until <time>", "RFC 3339; only what failed or was skipped before it")
+    .option("--dry-run", "count, and replay nothing")
+    .option("--actor <name>", "who does it; by default the user of the operating system")
+    .option("--json", "answer in one line of JSON")
+    .addHelpText("after", RECOVER_HELP)
+    .action((given: RecoverWords) => recoverWebhooks(given, terminal));
+}
+
 function line(command: Command | undefined): string {
   return command ? `${command.noun} ${command.verb} ${command.example}` : "--help";
 }
+
+const RECOVER_HELP = `
+Example:
+  ${CALL} webhooks recover --endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --since 2026-05-04T00:00:00Z --dry-run`;
 
 const IMPORT_HELP = `
 Each line names its command and the command's options in camelCase; every id must be given:

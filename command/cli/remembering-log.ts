@@ -29,6 +29,10 @@ export function rememberingLog(log: EventLog, appends: "through" | "kept"): Even
       return [...wanted] as RecordedEvent<Event>[];
     },
 
+    async last<Event extends CatalogEvent>(stream: string) {
+      return (await remembered(stream)).at(-1) as RecordedEvent<Event> | undefined;
+    },
+
     async append(stream, expectedRevision, events) {
       const known = await remembered(stream);
       if (appends === "kept" && (known.at(-1)?.revision ?? -1n) !== expectedRevision)

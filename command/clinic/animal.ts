@@ -18,10 +18,7 @@ export interface Animal {
 export const animalAggregate: Aggregate<typeof animalCategory, Animal> = {
   category: animalCategory,
   evolve(state, event) {
-    if (event.type === "AnimalRegistered") {
-      const { animalId: id, clinicId, customerId, weightKg, ...details } = event.data;
-      return { id, clinicId, customerId, registration: event.data, details, weightKg };
-    }
+    if (event.type === "AnimalRegistered") return registeredAnimal(event.data);
     if (!state) return undefined;
     switch (event.type) {
       case "AnimalDetailsChanged": {
@@ -33,3 +30,9 @@ export const animalAggregate: Aggregate<typeof animalCategory, Animal> = {
     }
   },
 };
+
+/** An animal as its registration tells it. */
+export function registeredAnimal(registration: AnimalRegistration): Animal {
+  const { animalId: id, clinicId, customerId, weightKg, ...details } = registration;
+  return { id, clinicId, customerId, registration, details, weightKg };
+}

@@ -24,7 +24,9 @@ export interface Clinic {
   branches: Branch[];
   timezone: string;
   currency: string;
-  /** How often the sandbox was reset; 0 for a clinic that is none. */
+  /** The application whose sandbox it is; null for every other clinic. */
+  sandboxOf: string | null;
+  /** The sandbox's generation, where the clinic was loaded with it; 0 for a clinic that is none. */
   sandboxGeneration: number;
   registration: ClinicRegistration;
   subscription: Subscription | null;
@@ -68,6 +70,7 @@ function registered(registration: ClinicRegistration): Clinic {
     branches: [],
     timezone,
     currency,
+    sandboxOf: registration.sandboxOf ?? null,
     sandboxGeneration: 0,
     registration,
     subscription: null,

@@ -1,5 +1,6 @@
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, DomainError, load } from "../handle.ts";
+import { withSandbox } from "../sandbox/sandbox.ts";
 import { type Branch, type Clinic, clinicAggregate } from "./clinic.ts";
 
 /**
@@ -15,7 +16,8 @@ export async function inClinic(
   const { state: clinic } = await load(log, clinicAggregate, clinicId);
   if (!clinic) throw new DomainError("clinic_not_found", "there is no such clinic");
   if (clinic.status === "closed") throw new DomainError("clinic_closed", "the clinic is closed");
-  return { clinic, context: { ...context, clinicId, environment: clinic.environment } };
+  const ofClinic = { ...context, clinicId, environment: clinic.environment };
+  return { clinic: (await withSandbox(log, clinic)).clinic, context: ofClinic };
 }
 
 /** @throws {DomainError} `branch_not_found` */
@@ -23,4 +25,14 @@ export function branchOf(clinic: Clinic, branchId: string): Branch {
   const branch = clinic.branches.find(({ id }) => id === branchId);
   if (!branch) throw new DomainError("branch_not_found", "the clinic has no such branch");
   return branch;
+}
+
+/**
+ * A sandbox holds its fixture and what its application makes: nobody else adds to it, so that a reset has all of it.
+ *
+ * @throws {DomainError} `clinic_is_a_sandbox`
+ */
+export function refuseSandbox({ sandboxOf }: Clinic): void {
+  if (sandboxOf === null) return;
+  throw new DomainError("clinic_is_a_sandbox", "a sandbox holds its fixture and what its application makes");
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { PartnerApplicationEvent } from "../../shared/events/partner.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type Handled, handle } from "../handle.ts";
+import { type CommandContext, type Handled, handle, load } from "../handle.ts";
+import { openSandbox } from "../sandbox/open-sandbox.ts";
 import { type Application, applicationAggregate } from "./application.ts";
 import { hashClientSecret, newClientSecret } from "./client-secret.ts";
 import {
@@ -20,7 +21,8 @@ export interface IssuedCredential {
 }
 
 /**
- * Registers an application, without credentials. Its id is the OAuth client id.
+ * Registers an application, without credentials. Its id is the OAuth client id. One of the sandbox gets its sandbox
+ * with it, so that its first token can use it.
  *
  * @param input.applicationId a random one where absent
  */
@@ -32,6 +34,11 @@ export async function registerApplication(
   const applicationId = input.applicationId ?? randomUUID();
   const decide = decideRegisterApplication({ ...input, applicationId });
   const ofEnvironment = { ...context, environment: input.environment };
+  // The application comes last: once it is there, its sandbox is.
+  if (input.environment === "sandbox") {
+    decide((await load(log, applicationAggregate, applicationId)).state);
+    await openSandbox(log, { applicationId, scopes: input.scopes }, context);
+  }
   return {
     ...(await handle(log, applicationAggregate, applicationId, decide, ofEnvironment)),
     applicationId,

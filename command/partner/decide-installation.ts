@@ -23,6 +23,9 @@ export function decideRequestInstallation(
     if (application.environment !== clinic.environment) {
       throw new DomainError("environment_mismatch", "application and clinic are of different environments");
     }
+    if (clinic.sandboxOf !== null && clinic.sandboxOf !== application.id) {
+      throw new DomainError("clinic_is_a_sandbox", "a sandbox is there for its own application alone");
+    }
     const scopes = within(asked.scopes, application.scopes);
     if (state && state.status !== "revoked") {
       if (isDeepStrictEqual(state.scopes, scopes)) return [];

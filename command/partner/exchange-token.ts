@@ -1,5 +1,6 @@
 import { randomUUID, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
+import { TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/events/fields.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { RequestState } from "../../shared/http/app.ts";
@@ -7,7 +8,8 @@ import { enforce, type RateLimiter } from "../../shared/http/rate-limit.ts";
 import { load } from "../handle.ts";
 import { type Application, applicationAggregate, type Credential } from "./application.ts";
 import { hashClientSecret } from "./client-secret.ts";
-import { TOKEN_LIFETIME, type TokenIssuer } from "./token-issuer.ts";
+import type { WithPosition } from "./tell-position.ts";
+import type { TokenIssuer } from "./token-issuer.ts";
 import { grantedScopes, readTokenRequest, type TokenRequest, tokenRefusal } from "./token-request.ts";
 
 /** Exchanges a minute, for each client id and address. */
@@ -23,12 +25,13 @@ const NO_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
 export function exchangeToken(
   using: { log: EventLog; issuer: TokenIssuer; limiter: RateLimiter },
   environment: Environment,
-): Koa.Middleware<RequestState> {
+): Koa.Middleware<RequestState & WithPosition> {
   return async (ctx) => {
     const request = readTokenRequest(ctx.request.body);
     const key = `token ${environment} ${request.clientId ?? "unknown"} ${ctx.ip}`;
     await enforce(using.limiter, ctx, key, EXCHANGES_PER_MINUTE);
-    const { application, credential } = await authenticate(using.log, request, environment);
+    const { application, credential, seen } = await authenticate(using.log, request, environment);
+    ctx.state.position = seen;
     const scopes = grantedScopes(request.scope, application.scopes);
     const token = { applicationId: application.id, credentialId: credential.id, environment, scopes };
     ctx.body = {
@@ -48,9 +51,10 @@ async function authenticate(
   log: EventLog,
   request: TokenRequest,
   environment: Environment,
-): Promise<{ application: Application; credential: Credential }> {
+): Promise<{ application: Application; credential: Credential; seen: bigint | undefined }> {
   const { clientId } = request;
-  const application = clientId ? (await load(log, applicationAggregate, clientId)).state : undefined;
+  const loaded = clientId ? await load(log, applicationAggregate, clientId) : undefined;
+  const application = loaded?.state;
   const given = Buffer.from(hashClientSecret(request.clientSecret), "hex");
   const candidates = application?.credentials.length ? application.credentials : [NO_CREDENTIAL];
   let credential: Credential | undefined;
@@ -59,5 +63,5 @@ async function authenticate(
   }
   const rightPlace = request.environment === environment && application?.environment === environment;
   if (!credential || !application || !rightPlace || application.revoked) throw tokenRefusal("invalid_client");
-  return { application, credential };
+  return { application, credential, seen: loaded?.events.at(-1)?.position };
 }

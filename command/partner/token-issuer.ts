@@ -1,12 +1,9 @@
 import { createPublicKey } from "node:crypto";
 import { importJWK, type JSONWebKeySet, type JWK, SignJWT } from "jose";
 import type { AccessToken } from "../../shared/auth/access-token.ts";
-import { audience } from "../../shared/auth/access-token.ts";
+import { audience, TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
 import type { Config } from "../../shared/runtime/config.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-
-/** A token is good for this long. Seconds. */
-export const TOKEN_LIFETIME = 900;
 
 /** Signs access tokens, and publishes what they are verified with. */
 export interface TokenIssuer {

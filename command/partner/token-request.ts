@@ -2,6 +2,7 @@ import { z } from "zod";
 import { type Environment, uuid } from "../../shared/events/fields.ts";
 import { type Scope, scope } from "../../shared/events/partner.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
+import { tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 
 /** A TokenRequest that is well formed; whether it is true is another matter. */
 export interface TokenRequest {
@@ -13,14 +14,6 @@ export interface TokenRequest {
   scope: string | undefined;
 }
 
-const schema = z.object({
-  client_id: z.string(),
-  client_secret: z.string(),
-  grant_type: z.string(),
-  environment: z.enum(["sandbox", "production"]),
-  scope: z.string().optional(),
-});
-
 /** How the token operation says no: always 401, with the codes of RFC 6749, section 5.2. */
 export function tokenRefusal(
   code: "invalid_request" | "invalid_client" | "unsupported_grant_type" | "invalid_scope",
@@ -30,7 +23,7 @@ export function tokenRefusal(
 
 /** @throws {ApiError} 401 `invalid_request` or `unsupported_grant_type` */
 export function readTokenRequest(body: unknown): TokenRequest {
-  const { success, data } = schema.safeParse(body);
+  const { success, data } = tokenRequest.safeParse(body);
   if (!success) throw tokenRefusal("invalid_request");
   if (data.grant_type !== "client_credentials") throw tokenRefusal("unsupported_grant_type");
   return {

@@ -1,10 +1,10 @@
 import type Koa from "koa";
-import { z } from "zod";
 import type { SecretBox } from "../../shared/auth/secret-box.ts";
-import { type WebhookEventType, webhookEventType } from "../../shared/events/partner.ts";
+import type { WebhookEventType } from "../../shared/events/partner.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
+import { createWebhookEndpointRequest } from "../../shared/partner-api/request-bodies.ts";
 import {
   checkDestination,
   type SafeDestination,
@@ -18,11 +18,6 @@ import { toEndpointRecord } from "./endpoint.ts";
 import { ownerOf } from "./endpoint-of-request.ts";
 import { registerEndpoint } from "./endpoint-operations.ts";
 
-const bodySchema = z.strictObject({
-  url: z.string(),
-  events: z.array(webhookEventType).min(1, "must name at least one event type"),
-});
-
 /** POST /webhook-endpoints: 201 with the signing secret, which is never shown again. */
 export function createWebhookEndpoint(using: {
   log: EventLog;
@@ -34,14 +29,15 @@ export function createWebhookEndpoint(using: {
     await requireApprovedOrigin(using.log, url, ctx.state);
     const destination = await safeDestination(url, using.allowLoopback);
     const input = { owner: ownerOf(ctx.state), url: destination.url.href, events };
-    const { endpoint, secret } = await registerEndpoint(using, input, toCommandContext(ctx.state));
+    const { endpoint, secret, seen } = await registerEndpoint(using, input, toCommandContext(ctx.state));
+    ctx.state.position = seen;
     ctx.status = 201;
     ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
   };
 }
 
 function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
-  const result = bodySchema.safeParse(body);
+  const result = createWebhookEndpointRequest.safeParse(body);
   if (!result.success) {
     const details = toDetails(result.error);
     // What is wrong with the destination has a code of its own, if nothing else is wrong.

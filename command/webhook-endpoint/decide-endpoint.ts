@@ -42,10 +42,18 @@ export function decideEnableEndpoint(): Decision {
   };
 }
 
+/** A test is for an endpoint that is sent to; what a disabled one missed is replayed when it is enabled. */
+export function decideTestEndpoint(testId: string): Decision {
+  return (state) => {
+    const { id: endpointId } = activeEndpoint(state);
+    return [{ type: "WebhookEndpointTested", data: { endpointId, testId } }];
+  };
+}
+
 /** A revoked endpoint stays revoked; to revoke it again is to have what was asked for. */
 export function decideRevokeEndpoint(): Decision {
   return (state) => {
-    const { id: endpointId, status } = known(state);
+    const { id: endpointId, status } = knownEndpoint(state);
     return status === "revoked" ? [] : [{ type: "WebhookEndpointRevoked", data: { endpointId } }];
   };
 }
@@ -60,16 +68,28 @@ export function ownEndpoint(state: Endpoint | undefined, owner: EndpointOwner): 
     state?.applicationId === owner.applicationId &&
     state.clinicId === owner.clinicId &&
     state.environment === owner.environment;
-  return known(own ? state : undefined);
+  return knownEndpoint(own ? state : undefined);
 }
 
-function known(state: Endpoint | undefined): Endpoint {
+/**
+ * The endpoint, where it is sent to.
+ *
+ * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
+ */
+export function activeEndpoint(state: Endpoint | undefined): Endpoint {
+  const endpoint = live(state);
+  if (endpoint.status === "active") return endpoint;
+  throw new DomainError("webhook_endpoint_disabled", "the webhook endpoint is disabled: enable it first");
+}
+
+/** @throws {DomainError} `webhook_endpoint_not_found` */
+export function knownEndpoint(state: Endpoint | undefined): Endpoint {
   if (!state) throw new DomainError("webhook_endpoint_not_found", "there is no such webhook endpoint");
   return state;
 }
 
 function live(state: Endpoint | undefined): Endpoint {
-  const endpoint = known(state);
+  const endpoint = knownEndpoint(state);
   if (endpoint.status !== "revoked") return endpoint;
   throw new DomainError("webhook_endpoint_revoked", "the webhook endpoint is revoked");
 }

@@ -5,13 +5,14 @@ import { type Aggregate, DomainError } from "../handle.ts";
 export interface Delivery {
   id: string;
   endpointId: string;
-  status: "failed" | "skipped" | "replaying";
+  status: "failed" | "skipped" | "replaying" | "expired";
 }
 
 const statusAfter = {
   WebhookDeliveryFailed: "failed",
   WebhookDeliverySkipped: "skipped",
   WebhookDeliveryReplayRequested: "replaying",
+  WebhookDeliveryExpired: "expired",
 } as const;
 
 export const deliveryAggregate: Aggregate<typeof webhookDeliveryCategory, Delivery> = {
@@ -22,14 +23,20 @@ export const deliveryAggregate: Aggregate<typeof webhookDeliveryCategory, Delive
   },
 };
 
+/** Whether a delivery stands still and can have another round. */
+export function isReplayable({ status }: Delivery): boolean {
+  return status === "failed" || status === "skipped";
+}
+
 /**
- * Asks for another round of a delivery that stands still. One that is under way, was delivered or is unknown has none.
+ * Asks for another round of a delivery that stands still. One that is under way, was delivered, is no longer kept or is
+ * unknown has none.
  *
  * @throws {DomainError} `delivery_not_replayable`
  */
 export function decideReplay(endpointId: string) {
   return (state: Delivery | undefined): WebhookDeliveryEvent[] => {
-    if (state?.endpointId !== endpointId || state.status === "replaying") throw notReplayable();
+    if (state?.endpointId !== endpointId || !isReplayable(state)) throw notReplayable();
     return [{ type: "WebhookDeliveryReplayRequested", data: { deliveryId: state.id, endpointId } }];
   };
 }

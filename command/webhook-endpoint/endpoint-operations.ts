@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { SecretBox } from "../../shared/auth/secret-box.ts";
+import { webhookDeliveryId } from "../../shared/events/ids.ts";
 import type { WebhookEndpointEvent, WebhookEventType } from "../../shared/events/partner.ts";
 import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
@@ -10,7 +11,9 @@ import {
   decideRegisterEndpoint,
   decideRevokeEndpoint,
   decideRotateSecret,
+  decideTestEndpoint,
   type EndpointOwner,
+  knownEndpoint,
   ownEndpoint,
 } from "./decide-endpoint.ts";
 import { decideReplay, deliveryAggregate, notReplayable } from "./delivery.ts";
@@ -20,6 +23,8 @@ import { type Endpoint, endpointAggregate } from "./endpoint.ts";
 export interface EndpointWithSecret {
   endpoint: Endpoint;
   secret: string;
+  /** Where a read must have come to in the log to know it. */
+  seen: bigint | undefined;
 }
 
 /** Names an endpoint by its id and owner. Another owner's is refused with `webhook_endpoint_not_found`. */
@@ -42,8 +47,9 @@ export async function registerEndpoint(
   const { applicationId, clinicId, environment } = owner;
   const registration = { endpointId, applicationId, clinicId, environment, url, events, ...kept };
   const decide = decideRegisterEndpoint(registration);
-  const { state } = await handle(using.log, endpointAggregate, endpointId, decide, within(context, owner));
-  return { endpoint: ownEndpoint(state, owner), secret };
+  const ofOwner = within(context, owner);
+  const { state, seen } = await handle(using.log, endpointAggregate, endpointId, decide, ofOwner);
+  return { endpoint: ownEndpoint(state, owner), secret, seen };
 }
 
 /**
@@ -61,8 +67,8 @@ export async function rotateSecret(
   const previousExpiresAt = toInstant(context.now + (input.leaked ? 0 : OVERLAP));
   const decide = decideRotateSecret({ ...kept, previousExpiresAt });
   try {
-    const { state } = await change(using.log, input, decide, context, "throw");
-    return { endpoint: ownEndpoint(state, input.owner), secret };
+    const { state, seen } = await change(using.log, input, decide, context, "throw");
+    return { endpoint: ownEndpoint(state, input.owner), secret, seen };
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;
     throw new DomainError("concurrent_rotation", "the endpoint was changed at the same time");
@@ -93,6 +99,34 @@ export function revokeEndpoint(
   context: CommandContext,
 ): Promise<Handled<Endpoint>> {
   return change(log, input, decideRevokeEndpoint(), context);
+}
+
+/**
+ * Sends an endpoint a test event, delivered like any other.
+ *
+ * @returns also the id of the delivery that it becomes
+ * @throws {DomainError} `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
+ */
+export async function testEndpoint(
+  log: EventLog,
+  input: EndpointOf,
+  context: CommandContext,
+): Promise<Handled<Endpoint> & { deliveryId: string }> {
+  const testId = randomUUID();
+  const handled = await change(log, input, decideTestEndpoint(testId), context);
+  return { ...handled, deliveryId: webhookDeliveryId(testId, input.endpointId) };
+}
+
+/**
+ * Names an endpoint with its owner, for an operator, who may touch everybody's.
+ *
+ * @throws {DomainError} `webhook_endpoint_not_found`
+ */
+export async function anybodysEndpoint(log: EventLog, endpointId: string): Promise<EndpointOf> {
+  const { applicationId, clinicId, environment } = knownEndpoint(
+    (await load(log, endpointAggregate, endpointId)).state,
+  );
+  return { endpointId, owner: { applicationId, clinicId, environment } };
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Environment } from "../../shared/events/fields.ts";
 import { type WebhookEventType, webhookEndpointCategory } from "../../shared/events/partner.ts";
+import type { WebhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import type { Instant } from "../../shared/time/rfc3339.ts";
 import type { Aggregate } from "../handle.ts";
 
@@ -30,6 +31,8 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
     switch (event.type) {
       case "WebhookSecretRotated":
         return { ...state, updatedAt: at };
+      case "WebhookEndpointTested":
+        return state;
       // Disabling is reported by the dispatcher and may come late: it never brings a revoked endpoint back.
       case "WebhookEndpointDisabled":
         if (state.status !== "active") return state;
@@ -44,7 +47,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
 };
 
 /** An endpoint as partners see it. */
-export function toEndpointRecord(endpoint: Endpoint) {
+export function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
   const { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt } = endpoint;
   return { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt };
 }

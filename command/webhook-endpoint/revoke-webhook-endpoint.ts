@@ -11,7 +11,8 @@ import { revokeEndpoint } from "./endpoint-operations.ts";
 export function revokeWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<ClinicState> {
   return async (ctx) => {
     const input = endpointOf(ctx);
-    const { state } = await revokeEndpoint(log, input, toCommandContext(ctx.state));
+    const { state, seen } = await revokeEndpoint(log, input, toCommandContext(ctx.state));
+    ctx.state.position = seen;
     ctx.body = { ok: true, endpoint: toEndpointRecord(ownEndpoint(state, input.owner)) };
   };
 }

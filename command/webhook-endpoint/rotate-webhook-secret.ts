@@ -13,7 +13,9 @@ export function rotateWebhookSecret(using: {
   secretBox: SecretBox;
 }): Koa.Middleware<ClinicState> {
   return async (ctx) => {
-    const { endpoint, secret } = await rotateSecret(using, endpointOf(ctx), toCommandContext(ctx.state));
+    const input = endpointOf(ctx);
+    const { endpoint, secret, seen } = await rotateSecret(using, input, toCommandContext(ctx.state));
+    ctx.state.position = seen;
     ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
   };
 }

@@ -1,9 +1,12 @@
-import { changeSubscription, openBranch, registerClinic } from "../../command/clinic/clinic-operations.ts";
 import { registerApplication } from "../../command/partner/application-operations.ts";
 import { approveInstallation, requestInstallation } from "../../command/partner/installation-operations.ts";
+import { sandboxBranches } from "../../command/sandbox/fixture.ts";
+import { approveSandbox, openSandboxClinic } from "../../command/sandbox/open-sandbox.ts";
+import { fillSandbox } from "../../command/sandbox/reset-sandbox.ts";
 import type { Environment } from "../../shared/events/fields.ts";
+import { sandboxClinicId, sandboxEntityId } from "../../shared/events/ids.ts";
 import { scopes } from "../../shared/events/partner.ts";
-import { demoAnimals, registerCustomers } from "./demo-animals.ts";
+import { demoAnimals } from "./demo-animals.ts";
 import { type DemoClinic, demoClinics } from "./demo-clinics.ts";
 import { demoId } from "./demo-random.ts";
 import type { Chain } from "./demo-steps.ts";
@@ -22,14 +25,15 @@ export interface DemoApplication {
 const [lindenhof] = demoClinics;
 if (!lindenhof) throw new Error("the demo data has no clinic");
 
-/** The sandbox application's own clinic: one branch, a few customers. */
+const sandboxApplication = demoId("application", "sandbox");
+
+/** The sandbox of the sandbox's application, as far as its portal user and the examples need it. */
 export const sandboxClinic: DemoClinic = {
   ...lindenhof,
-  id: demoId("sandbox"),
+  id: sandboxClinicId(sandboxApplication),
   slug: "sandbox-clinic",
   name: "Sandbox Clinic",
-  branches: [{ id: demoId("sandbox", "branch"), name: "Main", city: "Berlin" }],
-  customers: 2,
+  branches: sandboxBranches(sandboxApplication),
 };
 
 export const demoApplications: DemoApplication[] = [
@@ -41,7 +45,7 @@ export const demoApplications: DemoApplication[] = [
     approver: demoId(lindenhof.slug, "membership", "owner"),
   },
   {
-    id: demoId("application", "sandbox"),
+    id: sandboxApplication,
     name: "Pet Planner (sandbox)",
     environment: "sandbox",
     clinic: sandboxClinic,
@@ -50,38 +54,27 @@ export const demoApplications: DemoApplication[] = [
 ];
 
 /** The animal that examples book for. */
-export function exampleAnimal({ clinic }: DemoApplication): string {
+export function exampleAnimal({ id, environment, clinic }: DemoApplication): string {
+  if (environment === "sandbox") return sandboxEntityId(id, "animal", "Biscuit");
   const [animal] = demoAnimals(clinic);
   if (!animal) throw new Error(`${clinic.slug} has no animal`);
   return animal.id;
 }
 
-/** Registers the sandbox application's clinic, then its customers and animals. */
+/** The application of the sandbox, with its sandbox: each step is one append, so that none is left half done. */
 export function setUpSandbox(now: number): Chain {
-  const { id: clinicId, branches, timezone, currency, locale, slug, name, city } = sandboxClinic;
-  const registration = {
-    ...{ clinicId, environment: "sandbox" as const, slug, name, timezone, currency, locale, city },
-    ...{ isDemo: false, demoExpiresAt: null },
-  };
-  const subscription = { plan: sandboxClinic.plan, status: "active" as const, currentPeriodEnd: null };
-  const at = now - 400 * DAY;
+  const input = { applicationId: sandboxApplication, scopes: [...scopes] };
+  const registration = { ...input, environment: "sandbox" as const, name: "Pet Planner (sandbox)" };
+  const step = (name: string, run: Chain[number]["run"]) => ({ name: `sandbox ${name}`, at: now, run });
   return [
-    { name: slug, at, run: (log, context) => registerClinic(log, registration, context) },
-    ...branches.map(({ id: branchId, name, city }): Chain[number] => ({
-      name: `${slug} ${name}`,
-      at,
-      run: (log, context) => openBranch(log, { clinicId, branchId, name, city }, context),
-    })),
-    {
-      name: `${slug} subscribed`,
-      at,
-      run: (log, context) => changeSubscription(log, { clinicId, ...subscription }, context),
-    },
-    ...registerCustomers(sandboxClinic, now).flat(),
+    step("clinic", (log, context) => openSandboxClinic(log, input, context)),
+    step("filled", (log, context) => fillSandbox(log, input, context)),
+    step("approved", (log, context) => approveSandbox(log, input, context)),
+    step("application", (log, context) => registerApplication(log, registration, context)),
   ];
 }
 
-/** Registers the application and has it installed at its clinic, with every scope. */
+/** Registers an application of production and has it installed at its clinic, with every scope. */
 export function install(
   { id: applicationId, name, environment, clinic, approver }: DemoApplication,
   now: number,

@@ -40,7 +40,9 @@ export function demoPhases(now: number): Chain[][] {
         ]),
       ),
       ...each((clinic) => [...walkIns(clinic, now), ...holds(clinic, now)]),
-      ...demoApplications.map((application) => install(application, now)),
+      ...demoApplications
+        .filter(({ environment }) => environment === "production")
+        .map((application) => install(application, now)),
     ],
     demoClinics.map((clinic) => suspendDemoClinic(clinic, now)),
     // One chain, so that the very last step says that all is there.

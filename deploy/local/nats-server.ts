@@ -1,72 +1,13 @@
-import { spawn, spawnSync } from "node:child_process";
-import { accessSync, constants, existsSync } from "node:fs";
-import path from "node:path";
-import { SetupError } from "./setup-error.ts";
+import { findProgram } from "./system-package.ts";
 
-const PACKAGE = "nats-server";
 const BY_HAND =
   "install it (Debian: sudo apt-get install nats-server) or set NATS_URL to a NATS server with JetStream";
 
-/** Installing takes this long at the most. */
-const INSTALL_MINUTES = 5;
-
 /**
- * The path of nats-server: from PATH, else installed by apt-get, as root or through a sudo that asks no password.
+ * The path of nats-server: installed with the system's package manager where it is missing.
  *
  * @throws {SetupError} one line that says how to get it
  */
-export async function findNatsServer(log: (line: string) => void): Promise<string> {
-  const found = locate();
-  if (found) return found;
-  if (!existsSync("/usr/bin/apt-get")) throw new SetupError(`nats-server is not on PATH: ${BY_HAND}`);
-  const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
-  if (sudo.length > 0 && spawnSync("sudo", ["-n", "true"], { stdio: "ignore" }).status !== 0)
-    throw new SetupError(`nats-server is not on PATH, and only root can install it: ${BY_HAND}`);
-  log("nats-server is not installed: installing the system's package with apt-get");
-  const wait = ["-o", "DPkg::Lock::Timeout=120"];
-  await apt([...sudo, "apt-get", ...wait, "update", "-q"], log);
-  await apt([...sudo, "apt-get", ...wait, "install", "-y", "-q", "--no-install-recommends", PACKAGE], log);
-  const installed = locate();
-  if (!installed) throw new SetupError(`the package nats-server brought no nats-server: ${BY_HAND}`);
-  return installed;
-}
-
-function locate(): string | undefined {
-  const folders = [...(process.env.PATH ?? "").split(path.delimiter), "/usr/sbin", "/usr/local/bin"];
-  return folders.map((folder) => path.join(folder, "nats-server")).find(isProgram);
-}
-
-function isProgram(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return path.isAbsolute(file);
-  } catch {
-    return false;
-  }
-}
-
-async function apt(commandLine: string[], log: (line: string) => void): Promise<void> {
-  const [command = "apt-get", ...args] = commandLine;
-  const child = spawn(command, args, {
-    stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
-    timeout: INSTALL_MINUTES * 60_000,
-  });
-  let lastError = "";
-  const show = (chunk: Buffer) => {
-    for (const line of chunk.toString("utf8").split(/[\r\n]+/)) {
-      if (/^(Get|Hit|Fetched|Unpacking|Setting up)\b/.test(line)) log(`  apt-get: ${line}`);
-      if (/^[EW]: /.test(line)) lastError = line;
-    }
-  };
-  child.stdout.on("data", show);
-  child.stderr.on("data", show);
-  const code = await new Promise<number | null>((resolve) => {
-    child.once("error", () => resolve(null));
-    child.once("close", resolve);
-  });
-  if (code !== 0)
-    throw new SetupError(
-      `apt-get could not install nats-server (${lastError || `code ${code}`}): ${BY_HAND}`,
-    );
+export function findNatsServer(log: (line: string) => void): Promise<string> {
+  return findProgram({ name: "nats-server", byHand: BY_HAND }, log);
 }

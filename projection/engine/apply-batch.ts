@@ -3,6 +3,7 @@ import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { CHECKPOINT } from "./ddl.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
+import { loadGenerations, partsOf, wipeSandbox } from "./sandbox-resets.ts";
 
 /** The checkpoint was not where this process left it: another one writes. */
 export class LostLeadership extends Error {
@@ -36,9 +37,12 @@ export async function applyBatch(
   try {
     // While a rebuild swaps schemas nobody writes: what a transaction names must not change under it.
     await client.query("SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))", [swapLock(schema)]);
-    for (const model of models) {
-      const relevant = events.filter((event) => model.on[event.type]);
-      if (relevant.length > 0) await project(client, schema, model, relevant);
+    for (const { wipe, events: part } of partsOf(events, await loadGenerations(client, schema, events))) {
+      if (wipe !== null) await wipeSandbox(client, schema, models, wipe);
+      for (const model of models) {
+        const relevant = part.filter((event) => model.on[event.type]);
+        if (relevant.length > 0) await project(client, schema, model, relevant);
+      }
     }
     const moved = await client.query({
       name: `checkpoint ${schema}`,

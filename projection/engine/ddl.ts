@@ -22,10 +22,10 @@ export function readModelDdl(models: readonly AnyReadModel[], schema = READ_MODE
 export function tablesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = [
     `CREATE SCHEMA ${schema}`,
-    `GRANT USAGE ON SCHEMA ${schema} TO clinic_query`,
+    `GRANT USAGE ON SCHEMA ${schema} TO clinic_query, clinic_command`,
     `CREATE TABLE ${schema}.checkpoint (name text PRIMARY KEY, position bigint NOT NULL, shape text NOT NULL)`,
     `INSERT INTO ${schema}.checkpoint VALUES ('${CHECKPOINT}', ${BEFORE_FIRST}, '${shapeOf(models)}')`,
-    `GRANT SELECT ON ${schema}.checkpoint TO clinic_query`,
+    `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
   ];
   for (const model of models) {
     statements.push(tableDdl(model, schema));

@@ -11,6 +11,9 @@ export interface LeadershipOptions {
   onStandby(detail: string): void;
 }
 
+/** What a standby says that is ready to take over. */
+export const ANOTHER_LEADS = "another process leads";
+
 /** A standby asks this often whether the leader is gone, a leader whether its connection lives. Milliseconds. */
 const ASK_EVERY = 1_000;
 const ANSWER_WITHIN = 3_000;
@@ -87,7 +90,7 @@ async function acquire(
       options.name,
     ]);
     if (held) return true;
-    options.onStandby("another process leads");
+    options.onStandby(ANOTHER_LEADS);
     await pause(ASK_EVERY, term.signal);
   }
   return false;

@@ -1,5 +1,5 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
+import pg from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { catchUp, type SubscriptionItem, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
@@ -60,6 +60,9 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
       if (error instanceof UnreadableEvent) throw new ProjectionFailure(error.message, { cause: error });
       if (error instanceof ProjectionFailure || error instanceof LostLeadership) throw error;
       const waitsFor = isPostgresUnavailable(error) ? "the database" : "the event log";
+      if (error instanceof pg.DatabaseError && waitsFor === "the event log") {
+        throw new ProjectionFailure(`the database refuses (SQLSTATE ${error.code})`, { cause: error });
+      }
       if (!signal.aborted) options.logger.warn({ error, waitsFor }, "projection waits");
       report({ waitsFor, caughtUp: false });
     }
@@ -126,11 +129,11 @@ async function write(
   for (;;) {
     const items = await buffer.take(BATCH);
     if (items.length === 0) return;
-    works();
     const unknown = items.filter((item) => item.kind === "unknown");
     const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
     const to = items.findLast((item) => item.kind === "event" || item.kind === "unknown")?.position;
     if (to !== undefined) await writeBatch(options, events, progress.position, to, report, signal);
+    works();
     report({
       position: to ?? progress.position,
       caughtUp: progress.caughtUp || items.some((item) => item.kind === "caughtUp"),
@@ -169,12 +172,43 @@ async function writeBatch(
         connection.release(isPostgresUnavailable(broken) ? broken : undefined);
       }
     } catch (error) {
+      if (isRefusedValue(error)) return await writeOneByOne(options, events, from, to, report, signal, error);
       if (!isPostgresUnavailable(error) || signal.aborted) throw error;
       options.logger.warn({ error }, "projection waits for the database");
       report({ waitsFor: "the database" });
       await wait.next(signal);
     }
   }
+}
+
+/** SQLSTATE classes 22 and 23: a value that a column cannot hold. */
+function isRefusedValue(error: unknown): error is pg.DatabaseError {
+  return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
+}
+
+/** Takes the events before the one that the database refuses, and stops there, naming it. */
+async function writeOneByOne(
+  options: ProjectionOptions,
+  events: readonly RecordedEvent[],
+  from: bigint,
+  to: bigint,
+  report: Report,
+  signal: AbortSignal,
+  cause: pg.DatabaseError,
+): Promise<void> {
+  const [event] = events;
+  if (event && events.length === 1) {
+    const place = `position ${event.position}, stream ${event.stream}, revision ${event.revision}`;
+    const refused = `the database refuses a value of ${event.type} (SQLSTATE ${cause.code})`;
+    throw new ProjectionFailure(`${place}: ${refused}`, { cause });
+  }
+  let at = from;
+  for (const event of events) {
+    await writeBatch(options, [event], at, event.position, report, signal);
+    at = event.position;
+    report({ position: at });
+  }
+  if (to > at) await writeBatch(options, [], at, to, report, signal);
 }
 
 /** The log position that the read models of a schema reflect. */

@@ -34,6 +34,8 @@ export interface ReadModel<R extends Row = Row, Type extends CatalogEventType = 
   indexes: readonly string[];
   /** The role clinic_query does not see this table: it holds secrets, even if encrypted ones. */
   hidden?: boolean;
+  /** The SQL condition for the rows of a sandbox, whose clinic is $1: a reset wipes them. Absent where it wipes none. */
+  inSandbox?: (schema: string) => string;
   /** The primary key's values of the row that an event touches, in the key's order. */
   key(event: RecordedOf<Type>): readonly string[];
   on: { [T in Type]: (row: R | undefined, event: RecordedOf<T>) => R | undefined };

@@ -13,6 +13,7 @@ import { installations } from "./installations.ts";
 import { memberships } from "./memberships.ts";
 import { queueTickets } from "./queue-tickets.ts";
 import { resources } from "./resources.ts";
+import { sandboxes } from "./sandboxes.ts";
 import { selections } from "./selections.ts";
 import { services } from "./services.ts";
 import { staff } from "./staff.ts";
@@ -40,4 +41,5 @@ export const readModels = [
   installations,
   webhookEndpoints,
   webhookSecrets,
+  sandboxes,
 ] as unknown as readonly AnyReadModel[];

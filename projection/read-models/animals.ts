@@ -34,6 +34,8 @@ export const animals = defineReadModel<AnimalRow>()({
   nullable: ["breed", "sex", "birth_date", "weight_kg", "microchip"],
   primaryKey: ["animal_id"],
   indexes: ["customer_id, name, animal_id"],
+  inSandbox: (schema) =>
+    `customer_id IN (SELECT customer_id FROM ${schema}.customer WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.animalId],
   on: {
     AnimalRegistered: (_, { data, metadata }) => ({

@@ -46,6 +46,7 @@ export const appointments = defineReadModel<AppointmentRow>()({
   nullable: ["animal_id", "customer_id", "application_id", "reason", "notes"],
   primaryKey: ["appointment_id"],
   indexes: ["clinic_id, branch_id, scheduled_at, appointment_id", "clinic_id, scheduled_at, appointment_id"],
+  inSandbox: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.appointmentId],
   on: {
     AppointmentRequested: (_, { data, metadata }) => ({

@@ -23,6 +23,8 @@ export const assignments = defineReadModel<AssignmentRow>()({
   nullable: [],
   primaryKey: ["assignment_id"],
   indexes: ["appointment_id", "resource_id, allocation_start"],
+  inSandbox: (schema) =>
+    `appointment_id IN (SELECT appointment_id FROM ${schema}.appointment WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.assignmentId],
   on: {
     ResourceAllocated: (_, { data }) => ({

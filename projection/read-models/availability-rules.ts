@@ -29,6 +29,8 @@ export const availabilityRules = defineReadModel<AvailabilityRuleRow>()({
   nullable: ["valid_from", "valid_until", "recurrence"],
   primaryKey: ["rule_id"],
   indexes: ["resource_id, weekday, starts_at"],
+  inSandbox: (schema) =>
+    `resource_id IN (SELECT resource_id FROM ${schema}.resource WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.ruleId],
   on: {
     AvailabilityRuleSet: (_, { data }) => ({

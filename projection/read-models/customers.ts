@@ -26,6 +26,7 @@ export const customers = defineReadModel<CustomerRow>()({
   nullable: ["phone", "email", "city"],
   primaryKey: ["customer_id"],
   indexes: ["clinic_id, full_name, customer_id"],
+  inSandbox: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.customerId],
   on: {
     CustomerRegistered: (_, { data, metadata }) => ({

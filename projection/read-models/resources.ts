@@ -28,6 +28,7 @@ export const resources = defineReadModel<ResourceRow>()({
   nullable: [],
   primaryKey: ["resource_id"],
   indexes: ["clinic_id, branch_id"],
+  inSandbox: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.resourceId],
   on: {
     ResourceAdded: (_, { data }) => ({

@@ -28,6 +28,7 @@ export const services = defineReadModel<ServiceRow>()({
   nullable: ["category"],
   primaryKey: ["service_id"],
   indexes: ["clinic_id, name, service_id"],
+  inSandbox: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.serviceId],
   on: {
     ServiceOffered: (_, { data, metadata }) => ({

@@ -1,16 +1,16 @@
 import { z } from "zod";
 import { environment, uuid } from "../../shared/events/fields.ts";
-import { webhookEventType } from "../../shared/events/partner.ts";
+import { deliveredType } from "../../shared/events/partner.ts";
 import type { WebhookBody } from "../../shared/partner-api/webhook-body.ts";
 
 const place = z.string().regex(/^\d+$/).transform(BigInt);
 
 const routing = z.looseObject({
   id: uuid,
-  type: webhookEventType,
+  type: deliveredType,
   environment,
   clinicId: uuid,
-  branchId: uuid,
+  branchId: uuid.nullable(),
 });
 
 /** Passed on as it is, the order of its fields included: it is signed and sent as it was made. */
@@ -26,6 +26,8 @@ export const relayMessage = z.discriminatedUnion("kind", [
     stream: z.string(),
     revision: place,
     correlationId: uuid,
+    /** The one endpoint that hears of it; null where all do that asked for its type. */
+    onlyEndpointId: uuid.nullable().default(null),
     body,
   }),
   /** A delivery is to be tried again, as a partner asked for. */
@@ -37,6 +39,9 @@ export const relayMessage = z.discriminatedUnion("kind", [
     correlationId: uuid,
     deliveryId: uuid,
     endpointId: uuid,
+    /** Of the request, as far as it says. */
+    clinicId: uuid.nullable().default(null),
+    environment: environment.nullable().default(null),
   }),
 ]);
 export type RelayMessage = z.input<typeof relayMessage>;
@@ -50,10 +55,15 @@ export interface Outgoing {
   message: RelayMessage;
 }
 
-/** The message of a public event. */
+/**
+ * The message of a public event.
+ *
+ * @param onlyEndpointId the one endpoint that hears of it; all that asked for its type where absent
+ */
 export function eventMessage(
   at: { position: bigint; stream: string; revision: bigint; correlationId: string },
   body: WebhookBody,
+  onlyEndpointId?: string,
 ): Outgoing {
   return {
     id: body.id,
@@ -64,6 +74,7 @@ export function eventMessage(
       stream: at.stream,
       revision: String(at.revision),
       correlationId: at.correlationId,
+      ...(onlyEndpointId !== undefined && { onlyEndpointId }),
       body,
     },
   };

@@ -77,6 +77,7 @@ async function follow(
   const log = createEventLog(client);
   const after = checkpoint === LOG_START ? undefined : checkpoint;
   signal.addEventListener("abort", () => steps.close(), { once: true });
+  if (signal.aborted) steps.close();
   const push = (step: Step) => {
     // A message is awaited in its turn; until then a failure must not count as unhandled.
     step.message?.catch(() => undefined);
@@ -120,6 +121,7 @@ async function publish(
     throw error;
   };
   signal.addEventListener("abort", () => confirmations.close(), { once: true });
+  if (signal.aborted) confirmations.close();
   for (;;) {
     const [step] = await steps.take(1);
     if (!step) return;

@@ -2,12 +2,13 @@ import type { AppointmentEvent } from "../../shared/events/appointment.ts";
 import { appointmentCategory } from "../../shared/events/appointment.ts";
 import { type CatalogEventType, EventSchemaError } from "../../shared/events/registry.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
-import { toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
+import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { eventMessage, type Outgoing } from "./message.ts";
 
 /** The event types that the relay subscribes to. */
 export const relayedTypes: readonly CatalogEventType[] = [
   ...(Object.keys(appointmentCategory.events) as AppointmentEvent["type"][]),
+  "WebhookEndpointTested",
   "WebhookDeliveryReplayRequested",
 ];
 
@@ -25,10 +26,14 @@ export class RelayFailure extends Error {
  */
 export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Outgoing | undefined> {
   if (event.type === "WebhookDeliveryReplayRequested") return toReplayMessage(event);
-  const body = await webhookBodyOf(log, event);
-  if (!body) return undefined;
   const { position, stream, revision, metadata } = event;
-  return eventMessage({ position, stream, revision, correlationId: metadata.$correlationId }, body);
+  const at = { position, stream, revision, correlationId: metadata.$correlationId };
+  if (event.type === "WebhookEndpointTested") {
+    const test = toTestBody(event);
+    return test && eventMessage(at, test, event.data.endpointId);
+  }
+  const body = await webhookBodyOf(log, event);
+  return body && eventMessage(at, body);
 }
 
 async function webhookBodyOf(log: EventLog, event: RecordedEvent) {
@@ -63,6 +68,8 @@ function toReplayMessage(event: RecordedEvent & { type: "WebhookDeliveryReplayRe
       correlationId: event.metadata.$correlationId,
       deliveryId: event.data.deliveryId,
       endpointId: event.data.endpointId,
+      clinicId: event.metadata.clinicId,
+      environment: event.metadata.environment,
     },
   };
 }

@@ -33,6 +33,8 @@ interface ClaimedRow {
   environment: "sandbox" | "production";
   cause_id: string;
   correlation_id: string;
+  event_stream: string;
+  event_revision: bigint;
   body: string;
   url: string;
   encrypted_secret: string | null;
@@ -61,11 +63,12 @@ function laneQuery(lane: Lane, condition: string, parameters: LaneParameters): s
        LEFT JOIN unnest(${busyIds}::uuid[], ${busyCounts}::integer[]) b (endpoint_id, count) ON b.endpoint_id = x.endpoint_id
       CROSS JOIN LATERAL (
         SELECT due.*, row_number() OVER () AS place
-          FROM (SELECT delivery_id, endpoint_id, clinic_id, environment, cause_id, correlation_id, body
+          FROM (SELECT delivery_id, endpoint_id, clinic_id, environment, cause_id, correlation_id,
+                       event_stream, event_revision, body
                   FROM webhooks.delivery
                  WHERE endpoint_id = x.endpoint_id AND status = 'pending' AND ${condition} AND due_at <= $1
                    AND delivery_id <> ALL ($3::uuid[])
-                   AND (e.branch_ids IS NULL OR e.branch_ids ? branch_id::text)
+                   AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
                  ORDER BY due_at
                  LIMIT ${LOOKED_AT}
                    FOR UPDATE SKIP LOCKED) due
@@ -148,6 +151,7 @@ function toClaimed(row: ClaimedRow): Claimed {
     environment: row.environment,
     causeId: row.cause_id,
     correlationId: row.correlation_id,
+    source: { stream: row.event_stream, revision: row.event_revision },
     body: row.body,
     url: row.url,
     encryptedSecrets: [row.encrypted_secret, row.previous_encrypted_secret].filter(

@@ -64,10 +64,12 @@ export async function runDispatcher(
   const buffer = new BoundedBuffer<JsMsg>(BATCH);
   works();
   const take = async (life: AbortSignal) => {
-    life.addEventListener("abort", () => {
+    const stop = () => {
       buffer.close();
       messages.stop();
-    });
+    };
+    life.addEventListener("abort", stop);
+    if (life.aborted) stop();
     for await (const message of messages) await buffer.push(message);
     if (!life.aborted) throw new Error("the consumer went away");
   };
@@ -127,7 +129,7 @@ async function dispatchReplays(
     const replayed = await replay(options, request.message, options.clock());
     done(request);
     if (replayed === "pending") options.onDue();
-    if (replayed === "skipped") options.onFacts();
+    if (replayed === "skipped" || replayed === "expired") options.onFacts();
   }
 }
 

@@ -2,10 +2,16 @@ import type pg from "pg";
 import { streamName } from "../../shared/events/category.ts";
 import type { Environment } from "../../shared/events/fields.ts";
 import { consequenceId, webhookDeliveryId } from "../../shared/events/ids.ts";
-import { webhookDeliveryCategory, webhookEndpointCategory } from "../../shared/events/partner.ts";
+import type { EventMetadata } from "../../shared/events/metadata.ts";
+import {
+  type DeliverySource,
+  webhookDeliveryCategory,
+  webhookEndpointCategory,
+} from "../../shared/events/partner.ts";
 import { type CatalogEvent, SCHEMA_VERSION } from "../../shared/events/registry.ts";
 import type { NewEvent } from "../../shared/eventstore/log.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
+import type { ReplayMessage } from "../relay/message.ts";
 
 /** A delivery in one of its rounds, as far as the facts about it need. */
 export interface DeliveryRound {
@@ -16,6 +22,8 @@ export interface DeliveryRound {
   /** What started the round: the event, or the request to replay. */
   causeId: string;
   correlationId: string;
+  /** Where the event that is told stands. */
+  source: { stream: string; revision: bigint };
 }
 
 /** An event that the log is to be told. */
@@ -29,7 +37,7 @@ export function deliveryFailed(round: DeliveryRound, attempts: number, now: numb
   return fact(
     round,
     streamName(webhookDeliveryCategory, deliveryId),
-    { type: "WebhookDeliveryFailed", data: { deliveryId, endpointId, attempts } },
+    { type: "WebhookDeliveryFailed", data: { deliveryId, endpointId, attempts, source: sourceOf(round) } },
     now,
   );
 }
@@ -40,9 +48,21 @@ export function deliverySkipped(round: DeliveryRound, now: number): Fact {
   return fact(
     round,
     streamName(webhookDeliveryCategory, deliveryId),
-    { type: "WebhookDeliverySkipped", data: { deliveryId, endpointId } },
+    { type: "WebhookDeliverySkipped", data: { deliveryId, endpointId, source: sourceOf(round) } },
     now,
   );
+}
+
+/** A delivery that is to be replayed is not kept and cannot be made again. */
+export function deliveryExpired(request: ReplayMessage, now: number): Fact {
+  const { deliveryId, endpointId, requestId, correlationId, clinicId, environment } = request;
+  const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
+  return {
+    id: consequenceId(requestId, event.type, 0),
+    stream: streamName(webhookDeliveryCategory, deliveryId),
+    event,
+    metadata: metadataOf({ causeId: requestId, correlationId, clinicId, environment }, now),
+  };
 }
 
 /** An endpoint gets no more deliveries until it is enabled again. */
@@ -56,6 +76,10 @@ export function endpointDisabled(round: DeliveryRound, reason: "gone" | "no_succ
   );
 }
 
+function sourceOf({ source: { stream, revision } }: DeliveryRound): DeliverySource {
+  return { stream, revision: Number(revision) };
+}
+
 /** A round has each kind of fact once, so that the id follows from both. */
 function fact(round: DeliveryRound, stream: string, event: CatalogEvent, now: number): Fact {
   const roundId = webhookDeliveryId(round.causeId, round.endpointId);
@@ -63,15 +87,22 @@ function fact(round: DeliveryRound, stream: string, event: CatalogEvent, now: nu
     id: consequenceId(roundId, event.type, 0),
     stream,
     event,
-    metadata: {
-      $correlationId: round.correlationId,
-      $causationId: round.causeId,
-      actor: { type: "system", id: "webhooks" },
-      clinicId: round.clinicId,
-      environment: round.environment,
-      schemaVersion: SCHEMA_VERSION,
-      occurredAt: toInstant(now),
-    },
+    metadata: metadataOf(round, now),
+  };
+}
+
+type Origin = Pick<EventMetadata, "clinicId" | "environment"> &
+  Pick<DeliveryRound, "causeId" | "correlationId">;
+
+function metadataOf({ causeId, correlationId, clinicId, environment }: Origin, now: number): EventMetadata {
+  return {
+    $correlationId: correlationId,
+    $causationId: causeId,
+    actor: { type: "system", id: "webhooks" },
+    clinicId,
+    environment,
+    schemaVersion: SCHEMA_VERSION,
+    occurredAt: toInstant(now),
   };
 }
 

@@ -38,7 +38,8 @@ export async function addDeliveries(
 
 /**
  * Endpoints of the event's clinic and environment that asked for its type and were registered before it, as far as
- * their application still has access to the event's branch. Revoked endpoints hear of nothing.
+ * their application still has access to the event's branch; of an event that is for one endpoint, that one. Revoked
+ * endpoints hear of nothing.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<Match[]> {
   const { rows } = await pool.query<{
@@ -50,14 +51,15 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
     name: "match endpoints",
     text: `SELECT v.place::integer AS place, e.endpoint_id, e.application_id,
                   CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status
-             FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[])
-                  WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, place)
+             FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[])
+                  WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id, place)
              JOIN read_model.webhook_endpoint e
-               ON e.clinic_id = v.clinic_id AND e.environment = v.environment AND e.events ? v.type
+               ON e.clinic_id = v.clinic_id AND e.environment = v.environment
+              AND CASE WHEN v.only_endpoint_id IS NULL THEN e.events ? v.type ELSE e.endpoint_id = v.only_endpoint_id END
               AND e.registered_position < v.position AND e.status <> 'revoked'
              JOIN read_model.installation i
                ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
-              AND (i.branch_ids IS NULL OR i.branch_ids ? v.branch_id::text)
+              AND (i.branch_ids IS NULL OR v.branch_id IS NULL OR i.branch_ids ? v.branch_id::text)
              JOIN read_model.partner_application a ON a.application_id = e.application_id AND NOT a.revoked`,
     values: [
       events.map(({ body }) => body.clinicId),
@@ -65,6 +67,7 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
       events.map(({ body }) => body.environment),
       events.map(({ body }) => body.type),
       events.map(({ position }) => position),
+      events.map(({ onlyEndpointId }) => onlyEndpointId),
     ],
   });
   return rows.flatMap(({ place, endpoint_id, application_id, status }) => {
@@ -124,6 +127,7 @@ function skippedFact(match: Match, added: ReadonlySet<string>, now: number): Fac
   const deliveryId = idOf(match);
   if (status !== "skipped" || !added.has(deliveryId)) return [];
   const { clinicId, environment, id: causeId } = event.body;
-  const { correlationId } = event;
-  return [deliverySkipped({ deliveryId, endpointId, clinicId, environment, causeId, correlationId }, now)];
+  const { correlationId, stream, revision } = event;
+  const round = { deliveryId, endpointId, clinicId, environment, causeId, correlationId };
+  return [deliverySkipped({ ...round, source: { stream, revision } }, now)];
 }

@@ -1,13 +1,13 @@
 import type pg from "pg";
-import type { AppointmentEvent } from "../../shared/events/appointment.ts";
 import type { Environment } from "../../shared/events/fields.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 import type { ReplayMessage } from "../relay/message.ts";
 import { deliverySkipped, keepFacts } from "./facts.ts";
+import { expireDelivery, restoreDelivery } from "./restore.ts";
 import { inTransaction } from "./transaction.ts";
+import { webhookBodyAt } from "./webhook-body-at.ts";
 
 interface ReplayedRow {
   endpoint_id: string;
@@ -18,13 +18,17 @@ interface ReplayedRow {
   event_revision: bigint;
 }
 
-/** What came of a request to replay; `ignored`: it was followed already, or the delivery needs none. */
-export type Replayed = "pending" | "skipped" | "cancelled" | "ignored";
+/**
+ * What came of a request to replay; `expired`: the delivery is gone, and the log is told so; `ignored`: the request was
+ * followed already, or the delivery needs none.
+ */
+export type Replayed = "pending" | "skipped" | "cancelled" | "expired" | "ignored";
 
 /**
  * Follows a request to replay: a failed or skipped delivery starts a new round, with its body made anew from the
  * event in the log. Requests are followed in the log's order and once: the position of the last one is kept. Where
- * the endpoint is no longer active, the delivery is left out again, and the log is told so.
+ * the endpoint is no longer active, the delivery is left out again, and the log is told so. A delivery that was deleted
+ * for its age is made again first.
  *
  * @throws {LogUnavailable}
  */
@@ -34,12 +38,21 @@ export async function replay(
   now: number,
 ): Promise<Replayed> {
   const { pool, log, logger } = deps;
-  const row = await replayable(pool, request);
+  let row = await replayable(pool, request);
+  if (!row) {
+    const restored = await restoreDelivery(deps, request, now);
+    if (restored === "expired") return "expired";
+    if (restored === "restored") row = await replayable(pool, request);
+  }
   if (!row) {
     logger.warn({ deliveryId: request.deliveryId, request: request.requestId }, "nothing to replay");
     return "ignored";
   }
   const body = await rebuild(log, row);
+  if (body === undefined) {
+    await expireDelivery(deps, request, now);
+    return "expired";
+  }
   return inTransaction(pool, async (client) => {
     const { rows } = await client.query<{ status: Replayed }>({
       name: "start replay",
@@ -57,7 +70,8 @@ export async function replay(
     if (status === "skipped") {
       const { clinic_id: clinicId, environment, endpoint_id: endpointId } = row;
       const { deliveryId, requestId: causeId, correlationId } = request;
-      const round = { deliveryId, endpointId, clinicId, environment, causeId, correlationId };
+      const source = { stream: row.event_stream, revision: row.event_revision };
+      const round = { deliveryId, endpointId, clinicId, environment, causeId, correlationId, source };
       await keepFacts(client, [deliverySkipped(round, now)]);
     }
     return status;
@@ -86,11 +100,8 @@ async function replayable(pool: pg.Pool, request: ReplayMessage): Promise<Replay
   return rows[0];
 }
 
-/** The body from the stored event, by stream and revision. */
-async function rebuild(log: EventLog, row: ReplayedRow): Promise<string> {
-  const history = await log.read<AppointmentEvent>(row.event_stream, row.event_revision);
-  const body = history.at(-1)?.id === row.event_id ? toWebhookBody(history) : undefined;
-  if (!body)
-    throw new Error(`the event of stream ${row.event_stream} at ${row.event_revision} is not in the log`);
-  return JSON.stringify(body);
+/** The body from the stored event, by stream and revision; undefined where the event is not there. */
+async function rebuild(log: EventLog, row: ReplayedRow): Promise<string | undefined> {
+  const body = await webhookBodyAt(log, { stream: row.event_stream, revision: row.event_revision });
+  return body?.id === row.event_id ? JSON.stringify(body) : undefined;
 }

@@ -41,6 +41,7 @@ export async function send(
   const cut = () => end.abort();
   const timer = setTimeout(cut, timeoutMs);
   signal.addEventListener("abort", cut, { once: true });
+  if (signal.aborted) cut();
   const outcome: Omit<SendResult, "durationMs"> = {
     statusCode: null,
     error: null,

@@ -9,7 +9,8 @@ const BATCH = 500;
 
 /**
  * Closes a batch of pending deliveries that may no longer be sent: skipped where the endpoint is disabled, cancelled
- * where it, its application or the access to the branch is revoked. One that is being attempted is left alone.
+ * where it, its application or the access to the branch is revoked. A test has no branch. One that is being attempted
+ * is left alone.
  *
  * @returns how many were closed, and how many facts were kept
  */
@@ -38,6 +39,8 @@ interface DeliveryRow {
   environment: "sandbox" | "production";
   cause_id: string;
   correlation_id: string;
+  event_stream: string;
+  event_revision: bigint;
   status: "skipped" | "cancelled";
 }
 
@@ -71,7 +74,8 @@ const CLOSE = `
      SET status = chosen.status, next_attempt_at = NULL, lease_expires_at = NULL, updated_at = $1
     FROM chosen
    WHERE d.delivery_id = chosen.delivery_id
-  RETURNING d.delivery_id, d.endpoint_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id, d.status`;
+  RETURNING d.delivery_id, d.endpoint_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id, d.status,
+            d.event_stream, d.event_revision`;
 
 function toRound(row: DeliveryRow): DeliveryRound {
   return {
@@ -81,5 +85,6 @@ function toRound(row: DeliveryRow): DeliveryRound {
     environment: row.environment,
     causeId: row.cause_id,
     correlationId: row.correlation_id,
+    source: { stream: row.event_stream, revision: row.event_revision },
   };
 }

@@ -7,6 +7,7 @@ const uuid = z.guid();
 
 export const getClinicContext = definePartnerRead({
   operationId: "getClinicContext",
+  description: "The clinic, its branches that the installation reaches, and what the installation allows.",
   parameters: {},
   paged: false,
   response: z.strictObject({

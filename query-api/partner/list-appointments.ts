@@ -19,6 +19,8 @@ const found = `SELECT * FROM read_model.appointment a
 
 export const listPartnerAppointments = definePartnerRead({
   operationId: "listPartnerAppointments",
+  description:
+    "Appointments in a window of at most 31 days, by time, page by page, of the branches that the installation reaches.",
   parameters: { ...windowParameters, limit: limitParameter(250, 100) },
   paged: true,
   response: z.strictObject({

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { uuid as uuidField } from "../../shared/events/fields.ts";
-import { webhookEventType } from "../../shared/events/partner.ts";
+import { deliveredType } from "../../shared/events/partner.ts";
 import { limitParameter } from "../parameters.ts";
 import { cursorSql } from "./cursor.ts";
 import { partnerPage } from "./page.ts";
@@ -12,10 +12,10 @@ const instant = z.iso.datetime({ precision: 3 });
 /** Each delivery shows its latest attempts; replays can make many. */
 const MOST_ATTEMPTS = 50;
 
-const delivery = z.strictObject({
+export const delivery = z.strictObject({
   id: uuid,
   eventId: uuid,
-  type: webhookEventType,
+  type: deliveredType,
   status: z.enum(["pending", "delivered", "failed", "skipped", "cancelled"]),
   attempts: z
     .array(
@@ -51,6 +51,8 @@ const attempts = `SELECT json_agg(json_build_object('number', t.number, 'started
 
 export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",
+  description:
+    "What was and will be delivered to an endpoint, newest first, page by page, each with its latest attempts.",
   parameters: { limit: limitParameter(100, 50) },
   paged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(delivery), page: partnerPage }),

@@ -1,29 +1,16 @@
 import { z } from "zod";
-import { webhookEventType } from "../../shared/events/partner.ts";
+import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { definePartnerRead } from "./read.ts";
-
-const uuid = z.guid();
-const instant = z.iso.datetime({ precision: 3 });
 
 /** The newest ones are listed, revoked ones among them. */
 const MOST_LISTED = 500;
 
-export const webhookEndpoint = z.strictObject({
-  id: uuid,
-  clinicId: uuid,
-  url: z.url(),
-  events: z.array(webhookEventType),
-  status: z.enum(["active", "disabled", "revoked"]),
-  disabledReason: z.string().nullable(),
-  createdAt: instant,
-  updatedAt: instant,
-});
-
 export const listWebhookEndpoints = definePartnerRead({
   operationId: "listWebhookEndpoints",
+  description: "The application's endpoints at the clinic, newest first, revoked ones among them.",
   parameters: {},
   paged: false,
-  response: z.strictObject({ ok: z.literal(true), endpoints: z.array(webhookEndpoint) }),
+  response: z.strictObject({ ok: z.literal(true), endpoints: z.array(webhookEndpointRecord) }),
   refusals: {},
   sql: `SELECT NULL AS refusal, json_build_object('endpoints', coalesce(json_agg(json_build_object(
       'id', e.endpoint_id, 'clinicId', e.clinic_id, 'url', e.url, 'events', e.events, 'status', e.status,

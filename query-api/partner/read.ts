@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
-import type { PartnerOperationId } from "../../shared/partner-api/operations.ts";
+import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
+import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import type { Parameters, ParameterValues } from "../parameters.ts";
 import type { QueryState } from "../read.ts";
 import type { Place } from "./cursor.ts";
@@ -15,20 +16,19 @@ export interface PartnerRequest<Declared extends Parameters = Parameters> {
   after: Place | undefined;
 }
 
-/** A refusal that only the data can tell of: the code, and its status. */
-export type PartnerRefusals = Readonly<Record<string, 403 | 404>>;
-
 /**
  * A read of the partner API, declared once. Method, path and scope stand in the table that both services share,
  * under its id.
  */
 export interface PartnerRead<Declared extends Parameters = Parameters> {
-  operationId: PartnerOperationId;
+  operationId: PartnerReadId;
+  description: string;
   parameters: Declared;
   /** Whether the answer comes in pages, with a `cursor` parameter. */
   paged: boolean;
   /** The whole body of a 200. */
   response: z.ZodType;
+  /** What only the data can tell of. */
   refusals: PartnerRefusals;
   /**
    * One row: `refusal`, a code of `refusals` or null, and `body`, one JSON object without `ok`, null where refused.

@@ -1,13 +1,18 @@
+import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import { getClinicContext } from "./get-clinic-context.ts";
+import { getSandboxState } from "./get-sandbox-state.ts";
 import { listPartnerAppointments } from "./list-appointments.ts";
 import { listWebhookDeliveries } from "./list-webhook-deliveries.ts";
 import { listWebhookEndpoints } from "./list-webhook-endpoints.ts";
 import type { AnyPartnerRead } from "./read.ts";
 
-/** Every read of the partner API. */
-export const partnerReads = [
+const reads = {
   getClinicContext,
   listPartnerAppointments,
+  getSandboxState,
   listWebhookEndpoints,
   listWebhookDeliveries,
-] as unknown as readonly AnyPartnerRead[];
+} satisfies Record<PartnerReadId, unknown>;
+
+/** Every read of the partner API: an operation by GET that is not here does not compile. */
+export const partnerReads = Object.values(reads) as unknown as readonly AnyPartnerRead[];

@@ -4,11 +4,12 @@ import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/events/fields.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { type RateLimiter, rateLimit } from "../../shared/http/rate-limit.ts";
-import { type ClinicState, partnerAccess } from "../../shared/partner-api/access.ts";
+import { type ClinicState, type FindAccess, partnerAccess } from "../../shared/partner-api/access.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import { readParameters } from "../parameters.ts";
 import type { QueryState, ReadRow } from "../read.ts";
+import { type AwaitPosition, createAwaitPosition } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
 import { findAccessBy } from "./find-access.ts";
 import type { AnyPartnerRead } from "./read.ts";
@@ -30,19 +31,35 @@ interface PartnerRow {
 
 /** The routes of the partner API's reads, at both bases. */
 export function createPartnerReadRouter(reads: readonly AnyPartnerRead[], parts: PartnerParts): Router {
+  const awaitPosition = createAwaitPosition(parts.read, parts.brand);
   const routes = reads.map((read) => [
     read.operationId,
-    (environment: Environment) => [admit(read, environment, parts), rateLimit(parts), answer(read, parts)],
+    (environment: Environment) => [
+      admit(read, environment, parts, awaitPosition),
+      rateLimit(parts),
+      answer(read, parts),
+    ],
   ]);
   return createPartnerRouter(Object.fromEntries(routes));
 }
 
 /** Lets the request through by token, scope and installation, looked up within the request's own deadline. */
-function admit(read: AnyPartnerRead, environment: Environment, parts: PartnerParts): Koa.Middleware<State> {
+function admit(
+  read: AnyPartnerRead,
+  environment: Environment,
+  parts: PartnerParts,
+  awaitPosition: AwaitPosition,
+): Koa.Middleware<State> {
   const operation = partnerOperations[read.operationId];
   const { verifyToken: verify, brand } = parts;
   return (ctx, next) => {
-    const findAccess = findAccessBy(parts.read, ctx.state.deadline);
+    const { deadline } = ctx.state;
+    const find = findAccessBy(parts.read, deadline);
+    // What is on record about the access may be what was written just before.
+    const findAccess: FindAccess = async (asked) => {
+      await awaitPosition(ctx);
+      return find(asked);
+    };
     return partnerAccess(operation, environment, { verify, findAccess, brand })(ctx, next);
   };
 }
@@ -65,6 +82,6 @@ function answer(read: AnyPartnerRead, parts: PartnerParts): Koa.Middleware<State
 }
 
 function refusalOf(read: AnyPartnerRead, code: string): Error {
-  const status = read.refusals[code];
+  const status = new Map(Object.entries(read.refusals)).get(code);
   return status ? new ApiError(status, code) : new Error(`${read.operationId} gave the refusal ${code}`);
 }

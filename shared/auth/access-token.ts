@@ -4,6 +4,9 @@ import { type Environment, uuid } from "../events/fields.ts";
 import { type Scope, scope } from "../events/partner.ts";
 import { ApiError, unavailable } from "../http/api-error.ts";
 
+/** A token is good for this long. Seconds. */
+export const TOKEN_LIFETIME = 900;
+
 /** What a partner's access token says, once it is known to be ours. */
 export interface AccessToken {
   applicationId: string;
@@ -69,11 +72,18 @@ export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): Toke
   };
 }
 
-/** What jose and zod say about the token itself; anything else is about fetching the keys. */
+/** What jose and zod say about the token itself; anything else is about the keys. */
 function isTokenFault(error: unknown): boolean {
-  if (error instanceof errors.JWKSTimeout) return false;
   return (
-    error instanceof z.ZodError || (error instanceof errors.JOSEError && error.code !== "ERR_JOSE_GENERIC")
+    error instanceof z.ZodError ||
+    error instanceof errors.JWSInvalid ||
+    error instanceof errors.JWTInvalid ||
+    error instanceof errors.JWTExpired ||
+    error instanceof errors.JWTClaimValidationFailed ||
+    error instanceof errors.JWSSignatureVerificationFailed ||
+    error instanceof errors.JWKSNoMatchingKey ||
+    error instanceof errors.JOSEAlgNotAllowed ||
+    error instanceof errors.JOSENotSupported
   );
 }
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import { instant, label, notes, uuid, word } from "./fields.ts";
+import { calendarDate, instant, label, notes, uuid, word } from "./fields.ts";
 
 const appointmentId = uuid;
 
@@ -20,6 +20,8 @@ export const appointmentCategory = defineCategory("appointment", {
     applicationId: uuid.nullable(),
     /** SHA-256 (hex) of the request that created it: tells a retry from a reuse of its idempotency key. */
     requestHash: z.string().nullable(),
+    /** The generation of the application's sandbox that it was created in; absent outside of sandboxes. */
+    sandboxGeneration: z.int().min(1).optional(),
   }),
   AppointmentConfirmed: z.object({ appointmentId }),
   AppointmentCheckedIn: z.object({ appointmentId }),
@@ -69,10 +71,10 @@ export const queueTicketCategory = defineCategory("queueTicket", {
     visitId: uuid.nullable(),
     animalId: uuid.nullable(),
     ticketNumber: word(20),
-    queueDate: z.iso.date(),
+    queueDate: calendarDate,
     arrivalType: word(40),
     priority: word(40),
-    estimatedWaitMinutes: z.int().min(0).nullable(),
+    estimatedWaitMinutes: z.int().min(0).max(100_000).nullable(),
     notes: notes.nullable(),
   }),
   QueueTicketCalled: z.object({ ticketId: uuid }),

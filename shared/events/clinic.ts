@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import { calendarDate, environment, instant, label, timeOfDay, uuid, word } from "./fields.ts";
+import { calendarDate, environment, freeForm, instant, label, timeOfDay, uuid, word } from "./fields.ts";
 
 const clinicId = uuid;
 
@@ -20,6 +20,8 @@ export const clinicCategory = defineCategory("clinic", {
     city: label.nullable(),
     isDemo: z.boolean(),
     demoExpiresAt: instant.nullable(),
+    /** The application whose sandbox the clinic is; absent for every other clinic. */
+    sandboxOf: uuid.optional(),
   }),
   ClinicSuspended: z.object({ clinicId, reason: label }),
   ClinicReinstated: z.object({ clinicId }),
@@ -74,7 +76,7 @@ export const resourceCategory = defineCategory("resource", {
     name: label,
     capacity: z.number().nonnegative(),
     timezone: word(60),
-    metadata: z.record(z.string(), z.unknown()),
+    metadata: freeForm,
   }),
   ResourceRetired: z.object({ resourceId: uuid }),
   AvailabilityRuleSet: z.object({
@@ -86,7 +88,7 @@ export const resourceCategory = defineCategory("resource", {
     validFrom: calendarDate.nullable(),
     validUntil: calendarDate.nullable(),
     ruleType: word(60),
-    recurrence: z.record(z.string(), z.unknown()).nullable(),
+    recurrence: freeForm.nullable(),
   }),
   AvailabilityRuleRemoved: z.object({ resourceId: uuid, ruleId: uuid }),
 });

@@ -6,11 +6,11 @@ import { parseRfc3339, toInstant } from "../time/rfc3339.ts";
 /** Any RFC 9562 text form, kept in lower case. */
 export const uuid = z.guid().transform((text) => text.toLowerCase());
 
-/** RFC 3339 with an offset; kept in UTC with milliseconds and `Z`. Years outside 0000–9999 have no such form. */
+/** RFC 3339 with an offset; kept in UTC with milliseconds and `Z`. The years are those that Postgres has too: 0001–9999. */
 export const instant = z.string().transform((text, context) => {
   const milliseconds = parseRfc3339(text);
   const iso = milliseconds === undefined ? undefined : toInstant(milliseconds);
-  if (iso === undefined || iso.length !== 24) {
+  if (iso === undefined || iso.length !== 24 || iso < "0001") {
     context.addIssue({ code: "custom", message: "must be an RFC 3339 date-time with an offset" });
     return z.NEVER;
   }
@@ -21,7 +21,8 @@ export const instant = z.string().transform((text, context) => {
 export const calendarDate = z
   .string()
   .refine(
-    (text) => /^\d{4}-\d{2}-\d{2}$/.test(text) && parseRfc3339(`${text}T00:00:00Z`) !== undefined,
+    (text) =>
+      /^\d{4}-\d{2}-\d{2}$/.test(text) && text > "0001" && parseRfc3339(`${text}T00:00:00Z`) !== undefined,
     "must be a date YYYY-MM-DD",
   );
 
@@ -29,7 +30,19 @@ export const calendarDate = z
 export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "must be a time HH:MM:SS");
 
 /** Text that every store keeps as it is: Postgres takes no NUL, and UTF-8 no half of a surrogate pair. */
-const storable = z.string().refine((text) => !/[\0\p{Cs}]/u.test(text), "must be text without NUL");
+const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
+const storable = z.string().refine(isStorable, "must be text without NUL");
+
+/** A JSON object of any shape. */
+export const freeForm = z
+  .record(z.string(), z.unknown())
+  .refine((value) => isStorableDeep(value), "must have texts without NUL");
+
+function isStorableDeep(value: unknown): boolean {
+  if (typeof value === "string") return isStorable(value);
+  if (typeof value !== "object" || value === null) return true;
+  return Object.entries(value).every(([key, member]) => isStorable(key) && isStorableDeep(member));
+}
 
 /** A text that a person wrote: not blank, bounded. */
 export const label = storable.pipe(z.string().trim().min(1).max(200));

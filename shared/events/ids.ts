@@ -34,6 +34,16 @@ export function partnerAppointmentId(key: {
   );
 }
 
+/** An application's sandbox is a clinic of its own, the same over all resets. */
+export function sandboxClinicId(applicationId: string): string {
+  return derive("sandbox", applicationId);
+}
+
+/** Something in an application's sandbox, by what it is: the same at every reset. */
+export function sandboxEntityId(applicationId: string, ...names: string[]): string {
+  return derive("sandbox entity", applicationId, ...names);
+}
+
 /** An event is delivered to an endpoint by one delivery, however often it is tried. */
 export function webhookDeliveryId(eventId: string, endpointId: string): string {
   return derive("delivery", eventId, endpointId);

@@ -69,6 +69,9 @@ export type InstallationEvent = EventOf<typeof installationCategory>;
 export const webhookEventType = z.enum(["appointment.created", "appointment.updated"]);
 export type WebhookEventType = z.infer<typeof webhookEventType>;
 
+/** What a delivery may be of: an event that the endpoint asked for, or a test. */
+export const deliveredType = z.enum([...webhookEventType.options, "endpoint.test"]);
+
 const endpointId = uuid;
 
 /**
@@ -96,18 +99,29 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
   WebhookEndpointDisabled: z.object({ endpointId, reason: z.enum(["operator", "gone", "no_success"]) }),
   WebhookEndpointEnabled: z.object({ endpointId }),
   WebhookEndpointRevoked: z.object({ endpointId }),
+  /** A test was asked for: it is delivered like an event, to this endpoint alone. Its public event has the test's id. */
+  WebhookEndpointTested: z.object({ endpointId, testId: uuid }),
 });
 export type WebhookEndpointEvent = EventOf<typeof webhookEndpointCategory>;
 
 const deliveryId = uuid;
+
+/** Where the event that a delivery tells of stands, so that the delivery can be made again when it is no longer kept. */
+const source = z.object({ stream: z.string(), revision: z.int().min(0) });
+export type DeliverySource = z.infer<typeof source>;
 
 /**
  * The facts of a delivery's life that decide about a replay; its attempts are rows, not events.
  * Stream id: the delivery's.
  */
 export const webhookDeliveryCategory = defineCategory("webhookDelivery", {
-  WebhookDeliveryFailed: z.object({ deliveryId, endpointId, attempts: z.int().min(0) }),
-  WebhookDeliverySkipped: z.object({ deliveryId, endpointId }),
+  WebhookDeliveryFailed: z.object({
+    ...{ deliveryId, endpointId, attempts: z.int().min(0) },
+    source: source.optional(),
+  }),
+  WebhookDeliverySkipped: z.object({ deliveryId, endpointId, source: source.optional() }),
   WebhookDeliveryReplayRequested: z.object({ deliveryId, endpointId }),
+  /** It was to be replayed, but is no longer kept and cannot be made again. */
+  WebhookDeliveryExpired: z.object({ deliveryId, endpointId }),
 });
 export type WebhookDeliveryEvent = EventOf<typeof webhookDeliveryCategory>;

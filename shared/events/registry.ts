@@ -16,6 +16,7 @@ import {
   portalUserCategory,
   staffCategory,
 } from "./people.ts";
+import { sandboxCategory } from "./sandbox.ts";
 
 /** Every category of streams there is. */
 export const categories = [
@@ -34,6 +35,7 @@ export const categories = [
   installationCategory,
   webhookEndpointCategory,
   webhookDeliveryCategory,
+  sandboxCategory,
 ] as const;
 
 /** Every event of the catalog, told apart by `type`; a type belongs to one category. */

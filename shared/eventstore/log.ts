@@ -1,7 +1,10 @@
 import {
+  BACKWARDS,
+  END,
   type EventStoreDBClient,
   jsonEvent,
   NO_STREAM,
+  type ReadStreamOptions,
   StreamNotFoundError,
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
@@ -50,6 +53,13 @@ export interface EventLog {
    */
   read<Event extends CatalogEvent>(stream: string, upTo?: bigint): Promise<RecordedEvent<Event>[]>;
   /**
+   * The last event of a stream; undefined where there is no such stream.
+   *
+   * @throws {LogUnavailable}
+   * @throws {EventSchemaError} for a stored event that its schema does not accept
+   */
+  last<Event extends CatalogEvent>(stream: string): Promise<RecordedEvent<Event> | undefined>;
+  /**
    * Appends all or nothing, where the stream's last revision is the expected one (-1n: no stream yet).
    *
    * @returns the position in the log of the last event appended
@@ -61,20 +71,32 @@ export interface EventLog {
 }
 
 export function createEventLog(client: EventStoreDBClient): EventLog {
-  return {
-    async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
-      const events: RecordedEvent<Event>[] = [];
-      const limit = upTo === undefined ? {} : { maxCount: upTo + 1n };
-      await answered(async () => {
-        try {
-          for await (const { event } of client.readStream(stream, { ...limit, deadline: ANSWER_WITHIN })) {
-            if (event) events.push(toRecordedEvent(event) as RecordedEvent<Event>);
-          }
-        } catch (error) {
-          if (!(error instanceof StreamNotFoundError)) throw error;
+  async function readStream<Event extends CatalogEvent>(stream: string, options: ReadStreamOptions) {
+    const events: RecordedEvent<Event>[] = [];
+    await answered(async () => {
+      try {
+        for await (const { event } of client.readStream(stream, { ...options, deadline: ANSWER_WITHIN })) {
+          if (event) events.push(toRecordedEvent(event) as RecordedEvent<Event>);
         }
+      } catch (error) {
+        if (!(error instanceof StreamNotFoundError)) throw error;
+      }
+    });
+    return events;
+  }
+
+  return {
+    read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
+      return readStream<Event>(stream, upTo === undefined ? {} : { maxCount: upTo + 1n });
+    },
+
+    async last<Event extends CatalogEvent>(stream: string) {
+      const [last] = await readStream<Event>(stream, {
+        direction: BACKWARDS,
+        fromRevision: END,
+        maxCount: 1n,
       });
-      return events;
+      return last;
     },
 
     async append(stream, expectedRevision, events) {

@@ -1,5 +1,6 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { StartError } from "../runtime/run-service.ts";
+import { LogUnavailable } from "./log.ts";
 
 /**
  * Asks the event log for its first event, to know whether it answers.
@@ -8,8 +9,18 @@ import { StartError } from "../runtime/run-service.ts";
  * @throws what the client throws where it does not
  */
 export async function reachEventStore(client: EventStoreDBClient, within: number): Promise<void> {
-  for await (const _ of client.readAll({ maxCount: 1, deadline: within })) {
-    // Read to its end: a read that is left early keeps its call, and the client could never be disposed of.
+  const read = client.readAll({ maxCount: 1, deadline: within });
+  // The client's deadline does not bound a server that takes connections and says nothing.
+  const timer = setTimeout(
+    () => read.destroy(new LogUnavailable("the event log did not answer in time")),
+    within,
+  );
+  try {
+    for await (const _ of read) {
+      // Read to its end: a read that is left early keeps its call, and the client could never be disposed of.
+    }
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -36,7 +36,6 @@ export function createApp(options: AppOptions): Koa<RequestState> {
   // Errors are rendered and logged below; what reaches Koa's own handler is a socket that broke while answering.
   app.silent = true;
   app.on("error", (error) => options.logger.debug({ error }, "connection broke while answering"));
-  app.use(health(options.readiness));
   app.use(async (ctx, next) => {
     ctx.state.correlationId = randomUUID();
     ctx.state.now = clock();
@@ -50,6 +49,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     const route = (ctx as { _matchedRoute?: unknown })._matchedRoute ?? "none";
     ctx.state.log.info({ method: ctx.method, route, status: ctx.status, duration }, "request");
   });
+  app.use(health(options.readiness));
   app.use(async (ctx, next) => {
     if (options.retiredPaths.some((prefix) => ctx.path.startsWith(prefix))) {
       throw new ApiError(410, "operation_retired");

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { StartError } from "../runtime/run-service.ts";
+import { answerClientErrors } from "./client-errors.ts";
 
 /** An HTTP server that listens, and how to close it. */
 export interface Listening {
@@ -27,11 +28,12 @@ export async function listen(handler: RequestListener, host: string, port: numbe
     { headersTimeout: HEADERS_WITHIN, requestTimeout: REQUEST_WITHIN, maxHeaderSize: 32_768 },
     handler,
   );
+  answerClientErrors(server);
   server.listen(port, host);
   try {
     await once(server, "listening");
   } catch (error) {
-    throw new StartError(`cannot listen on ${host}:${port}: ${(error as Error).message}`, { cause: error });
+    throw new StartError(`cannot listen on ${host}:${port}`, { cause: error });
   }
   const { port: bound } = server.address() as AddressInfo;
   return {

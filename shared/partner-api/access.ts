@@ -1,6 +1,7 @@
 import type Koa from "koa";
 import type { TokenVerifier } from "../auth/access-token.ts";
 import { type Environment, uuid } from "../events/fields.ts";
+import { sandboxClinicId } from "../events/ids.ts";
 import type { Scope } from "../events/partner.ts";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
@@ -34,6 +35,8 @@ export type FindAccess = (asked: {
 export interface PartnerState extends RequestState {
   environment: Environment;
   applicationId: string;
+  /** Of a write that was done: where in the log a read must have come to know it. */
+  position?: bigint | undefined;
 }
 
 /** …and that names a clinic. */
@@ -47,7 +50,8 @@ export interface ClinicState extends PartnerState {
 /**
  * Lets a partner's request through to an operation, or refuses it: a live token of this environment (401), the
  * operation's scope in the token, the application and the installation, an installation at the clinic that the
- * header names, and a branch header within the installation (403 each). Everything is looked up at every request,
+ * header names, and a branch header within the installation (403 each). Operations on the sandbox name no clinic: it is
+ * the application's own. Everything is looked up at every request,
  * so that a revocation holds from the next one on.
  *
  * @param brand the segment of the header names
@@ -59,8 +63,9 @@ export function partnerAccess(
 ): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
     const token = await using.verify(ctx.get("Authorization"), environment);
-    const clinicId = operation.clinic ? singleUuid(ctx, `X-${using.brand}-Clinic-ID`) : null;
     const { applicationId, credentialId } = token;
+    const named = operation.clinic ? singleUuid(ctx, `X-${using.brand}-Clinic-ID`) : null;
+    const clinicId = operation.sandbox ? sandboxClinicId(applicationId) : named;
     const found = await using.findAccess({
       applicationId,
       credentialId,
@@ -72,11 +77,13 @@ export function partnerAccess(
         headers: { "WWW-Authenticate": 'Bearer error="invalid_token"' },
       });
     }
+    if (operation.sandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
     requireScope(operation.scope, token.scopes, found.applicationScopes);
     ctx.state.environment = environment;
     ctx.state.applicationId = applicationId;
     ctx.state.log = ctx.state.log.child({ applicationId, environment });
-    if (operation.clinic) enterClinic(ctx, operation, clinicId, found.installation, using.brand);
+    if (operation.clinic || operation.sandbox)
+      enterClinic(ctx, operation, clinicId, found.installation, using.brand);
     await next();
   };
 }
@@ -91,7 +98,7 @@ function enterClinic(
   if (!clinicId) throw new ApiError(403, "clinic_header_invalid");
   if (!installation) throw new ApiError(403, "installation_denied");
   requireScope(operation.scope, installation.scopes);
-  const branchId = singleUuid(ctx, `X-${brand}-Branch-ID`);
+  const branchId = operation.sandbox ? null : singleUuid(ctx, `X-${brand}-Branch-ID`);
   const permitted = branchId === null || installation.branchIds?.includes(branchId ?? "") !== false;
   if (branchId === undefined || !permitted) throw new ApiError(403, "branch_denied");
   ctx.state.clinicId = clinicId;

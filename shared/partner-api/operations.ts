@@ -10,6 +10,8 @@ export interface PartnerOperation {
   scope: Scope | null;
   /** Whether it needs the clinic header and an installation there. */
   clinic: boolean;
+  /** Whether it is about the application's own sandbox, whose clinic no header names. */
+  sandbox?: boolean;
 }
 
 /** The whole partner API. GET is served by query-api, everything else by command. */
@@ -42,6 +44,22 @@ export const partnerOperations = {
     scope: "appointments:write",
     clinic: true,
   },
+  getSandboxState: {
+    method: "GET",
+    path: "/sandbox",
+    summary: "Get sandbox state",
+    scope: "sandbox:read",
+    clinic: false,
+    sandbox: true,
+  },
+  resetSandbox: {
+    method: "POST",
+    path: "/sandbox/reset",
+    summary: "Reset sandbox fixtures",
+    scope: "sandbox:write",
+    clinic: false,
+    sandbox: true,
+  },
   listWebhookEndpoints: {
     method: "GET",
     path: "/webhook-endpoints",
@@ -67,6 +85,13 @@ export const partnerOperations = {
     method: "POST",
     path: "/webhook-endpoints/:endpointId/rotate-secret",
     summary: "Rotate webhook signing secret",
+    scope: "webhooks:write",
+    clinic: true,
+  },
+  testWebhookEndpoint: {
+    method: "POST",
+    path: "/webhook-endpoints/:endpointId/test",
+    summary: "Send a test event",
     scope: "webhooks:write",
     clinic: true,
   },

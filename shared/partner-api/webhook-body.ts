@@ -3,20 +3,35 @@ import { foldAppointment } from "../appointment/appointment.ts";
 import type { Environment } from "../events/fields.ts";
 import type { EventMetadata } from "../events/metadata.ts";
 import type { WebhookEventType } from "../events/partner.ts";
+import type { CatalogEvent } from "../events/registry.ts";
 import { type PartnerAppointment, toPartnerAppointment } from "./appointment-record.ts";
 
-/** What a webhook delivery says: a mapping of the domain event, never the event itself; no notes, no customer. */
-export interface WebhookBody {
+/** What every webhook delivery says, whatever it is of. */
+interface Envelope {
   /** The event's id: the same for every endpoint that hears of it. */
   id: string;
-  type: WebhookEventType;
   apiVersion: "v1";
   createdAt: string;
   environment: Environment;
   clinicId: string;
+}
+
+/** A mapping of the domain event, never the event itself; no notes, no customer. */
+export interface AppointmentBody extends Envelope {
+  type: WebhookEventType;
   branchId: string;
   data: { appointment: Omit<PartnerAppointment, "notes"> };
 }
+
+/** A test that somebody asked for: it tells of nothing that happened at the clinic. */
+export interface TestBody extends Envelope {
+  type: "endpoint.test";
+  branchId: null;
+  data: { test: true };
+}
+
+/** What a webhook delivery says. */
+export type WebhookBody = AppointmentBody | TestBody;
 
 type AppointmentHistory = readonly (HappenedEvent & { id: string; metadata: EventMetadata })[];
 
@@ -26,7 +41,7 @@ type AppointmentHistory = readonly (HappenedEvent & { id: string; metadata: Even
  * @param history the appointment's events from the first to the one to be told
  * @returns undefined where partners are told nothing of it: a history without a request, or without an environment
  */
-export function toWebhookBody(history: AppointmentHistory): WebhookBody | undefined {
+export function toWebhookBody(history: AppointmentHistory): AppointmentBody | undefined {
   const last = history.at(-1);
   const appointment: Appointment | undefined = foldAppointment(history);
   if (!last?.metadata.environment || !appointment) return undefined;
@@ -41,4 +56,18 @@ export function toWebhookBody(history: AppointmentHistory): WebhookBody | undefi
     branchId: appointment.branchId,
     data: { appointment: record },
   };
+}
+
+type TestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: EventMetadata };
+
+/**
+ * The public event of a test.
+ *
+ * @returns undefined where its clinic and environment are not said
+ */
+export function toTestBody({ data: { testId }, metadata }: TestedEvent): TestBody | undefined {
+  const { environment, clinicId, occurredAt } = metadata;
+  if (!environment || !clinicId) return undefined;
+  const envelope = { id: testId, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
+  return { ...envelope, type: "endpoint.test", branchId: null, data: { test: true } };
 }

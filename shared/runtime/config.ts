@@ -86,7 +86,7 @@ export const settings = {
   WEBHOOK_SECRET_KEYS: json(
     z
       .object({ current: z.string(), keys: z.record(z.string(), z.base64()) })
-      .refine(({ current, keys }) => current in keys, "current must name one of the keys")
+      .refine(({ current, keys }) => Object.hasOwn(keys, current), "current must name one of the keys")
       .refine(
         ({ keys }) => Object.values(keys).every((key) => Buffer.from(key, "base64").length === 32),
         "each key must be base64 of 32 bytes",
@@ -109,6 +109,7 @@ export const settings = {
     .default("projectors,relay,webhooks")
     .transform((text) => text.split(","))
     .pipe(z.array(z.enum(["projectors", "relay", "webhooks"])).min(1))
+    .refine((roles) => new Set(roles).size === roles.length, "must name each role once")
     .describe("What this projection process does."),
 } as const;
 

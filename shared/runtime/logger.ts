@@ -35,7 +35,8 @@ function describeError(error: unknown): unknown {
   const code = (error as { code?: unknown }).code;
   return {
     name: error.name,
-    message: error.message,
+    // Postgres quotes the value that it refuses (SQLSTATE classes 22 and 23), which may be a patient's.
+    message: /^2[23]...$/.test(String(code)) ? "the database refused a value" : error.message,
     ...(code === undefined ? {} : { code }),
     ...(error.cause === undefined ? {} : { cause: describeError(error.cause) }),
   };

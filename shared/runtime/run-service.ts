@@ -44,8 +44,8 @@ export async function runService(
 }
 
 function oneLine(error: unknown): string {
-  if (error instanceof ConfigError || error instanceof StartError) return error.message;
   if (!(error instanceof Error)) return String(error);
+  const known = error instanceof ConfigError || error instanceof StartError;
   const cause = error.cause === undefined ? "" : ` (${oneLine(error.cause)})`;
-  return `${error.name}: ${error.message}${cause}`.replaceAll("\n", " ");
+  return `${known ? "" : `${error.name}: `}${error.message}${cause}`.replaceAll("\n", " ");
 }

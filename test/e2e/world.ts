@@ -25,6 +25,8 @@ export interface World {
   clinicId: string;
   branchId: string;
   animalId: string;
+  /** The partner's application. */
+  applicationId: string;
   /** Asks the partner API, with a token and the clinic's header. */
   partner(
     method: string,
@@ -106,6 +108,7 @@ export async function createWorld(stack: Stack): Promise<World> {
     clinicId,
     branchId,
     animalId,
+    applicationId,
     partner: (method, path, options = {}) =>
       ask(method, `${base}${path}`, { ...options, headers: { ...headers, ...options.headers } }),
     createAppointment: (idempotencyKey, notes) =>

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
+import { localPaths, localRoot } from "../project.ts";
 
 const stackFile = z.object({
   apis: z.object({ portal: z.url(), sandbox: z.url() }),
@@ -30,11 +31,9 @@ export type StackFile = z.infer<typeof stackFile>;
  * @throws {Error} one readable line, where no stack runs
  */
 export async function readStackFile(): Promise<StackFile> {
-  const path = new URL("../../../.local/stack.json", import.meta.url);
+  const path = localPaths(localRoot(process.env)).stack;
   const text = await readFile(path, "utf8").catch(() => {
-    throw new Error(
-      "no stack runs here (.local/stack.json is missing): run npm start in another terminal first",
-    );
+    throw new Error(`no stack runs here (${path} is missing): run npm start in another terminal first`);
   });
   const stack = stackFile.safeParse(JSON.parse(text));
   if (!stack.success)

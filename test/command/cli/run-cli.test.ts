@@ -102,7 +102,7 @@ describe("the operator's command line", () => {
     const root = makeTestRoot();
     const words = ["clinic", "reinstate", "--id", randomUUID()];
     expect((await clinic(words, { env: { LOCAL_DIR: root } })).err.join()).to.contain("set EVENTSTORE_URL");
-    const stack = { urls: { eventstore: env.EVENTSTORE_URL } };
+    const stack = { urls: { eventstore: env.EVENTSTORE_URL, postgres: { projection: "postgres://nobody" } } };
     fs.writeFileSync(path.join(root, "stack.json"), JSON.stringify(stack));
     expect((await clinic(words, { env: { LOCAL_DIR: root } })).code).to.equal(3);
     fs.writeFileSync(path.join(root, "stack.json"), "{");

@@ -5,6 +5,7 @@ import {
   decideRegisterEndpoint,
   decideRevokeEndpoint,
   decideRotateSecret,
+  decideTestEndpoint,
   ownEndpoint,
 } from "../../../command/webhook-endpoint/decide-endpoint.ts";
 import { decideReplay, deliveryAggregate } from "../../../command/webhook-endpoint/delivery.ts";
@@ -50,6 +51,18 @@ describe("webhook endpoint", () => {
     on(registered, revoked).when(decideRotateSecret(rotation)).thenRefused("webhook_endpoint_revoked");
   });
 
+  it("is tested while it is active", () => {
+    const tested: WebhookEndpointEvent = {
+      type: "WebhookEndpointTested",
+      data: { endpointId, testId: "test" },
+    };
+    on(registered).when(decideTestEndpoint("test")).thenEvents(tested);
+    on(registered, disabled).when(decideTestEndpoint("test")).thenRefused("webhook_endpoint_disabled");
+    on(registered, revoked).when(decideTestEndpoint("test")).thenRefused("webhook_endpoint_revoked");
+    on().when(decideTestEndpoint("test")).thenRefused("webhook_endpoint_not_found");
+    expect(on(registered, tested).state).to.deep.equal(on(registered).state);
+  });
+
   it("is revoked for good", () => {
     on(registered).when(decideRevokeEndpoint()).thenEvents(revoked);
     on(registered, revoked).when(decideRevokeEndpoint()).thenEvents();
@@ -91,5 +104,10 @@ describe("webhook delivery", () => {
     onDelivery(failed, replay).when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
     onDelivery().when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
     onDelivery(failed).when(decideReplay("other")).thenRefused("delivery_not_replayable");
+  });
+
+  it("is not replayed when it is no longer kept", () => {
+    const expired: WebhookDeliveryEvent = { type: "WebhookDeliveryExpired", data };
+    onDelivery(failed, replay, expired).when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
   });
 });

@@ -7,6 +7,7 @@ import {
   withdrawWebhookOrigin,
 } from "../../../command/partner/application-operations.ts";
 import { disableEndpoint } from "../../../command/webhook-endpoint/endpoint-operations.ts";
+import { webhookDeliveryId } from "../../../shared/events/ids.ts";
 import type { CatalogEvent } from "../../../shared/events/registry.ts";
 import {
   ask,
@@ -203,6 +204,41 @@ describe("webhook endpoints", () => {
       const id = await create();
       await call("DELETE", `/${id}`);
       const { status, body } = await call("POST", `/${id}/rotate-secret`);
+      expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_revoked"]);
+    });
+  });
+
+  describe("testWebhookEndpoint", () => {
+    hidesOthers("POST", "/test");
+
+    it("202: a delivery of its own for each test", async () => {
+      const id = await create();
+      const answers = [await call("POST", `/${id}/test`), await call("POST", `/${id}/test`)];
+      const tested = (await eventsOf(id)).slice(1) as unknown as (CatalogEvent & {
+        type: "WebhookEndpointTested";
+        metadata: object;
+      })[];
+      expect(answers.map(({ status, body }) => ({ status, body }))).to.deep.equal(
+        tested.map(({ data }) => ({
+          status: 202,
+          body: { ok: true, delivery: { id: webhookDeliveryId(data.testId, id), status: "pending" } },
+        })),
+      );
+      for (const { type, metadata } of tested) {
+        expect(type).to.equal("WebhookEndpointTested");
+        expect(metadata).to.include({ clinicId: world.clinicId, environment: world.environment });
+      }
+      expect(tested).to.have.length(2);
+    });
+
+    it("409: the endpoint is disabled, or revoked", async () => {
+      const endpointId = await create();
+      const { applicationId, clinicId, environment } = world;
+      const owner = { applicationId, clinicId, environment };
+      await disableEndpoint(command.log, { endpointId, owner }, operatorContext());
+      expect((await call("POST", `/${endpointId}/test`)).body.error).to.equal("webhook_endpoint_disabled");
+      await call("DELETE", `/${endpointId}`);
+      const { status, body } = await call("POST", `/${endpointId}/test`);
       expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_revoked"]);
     });
   });

@@ -86,7 +86,10 @@ describe("demo data", () => {
         ({ data }) => data.applicationId === clientId,
       );
       expect(approved?.data.clinicId).to.equal(clinicId);
-      const animal = ofType(all, "AnimalRegistered").find(({ data }) => data.animalId === animalId);
+      const facts = ofType(all, "SandboxReset").flatMap(({ data }) => data.facts) as CatalogEvent[];
+      const animal = ofType([...all, ...facts], "AnimalRegistered").find(
+        ({ data }) => data.animalId === animalId,
+      );
       expect(animal?.data.clinicId).to.equal(clinicId);
       const branch = ofType(all, "BranchOpened").find(({ data }) => data.branchId === branchId);
       expect(branch?.data.clinicId).to.equal(clinicId);

@@ -28,7 +28,11 @@ describe("the demo week", () => {
   });
 
   it("is what the domain allows, at any hour, and the same each time", async () => {
-    const empty = { read: async () => [], append: () => Promise.reject(new Error("must not be written")) };
+    const empty = {
+      read: async () => [],
+      last: async () => undefined,
+      append: () => Promise.reject(new Error("must not be written")),
+    };
     for (const now of [0, 9, 17].map((hour) => hours[hour] as number)) {
       let [done, all] = [0, 0];
       await carryOut(rememberingLog(empty, "kept"), demoPhases(now), (count, of) => {

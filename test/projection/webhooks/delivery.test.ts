@@ -67,7 +67,7 @@ describe("webhook delivery", () => {
   it("tries again on failure, with the same id and a signature of its own, then gives up; a replay delivers", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 500, body: "broken" });
-    const { eventId } = await world.appointment(endpoint.clinicId);
+    const { eventId, appointmentId } = await world.appointment(endpoint.clinicId);
     const failed = await world.until(eventId, endpoint, ({ status }) => status === "failed");
     expect(failed.attempts.map(({ status_code }) => status_code)).to.deep.equal([500, 500, 500, 500]);
     const deliveryId = webhookDeliveryId(eventId, endpoint.endpointId);
@@ -79,7 +79,10 @@ describe("webhook delivery", () => {
     expect(facts.map(({ type, data }) => ({ type, data }))).to.deep.equal([
       {
         type: "WebhookDeliveryFailed",
-        data: { deliveryId, endpointId: endpoint.endpointId, attempts: 4 },
+        data: {
+          ...{ deliveryId, endpointId: endpoint.endpointId, attempts: 4 },
+          source: { stream: `appointment-${appointmentId}`, revision: 0 },
+        },
       },
     ]);
     receiver.always({});

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { Webhook } from "standardwebhooks";
 import { webhookDeliveryId } from "../../../shared/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { acceptedBy, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
 const DAY = 24 * 60 * 60 * 1_000;
@@ -193,20 +193,31 @@ describe("a delivery's life", () => {
         previousExpiresAt: new Date(Date.now() + 60_000).toISOString(),
       },
     });
-    const verifies = (secret: string) => {
-      const { body, headers } = receiver.requests.at(-1)!;
-      try {
-        new Webhook(secret).verify(body, headers as Record<string, string>);
-        return true;
-      } catch {
-        return false;
-      }
-    };
+    const accepted = (secret: string) => acceptedBy(secret, receiver.requests.at(-1)!);
     await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
-    expect([verifies(fresh), verifies(endpoint.secret)]).to.deep.equal([true, true]);
+    expect(accepted(fresh)).to.deep.equal(webhookLibraryNames);
+    expect(accepted(endpoint.secret)).to.deep.equal(webhookLibraryNames);
     ahead = 61_000;
     await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
-    expect([verifies(fresh), verifies(endpoint.secret)]).to.deep.equal([true, false]);
+    expect(accepted(fresh)).to.deep.equal(webhookLibraryNames);
+    expect(accepted(endpoint.secret)).to.deep.equal([]);
+  });
+
+  it("is signed anew at each attempt, for the time of that attempt", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.next({ status: 503, headers: { "Retry-After": "60" } });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    ahead = 120_000;
+    await untilStatus(eventId, endpoint, "delivered");
+    const [first, second] = receiver.requests.map(({ headers }) => headers);
+    const secondsBetween = Number(second!["webhook-timestamp"]) - Number(first!["webhook-timestamp"]);
+    expect(secondsBetween).to.be.within(120, 130);
+    expect(second!["webhook-signature"]).not.to.equal(first!["webhook-signature"]);
+    expect(second!["webhook-id"]).to.equal(first!["webhook-id"]);
+    for (const request of receiver.requests) {
+      expect(acceptedBy(endpoint.secret, request)).to.deep.equal(webhookLibraryNames);
+    }
   });
 
   it("records what the receiver did", async () => {

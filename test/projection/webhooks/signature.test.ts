@@ -1,6 +1,6 @@
 import { expect } from "chai";
-import { Webhook } from "standardwebhooks";
 import { signatureHeaders } from "../../../projection/webhooks/signature.ts";
+import { webhookLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 
 const secret = (fill: number) => `whsec_${Buffer.alloc(32, fill).toString("base64")}`;
 const content = () => ({
@@ -23,13 +23,47 @@ describe("webhook signature", () => {
     expect(headers["webhook-signature"]).to.equal("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
   });
 
-  it("is verified by the standardwebhooks package, with either of two secrets", () => {
-    const signed = content();
-    const headers = signatureHeaders(signed, [secret(1), secret(2)], "SERVICE");
-    for (const fill of [1, 2]) new Webhook(secret(fill)).verify(signed.body, headers);
-    expect(() => new Webhook(secret(3)).verify(signed.body, headers)).to.throw();
-    expect(() => new Webhook(secret(1)).verify(`${signed.body} `, headers)).to.throw();
-  });
+  for (const library of webhookLibraryNames) {
+    const verify = (fill: number, body: string, headers: Record<string, string>) =>
+      new webhookLibraries[library](secret(fill)).verify(body, headers);
+
+    describe(`is verified by the ${library} package`, () => {
+      it("with either of two secrets, and with no other", () => {
+        const signed = content();
+        const headers = signatureHeaders(signed, [secret(1), secret(2)], "SERVICE");
+        for (const fill of [1, 2]) {
+          expect(verify(fill, signed.body, headers)).to.deep.equal(JSON.parse(signed.body));
+        }
+        expect(() => verify(3, signed.body, headers)).to.throw("No matching signature found");
+      });
+
+      it("only as it was signed: body, id and time", () => {
+        const signed = content();
+        const headers = signatureHeaders(signed, [secret(1)], "SERVICE");
+        const changed = { "webhook-id": "other", "webhook-timestamp": String(signed.timestamp + 1) };
+        expect(() => verify(1, `${signed.body} `, headers)).to.throw("No matching signature found");
+        for (const [name, value] of Object.entries(changed)) {
+          const forged = { ...headers, [name]: value };
+          expect(() => verify(1, signed.body, forged)).to.throw("No matching signature found");
+        }
+      });
+
+      it("only while its time is near: neither one replayed later nor one from the future", () => {
+        for (const [seconds, problem] of [
+          [-301, "Message timestamp too old"],
+          [310, "Message timestamp too new"],
+        ] as const) {
+          const signed = content();
+          const headers = signatureHeaders(
+            { ...signed, timestamp: signed.timestamp + seconds },
+            [secret(1)],
+            "SERVICE",
+          );
+          expect(() => verify(1, signed.body, headers)).to.throw(problem);
+        }
+      });
+    });
+  }
 
   it("goes under the brand's names and the standard's", () => {
     const { deliveryId, timestamp, ...rest } = content();

@@ -1,0 +1,51 @@
+import { streamName } from "../../shared/events/category.ts";
+import { type SandboxEvent, sandboxCategory } from "../../shared/events/sandbox.ts";
+import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
+import type { Instant } from "../../shared/time/rfc3339.ts";
+import { type Animal, registeredAnimal } from "../clinic/animal.ts";
+import type { Clinic } from "../clinic/clinic.ts";
+
+/** An application's sandbox since its last reset. */
+export type Sandbox = SandboxEvent["data"] & {
+  resetAt: Instant;
+  /** Of the reset in its stream and in the log. */
+  revision: bigint;
+  position: bigint;
+};
+
+export function sandboxStream(applicationId: string): string {
+  return streamName(sandboxCategory, applicationId);
+}
+
+/** A reset tells all there is to know, so the last one is all that is read. */
+export async function loadSandbox(log: EventLog, applicationId: string): Promise<Sandbox | undefined> {
+  const last = await log.last<SandboxEvent>(sandboxStream(applicationId));
+  return last && toSandbox(last);
+}
+
+function toSandbox({ data, metadata, revision, position }: RecordedEvent<SandboxEvent>): Sandbox {
+  return { ...data, resetAt: metadata.occurredAt, revision, position };
+}
+
+/**
+ * The clinic with its sandbox and the sandbox's generation, where it is one.
+ *
+ * @throws {Error} for a sandbox that was never filled: it is, before anybody learns of its clinic
+ */
+export async function withSandbox(
+  log: EventLog,
+  clinic: Clinic,
+): Promise<{ clinic: Clinic; sandbox: Sandbox | null }> {
+  if (clinic.sandboxOf === null) return { clinic, sandbox: null };
+  const sandbox = await loadSandbox(log, clinic.sandboxOf);
+  if (!sandbox) throw new Error(`the sandbox of application ${clinic.sandboxOf} is empty`);
+  return { clinic: { ...clinic, sandboxGeneration: sandbox.generation }, sandbox };
+}
+
+/** An animal of the sandbox's current fixture. */
+export function fixtureAnimal({ facts }: Sandbox, animalId: string): Animal | undefined {
+  const registered = facts.find(
+    (fact) => fact.type === "AnimalRegistered" && fact.data.animalId === animalId,
+  );
+  return registered?.type === "AnimalRegistered" ? registeredAnimal(registered.data) : undefined;
+}

@@ -1,0 +1,86 @@
+import { spawn, spawnSync } from "node:child_process";
+import { accessSync, constants, existsSync } from "node:fs";
+import path from "node:path";
+import { SetupError } from "./setup-error.ts";
+
+/** A program, and Debian's package of the same name that brings it. */
+export interface SystemProgram {
+  name: string;
+  /** How else to have it, for where it cannot be installed. */
+  byHand: string;
+}
+
+/** Installing takes this long at the most. */
+const INSTALL_MINUTES = 5;
+
+/**
+ * The path of a program: from PATH, else installed by apt-get, as root or through a sudo that asks no password.
+ *
+ * @throws {SetupError} one line that says how to get it
+ */
+export async function findProgram(
+  { name, byHand }: SystemProgram,
+  log: (line: string) => void,
+): Promise<string> {
+  const found = locate(name);
+  if (found) return found;
+  if (!existsSync("/usr/bin/apt-get")) throw new SetupError(`${name} is not on PATH: ${byHand}`);
+  const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
+  if (sudo.length > 0 && spawnSync("sudo", ["-n", "true"], { stdio: "ignore" }).status !== 0)
+    throw new SetupError(`${name} is not on PATH, and only root can install it: ${byHand}`);
+  log(`${name} is not installed: installing the system's package with apt-get`);
+  const wait = ["-o", "DPkg::Lock::Timeout=120"];
+  const failed = (problem: string) =>
+    new SetupError(`apt-get could not install ${name} (${problem}): ${byHand}`);
+  await apt([...sudo, "apt-get", ...wait, "update", "-q"], log, failed);
+  await apt(
+    [...sudo, "apt-get", ...wait, "install", "-y", "-q", "--no-install-recommends", name],
+    log,
+    failed,
+  );
+  const installed = locate(name);
+  if (!installed) throw new SetupError(`the package ${name} brought no ${name}: ${byHand}`);
+  return installed;
+}
+
+/** The program's path; undefined where it is not installed. */
+export function locate(name: string): string | undefined {
+  const folders = [...(process.env.PATH ?? "").split(path.delimiter), "/usr/sbin", "/usr/local/bin"];
+  return folders.map((folder) => path.join(folder, name)).find(isProgram);
+}
+
+function isProgram(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return path.isAbsolute(file);
+  } catch {
+    return false;
+  }
+}
+
+async function apt(
+  commandLine: string[],
+  log: (line: string) => void,
+  failed: (problem: string) => Error,
+): Promise<void> {
+  const [command = "apt-get", ...args] = commandLine;
+  const child = spawn(command, args, {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+    timeout: INSTALL_MINUTES * 60_000,
+  });
+  let lastError = "";
+  const show = (chunk: Buffer) => {
+    for (const line of chunk.toString("utf8").split(/[\r\n]+/)) {
+      if (/^(Get|Hit|Fetched|Unpacking|Setting up)\b/.test(line)) log(`  apt-get: ${line}`);
+      if (/^[EW]: /.test(line)) lastError = line;
+    }
+  };
+  child.stdout.on("data", show);
+  child.stderr.on("data", show);
+  const code = await new Promise<number | null>((resolve) => {
+    child.once("error", () => resolve(null));
+    child.once("close", resolve);
+  });
+  if (code !== 0) throw failed(lastError || `code ${code}`);
+}

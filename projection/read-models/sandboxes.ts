@@ -1,0 +1,34 @@
+import { defineReadModel } from "../engine/read-model.ts";
+
+type SandboxRow = {
+  application_id: string;
+  clinic_id: string;
+  generation: number;
+  day: string;
+  reset_at: string;
+};
+
+/** The current generation of each application's sandbox. What it holds stands where other clinics' things stand. */
+export const sandboxes = defineReadModel<SandboxRow>()({
+  table: "sandbox",
+  columns: {
+    application_id: "uuid",
+    clinic_id: "uuid",
+    generation: "integer",
+    day: "date",
+    reset_at: "timestamptz",
+  },
+  nullable: [],
+  primaryKey: ["application_id"],
+  indexes: ["clinic_id"],
+  key: (event) => [event.data.applicationId],
+  on: {
+    SandboxReset: (_, { data, metadata }) => ({
+      application_id: data.applicationId,
+      clinic_id: data.clinicId,
+      generation: data.generation,
+      day: data.day,
+      reset_at: metadata.occurredAt,
+    }),
+  },
+});

@@ -1,0 +1,59 @@
+/** As much of OpenAPI 3.1 as our documents say. */
+
+export type JsonSchema = Record<string, unknown>;
+
+export interface OpenApiDocument {
+  openapi: "3.1.0";
+  info: { title: string; version: string; summary: string; description: string; contact: { name: string } };
+  servers: Server[];
+  tags: { name: string; description: string }[];
+  paths: Record<string, PathItem>;
+  webhooks?: Record<string, PathItem>;
+  components: {
+    schemas: Record<string, JsonSchema>;
+    headers: Record<string, Header>;
+    securitySchemes: Record<string, Record<string, unknown>>;
+  };
+}
+
+export interface Server {
+  url: string;
+  description: string;
+}
+
+export type PathItem = Partial<Record<"get" | "post" | "delete", Operation>>;
+
+export interface Operation {
+  operationId: string;
+  tags: string[];
+  summary: string;
+  description: string;
+  /** Each with the scopes that it must have; an empty list asks for none. */
+  security: Record<string, string[]>[];
+  /** Where it is not served at all of the document's servers. */
+  servers?: Server[];
+  parameters: Parameter[];
+  requestBody?: { required: true; content: Content };
+  responses: Record<string, Response>;
+}
+
+export interface Parameter {
+  name: string;
+  in: "query" | "header" | "path";
+  required: boolean;
+  description: string;
+  schema: JsonSchema;
+}
+
+export type Content = Record<"application/json", { schema: JsonSchema }>;
+
+export interface Header {
+  description: string;
+  schema: JsonSchema;
+}
+
+export interface Response {
+  description: string;
+  headers: Record<string, Header | { $ref: string }>;
+  content?: Content;
+}

@@ -1,0 +1,42 @@
+import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
+import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
+import type { PartnerWrite } from "../../shared/partner-api/writes.ts";
+import type { AnyPartnerRead } from "../partner/read.ts";
+
+/** Everything that a read can be refused with. */
+export function errorsOfRead(operation: PartnerOperation, read: AnyPartnerRead): PartnerRefusals {
+  return {
+    ...errorsOfAccess(operation),
+    invalid_log_position: 400,
+    ...(read.paged && { invalid_cursor: 400 }),
+    ...read.refusals,
+    internal_error: 500,
+    data_source_unavailable: 503,
+    token_keys_unavailable: 503,
+    read_model_behind: 503,
+  };
+}
+
+/** Everything that an operation that changes something can be refused with. */
+export function errorsOfWrite(operation: PartnerOperation, write: PartnerWrite): PartnerRefusals {
+  return {
+    ...errorsOfAccess(operation),
+    ...(operation.scope && { clinic_not_operational: 403 }),
+    ...(write.request && { invalid_json: 400, body_too_large: 413, unsupported_media_type: 415 }),
+    ...write.refusals,
+    internal_error: 500,
+    event_log_unavailable: 503,
+    // Without a token nothing is recorded.
+    ...(operation.scope && { too_many_changes: 503 }),
+  };
+}
+
+/** What the token, the headers and the rate limit can refuse. */
+function errorsOfAccess({ scope, clinic, sandbox }: PartnerOperation): PartnerRefusals {
+  return {
+    ...(scope && { missing_token: 401, invalid_token: 401, insufficient_scope: 403 }),
+    ...(clinic && { clinic_header_invalid: 403, installation_denied: 403, branch_denied: 403 }),
+    ...(sandbox && { sandbox_only: 403, installation_denied: 403 }),
+    rate_limit_exceeded: 429,
+  };
+}

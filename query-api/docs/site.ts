@@ -1,0 +1,39 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+
+/** One thing that the documentation serves, ready to be sent. */
+export interface Page {
+  path: string;
+  type: string;
+  body: Buffer;
+  /** Strong: of the bytes. */
+  etag: string;
+}
+
+/** Beside this module; the renderer's files come from its package, so that their versions are those of the lock file. */
+const ours = path.join(import.meta.dirname, "assets");
+const renderer = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+
+const files = [
+  { path: "/docs", type: "text/html", file: path.join(ours, "index.html") },
+  { path: "/docs/docs.css", type: "text/css", file: path.join(ours, "docs.css") },
+  { path: "/docs/docs.js", type: "text/javascript", file: path.join(ours, "docs.js") },
+  { path: "/docs/icon.svg", type: "image/svg+xml", file: path.join(ours, "icon.svg") },
+  { path: "/docs/swagger-ui.css", type: "text/css", file: path.join(renderer, "swagger-ui.css") },
+  {
+    path: "/docs/swagger-ui-bundle.js",
+    type: "text/javascript",
+    file: path.join(renderer, "swagger-ui-bundle.js"),
+  },
+];
+
+/** The page that renders the documents, and all that it loads. */
+export function readSite(): Page[] {
+  return files.map(({ path, type, file }) => toPage(path, type, readFileSync(file)));
+}
+
+export function toPage(path: string, type: string, body: Buffer): Page {
+  return { path, type, body, etag: `"${createHash("sha256").update(body).digest("base64url")}"` };
+}

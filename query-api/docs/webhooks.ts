@@ -1,0 +1,97 @@
+import { z } from "zod";
+import { environment } from "../../shared/events/fields.ts";
+import { webhookEventType } from "../../shared/events/partner.ts";
+import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
+import type { AppointmentBody, TestBody } from "../../shared/partner-api/webhook-body.ts";
+import { schemaRef } from "./json-schema.ts";
+import type { Operation, Parameter, PathItem } from "./openapi.ts";
+import { sectionOf } from "./partner-sections.ts";
+
+const envelope = {
+  id: z.guid().meta({ description: "The event's id, the same for every endpoint that hears of it." }),
+  apiVersion: z.literal("v1"),
+  createdAt: z.iso.datetime({ precision: 3 }),
+  environment,
+  clinicId: z.guid(),
+};
+
+/** The bodies of deliveries, by their names among the document's schemas. */
+export const webhookBodies = {
+  AppointmentEvent: z.strictObject({
+    ...envelope,
+    type: webhookEventType,
+    branchId: z.guid(),
+    data: z.strictObject({ appointment: partnerAppointment.omit({ notes: true }) }),
+  }) satisfies z.ZodType<AppointmentBody>,
+  TestEvent: z.strictObject({
+    ...envelope,
+    type: z.literal("endpoint.test"),
+    branchId: z.null(),
+    data: z.strictObject({ test: z.literal(true) }),
+  }) satisfies z.ZodType<TestBody>,
+};
+
+const verification = `Verify the signature over the body's bytes as they came (Standard Webhooks: HMAC-SHA256 of
+\`id.timestamp.body\`), reject a timestamp older than five minutes, and deduplicate by the delivery's id, which stays
+the same over retries and replays. Answer with any 2xx within ten seconds; anything else is tried again.`;
+
+/**
+ * What the service sends to webhook endpoints.
+ *
+ * @param brand the segment of the header names
+ */
+export function webhookItems(brand: string): Record<string, PathItem> {
+  const item = (name: string, summary: string, body: keyof typeof webhookBodies): [string, PathItem] => [
+    name,
+    { post: delivery(name, { summary, body, headers: deliveryHeaders(brand) }) },
+  ];
+  return Object.fromEntries([
+    item("appointment.created", "An appointment was requested", "AppointmentEvent"),
+    item("appointment.updated", "An appointment was changed", "AppointmentEvent"),
+    item("endpoint.test", "A test was asked for", "TestEvent"),
+  ]);
+}
+
+function delivery(
+  name: string,
+  { summary, body, headers }: { summary: string; body: string; headers: Parameter[] },
+): Operation {
+  const [subject = "", verb = ""] = name.split(".");
+  return {
+    operationId: `on${capital(subject)}${capital(verb)}`,
+    tags: [sectionOf("/webhook-endpoints")],
+    summary,
+    description: verification,
+    security: [],
+    parameters: headers,
+    requestBody: { required: true, content: { "application/json": { schema: { $ref: schemaRef(body) } } } },
+    responses: {
+      "2XX": { description: "Taken.", headers: {} },
+      "410": { description: "No more, please: the endpoint is disabled.", headers: {} },
+    },
+  };
+}
+
+/** Each under the brand's name and under the scheme's own. */
+function deliveryHeaders(brand: string): Parameter[] {
+  const header = (name: string, description: string, type = "string"): Parameter => ({
+    ...{ name, in: "header", required: true, description },
+    schema: { type },
+  });
+  const id = "The delivery's id.";
+  const timestamp = "When this attempt was signed, in seconds since 1970.";
+  const signature =
+    "`v1,` and the signature in base64; two, separated by a space, while a secret is rotated.";
+  return [
+    header(`X-${brand}-Signature`, signature),
+    header(`X-${brand}-Timestamp`, timestamp, "integer"),
+    header(`X-${brand}-Delivery-ID`, id),
+    header("webhook-signature", signature),
+    header("webhook-timestamp", timestamp, "integer"),
+    header("webhook-id", id),
+  ];
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

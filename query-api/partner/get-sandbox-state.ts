@@ -1,0 +1,28 @@
+import { z } from "zod";
+import { sandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
+import { definePartnerRead } from "./read.ts";
+
+/** The order of the lists: that of the bytes, as the reset's answer has it. */
+const byName = (table: string, id: string) => `ORDER BY ${table}.name COLLATE "C", ${table}.${id}`;
+
+export const getSandboxState = definePartnerRead({
+  operationId: "getSandboxState",
+  description:
+    "The application's own sandbox: a clinic that is approved from the start, and the ids to begin with. No clinic header is needed.",
+  parameters: {},
+  paged: false,
+  response: z.strictObject({ ok: z.literal(true), sandbox: sandboxRecord }),
+  refusals: { sandbox_only: 403 },
+  sql: `SELECT NULL AS refusal, json_build_object('sandbox', json_build_object(
+      'clinicId', s.clinic_id, 'generation', s.generation, 'resetAt', rfc3339(s.reset_at), 'day', s.day,
+      'branches', coalesce((SELECT json_agg(json_build_object('id', b.branch_id, 'name', b.name)
+        ${byName("b", "branch_id")}) FROM read_model.branch b WHERE b.clinic_id = s.clinic_id), '[]'),
+      'animals', coalesce((SELECT json_agg(json_build_object('id', a.animal_id, 'name', a.name,
+        'species', a.species) ${byName("a", "animal_id")})
+        FROM read_model.customer c JOIN read_model.animal a ON a.customer_id = c.customer_id
+        WHERE c.clinic_id = s.clinic_id), '[]'),
+      'appointments', (SELECT count(*) FROM read_model.appointment p WHERE p.clinic_id = s.clinic_id)
+    ))::text AS body
+    FROM read_model.sandbox s WHERE s.clinic_id = $1::uuid AND s.application_id = $2::uuid`,
+  values: ({ state: { clinicId, applicationId } }) => [clinicId, applicationId],
+});

@@ -1,0 +1,17 @@
+import { z } from "zod";
+import { webhookEventType } from "../events/partner.ts";
+
+const instant = z.iso.datetime({ precision: 3 });
+
+/** A webhook endpoint as partners see it. */
+export const webhookEndpointRecord = z.strictObject({
+  id: z.guid(),
+  clinicId: z.guid(),
+  url: z.url(),
+  events: z.array(webhookEventType),
+  status: z.enum(["active", "disabled", "revoked"]),
+  disabledReason: z.string().nullable(),
+  createdAt: instant,
+  updatedAt: instant,
+});
+export type WebhookEndpointRecord = z.infer<typeof webhookEndpointRecord>;

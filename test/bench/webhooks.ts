@@ -1,0 +1,158 @@
+/**
+ * How fast webhooks are delivered, and whether bad receivers hold up good ones: `node --import tsx test/bench/webhooks.ts`.
+ *
+ * - throughput: events appended as fast as the log takes them, from the first append to the last receipt. The limit is
+ *   taken in the same run: signing and posting as many bodies to the same sink over kept connections, nothing else.
+ * - latency: from append to receipt at a steady rate.
+ * - isolation: the same for a hundred good endpoints, alone, then beside endpoints that hang, drip, fail and refuse.
+ */
+import { randomUUID } from "node:crypto";
+import { createServer } from "node:net";
+import os from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Pool } from "undici";
+import { signatureHeaders } from "../../projection/webhooks/signature.ts";
+import { mochaGlobalTeardown } from "../support/stack.ts";
+import { type BenchWorld, createBenchWorld, now } from "./webhook-bench-world.ts";
+
+const THROUGHPUT = { endpoints: 40, events: 8_000, appenders: 64, connections: 64 };
+const LATENCY = { endpoints: 20, perSecond: 200, seconds: 10 };
+const ISOLATION = { endpoints: 100, perSecond: 100, badPerSecond: 20, seconds: 15 };
+const WARM_UP = 500;
+
+const BODY = JSON.stringify({
+  ...{ id: randomUUID(), type: "appointment.created", apiVersion: "v1", createdAt: new Date().toISOString() },
+  ...{ environment: "production", clinicId: randomUUID(), branchId: randomUUID() },
+  data: { appointment: { id: randomUUID(), filler: "x".repeat(420) } },
+});
+
+/** Runs so many pieces of work, so many at a time. */
+async function atOnce(workers: number, count: number, work: (n: number) => Promise<void>): Promise<void> {
+  const numbers = Array.from({ length: count }, (_, n) => n).values();
+  await Promise.all(
+    Array.from({ length: workers }, async () => {
+      for (const n of numbers) await work(n);
+    }),
+  );
+}
+
+/** Signed posts a second to the sink, with nothing around them. */
+async function limit(url: string, count: number): Promise<number> {
+  const { connections } = THROUGHPUT;
+  const pool = new Pool(url, { connections, pipelining: 1 });
+  const secret = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
+  const began = now();
+  await atOnce(connections, count, async () => {
+    const content = { deliveryId: randomUUID(), timestamp: Math.floor(Date.now() / 1_000), body: BODY };
+    const headers = { "Content-Type": "application/json", ...signatureHeaders(content, [secret], "SERVICE") };
+    const answer = await pool.request({ method: "POST", path: "/", headers, body: BODY });
+    await answer.body.dump();
+  });
+  const rate = count / ((now() - began) / 1_000);
+  await pool.close();
+  return rate;
+}
+
+async function throughput(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
+  world.forget();
+  const began = now();
+  await atOnce(THROUGHPUT.appenders, events, async (n) => {
+    await world.appointment(clinics[n % clinics.length] ?? "");
+  });
+  await world.received(events, 120_000);
+  return events / ((Math.max(...world.receipts.values()) - began) / 1_000);
+}
+
+/** Appends at a steady rate, whatever becomes of it. @returns the events' ids */
+async function steady(
+  world: BenchWorld,
+  clinics: readonly string[],
+  perSecond: number,
+  seconds: number,
+): Promise<string[]> {
+  const appends: Promise<string>[] = [];
+  const began = now();
+  for (let n = 0; n < perSecond * seconds; n += 1) {
+    const ahead = began + (n * 1_000) / perSecond - now();
+    if (ahead > 1) await sleep(ahead);
+    appends.push(world.appointment(clinics[n % clinics.length] ?? ""));
+  }
+  return Promise.all(appends);
+}
+
+function percentile(values: readonly number[], percent: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))] ?? Number.NaN;
+}
+
+async function latency(world: BenchWorld, clinics: readonly string[], perSecond: number, seconds: number) {
+  world.forget();
+  const ids = await steady(world, clinics, perSecond, seconds);
+  await world.received(ids.length, 30_000);
+  const waits = world.waits(ids);
+  return [50, 95, 99].map((percent) => percentile(waits, percent)) as [number, number, number];
+}
+
+/** A port that nobody listens on. */
+async function deadPort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+async function isolation(world: BenchWorld): Promise<void> {
+  const { endpoints, perSecond, badPerSecond, seconds } = ISOLATION;
+  const clinicsAt = (url: string, count: number) =>
+    Promise.all(Array.from({ length: count }, () => world.endpoint(url)));
+  const good = await clinicsAt(world.sinkUrl, endpoints);
+  const badUrls = [
+    ...["/black-hole", "/drip", "/error"].map((path) => `${world.sinkUrl}${path}`),
+    `http://127.0.0.1:${await deadPort()}/`,
+  ];
+  const bad = (await Promise.all(badUrls.map((url) => clinicsAt(url, 1)))).flat();
+  await latency(world, good, perSecond, 3);
+  const alone = await latency(world, good, perSecond, seconds);
+  // The same load of events in both runs: what differs is what the receivers do.
+  const [beside] = await Promise.all([
+    sleep(1_000).then(() => latency(world, good, perSecond, seconds)),
+    steady(world, bad, badPerSecond, seconds + 1),
+  ]);
+  const show = (what: string, [p50, p95, p99]: readonly number[]) =>
+    say(`${what.padEnd(44)} p50 ${ms(p50)}  p95 ${ms(p95)}  p99 ${ms(p99)}`);
+  show(`${endpoints} good endpoints alone, ${perSecond} events/s`, alone);
+  show(`beside 4 bad ones with ${badPerSecond} events/s`, beside);
+  say(`p99 beside bad ones: ${(beside[2] / alone[2]).toFixed(2)} of p99 alone (goal: at most 2)`);
+}
+
+const say = (line: string) => console.log(line);
+const ms = (value = Number.NaN) => `${value.toFixed(0).padStart(4)} ms`;
+
+say(
+  `machine: ${os.availableParallelism()} × ${os.cpus()[0]?.model.trim()}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, Node ${process.version}, load ${os.loadavg()[0]?.toFixed(1)}`,
+);
+say(`configuration: ${JSON.stringify({ THROUGHPUT, LATENCY, ISOLATION })}`);
+const world = await createBenchWorld();
+try {
+  const clinics = await Promise.all(
+    Array.from({ length: THROUGHPUT.endpoints }, () => world.endpoint(world.sinkUrl)),
+  );
+  await limit(world.sinkUrl, 2_000);
+  const most = await limit(world.sinkUrl, 2 * THROUGHPUT.events);
+  await world.startService();
+  await throughput(world, clinics, WARM_UP);
+  const rate = await throughput(world, clinics, THROUGHPUT.events);
+  say(
+    `throughput: ${rate.toFixed(0)} deliveries/s, ${(rate / most).toFixed(2)} of ${most.toFixed(0)}/s, signed posts alone (goal: at least 0.25)`,
+  );
+  const some = clinics.slice(0, LATENCY.endpoints);
+  const [p50, p95, p99] = await latency(world, some, LATENCY.perSecond, LATENCY.seconds);
+  say(
+    `latency at ${LATENCY.perSecond} events/s: p50 ${ms(p50)}  p95 ${ms(p95)} (goal: below 130 ms)  p99 ${ms(p99)}`,
+  );
+  await isolation(world);
+} finally {
+  await world.stop();
+  await mochaGlobalTeardown();
+}

@@ -1,0 +1,298 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { confirmAppointment } from "../../command/appointment/appointment-operations.ts";
+import { registerCustomer } from "../../command/clinic/customer-operations.ts";
+import { grantMembership } from "../../command/clinic/membership-operations.ts";
+import { registerApplication } from "../../command/partner/application-operations.ts";
+import { requestInstallation } from "../../command/partner/installation-operations.ts";
+import { resetSandbox } from "../../command/sandbox/reset-sandbox.ts";
+import { partnerAppointmentId } from "../../shared/events/ids.ts";
+import { ask, createClinic, operatorContext, type PartnerAnswer } from "../support/partner.ts";
+import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
+
+const DAY = 86_400_000;
+const scheduledAt = new Date(Date.now() + 3 * DAY).toISOString();
+
+describe("sandbox", () => {
+  let api: PartnerApi;
+
+  before(async () => {
+    api = await startPartnerApi();
+  });
+
+  after(() => api.stop());
+
+  const stateOf = async (partner: Partner) => {
+    const { status, body } = await partner.ask("GET", "/sandbox");
+    expect(status, JSON.stringify(body)).to.equal(200);
+    return body.sandbox;
+  };
+  const reset = async (partner: Partner) => {
+    const { status, body } = await partner.ask("POST", "/sandbox/reset");
+    expect(status, JSON.stringify(body)).to.equal(200);
+    return body.sandbox;
+  };
+  const at = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
+
+  /** Everything from a few days ago to a few weeks ahead. */
+  const list = (partner: Partner, clinicId: string): Promise<PartnerAnswer> => {
+    const from = new Date(Date.now() - 4 * DAY).toISOString();
+    const to = new Date(Date.now() + 20 * DAY).toISOString();
+    return partner.ask("GET", `/appointments?limit=250&from=${from}&to=${to}`, { headers: at(clinicId) });
+  };
+  const idsIn = ({ body }: PartnerAnswer): string[] => body.appointments.map(({ id }: { id: string }) => id);
+
+  // biome-ignore lint/suspicious/noExplicitAny: as the API gave it
+  const create = (partner: Partner, sandbox: any, key: string = randomUUID()) =>
+    partner.ask("POST", "/appointments", {
+      headers: { ...at(sandbox.clinicId), "Idempotency-Key": key },
+      body: {
+        branchId: sandbox.branches[0].id,
+        animalId: sandbox.animals[0].id,
+        scheduledAt,
+      },
+    });
+
+  it("is there with the first token, approved, and holds what one needs to begin", async () => {
+    const partner = await api.partner();
+    const sandbox = await stateOf(partner);
+    expect(sandbox).to.include({
+      generation: 1,
+      day: new Date().toISOString().slice(0, 10),
+      appointments: 7,
+    });
+    expect(sandbox.branches).to.have.length(2);
+    expect(sandbox.animals.map(({ name }: { name: string }) => name)).to.deep.equal([
+      "Biscuit",
+      "Clover",
+      "Misty",
+      "Pepper",
+    ]);
+    const context = await partner.ask("GET", "/clinic/context", { headers: at(sandbox.clinicId) });
+    expect(context.status).to.equal(200);
+    expect(context.body.installation.branchIds).to.equal(null);
+    const { status, body } = await create(partner, sandbox);
+    expect(status, JSON.stringify(body)).to.equal(201);
+    const listed = await list(partner, sandbox.clinicId);
+    expect(listed.body.appointments).to.have.length(8);
+    expect(new Set(listed.body.appointments.map((one: { status: string }) => one.status))).to.deep.equal(
+      new Set(["completed", "no_show", "confirmed", "requested", "cancelled"]),
+    );
+    expect((await stateOf(partner)).appointments).to.equal(8);
+  });
+
+  it("is the same to the byte after two resets on one day, whatever was in between", async () => {
+    const partner = await api.partner();
+    const snapshot = async () => {
+      const { generation, resetAt, ...sandbox } = await reset(partner);
+      const { generation: read, resetAt: readAt, ...state } = await stateOf(partner);
+      expect([read, readAt, state]).to.deep.equal([generation, resetAt, sandbox]);
+      const path = "/appointments?from=2000-01-01T00:00:00Z";
+      const lists = await Promise.all([
+        list(partner, sandbox.clinicId),
+        partner.ask("GET", path, { headers: at(sandbox.clinicId) }),
+      ]);
+      const context = await partner.ask("GET", "/clinic/context", { headers: at(sandbox.clinicId) });
+      const appointments = lists[0].body.appointments;
+      return { generation, sandbox, bytes: JSON.stringify([sandbox, appointments, context.text]) };
+    };
+    const first = await snapshot();
+    const created = await create(partner, first.sandbox);
+    expect(created.status).to.equal(201);
+    expect(idsIn(await list(partner, first.sandbox.clinicId))).to.include(created.body.appointment.id);
+    const second = await snapshot();
+    expect(second.generation).to.equal(first.generation + 1);
+    expect(second.bytes).to.equal(first.bytes);
+  });
+
+  it("starts a new space of idempotency keys, and keeps webhook endpoints", async () => {
+    const partner = await api.partner();
+    const sandbox = await stateOf(partner);
+    const first = await create(partner, sandbox, "the-same-key");
+    const endpoint = await partner.ask("POST", "/webhook-endpoints", {
+      headers: at(sandbox.clinicId),
+      body: { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] },
+    });
+    expect(endpoint.status).to.equal(201);
+    expect((await create(partner, sandbox, "the-same-key")).headers.get("Idempotent-Replayed")).to.equal(
+      "true",
+    );
+    await reset(partner);
+    const second = await create(partner, sandbox, "the-same-key");
+    expect([second.status, second.headers.get("Idempotent-Replayed")]).to.deep.equal([201, null]);
+    expect(second.body.appointment.id).not.to.equal(first.body.appointment.id);
+    const ids = idsIn(await list(partner, sandbox.clinicId));
+    expect(ids).to.include(second.body.appointment.id).and.not.to.include(first.body.appointment.id);
+    const { body } = await partner.ask("GET", "/webhook-endpoints", { headers: at(sandbox.clinicId) });
+    expect(body.endpoints.map(({ id, status }: Record<string, string>) => [id, status])).to.deep.equal([
+      [endpoint.body.endpoint.id, "active"],
+    ]);
+  });
+
+  it("shows no mixed state while resets, creates and reads run at once", async () => {
+    const partner = await api.partner();
+    const { clinicId, ...rest } = await stateOf(partner);
+    const sandbox = { clinicId, ...rest };
+    const fixture = idsIn(await list(partner, clinicId));
+    const keys = Array.from({ length: 40 }, () => randomUUID());
+    const generationOf = new Map<string, number>();
+    for (const idempotencyKey of keys) {
+      for (let sandboxGeneration = 1; sandboxGeneration <= 20; sandboxGeneration += 1) {
+        const key = { environment: "sandbox" as const, sandboxGeneration, clinicId, idempotencyKey };
+        generationOf.set(
+          partnerAppointmentId({ ...key, applicationId: partner.applicationId }),
+          sandboxGeneration,
+        );
+      }
+    }
+    // By the operation, not the API, whose rate limit this would meet.
+    const resets = async () => {
+      for (let count = 0; count < 8; count += 1)
+        await resetSandbox(api.command.log, partner, operatorContext());
+    };
+    const creates = async () => {
+      for (let index = 0; index < keys.length; index += 4) {
+        const answers = await Promise.all(
+          keys.slice(index, index + 4).map((key) => create(partner, sandbox, key)),
+        );
+        for (const { status } of answers) expect(status).to.equal(201);
+      }
+    };
+    const seen: string[][] = [];
+    let done = false;
+    const reads = async () => {
+      while (!done && seen.length < 50) seen.push(idsIn(await list(partner, clinicId)));
+    };
+    const reading = reads();
+    await Promise.all([resets(), resets(), creates()]);
+    done = true;
+    await reading;
+    seen.push(idsIn(await list(partner, clinicId)));
+    for (const ids of seen) {
+      const made = ids.filter((id) => !fixture.includes(id));
+      expect(ids.length - made.length).to.equal(fixture.length);
+      expect(new Set(made.map((id) => generationOf.get(id))).size).to.be.at.most(1);
+    }
+    expect((await stateOf(partner)).generation).to.be.within(9, 17);
+  });
+
+  it("is nobody else's: neither another application's nor production's", async () => {
+    const [partner, other] = [await api.partner(), await api.partner()];
+    const [ours, theirs] = [await stateOf(partner), await stateOf(other)];
+    const idsOf = ({ clinicId, branches, animals }: typeof ours) =>
+      [clinicId, ...[...branches, ...animals].map(({ id }) => id)] as string[];
+    expect(idsOf(ours).filter((id) => idsOf(theirs).includes(id))).to.deep.equal([]);
+    for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
+      const { status, body } = await partner.ask("GET", path, { headers: at(theirs.clinicId) });
+      expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
+    }
+    expect((await create(partner, theirs)).body.error).to.equal("installation_denied");
+    expect((await create(partner, { ...theirs, clinicId: ours.clinicId })).status).to.equal(422);
+    // The clinic header has no say in whose sandbox it is.
+    const named = await partner.ask("GET", "/sandbox", { headers: at(theirs.clinicId) });
+    expect(named.body.sandbox.clinicId).to.equal(ours.clinicId);
+    const production = await api.partner("production");
+    for (const [method, path] of [
+      ["GET", "/sandbox"],
+      ["POST", "/sandbox/reset"],
+    ] as const) {
+      const { status, body } = await production.ask(method, path);
+      expect([status, body.error]).to.deep.equal([403, "sandbox_only"]);
+    }
+    const clinic = await createClinic(api.command.log, "production");
+    expect((await partner.ask("GET", "/clinic/context", { headers: at(clinic.clinicId) })).status).to.equal(
+      403,
+    );
+    expect((await production.ask("GET", "/clinic/context", { headers: at(ours.clinicId) })).status).to.equal(
+      403,
+    );
+    const reader = await api.partner("sandbox", ["clinic:read", "sandbox:read"]);
+    expect((await reader.ask("GET", "/sandbox")).status).to.equal(200);
+    expect((await reader.ask("POST", "/sandbox/reset")).body.error).to.equal("insufficient_scope");
+  });
+
+  it("takes from the operator what moves an appointment or lets people in, and nothing that adds to it", async () => {
+    const { log } = api.command;
+    const partner = await api.partner();
+    const sandbox = await stateOf(partner);
+    const { clinicId } = sandbox;
+    const refused = (work: Promise<unknown>) =>
+      work.then(
+        () => "done",
+        (error: { code?: string }) => error.code,
+      );
+    const context = operatorContext();
+    const contact = { fullName: "Ada", phone: null, email: null, city: null };
+    expect(
+      await refused(registerCustomer(log, { customerId: randomUUID(), clinicId, ...contact }, context)),
+    ).to.equal("clinic_is_a_sandbox");
+    const other = await api.partner();
+    expect(await refused(requestInstallation(log, { ...other, clinicId }, context))).to.equal(
+      "clinic_is_a_sandbox",
+    );
+    const rights = { role: "owner" as const, permissions: [], branchAccess: "all" as const, branchIds: [] };
+    const member = { membershipId: randomUUID(), userId: randomUUID(), staffId: null, acceptedAt: null };
+    await grantMembership(log, { ...member, clinicId, ...rights }, context);
+    const { body } = await create(partner, sandbox);
+    const appointment = { clinicId, appointmentId: body.appointment.id };
+    await confirmAppointment(log, appointment, context);
+    await reset(partner);
+    expect(await refused(confirmAppointment(log, appointment, context))).to.equal("appointment_not_found");
+  });
+
+  it("is not opened a second time for an application that exists", async () => {
+    const partner = await api.partner();
+    const input = { ...partner, name: "Again", scopes: ["clinic:read" as const] };
+    const error = await registerApplication(api.command.log, input, operatorContext()).catch(
+      (reason) => reason,
+    );
+    expect(error).to.include({ code: "application_exists" });
+    expect((await stateOf(partner)).generation).to.equal(1);
+  });
+
+  describe("reading one's own write", () => {
+    it("waits for what the position stands for, every time", async () => {
+      const partner = await api.partner();
+      const sandbox = await stateOf(partner);
+      for (let round = 0; round < 10; round += 1) {
+        const { body } = await create(partner, sandbox);
+        expect(idsIn(await list(partner, sandbox.clinicId))).to.include(body.appointment.id);
+      }
+    });
+
+    it("sees a write and a reset at once without doing anything for it", async () => {
+      const partner = await api.partner();
+      const sandbox = await stateOf(partner);
+      const { Authorization = "" } = partner.headers;
+      const own = { Authorization, ...at(sandbox.clinicId) };
+      const base = `${api.queryUrl}/sandbox/v1`;
+      for (let round = 2; round < 7; round += 1) {
+        const { body } = await create(partner, sandbox);
+        const path = `/appointments?from=${scheduledAt}`;
+        expect(idsIn(await ask("GET", base + path, own))).to.include(body.appointment.id);
+        expect((await reset(partner)).generation).to.equal(round);
+        expect((await ask("GET", `${base}/sandbox`, own)).body.sandbox.generation).to.equal(round);
+      }
+    });
+
+    it("503 read_model_behind: a position that is not reached in time", async () => {
+      const partner = await api.partner();
+      const headers = { "X-SERVICE-Log-Position": "9000000000000000000" };
+      const started = performance.now();
+      const { status, body, headers: answered } = await partner.ask("GET", "/sandbox", { headers });
+      expect([status, body.error]).to.deep.equal([503, "read_model_behind"]);
+      expect(answered.get("Retry-After")).to.equal("1");
+      expect(performance.now() - started).to.be.within(1_500, 3_000);
+    });
+
+    it("400 invalid_log_position: what no answer carried", async () => {
+      const partner = await api.partner();
+      for (const given of ["-1", "x", "1, 2", "", "9".repeat(21)]) {
+        const { status, body } = await partner.ask("GET", "/sandbox", {
+          headers: { "X-SERVICE-Log-Position": given },
+        });
+        expect([status, body.error], given).to.deep.equal([400, "invalid_log_position"]);
+      }
+    });
+  });
+});

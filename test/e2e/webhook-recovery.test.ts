@@ -1,0 +1,149 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type { Stack } from "../../deploy/local/stack.ts";
+import { clinic } from "../command/cli/terminal.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Receiver, startReceiver } from "../support/receiver.ts";
+import { startTestStack } from "../support/stack.ts";
+import { acceptedBy, webhookLibraryNames } from "../support/webhook-libraries.ts";
+import { createWorld, type World } from "./world.ts";
+
+/** What a partner sees of a delivery. */
+interface Listed {
+  id: string;
+  type: string;
+  status: string;
+  attempts: { number: number; statusCode: number | null }[];
+}
+
+describe("webhooks that a partner can trust", function () {
+  this.timeout(30_000);
+  let stack: Stack;
+  let world: World;
+  let receiver: Receiver;
+  let endpoint: { id: string; secret: string };
+  let operator: (...words: string[]) => ReturnType<typeof clinic>;
+
+  before(async () => {
+    stack = await startTestStack({
+      serviceEnv: { projection: { WEBHOOK_RETRY_SCHEDULE: "0.1", WEBHOOK_TIMEOUT_MS: "1000" } },
+    });
+    world = await createWorld(stack);
+    receiver = await startReceiver();
+    operator = (...words) => clinic(words, { env: { EVENTSTORE_URL: stack.servers.eventstoreUrl } });
+    endpoint = await register();
+  });
+  after(async () => {
+    await receiver?.close();
+    await stack?.stop();
+  });
+
+  async function register(): Promise<{ id: string; secret: string }> {
+    const body = { url: receiver.url, events: ["appointment.created"] };
+    const answer = await world.partner("POST", "/webhook-endpoints", { body });
+    expect(answer.status).to.equal(201);
+    return { id: answer.body.endpoint.id, secret: answer.body.secret };
+  }
+
+  const path = (suffix: string) => `/webhook-endpoints/${endpoint.id}${suffix}`;
+  const deliveries = async (): Promise<Listed[]> =>
+    (await world.partner("GET", path("/deliveries"))).body.deliveries;
+  const untilListed = (what: string, check: (listed: Listed[]) => boolean) =>
+    eventually(what, async () => {
+      const listed = await deliveries();
+      return check(listed) && listed;
+    });
+  const create = () => world.createAppointment(`recovery-${randomUUID()}`);
+  /** An operator's move of the endpoint, in effect for deliveries when the partner sees it. */
+  async function move(verb: "disable" | "enable", status: string): Promise<void> {
+    const { applicationId } = world;
+    const owner = ["--application", applicationId, "--clinic", world.clinicId, "--environment", "sandbox"];
+    expect((await operator("endpoint", verb, "--id", endpoint.id, ...owner)).code).to.equal(0);
+    await eventually(`the endpoint ${status}`, async () => {
+      const { body } = await world.partner("GET", "/webhook-endpoints");
+      return body.endpoints.some((one: Listed) => one.id === endpoint.id && one.status === status);
+    });
+  }
+  const recover = (...more: string[]) =>
+    operator("webhooks", "recover", "--endpoint", endpoint.id, "--since", "2020-01-01T00:00:00Z", ...more);
+
+  it("sends a test that the partner asks for, and one that the operator asks for", async () => {
+    const asked = await world.partner("POST", path("/test"));
+    expect([asked.status, asked.body.delivery.status]).to.deep.equal([202, "pending"]);
+    const ran = await operator("webhooks", "test", "--endpoint", endpoint.id, "--json");
+    const ids = [asked.body.delivery.id, JSON.parse(ran.out.join()).delivery];
+    const listed = await untilListed("both tests", (all) =>
+      all.every(({ status }) => status === "delivered"),
+    );
+    expect(listed.map(({ id }) => id)).to.have.members(ids);
+    for (const { type, attempts } of listed) {
+      expect([type, attempts.map(({ statusCode }) => statusCode)]).to.deep.equal(["endpoint.test", [200]]);
+    }
+    for (const request of receiver.requests) {
+      expect(acceptedBy(endpoint.secret, request)).to.deep.equal(webhookLibraryNames);
+      expect(JSON.parse(request.body)).to.deep.include({ type: "endpoint.test", data: { test: true } });
+    }
+  });
+
+  it("keeps what falls due while the operator has the endpoint disabled, for replay when it is enabled", async () => {
+    const before = receiver.requests.length;
+    await move("disable", "disabled");
+    for (let count = 0; count < 4; count += 1) expect((await create()).status).to.equal(201);
+    const skipped = (all: Listed[]) => all.filter(({ status }) => status === "skipped");
+    const [one, ...others] = skipped(
+      await untilListed("4 skipped deliveries", (all) => skipped(all).length === 4),
+    );
+    expect((await world.partner("POST", path(`/deliveries/${one!.id}/replay`))).status).to.equal(409);
+    expect((await world.partner("POST", path("/test"))).body.error).to.equal("webhook_endpoint_disabled");
+    expect((await recover()).code).to.equal(3);
+    expect(receiver.requests.length).to.equal(before);
+    await move("enable", "active");
+
+    expect((await world.partner("POST", path(`/deliveries/${one!.id}/replay`))).status).to.equal(202);
+    await untilListed("the one", (all) =>
+      all.some(({ id, status }) => id === one!.id && status === "delivered"),
+    );
+    const counted = JSON.parse((await recover("--dry-run", "--json")).out.join());
+    expect(counted).to.include({ found: 3, requested: 0 });
+    expect(JSON.parse((await recover("--json")).out.join())).to.include({ found: 3, requested: 3, left: 0 });
+    await untilListed("the others", (all) =>
+      others.every((other) => all.some(({ id, status }) => id === other.id && status === "delivered")),
+    );
+    expect(JSON.parse((await recover("--json")).out.join())).to.include({ found: 0, requested: 0 });
+    for (const { id } of [one!, ...others]) expect(receiver.of(id)).to.have.length(1);
+  });
+
+  it("recovers what failed while the partner's server was broken", async () => {
+    receiver.always({ status: 500 });
+    for (let count = 0; count < 3; count += 1) expect((await create()).status).to.equal(201);
+    const failed = (all: Listed[]) => all.filter(({ status }) => status === "failed");
+    const broken = failed(await untilListed("3 failures", (all) => failed(all).length === 3));
+    receiver.always({});
+    await eventually("their facts in the log", async () => {
+      const { found } = JSON.parse((await recover("--dry-run", "--json")).out.join());
+      return found === 3;
+    });
+    expect((await recover()).out).to.deep.equal([
+      "webhooks recover: 3 of 3 deliveries are replayed, 0 could not be",
+    ]);
+    const listed = await untilListed("all delivered", (all) =>
+      all.every(({ status }) => status === "delivered"),
+    );
+    for (const { id } of broken) {
+      const { attempts } = listed.find((delivery) => delivery.id === id)!;
+      expect(attempts.map(({ statusCode }) => statusCode)).to.deep.equal([500, 500, 200]);
+    }
+  });
+
+  it("signs with the former secret and the new one after a rotation, for each library", async () => {
+    const { status, body } = await world.partner("POST", path("/rotate-secret"));
+    expect(status).to.equal(200);
+    const { body: test } = await world.partner("POST", path("/test"));
+    const request = await eventually("the test", () => receiver.of(test.delivery.id)[0]);
+    for (const secret of [endpoint.secret, body.secret]) {
+      expect(acceptedBy(secret, request)).to.deep.equal(webhookLibraryNames);
+    }
+    const elsewhere = await register();
+    expect(acceptedBy(elsewhere.secret, request)).to.deep.equal([]);
+  });
+});

@@ -1,0 +1,99 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { fixture } from "../../../command/sandbox/fixture.ts";
+import { sandboxClinicId } from "../../../shared/events/ids.ts";
+import { appointmentRequested, customerRegistered } from "../../support/clinics.ts";
+import {
+  createReadModelDatabase,
+  type GivenEvent,
+  type ReadModelDatabase,
+} from "../../support/read-models.ts";
+
+const day = "2026-03-10";
+
+describe("resets of sandboxes in the read models", () => {
+  let database: ReadModelDatabase;
+
+  before(async () => {
+    database = await createReadModelDatabase();
+  });
+
+  after(() => database.close());
+
+  function sandbox() {
+    const applicationId = randomUUID();
+    const clinicId = sandboxClinicId(applicationId);
+    const facts = fixture(applicationId, day);
+    const reset = (generation: number): GivenEvent => ({
+      type: "SandboxReset",
+      data: { applicationId, clinicId, generation, day, facts },
+    });
+    const created = (sandboxGeneration: number): GivenEvent =>
+      appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", { sandboxGeneration });
+    const rows = async (table: string) => {
+      const { rows } = await database.admin.query(
+        `SELECT * FROM read_model.${table} WHERE clinic_id = $1 ORDER BY 1`,
+        [clinicId],
+      );
+      return rows;
+    };
+    return { clinicId, reset, created, rows };
+  }
+
+  it("leaves the fixture alone, whether in one batch or in many", async () => {
+    for (const together of [true, false]) {
+      const { reset, created, rows, clinicId } = sandbox();
+      await database.given(reset(1));
+      const tables = ["service", "customer", "animal", "resource", "appointment"];
+      const fresh = await Promise.all(tables.map(rows));
+      const events = [
+        created(1),
+        customerRegistered(clinicId, randomUUID()),
+        created(1),
+        reset(2),
+        created(1),
+      ];
+      if (together) await database.given(...events);
+      else for (const event of events) await database.given(event);
+      expect(await Promise.all(tables.map(rows))).to.deep.equal(fresh);
+      await database.given(created(2));
+      expect(await rows("appointment")).to.have.length(8);
+    }
+  });
+
+  it("touches no other clinic", async () => {
+    const [one, other] = [sandbox(), sandbox()];
+    const clinicId = randomUUID();
+    await database.given(one.reset(1), other.reset(1), other.created(1));
+    await database.given(appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z"));
+    const before = [await other.rows("appointment"), await other.rows("animal")];
+    await database.given(one.created(1), one.reset(2));
+    expect([await other.rows("appointment"), await other.rows("animal")]).to.deep.equal(before);
+    const { rows } = await database.admin.query("SELECT FROM read_model.appointment WHERE clinic_id = $1", [
+      clinicId,
+    ]);
+    expect(rows).to.have.length(1);
+  });
+
+  it("leaves no rules and assignments of resources and appointments that are gone", async () => {
+    const { reset, clinicId } = sandbox();
+    await database.given(reset(1));
+    const appointment = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", {
+      sandboxGeneration: 1,
+    });
+    const { appointmentId } = appointment.data as { appointmentId: string };
+    const time = { allocationStart: "2026-03-12T10:00:00Z", allocationEnd: "2026-03-12T10:30:00Z" };
+    const allocated = { appointmentId, assignmentId: randomUUID(), resourceId: randomUUID(), ...time };
+    await database.given(appointment, { type: "ResourceAllocated", data: allocated }, reset(2));
+    const { rows } = await database.admin.query(
+      "SELECT FROM read_model.assignment WHERE appointment_id = $1",
+      [appointmentId],
+    );
+    expect(rows).to.have.length(0);
+    const rules = await database.admin.query(
+      "SELECT FROM read_model.availability_rule r JOIN read_model.resource USING (resource_id) WHERE clinic_id = $1",
+      [clinicId],
+    );
+    expect(rules.rows).to.have.length(10);
+  });
+});

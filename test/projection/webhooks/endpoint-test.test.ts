@@ -1,0 +1,79 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { acceptedBy, webhookLibraryNames } from "../../support/webhook-libraries.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
+
+describe("the test of an endpoint", () => {
+  let world: World;
+  let receiver: Receiver;
+
+  before(async () => {
+    world = await createWorld();
+    world.startAll({ retrySchedule: [0.05] });
+  });
+  after(() => world.close());
+  beforeEach(async () => {
+    receiver = await startReceiver();
+  });
+  afterEach(() => receiver.close());
+
+  async function test({ endpointId, clinicId }: Endpoint): Promise<string> {
+    const testId = randomUUID();
+    const about = { environment: "production", clinicId } as const;
+    await world.append(
+      `webhookEndpoint-${endpointId}`,
+      { type: "WebhookEndpointTested", data: { endpointId, testId } },
+      about,
+    );
+    return testId;
+  }
+
+  it("is delivered to it and to no other, marked as a test, and signed like any event", async () => {
+    // Neither the types it asked for nor the branches it may see matter to a test.
+    const endpoint = await world.endpoint(receiver.url, {
+      events: ["appointment.updated"],
+      branchIds: [randomUUID()],
+    });
+    const { clinicId, applicationId, endpointId } = endpoint;
+    const sibling = await world.endpoint(receiver.url, { clinicId });
+    const testId = await test(endpoint);
+    const { attempts } = await world.until(testId, endpoint, ({ status }) => status === "delivered");
+    expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([200]);
+    const [request] = receiver.requests;
+    expect(acceptedBy(endpoint.secret, request!)).to.deep.equal(webhookLibraryNames);
+    expect(request!.headers["webhook-id"]).to.equal(webhookDeliveryId(testId, endpointId));
+    const { createdAt, ...body } = JSON.parse(request!.body);
+    expect(body).to.deep.equal({
+      ...{ id: testId, type: "endpoint.test", apiVersion: "v1", environment: "production" },
+      ...{ clinicId, branchId: null, data: { test: true } },
+    });
+    expect(Date.parse(createdAt)).to.be.closeTo(Date.now(), 10_000);
+    // What is told later comes later: by then the test would have reached the sibling too.
+    const { eventId } = await world.appointment(clinicId);
+    await world.until(eventId, sibling, ({ status }) => status === "delivered");
+    const { rows } = await world.pool.query(
+      "SELECT endpoint_id, application_id FROM webhooks.delivery WHERE event_id = $1",
+      [testId],
+    );
+    expect(rows).to.deep.equal([{ endpoint_id: endpointId, application_id: applicationId }]);
+  });
+
+  it("is tried again on failure, and replayed from the log", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.always({ status: 500 });
+    const testId = await test(endpoint);
+    await world.until(testId, endpoint, ({ status }) => status === "failed");
+    expect(receiver.requests).to.have.length(2);
+    receiver.always({});
+    const deliveryId = webhookDeliveryId(testId, endpoint.endpointId);
+    const { endpointId } = endpoint;
+    await world.append(`webhookDelivery-${deliveryId}`, {
+      type: "WebhookDeliveryReplayRequested",
+      data: { deliveryId, endpointId },
+    });
+    await world.until(testId, endpoint, ({ status }) => status === "delivered");
+    expect(new Set(receiver.of(deliveryId).map(({ body }) => body)).size).to.equal(1);
+  });
+});

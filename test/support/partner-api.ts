@@ -1,0 +1,103 @@
+/**
+ * The whole partner API in this process: command, query API and projectors over a database of their own, asked as
+ * through the gateway, GET and HEAD here, everything else there.
+ */
+import { startProjection } from "../../projection/start.ts";
+import { startQueryApi } from "../../query-api/start.ts";
+import type { Environment } from "../../shared/events/fields.ts";
+import { type Scope, scopes } from "../../shared/events/partner.ts";
+import {
+  ask,
+  createApplication,
+  exchange,
+  type PartnerAnswer,
+  startTestCommand,
+  type TestApplication,
+  type TestCommand,
+  TOKEN_ISSUER,
+} from "./partner.ts";
+import { createTestDatabase, testServers } from "./stack.ts";
+
+export interface PartnerApi {
+  command: TestCommand;
+  /** Origin of the query API. */
+  queryUrl: string;
+  /** An application with a token. */
+  partner(environment?: Environment, granted?: readonly Scope[]): Promise<Partner>;
+  stop(): Promise<void>;
+}
+
+export interface Partner extends TestApplication {
+  /** The headers that its requests carry; the clinic's is for the test to add. */
+  headers: Record<string, string>;
+  /**
+   * Asks at the base of the application's environment. Every read knows of the writes that this partner has had
+   * answers to.
+   */
+  ask(
+    method: Method,
+    path: string,
+    more?: { headers?: Record<string, string>; body?: unknown },
+  ): Promise<PartnerAnswer>;
+}
+
+type Method = Parameters<typeof ask>[0];
+
+export async function startPartnerApi(): Promise<PartnerApi> {
+  const { eventstoreUrl, natsUrl } = await testServers();
+  const database = await createTestDatabase();
+  const common = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
+  const secrets = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
+  const projection = await startProjection({
+    ...common,
+    DATABASE_URL: database.urls.projection,
+    ROLES: "projectors",
+    WEBHOOK_SECRET_KEYS: secrets,
+  });
+  const command = await startTestCommand({
+    DATABASE_URL: database.urls.command,
+    WEBHOOK_SECRET_KEYS: secrets,
+  });
+  const query = await startQueryApi({
+    ...common,
+    DATABASE_URL: database.urls.query,
+    OPERATOR_NAME: "Test Operator",
+    PORTAL_COOKIE_NAME: "sb-test-auth-token",
+    PORTAL_JWT_ISSUER: "http://portal.test",
+    PORTAL_JWT_SECRET: "0".repeat(32),
+    TOKEN_ISSUER,
+    TOKEN_JWKS_URL: `${command.url}/.well-known/jwks.json`,
+  });
+  return {
+    command,
+    queryUrl: query.url,
+    async partner(environment = "sandbox", granted = scopes) {
+      const application = await createApplication(command.log, environment, granted);
+      const { status, body, headers } = await exchange(command.url, application);
+      if (status !== 200) throw new Error(`no token: ${status} ${body.error}`);
+      return partnerOf(application, body.access_token, headers);
+    },
+    async stop() {
+      await Promise.all([command.stop(), query.stop()]);
+      await projection.stop();
+      await database.drop();
+    },
+  };
+
+  function partnerOf(application: TestApplication, token: string, exchanged: Headers): Partner {
+    const authorization = { Authorization: `Bearer ${token}` };
+    let position = exchanged.get("X-SERVICE-Log-Position") ?? "0";
+    return {
+      ...application,
+      headers: authorization,
+      async ask(method, path, { headers = {}, body } = {}) {
+        const url = `${method === "GET" ? query.url : command.url}/${application.environment}/v1${path}`;
+        const seen = method === "GET" ? { "X-SERVICE-Log-Position": position } : {};
+        const answer = await ask(method, url, { ...authorization, ...seen, ...headers }, body);
+        const reached = answer.headers.get("X-SERVICE-Log-Position");
+        if (reached !== null && BigInt(reached) > BigInt(position)) position = reached;
+        return answer;
+      },
+    };
+  }
+}

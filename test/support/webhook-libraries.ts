@@ -1,0 +1,24 @@
+import { Webhook as StandardWebhook } from "standardwebhooks";
+import { Webhook as SvixWebhook } from "svix";
+
+/** Libraries that partners verify a delivery with, unchanged. Each throws where it does not accept one. */
+export const webhookLibraries = { standardwebhooks: StandardWebhook, svix: SvixWebhook } as const;
+
+export type WebhookLibrary = keyof typeof webhookLibraries;
+
+export const webhookLibraryNames = Object.keys(webhookLibraries) as WebhookLibrary[];
+
+/** Names of the libraries that accept a delivery by a secret. */
+export function acceptedBy(
+  secret: string,
+  { body, headers }: { body: string; headers: Record<string, unknown> },
+): WebhookLibrary[] {
+  return webhookLibraryNames.filter((name) => {
+    try {
+      new webhookLibraries[name](secret).verify(body, headers as Record<string, string>);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { type Category, type EventOf, streamName } from "../shared/events/category.ts";
 import type { Environment } from "../shared/events/fields.ts";
-import type { Actor, EventMetadata } from "../shared/events/metadata.ts";
-import { type CatalogEvent, type categories, SCHEMA_VERSION } from "../shared/events/registry.ts";
+import type { Actor, NewEventMetadata } from "../shared/events/metadata.ts";
+import type { CatalogEvent, categories } from "../shared/events/registry.ts";
 import { type EventLog, type RecordedEvent, WrongExpectedRevision } from "../shared/eventstore/log.ts";
 import { toInstant } from "../shared/time/rfc3339.ts";
 
@@ -12,7 +12,7 @@ type CatalogCategory = (typeof categories)[number];
 export interface Aggregate<C extends CatalogCategory, State> {
   category: C;
   /** State before the first event is undefined. */
-  evolve(state: State | undefined, event: EventOf<C> & { metadata: EventMetadata }): State | undefined;
+  evolve(state: State | undefined, event: EventOf<C> & { metadata: NewEventMetadata }): State | undefined;
 }
 
 /** A rule of the domain says no. The code is stable, in snake_case, and may be shown to the caller. */
@@ -104,14 +104,13 @@ export async function handle<C extends CatalogCategory, State>(
   }
 }
 
-export function toMetadata(context: CommandContext): EventMetadata {
+export function toMetadata(context: CommandContext): NewEventMetadata {
   return {
     $correlationId: context.correlationId,
     $causationId: context.causationId,
     actor: context.actor,
     clinicId: context.clinicId,
     environment: context.environment,
-    schemaVersion: SCHEMA_VERSION,
     occurredAt: toInstant(context.now),
   };
 }

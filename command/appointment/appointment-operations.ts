@@ -33,7 +33,7 @@ export interface AppointmentOf {
 /** The clinic's own front desk requests an appointment. The same again, by its id, changes nothing. */
 export async function requestAppointment(
   log: EventLog,
-  input: Omit<AppointmentRequest, "applicationId" | "requestHash">,
+  input: Omit<AppointmentRequest, "applicationId" | "requestHash" | "sandboxGeneration">,
   context: CommandContext,
 ): Promise<Handled<Appointment>> {
   const { clinic, context: ofClinic } = await inClinic(log, input.clinicId, context);
@@ -43,7 +43,7 @@ export async function requestAppointment(
   const { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes } = input;
   const asked = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
   const requestHash = createHash("sha256").update(JSON.stringify(asked)).digest("hex");
-  const request = { ...asked, applicationId: null, requestHash };
+  const request = { ...asked, applicationId: null, requestHash, sandboxGeneration: 0 };
   const facts = { clinic, animal, permittedBranchIds: null, now: context.now };
   return handle(log, appointmentAggregate, appointmentId, decideRequest(request, facts), ofClinic);
 }
@@ -62,7 +62,7 @@ function move<Command extends AppointmentOf>(
 
 /** What a sandbox held before its last reset is no more. */
 function current(state: Appointment | undefined, { sandboxGeneration }: Clinic): Appointment | undefined {
-  return (state?.sandboxGeneration ?? 0) === sandboxGeneration ? state : undefined;
+  return state?.sandboxGeneration === sandboxGeneration ? state : undefined;
 }
 
 export const confirmAppointment = move(decideConfirm);

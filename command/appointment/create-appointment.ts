@@ -55,9 +55,8 @@ async function requestOnce(
     : (await load(log, animalAggregate, animalId)).state;
   const decide = decideRequest(
     {
-      ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash },
+      ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash, sandboxGeneration },
       ...{ scheduledAt, notes, durationMinutes: DURATION, reason: null },
-      ...(sandbox && { sandboxGeneration }),
     },
     { clinic, animal, permittedBranchIds: installation.branchIds, now },
   );

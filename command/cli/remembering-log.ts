@@ -1,4 +1,5 @@
 import type { CatalogEvent } from "../../shared/events/registry.ts";
+import { currentVersion } from "../../shared/events/upcasters.ts";
 import {
   type EventLog,
   type NewEvent,
@@ -48,6 +49,7 @@ export function rememberingLog(log: EventLog, appends: "through" | "kept"): Even
 function recorded(stream: string, after: bigint, events: NewEvent[], position: bigint): RecordedEvent[] {
   return events.map(({ id, event, metadata }, index) => {
     const revision = after + 1n + BigInt(index);
-    return { ...event, id, metadata, stream, revision, position };
+    const stored = { ...metadata, schemaVersion: currentVersion(event.type) };
+    return { ...event, id, metadata: stored, stream, revision, position };
   });
 }

@@ -199,7 +199,7 @@ function lifeOf({ owner, animal, branch, days, hour, reason, moves }: Planned, u
   const people = { animalId: id("animal", animal), customerId: id("customer", owner) };
   const plan = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
   const place = { appointmentId, clinicId, branchId: branches[branch] ?? "" };
-  const data = { ...place, ...people, ...plan, applicationId: null, requestHash: null };
+  const data = { ...place, ...people, ...plan, applicationId: null, requestHash: null, sandboxGeneration: 0 };
   const asked = Math.min(days, 0) - 3;
   return [
     { type: "AppointmentRequested", data, at: at(asked, 8) },

@@ -43,7 +43,7 @@ function factsOf(reset: RecordedEvent & { type: "SandboxReset" }): RecordedEvent
 
 /** Whether an appointment was decided in a generation that a reset has ended meanwhile. Its later moves find no row. */
 function isPast(event: RecordedEvent, generations: Generations): boolean {
-  if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === undefined) return false;
+  if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
   return event.data.sandboxGeneration !== generations.get(event.data.clinicId);
 }
 
@@ -55,7 +55,7 @@ export async function loadGenerations(
 ): Promise<Generations> {
   const clinicIds = new Set<string>();
   for (const event of events) {
-    if (event.type === "AppointmentRequested" && event.data.sandboxGeneration !== undefined) {
+    if (event.type === "AppointmentRequested" && event.data.sandboxGeneration > 0) {
       clinicIds.add(event.data.clinicId);
     }
   }

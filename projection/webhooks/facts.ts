@@ -2,13 +2,13 @@ import type pg from "pg";
 import { streamName } from "../../shared/events/category.ts";
 import type { Environment } from "../../shared/events/fields.ts";
 import { consequenceId, webhookDeliveryId } from "../../shared/events/ids.ts";
-import type { EventMetadata } from "../../shared/events/metadata.ts";
+import type { NewEventMetadata } from "../../shared/events/metadata.ts";
 import {
   type DeliverySource,
   webhookDeliveryCategory,
   webhookEndpointCategory,
 } from "../../shared/events/partner.ts";
-import { type CatalogEvent, SCHEMA_VERSION } from "../../shared/events/registry.ts";
+import type { CatalogEvent } from "../../shared/events/registry.ts";
 import type { NewEvent } from "../../shared/eventstore/log.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 import type { ReplayMessage } from "../relay/message.ts";
@@ -91,17 +91,19 @@ function fact(round: DeliveryRound, stream: string, event: CatalogEvent, now: nu
   };
 }
 
-type Origin = Pick<EventMetadata, "clinicId" | "environment"> &
+type Origin = Pick<NewEventMetadata, "clinicId" | "environment"> &
   Pick<DeliveryRound, "causeId" | "correlationId">;
 
-function metadataOf({ causeId, correlationId, clinicId, environment }: Origin, now: number): EventMetadata {
+function metadataOf(
+  { causeId, correlationId, clinicId, environment }: Origin,
+  now: number,
+): NewEventMetadata {
   return {
     $correlationId: correlationId,
     $causationId: causeId,
     actor: { type: "system", id: "webhooks" },
     clinicId,
     environment,
-    schemaVersion: SCHEMA_VERSION,
     occurredAt: toInstant(now),
   };
 }

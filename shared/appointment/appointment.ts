@@ -27,8 +27,8 @@ export interface Appointment {
   notes: string | null;
   applicationId: string | null;
   requestHash: string | null;
-  /** Of the application's sandbox that it belongs to; absent outside of sandboxes. */
-  sandboxGeneration?: number | undefined;
+  /** Of the application's sandbox that it belongs to; 0 outside of sandboxes. */
+  sandboxGeneration: number;
   createdAt: Instant;
   updatedAt: Instant;
   assignments: { id: string; resourceId: string; start: Instant; end: Instant; active: boolean }[];

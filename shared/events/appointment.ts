@@ -20,8 +20,8 @@ export const appointmentCategory = defineCategory("appointment", {
     applicationId: uuid.nullable(),
     /** SHA-256 (hex) of the request that created it: tells a retry from a reuse of its idempotency key. */
     requestHash: z.string().nullable(),
-    /** The generation of the application's sandbox that it was created in; absent outside of sandboxes. */
-    sandboxGeneration: z.int().min(1).optional(),
+    /** The generation of the sandbox that the application created it in; 0 outside of sandboxes, and in their fixtures. */
+    sandboxGeneration: z.int().min(0),
   }),
   AppointmentConfirmed: z.object({ appointmentId }),
   AppointmentCheckedIn: z.object({ appointmentId }),

@@ -19,3 +19,6 @@ export const eventMetadata = z.object({
   occurredAt: instant,
 });
 export type EventMetadata = z.infer<typeof eventMetadata>;
+
+/** What a writer says; the version of the schema is the log's to add. */
+export type NewEventMetadata = Omit<EventMetadata, "schemaVersion">;

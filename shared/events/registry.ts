@@ -17,6 +17,7 @@ import {
   staffCategory,
 } from "./people.ts";
 import { sandboxCategory } from "./sandbox.ts";
+import { currentVersion, upcast } from "./upcasters.ts";
 
 /** Every category of streams there is. */
 export const categories = [
@@ -42,9 +43,6 @@ export const categories = [
 export type CatalogEvent = EventOf<(typeof categories)[number]>;
 export type CatalogEventType = CatalogEvent["type"];
 
-/** The version of a new event's schema; a category whose schema changes raises its own and adds an upcaster. */
-export const SCHEMA_VERSION = 1;
-
 const schemas = new Map<string, z.ZodType>();
 for (const category of categories as readonly Category[]) {
   for (const [type, schema] of Object.entries(category.events)) {
@@ -66,20 +64,25 @@ export class EventSchemaError extends Error {
 }
 
 /**
- * Reads a stored event by the catalog.
+ * Reads a stored event by the catalog: data that was written by a former version of its schema is brought into the
+ * present form first, so that nobody else knows of former versions.
  *
  * @returns the event with typed data and metadata, or undefined for a type that the catalog does not know
- * @throws {EventSchemaError} naming type and field, where data or metadata are not what the schema says
+ * @throws {EventSchemaError} naming type and field, where data or metadata are not what the schema says, and where the
+ *   event was written by a newer version than this program's
  */
 export function parseStoredEvent(
   stored: StoredEvent,
 ): (CatalogEvent & { metadata: EventMetadata }) | undefined {
   const schema = schemas.get(stored.type);
   if (!schema) return undefined;
-  const data = schema.safeParse(stored.data);
-  if (!data.success) throw schemaError(stored.type, "data", data.error);
   const metadata = eventMetadata.safeParse(stored.metadata);
   if (!metadata.success) throw schemaError(stored.type, "metadata", metadata.error);
+  const { schemaVersion } = metadata.data;
+  const known = currentVersion(stored.type);
+  if (schemaVersion > known) throw newerVersion(stored.type, schemaVersion, known);
+  const data = schema.safeParse(upcast(stored.type, schemaVersion, stored.data));
+  if (!data.success) throw schemaError(stored.type, "data", data.error);
   return { type: stored.type, data: data.data, metadata: metadata.data } as CatalogEvent & {
     metadata: EventMetadata;
   };
@@ -94,6 +97,12 @@ export function requireFit({ type, data }: { type: string; data: unknown }): voi
   const result = schemas.get(type)?.safeParse(data);
   if (!result) throw new EventSchemaError(`${type} is not in the catalog`);
   if (!result.success) throw schemaError(type, "data", result.error);
+}
+
+function newerVersion(type: string, version: number, known: number): EventSchemaError {
+  return new EventSchemaError(
+    `${type} is of schema version ${version}, and this release knows none after ${known}: run the newer release that wrote it`,
+  );
 }
 
 function schemaError(type: string, part: string, error: z.ZodError): EventSchemaError {

@@ -8,8 +8,9 @@ import {
   StreamNotFoundError,
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
-import type { EventMetadata } from "../events/metadata.ts";
+import type { EventMetadata, NewEventMetadata } from "../events/metadata.ts";
 import { type CatalogEvent, parseStoredEvent, requireFit } from "../events/registry.ts";
+import { currentVersion } from "../events/upcasters.ts";
 
 /** An event of the catalog as it stands in the log. */
 export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
@@ -26,7 +27,7 @@ export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
 export interface NewEvent {
   id: string;
   event: CatalogEvent;
-  metadata: EventMetadata;
+  metadata: NewEventMetadata;
 }
 
 /** The stream was not where the writer thought: somebody else appended first. */
@@ -102,7 +103,12 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
     async append(stream, expectedRevision, events) {
       for (const { event } of events) requireFit(event);
       const proposed = events.map(({ id, event, metadata }) =>
-        jsonEvent({ id, type: event.type, data: event.data as Record<string, unknown>, metadata }),
+        jsonEvent({
+          id,
+          type: event.type,
+          data: event.data as Record<string, unknown>,
+          metadata: { ...metadata, schemaVersion: currentVersion(event.type) },
+        }),
       );
       const append = () =>
         answered(() =>

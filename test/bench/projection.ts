@@ -150,6 +150,7 @@ function family(number: number): [string, CatalogEvent[]][] {
             durationMinutes: 30,
             applicationId: null,
             requestHash: null,
+            sandboxGeneration: 0,
           },
         },
         { type: "AppointmentConfirmed", data: { appointmentId } },

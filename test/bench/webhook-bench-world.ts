@@ -104,6 +104,7 @@ function appointmentRequested(clinicId: string) {
     ...time,
     reason: null,
     notes: null,
+    sandboxGeneration: 0,
   };
   return {
     id: randomUUID(),

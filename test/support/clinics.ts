@@ -175,6 +175,7 @@ export function appointmentRequested(
       notes: null,
       applicationId: null,
       requestHash: null,
+      sandboxGeneration: 0,
       ...more,
     },
   };

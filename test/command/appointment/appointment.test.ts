@@ -26,7 +26,7 @@ const now = Date.parse(HAPPENED_AT);
 const minutes = (count: number) => new Date(now + count * 60_000).toISOString();
 const request: AppointmentRequest = {
   ...{ appointmentId, clinicId, branchId, animalId: null, scheduledAt: minutes(60), durationMinutes: 30 },
-  ...{ reason: null, notes: null, applicationId: null, requestHash: "hash" },
+  ...{ reason: null, notes: null, applicationId: null, requestHash: "hash", sandboxGeneration: 0 },
 };
 const facts = {
   clinic: fold(clinicAggregate, [

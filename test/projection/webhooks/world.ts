@@ -227,7 +227,7 @@ async function requestAppointment(
   const { environment = "production", branchId = randomUUID() } = more;
   const people = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
   const time = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
-  const texts = { reason: null, notes: "not for partners" };
+  const texts = { reason: null, notes: "not for partners", sandboxGeneration: 0 };
   const eventId = await append(
     `appointment-${appointmentId}`,
     {

@@ -1,0 +1,71 @@
+/** Events as former versions of their schemas wrote them: the bytes that stand in the logs of those days. Never edit one. */
+
+const metadata =
+  '{"$correlationId":"5f0c6f54-9a3f-4d59-8a54-6b0f4a1f6f01","$causationId":"5f0c6f54-9a3f-4d59-8a54-6b0f4a1f6f02","actor":{"type":"operator","id":"demo"},"clinicId":"11111111-1111-4111-8111-111111111111","environment":"production","schemaVersion":1,"occurredAt":"2026-03-01T08:00:00.000Z"}';
+
+const requested = {
+  appointmentId: "22222222-2222-4222-8222-222222222222",
+  clinicId: "11111111-1111-4111-8111-111111111111",
+  branchId: "33333333-3333-4333-8333-333333333333",
+  animalId: null,
+  customerId: null,
+  scheduledAt: "2026-03-12T10:00:00.000Z",
+  durationMinutes: 30,
+  reason: "Check-up",
+  notes: null,
+  applicationId: null,
+  requestHash: null,
+};
+
+const inSandbox = {
+  ...requested,
+  appointmentId: "77777777-7777-4777-8777-777777777777",
+  clinicId: "66666666-6666-4666-8666-666666666666",
+};
+
+export interface FormerEvent {
+  type: string;
+  stream: string;
+  version: number;
+  /** As stored. */
+  data: string;
+  metadata: string;
+  /** What the data mean today. */
+  present: object;
+}
+
+export const formerEvents: readonly FormerEvent[] = [
+  {
+    type: "AppointmentRequested",
+    stream: "appointment-22222222-2222-4222-8222-222222222222",
+    version: 1,
+    data: '{"appointmentId":"22222222-2222-4222-8222-222222222222","clinicId":"11111111-1111-4111-8111-111111111111","branchId":"33333333-3333-4333-8333-333333333333","animalId":null,"customerId":null,"scheduledAt":"2026-03-12T10:00:00.000Z","durationMinutes":30,"reason":"Check-up","notes":null,"applicationId":null,"requestHash":null}',
+    metadata,
+    present: { ...requested, sandboxGeneration: 0 },
+  },
+  {
+    type: "SandboxReset",
+    stream: "sandbox-55555555-5555-4555-8555-555555555555",
+    version: 1,
+    data: '{"applicationId":"55555555-5555-4555-8555-555555555555","clinicId":"66666666-6666-4666-8666-666666666666","generation":1,"day":"2026-03-10","facts":[{"type":"ServiceWithdrawn","data":{"serviceId":"88888888-8888-4888-8888-888888888888"},"at":"2026-03-09T08:00:00.000Z"},{"type":"AppointmentRequested","data":{"appointmentId":"77777777-7777-4777-8777-777777777777","clinicId":"66666666-6666-4666-8666-666666666666","branchId":"33333333-3333-4333-8333-333333333333","animalId":null,"customerId":null,"scheduledAt":"2026-03-12T10:00:00.000Z","durationMinutes":30,"reason":"Check-up","notes":null,"applicationId":null,"requestHash":null},"at":"2026-03-09T08:00:00.000Z"}]}',
+    metadata,
+    present: {
+      applicationId: "55555555-5555-4555-8555-555555555555",
+      clinicId: "66666666-6666-4666-8666-666666666666",
+      generation: 1,
+      day: "2026-03-10",
+      facts: [
+        {
+          type: "ServiceWithdrawn",
+          data: { serviceId: "88888888-8888-4888-8888-888888888888" },
+          at: "2026-03-09T08:00:00.000Z",
+        },
+        {
+          type: "AppointmentRequested",
+          data: { ...inSandbox, sandboxGeneration: 0 },
+          at: "2026-03-09T08:00:00.000Z",
+        },
+      ],
+    },
+  },
+];

@@ -13,6 +13,24 @@ export const errorBody = z.strictObject({
     .meta({ description: "What is wrong with the request, thing by thing." }),
 });
 
+/** What no operation is needed for: any request may be answered this. */
+const generalErrors: readonly (readonly [status: number, code: string, meaning: string])[] = [
+  [400, "malformed_request", "The request is not HTTP as it should be."],
+  [404, "not_found", "There is nothing at this path."],
+  [405, "method_not_allowed", "The path does not have this method; `Allow` names those that it has."],
+  [408, "request_timeout", "The request did not arrive in time."],
+  [410, "operation_retired", "The operation was taken out of service."],
+  [431, "headers_too_large", "The headers are larger than 32 KiB."],
+];
+
+/** The errors that stand with no operation, and how every error looks, for a document's introduction. */
+export const aboutErrors = `### Errors
+
+Every answer of status 400 and above is \`{ok: false, error, correlationId}\`; \`error\` is a stable code. Each operation
+lists its own. Any request may also be answered:
+
+${generalErrors.map(([status, code, meaning]) => `- ${status} \`${code}\`: ${meaning}`).join("\n")}`;
+
 /** A header that answers carry, by its name among the document's components. */
 type HeaderRefs = Response["headers"];
 

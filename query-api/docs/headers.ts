@@ -4,21 +4,26 @@ import type { Header, Response } from "./openapi.ts";
 export const commonHeaders = {
   "X-Correlation-ID": {
     description: "Names the request, in every answer and in the service's logs.",
+    required: true,
     schema: { type: "string", format: "uuid" },
   },
   "Retry-After": {
     description: "Seconds after which to try again.",
+    required: true,
     schema: { type: "integer", minimum: 1 },
   },
 } as const satisfies Record<string, Header>;
 
 export const rateLimitHeaders = {
   "RateLimit-Remaining": {
-    description: "Requests left in the current minute.",
+    description:
+      "Requests left in the current minute. Absent where a request was refused before it was counted.",
+    required: false,
     schema: { type: "integer", minimum: 0 },
   },
   "RateLimit-Reset": {
-    description: "When the current minute ends.",
+    description: "When the current minute ends. Absent where a request was refused before it was counted.",
+    required: false,
     schema: { type: "string", format: "date-time" },
   },
 } as const satisfies Record<string, Header>;
@@ -26,6 +31,7 @@ export const rateLimitHeaders = {
 export const challengeHeader = {
   "WWW-Authenticate": {
     description: "`Bearer`, with `error` where a token was given.",
+    required: true,
     schema: { type: "string" },
   },
 } as const satisfies Record<string, Header>;

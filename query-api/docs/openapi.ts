@@ -49,6 +49,8 @@ export type Content = Record<"application/json", { schema: JsonSchema }>;
 
 export interface Header {
   description: string;
+  /** Whether every answer carries it that is said to. */
+  required: boolean;
   schema: JsonSchema;
 }
 

@@ -9,7 +9,7 @@ import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../sha
 import { delivery } from "../partner/list-webhook-deliveries.ts";
 import { partnerPage } from "../partner/page.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
-import { errorBody } from "./errors.ts";
+import { aboutErrors, errorBody } from "./errors.ts";
 import { challengeHeader, commonHeaders, rateLimitHeaders } from "./headers.ts";
 import { toComponents } from "./json-schema.ts";
 import type { OpenApiDocument, PathItem } from "./openapi.ts";
@@ -62,7 +62,7 @@ export function partnerDocument(
       title: "Partner API",
       version: "1.1.0",
       summary: "Clinic data and webhooks for approved applications.",
-      description: about,
+      description: `${about}\n\n${aboutErrors}`,
       contact: { name: operatorName },
     },
     servers: partnerServers(origin),

@@ -26,8 +26,6 @@ export function errorsOfWrite(operation: PartnerOperation, write: PartnerWrite):
     ...write.refusals,
     internal_error: 500,
     event_log_unavailable: 503,
-    // Without a token nothing is recorded.
-    ...(operation.scope && { too_many_changes: 503 }),
   };
 }
 

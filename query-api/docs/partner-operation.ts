@@ -49,7 +49,7 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
   const { status, description, headers } = write.success;
   const own = Object.entries(headers).map(([name, header]) => [
     name,
-    { description: header.description, schema: toJsonSchema(header.schema, "output") },
+    { ...header, schema: toJsonSchema(header.schema, "output") },
   ]);
   const parameters = [...accessParameters(operation, brand), ...headerParameters(write)];
   return {
@@ -62,7 +62,7 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
         headers: {
           ...headerRefs("X-Correlation-ID", "RateLimit-Remaining", "RateLimit-Reset"),
           ...Object.fromEntries(own),
-          ...(operation.scope && positionOfWrite(brand)),
+          ...positionOfWrite(brand),
         },
         content: referTo(responseName(operationId)),
       },
@@ -112,7 +112,7 @@ function positionParameter(brand: string): Parameter {
 
 function positionOfWrite(brand: string): Record<string, Header> {
   const description = "An opaque text to give to reads that must know of this write.";
-  return { [positionHeader(brand)]: { description, schema: { type: "string" } } };
+  return { [positionHeader(brand)]: { description, required: false, schema: { type: "string" } } };
 }
 
 /** The ids in the path, and the headers that name clinic and branch. */
@@ -132,8 +132,8 @@ function accessParameters({ path, clinic }: PartnerOperation, brand: string): Pa
 }
 
 function headerParameters({ requestHeaders }: PartnerWrite): Parameter[] {
-  return Object.entries(requestHeaders).map(([name, { description, schema }]) => ({
-    ...{ name, in: "header", required: true, description },
+  return Object.entries(requestHeaders).map(([name, { description, required, schema }]) => ({
+    ...{ name, in: "header", required, description },
     schema: toJsonSchema(schema, "input"),
   }));
 }
@@ -143,11 +143,10 @@ function errors(
   { scope }: PartnerOperation,
 ): Record<string, Response> {
   return errorResponses(statuses, partnerErrors, (status) => {
+    // A token is judged before anything is counted.
     if (status === 401 && scope) return headerRefs("X-Correlation-ID", "WWW-Authenticate");
-    if (status === 429) {
-      return headerRefs("X-Correlation-ID", "Retry-After", "RateLimit-Remaining", "RateLimit-Reset");
-    }
-    return status === 503 ? headerRefs("X-Correlation-ID", "Retry-After") : headerRefs("X-Correlation-ID");
+    const wait = status === 429 || status === 503 ? headerRefs("Retry-After") : {};
+    return { ...headerRefs("X-Correlation-ID", "RateLimit-Remaining", "RateLimit-Reset"), ...wait };
   });
 }
 

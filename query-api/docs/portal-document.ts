@@ -6,7 +6,7 @@ import {
 } from "../portal/authorization.ts";
 import { page, timeWindow } from "../portal/fields.ts";
 import type { AnyPortalOperation } from "../portal/operation.ts";
-import { errorBody, errorResponses } from "./errors.ts";
+import { aboutErrors, errorBody, errorResponses } from "./errors.ts";
 import { commonHeaders, headerRefs } from "./headers.ts";
 import { schemaRef, toComponents } from "./json-schema.ts";
 import type { OpenApiDocument, Operation } from "./openapi.ts";
@@ -58,7 +58,7 @@ export function portalDocument(
       title: "Portal read API",
       version: "1.1.0",
       summary: "Reads for a signed-in member of a clinic's staff.",
-      description: about,
+      description: `${about}\n\n${aboutErrors}`,
       contact: { name: operatorName },
     },
     servers: [{ url: "/", description: "The portal's own origin" }],

@@ -15,6 +15,7 @@ import { webhookEndpointRecord } from "./webhook-endpoint-record.ts";
 /** What a header is for, and its form. */
 export interface PartnerHeader {
   description: string;
+  required: boolean;
   schema: z.ZodType;
 }
 
@@ -25,7 +26,7 @@ export interface PartnerWrite {
   description: string;
   /** The JSON body; null where none is read. */
   request: z.ZodType | null;
-  /** Required headers of its own. */
+  /** Headers of its own. */
   requestHeaders: Headers;
   success: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers: Headers };
   /** Of its own, beyond what access, rate limit and the reading of a body refuse. */
@@ -46,7 +47,7 @@ const queuedDelivery = z.strictObject({
   ok,
   delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
 });
-const unknownEndpoint = { not_found: 404, webhook_endpoint_not_found: 404 } as const;
+const unknownEndpoint = { webhook_endpoint_not_found: 404 } as const;
 
 /** Every operation that changes something; one that the table gains and this lacks does not compile. */
 export const partnerWrites = {
@@ -75,6 +76,7 @@ export const partnerWrites = {
     requestHeaders: {
       "Idempotency-Key": {
         description: "Names the request: 8 to 128 visible ASCII characters. Keys never expire.",
+        required: true,
         schema: idempotencyKey,
       },
     },
@@ -83,14 +85,15 @@ export const partnerWrites = {
       description: "The appointment as it was requested.",
       body: z.strictObject({ ok, appointment: partnerAppointment }),
       headers: {
-        Location: { description: "The appointment's own path.", schema: z.string() },
+        Location: { description: "The appointment's own path.", required: true, schema: z.string() },
         "Idempotent-Replayed": {
           description: "`true` where the answer is that of an earlier request with the key; else absent.",
+          required: false,
           schema: z.literal("true"),
         },
       },
     },
-    refusals: { idempotency_conflict: 409, validation_failed: 422 },
+    refusals: { idempotency_conflict: 409, validation_failed: 422, too_many_changes: 503 },
   },
   resetSandbox: {
     description:
@@ -120,6 +123,7 @@ export const partnerWrites = {
       invalid_destination: 400,
       unsafe_destination: 400,
       destination_not_approved: 400,
+      webhook_endpoint_limit_reached: 409,
     },
   },
   revokeWebhookEndpoint: {
@@ -132,7 +136,7 @@ export const partnerWrites = {
       body: z.strictObject({ ok, endpoint: webhookEndpointRecord }),
       headers: {},
     },
-    refusals: unknownEndpoint,
+    refusals: { ...unknownEndpoint, too_many_changes: 503 },
   },
   rotateWebhookSecret: {
     description: "Gives an endpoint a new signing secret. The former one signs beside it for 24 hours.",
@@ -152,7 +156,12 @@ export const partnerWrites = {
     request: null,
     requestHeaders: {},
     success: { status: 202, description: "The test is queued.", body: queuedDelivery, headers: {} },
-    refusals: { ...unknownEndpoint, webhook_endpoint_disabled: 409, webhook_endpoint_revoked: 409 },
+    refusals: {
+      ...unknownEndpoint,
+      webhook_endpoint_disabled: 409,
+      webhook_endpoint_revoked: 409,
+      too_many_changes: 503,
+    },
   },
   replayWebhookDelivery: {
     description: "Queues a delivery that failed or was skipped again, under the same delivery id.",

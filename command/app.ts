@@ -8,18 +8,19 @@ import type { EventLog } from "../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../shared/http/app.ts";
 import type { Readiness } from "../shared/http/health.ts";
 import { jsonBody } from "../shared/http/json-body.ts";
-import { type RateLimiter, rateLimit } from "../shared/http/rate-limit.ts";
+import type { RateLimiter } from "../shared/http/rate-limit.ts";
 import { partnerAccess } from "../shared/partner-api/access.ts";
 import { type PartnerOperationId, partnerOperations } from "../shared/partner-api/operations.ts";
+import { countRefusals, limitAddress, limitInstallation } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { partnerWrites } from "../shared/partner-api/writes.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createAppointment } from "./appointment/create-appointment.ts";
+import { clinicOfRequest, operationalClinic } from "./partner/clinic-of-request.ts";
 import { domainAnswers } from "./partner/domain-answers.ts";
 import { exchangeToken } from "./partner/exchange-token.ts";
 import { findAccessIn } from "./partner/find-access.ts";
 import { publishKeys } from "./partner/jwks.ts";
-import { operationalClinic } from "./partner/operational-clinic.ts";
 import { type AwaitReads, tellPosition } from "./partner/tell-position.ts";
 import type { TokenIssuer } from "./partner/token-issuer.ts";
 import { resetOwnSandbox } from "./sandbox/reset-sandbox.ts";
@@ -57,19 +58,21 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
   /** What every operation but the token's asks of a request, in this order. */
   const admit = (operationId: PartnerOperationId, environment: Environment): Koa.Middleware[] => [
     partnerAccess(partnerOperations[operationId], environment, { verify, findAccess, brand }),
-    rateLimit({ limiter }),
-    operationalClinic(log),
+    limitInstallation(limiter),
+    clinicOfRequest(log),
     tellPosition(brand, awaitReads),
   ];
 
   const partnerRouter = createPartnerRouter({
     exchangeToken: (environment) => [
+      limitAddress(limiter),
       tellPosition(brand, awaitReads),
       jsonBody(),
       exchangeToken(options, environment),
     ],
     createPartnerAppointment: (environment) => [
       ...admit("createPartnerAppointment", environment),
+      operationalClinic(),
       jsonBody(),
       domainAnswers(partnerWrites.createPartnerAppointment.refusals),
       createAppointment(options),
@@ -77,7 +80,9 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
     resetSandbox: (environment) => [...admit("resetSandbox", environment), resetOwnSandbox(options)],
     createWebhookEndpoint: (environment) => [
       ...admit("createWebhookEndpoint", environment),
+      operationalClinic(),
       jsonBody(),
+      domainAnswers(partnerWrites.createWebhookEndpoint.refusals),
       createWebhookEndpoint(options),
     ],
     revokeWebhookEndpoint: (environment) => [
@@ -97,6 +102,7 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
     ],
     replayWebhookDelivery: (environment) => [
       ...admit("replayWebhookDelivery", environment),
+      operationalClinic(),
       domainAnswers(partnerWrites.replayWebhookDelivery.refusals),
       replayWebhookDelivery(options),
     ],
@@ -105,6 +111,7 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
 
   const app = createApp(options);
   app.use(keyRouter.routes());
+  app.use(countRefusals(limiter));
   app.use(partnerRouter.routes());
   return app;
 }

@@ -2,6 +2,7 @@ import type Koa from "koa";
 import type { TokenVerifier } from "../shared/auth/access-token.ts";
 import { createApp } from "../shared/http/app.ts";
 import type { RateLimiter } from "../shared/http/rate-limit.ts";
+import { countRefusals } from "../shared/partner-api/rate-limits.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createDocsRouter } from "./docs/router.ts";
 import { partnerReads } from "./partner/reads.ts";
@@ -45,6 +46,7 @@ export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   });
   app.use(createDocsRouter(options).routes());
   app.use(createPortalRouter(portalOperations(options), options).routes());
+  app.use(countRefusals(options.limiter));
   app.use(createPartnerReadRouter(partnerReads, options).routes());
   return app;
 }

@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { createRemoteJWKSet } from "jose";
 import { createTokenVerifier } from "../shared/auth/access-token.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createRateLimiter } from "../shared/http/rate-limit.ts";
@@ -8,14 +7,12 @@ import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createQueryApp } from "./app.ts";
+import { createTokenKeys } from "./partner/token-keys.ts";
 import { createSessionVerifier } from "./portal/session.ts";
 import { createReadRow } from "./read.ts";
 
 /** Postgres gives up on a statement after this. Milliseconds. */
 const STATEMENT_WITHIN = 2_000;
-
-/** The partner API's public keys arrive within this, or count as out of reach. Milliseconds. */
-const KEYS_WITHIN = 2_000;
 
 /** Connections are given up after this when the service stops. Milliseconds. */
 const POOLS_END_WITHIN = 2_000;
@@ -53,7 +50,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   );
   const logger = createLogger("query-api", config.LOG_LEVEL);
   const verifySession = createSessionVerifier(config);
-  const tokenKeys = createRemoteJWKSet(new URL(config.TOKEN_JWKS_URL), { timeoutDuration: KEYS_WITHIN });
+  const tokenKeys = createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger);
   const connect = (applicationName: string, size: number) =>
     createPool({
       url: config.DATABASE_URL,

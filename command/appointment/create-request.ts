@@ -28,10 +28,13 @@ export function readCreateRequest(ctx: Koa.Context): CreateRequest {
   return { ...body.data, idempotencyKey: key, requestHash };
 }
 
-/** One header of 8 to 128 visible ASCII characters, or what is wrong with it. */
+/** One header of 8 to 128 printable ASCII characters, or what is wrong with it. */
 function readKey(ctx: Koa.Context): string | ErrorDetail {
   const [key, ...others] = ctx.req.headersDistinct["idempotency-key"] ?? [];
   const read = idempotencyKey.safeParse(key);
   if (read.success && others.length === 0) return read.data;
-  return { path: "header Idempotency-Key", message: "must be given once, with 8 to 128 visible characters" };
+  return {
+    path: "header Idempotency-Key",
+    message: "must be given once, with 8 to 128 printable ASCII characters",
+  };
 }

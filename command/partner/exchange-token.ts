@@ -4,6 +4,7 @@ import { TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/events/fields.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { RequestState } from "../../shared/http/app.ts";
+import { callerAddress } from "../../shared/http/caller-address.ts";
 import { enforce, type RateLimiter } from "../../shared/http/rate-limit.ts";
 import { load } from "../handle.ts";
 import { type Application, applicationAggregate, type Credential } from "./application.ts";
@@ -28,7 +29,7 @@ export function exchangeToken(
 ): Koa.Middleware<RequestState & WithPosition> {
   return async (ctx) => {
     const request = readTokenRequest(ctx.request.body);
-    const key = `token ${environment} ${request.clientId ?? "unknown"} ${ctx.ip}`;
+    const key = `token ${environment} ${request.clientId ?? "unknown"} ${callerAddress(ctx.ip)}`;
     await enforce(using.limiter, ctx, key, EXCHANGES_PER_MINUTE);
     const { application, credential, seen } = await authenticate(using.log, request, environment);
     ctx.state.position = seen;

@@ -7,14 +7,22 @@ import { READS_WITHIN, type ReadRow } from "../read.ts";
 /** A read waits this long at the most for what it must know of. Milliseconds. */
 const WITHIN = 2_000;
 
-/** Most reads that wait at a time. */
+/** Most reads of one application that wait at a time: one that makes positions up keeps nobody else from waiting. */
+const MOST_OF_ONE = 50;
+
+/** Most reads that wait at a time, of all. */
 const MOST_WAITING = 500;
 
-/** Waits until the read models know of what the request's position header stands for; at once where it has none. */
-export type AwaitPosition = (ctx: Koa.ParameterizedContext) => Promise<void>;
+/**
+ * Waits until the read models know of what the request's position header stands for; at once where it has none.
+ *
+ * @param applicationId whose token the request showed
+ */
+export type AwaitPosition = (ctx: Koa.ParameterizedContext, applicationId: string) => Promise<void>;
 
 /**
  * Lets a read see what its caller wrote before: the caller gives the position back that came with the write's answer.
+ * Nothing vouches for a position; the worst that one that was made up does is to wait, and be told to come again.
  *
  * @param brand the segment of the header's name
  * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` where the read models are not there in time
@@ -25,19 +33,39 @@ export function createAwaitPosition(read: ReadRow, brand: string): AwaitPosition
     const deadline = performance.now() + READS_WITHIN;
     return (await read<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
-  let waiting = 0;
-  return async (ctx) => {
+  const places = createPlaces();
+  return async (ctx, applicationId) => {
     const given = ctx.req.headersDistinct[header];
     if (given === undefined) return;
     const [text = ""] = given;
     if (given.length > 1 || !/^\d{1,20}$/.test(text)) throw new ApiError(400, "invalid_log_position");
-    if (waiting >= MOST_WAITING) throw behind();
-    waiting += 1;
+    if (!places.take(applicationId)) throw behind();
     try {
       if (!(await watch(BigInt(text), WITHIN))) throw behind();
     } finally {
-      waiting -= 1;
+      places.leave(applicationId);
     }
+  };
+}
+
+/** Places to wait in, so many for each application and so many in all. */
+function createPlaces() {
+  const taken = new Map<string, number>();
+  let all = 0;
+  return {
+    take(applicationId: string): boolean {
+      const own = taken.get(applicationId) ?? 0;
+      if (own >= MOST_OF_ONE || all >= MOST_WAITING) return false;
+      taken.set(applicationId, own + 1);
+      all += 1;
+      return true;
+    },
+    leave(applicationId: string): void {
+      const own = taken.get(applicationId) ?? 0;
+      if (own > 1) taken.set(applicationId, own - 1);
+      else taken.delete(applicationId);
+      all -= 1;
+    },
   };
 }
 

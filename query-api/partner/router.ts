@@ -3,9 +3,10 @@ import type Koa from "koa";
 import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/events/fields.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import { type RateLimiter, rateLimit } from "../../shared/http/rate-limit.ts";
+import type { RateLimiter } from "../../shared/http/rate-limit.ts";
 import { type ClinicState, type FindAccess, partnerAccess } from "../../shared/partner-api/access.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
+import { limitInstallation } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import { readParameters } from "../parameters.ts";
 import type { QueryState, ReadRow } from "../read.ts";
@@ -36,7 +37,7 @@ export function createPartnerReadRouter(reads: readonly AnyPartnerRead[], parts:
     read.operationId,
     (environment: Environment) => [
       admit(read, environment, parts, awaitPosition),
-      rateLimit(parts),
+      limitInstallation(parts.limiter),
       answer(read, parts),
     ],
   ]);
@@ -57,7 +58,7 @@ function admit(
     const find = findAccessBy(parts.read, deadline);
     // What is on record about the access may be what was written just before.
     const findAccess: FindAccess = async (asked) => {
-      await awaitPosition(ctx);
+      await awaitPosition(ctx, asked.applicationId);
       return find(asked);
     };
     return partnerAccess(operation, environment, { verify, findAccess, brand })(ctx, next);

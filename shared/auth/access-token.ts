@@ -31,9 +31,13 @@ const claims = z.object({
     .pipe(z.array(scope)),
 });
 
-/** Verifies an access token for a base. */
+/**
+ * Verifies an access token for a base.
+ *
+ * @param authorization every Authorization header of the request
+ */
 export type TokenVerifier = (
-  authorization: string | undefined,
+  authorization: readonly string[],
   environment: Environment,
 ) => Promise<AccessToken>;
 
@@ -46,7 +50,9 @@ export type TokenVerifier = (
  */
 export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): TokenVerifier {
   return async (authorization, environment) => {
-    const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authorization ?? "")?.[1];
+    // Of several headers nobody can say which one whoever stands between has looked at.
+    if (authorization.length > 1) throw refusal("invalid_token");
+    const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authorization[0] ?? "")?.[1];
     if (token === undefined) throw refusal("missing_token");
     try {
       const { payload } = await jwtVerify(token, keys, {

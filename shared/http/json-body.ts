@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
 import bodyParser from "koa-bodyparser";
 import { ApiError } from "./api-error.ts";
@@ -6,8 +7,8 @@ import { ApiError } from "./api-error.ts";
 const LIMIT = "64kb";
 
 /**
- * Reads a JSON body into `ctx.request.body`, whatever JSON it is. Another content type is 415, text that is not
- * JSON is 400 `invalid_json`, a larger one 413 `body_too_large`.
+ * Reads a JSON body into `ctx.request.body`, whatever JSON it is. Another content type, or a body that is compressed,
+ * is 415; what is not JSON in UTF-8 is 400 `invalid_json`, a larger body 413 `body_too_large`.
  */
 export function jsonBody(): Koa.Middleware {
   const parse = bodyParser({
@@ -23,10 +24,37 @@ export function jsonBody(): Koa.Middleware {
     },
   });
   return async (ctx, next) => {
-    if (!ctx.is("json", "+json")) throw new ApiError(415, "unsupported_media_type");
+    const encoding = ctx.get("Content-Encoding") || "identity";
+    if (!ctx.is("json", "+json") || encoding.toLowerCase() !== "identity") {
+      throw new ApiError(415, "unsupported_media_type");
+    }
+    const isUtf8 = watchUtf8(ctx.req);
     await parse(ctx, async () => {
-      if (ctx.request.rawBody === "") throw new ApiError(400, "invalid_json");
+      if (ctx.request.rawBody === "" || !isUtf8()) throw new ApiError(400, "invalid_json");
       await next();
     });
+  };
+}
+
+/**
+ * Looks on while a body is read: the parser puts a mark in the place of bytes that are no UTF-8, and a text that
+ * nobody wrote would be kept.
+ *
+ * @returns tells, once the body is read, whether all of it was UTF-8
+ */
+function watchUtf8(body: IncomingMessage): () => boolean {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  let valid = true;
+  const decode = (bytes?: Buffer) => {
+    try {
+      decoder.decode(bytes, { stream: bytes !== undefined });
+    } catch {
+      valid = false;
+    }
+  };
+  body.on("data", decode);
+  return () => {
+    decode();
+    return valid;
   };
 }

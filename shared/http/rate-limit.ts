@@ -1,7 +1,6 @@
 import type Koa from "koa";
 import pg from "pg";
 import { RateLimiterMemory, RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
-import type { ClinicState } from "../partner-api/access.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { toInstant } from "../time/rfc3339.ts";
 import { ApiError } from "./api-error.ts";
@@ -11,11 +10,13 @@ import { createCircuit } from "./circuit.ts";
 /** Counts requests in windows of a minute. */
 export interface RateLimiter {
   /**
-   * Counts one request.
+   * Counts one request. Once a window has had more than the limit, it is known to be over and no longer counted on.
    *
+   * @param key at most 200 characters
+   * @param limit requests a window
    * @returns how many the key's current window has had, this one included, and how long it still lasts in milliseconds
    */
-  count(key: string): Promise<{ used: number; endsIn: number }>;
+  count(key: string, limit: number): Promise<{ used: number; endsIn: number }>;
 }
 
 /** Length of a window. Seconds. */
@@ -23,6 +24,11 @@ const WINDOW = 60;
 
 /** More than anybody's limit: what is too much is judged here, key by key, not by the library. */
 const NO_LIMIT = 1_000_000_000;
+
+/** So many keys that are over their limit are remembered. */
+const MOST_OVER = 10_000;
+
+const REMAINING = "RateLimit-Remaining";
 
 /** The shared count is had within this, or this process counts for itself. Milliseconds. */
 const ANSWER_WITHIN = 400;
@@ -50,19 +56,36 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
     duration: WINDOW,
     insuranceLimiter: new RateLimiterMemory({ keyPrefix: "", points: NO_LIMIT, duration: WINDOW }),
   });
+  // A flood is refused from memory, so that it reaches neither Postgres nor the requests of others that wait for it.
+  const over = new Map<string, { used: number; endsAt: number }>();
   return {
-    async count(key) {
-      const { consumedPoints, msBeforeNext } = await limiter.consume(key).catch((error: unknown) => {
-        if (error instanceof RateLimiterRes) return error;
-        throw error;
-      });
-      return { used: consumedPoints, endsIn: msBeforeNext };
+    async count(key, limit) {
+      const known = over.get(key);
+      if (known && known.used > limit && known.endsAt > performance.now()) {
+        return { used: known.used, endsIn: known.endsAt - performance.now() };
+      }
+      over.delete(key);
+      const { consumedPoints: used, msBeforeNext: endsIn } = await limiter.consume(key).catch(counted);
+      if (used > limit) {
+        over.set(key, { used, endsAt: performance.now() + endsIn });
+        for (const oldest of over.keys()) {
+          if (over.size <= MOST_OVER) break;
+          over.delete(oldest);
+        }
+      }
+      return { used, endsIn };
     },
   };
 }
 
+/** The library throws what it counted, too, where that is over its own limit. */
+function counted(thrown: unknown): RateLimiterRes {
+  if (thrown instanceof RateLimiterRes) return thrown;
+  throw thrown;
+}
+
 /**
- * Counts a request and says in the headers how many are left and until when.
+ * Counts a request and says in the headers how many are left and until when; of several limits, the nearest.
  *
  * @param limit requests a minute
  * @throws {ApiError} 429 `rate_limit_exceeded`
@@ -73,20 +96,19 @@ export async function enforce(
   key: string,
   limit: number,
 ): Promise<void> {
-  const { used, endsIn } = await limiter.count(key);
-  ctx.set("RateLimit-Remaining", String(Math.max(0, limit - used)));
-  ctx.set("RateLimit-Reset", toInstant(ctx.state.now + endsIn));
+  const { used, endsIn } = await limiter.count(key, limit);
+  const remaining = Math.max(0, limit - used);
+  if (!isCounted(ctx) || remaining < Number(ctx.response.get(REMAINING))) {
+    ctx.set(REMAINING, String(remaining));
+    ctx.set("RateLimit-Reset", toInstant(ctx.state.now + endsIn));
+  }
   if (used > limit) {
     const retryAfter = String(Math.max(1, Math.ceil(endsIn / 1000)));
     throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfter } });
   }
 }
 
-/** Holds a partner to the rate agreed for its installation, over both services. Stands right after `partnerAccess`. */
-export function rateLimit({ limiter }: { limiter: RateLimiter }): Koa.Middleware<ClinicState> {
-  return async (ctx, next) => {
-    const { applicationId, clinicId, installation } = ctx.state;
-    await enforce(limiter, ctx, `installation ${applicationId} ${clinicId}`, installation.rateLimitPerMinute);
-    await next();
-  };
+/** Whether some limit has counted the request. */
+export function isCounted(ctx: Koa.ParameterizedContext): boolean {
+  return ctx.res.hasHeader(REMAINING);
 }

@@ -34,6 +34,7 @@ export type FindAccess = (asked: {
 /** A partner's request that was let through. */
 export interface PartnerState extends RequestState {
   environment: Environment;
+  /** Known as soon as the token is verified. */
   applicationId: string;
   /** Of a write that was done: where in the log a read must have come to know it. */
   position?: bigint | undefined;
@@ -51,8 +52,7 @@ export interface ClinicState extends PartnerState {
  * Lets a partner's request through to an operation, or refuses it: a live token of this environment (401), the
  * operation's scope in the token, the application and the installation, an installation at the clinic that the
  * header names, and a branch header within the installation (403 each). Operations on the sandbox name no clinic: it is
- * the application's own. Everything is looked up at every request,
- * so that a revocation holds from the next one on.
+ * the application's own. Everything is looked up at every request, so that a revocation holds from the next one on.
  *
  * @param brand the segment of the header names
  */
@@ -62,8 +62,9 @@ export function partnerAccess(
   using: { verify: TokenVerifier; findAccess: FindAccess; brand: string },
 ): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
-    const token = await using.verify(ctx.get("Authorization"), environment);
+    const token = await using.verify(ctx.req.headersDistinct.authorization ?? [], environment);
     const { applicationId, credentialId } = token;
+    ctx.state.applicationId = applicationId;
     const named = operation.clinic ? singleUuid(ctx, `X-${using.brand}-Clinic-ID`) : null;
     const clinicId = operation.sandbox ? sandboxClinicId(applicationId) : named;
     const found = await using.findAccess({
@@ -80,10 +81,10 @@ export function partnerAccess(
     if (operation.sandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
     requireScope(operation.scope, token.scopes, found.applicationScopes);
     ctx.state.environment = environment;
-    ctx.state.applicationId = applicationId;
     ctx.state.log = ctx.state.log.child({ applicationId, environment });
-    if (operation.clinic || operation.sandbox)
+    if (operation.clinic || operation.sandbox) {
       enterClinic(ctx, operation, clinicId, found.installation, using.brand);
+    }
     await next();
   };
 }

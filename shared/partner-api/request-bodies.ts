@@ -26,10 +26,13 @@ export const createAppointmentRequest = z.strictObject({
   notes: notes.meta({ maxLength: 2000 }).optional(),
 });
 
-/** One header of visible ASCII characters. */
+/**
+ * One header of printable ASCII, spaces within included: what a string of HTTP's structured fields may hold, as the
+ * draft of the Idempotency-Key header has it. Quotes are part of the key like every other character.
+ */
 export const idempotencyKey = z
   .string()
-  .regex(/^[\x21-\x7e]{8,128}$/)
+  .regex(/^[\x20-\x7e]{8,128}$/)
   .meta({ minLength: 8, maxLength: 128 });
 
 export const createWebhookEndpointRequest = z.strictObject({

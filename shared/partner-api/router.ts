@@ -12,7 +12,8 @@ export type PartnerRoute = (environment: Environment) => Koa.Middleware[];
  * does not have is 405 with `Allow`, whichever service offers the others.
  */
 export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, PartnerRoute>>): Router {
-  const router = new Router();
+  // One spelling for each path, so that what an ingress says of a path holds for the operation behind it.
+  const router = new Router({ sensitive: true, strict: true });
   const allowed = new Map<string, string[]>();
   for (const { method, path } of Object.values(partnerOperations)) {
     allowed.set(path, [...(allowed.get(path) ?? []), ...(method === "GET" ? ["GET", "HEAD"] : [method])]);

@@ -75,7 +75,7 @@ export const partnerWrites = {
     request: createAppointmentRequest,
     requestHeaders: {
       "Idempotency-Key": {
-        description: "Names the request: 8 to 128 visible ASCII characters. Keys never expire.",
+        description: "Names the request: 8 to 128 printable ASCII characters. Keys never expire.",
         required: true,
         schema: idempotencyKey,
       },

@@ -129,6 +129,13 @@ describe("createPartnerAppointment", () => {
   for (const [what, key] of [
     ["8 characters", "12345678"],
     ["128 characters", "k".repeat(128)],
+    [
+      "every printable character",
+      Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i))
+        .join("")
+        .trim(),
+    ],
+    ["a quoted string with spaces, as the draft has it", '"8e03978e 40d5 43dd"'],
   ] as const) {
     it(`201: a key of ${what}`, async () => {
       expect((await create(body(), {}, key)).status).to.equal(201);
@@ -204,7 +211,9 @@ describe("createPartnerAppointment", () => {
     ["none", undefined],
     ["7 characters", "1234567"],
     ["129 characters", "k".repeat(129)],
-    ["a space within", "1234 5678"],
+    ["a tab within", "1234\t5678"],
+    ["a character beyond ASCII", "1234567é"],
+    ["7 characters between spaces", " 1234567 "],
   ] as const) {
     it(`422 validation_failed: an Idempotency-Key of ${what}`, async () => {
       const headers: Record<string, string> = key === undefined ? {} : { "Idempotency-Key": key };

@@ -7,6 +7,9 @@ import { createRateLimiter } from "../../../shared/http/rate-limit.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
 
+/** More than any test here counts. */
+const LIMIT = 1_000;
+
 const logger = pino({ enabled: false });
 
 describe("rate limiter", () => {
@@ -35,32 +38,32 @@ describe("rate limiter", () => {
     const command = limiterOf(database.urls.command, warnings);
     const query = limiterOf(database.urls.query, warnings);
     const counts = await Promise.all(
-      Array.from({ length: 20 }, (_, index) => (index % 2 ? command : query).count(key)),
+      Array.from({ length: 20 }, (_, index) => (index % 2 ? command : query).count(key, LIMIT)),
     );
     expect(counts.map(({ used }) => used).sort((a, b) => a - b)).to.deep.equal(
       Array.from({ length: 20 }, (_, index) => index + 1),
     );
     for (const { endsIn } of counts) expect(endsIn).to.be.within(1, 60_000);
-    expect((await command.count(randomUUID())).used).to.equal(1);
+    expect((await command.count(randomUUID(), LIMIT)).used).to.equal(1);
     expect(warnings).to.deep.equal([]);
   });
 
   it("starts a new window when the last one has ended", async () => {
     const key = randomUUID();
     const limiter = limiterOf(database.urls.command);
-    await limiter.count(key);
-    expect((await limiter.count(key)).used).to.equal(2);
+    await limiter.count(key, LIMIT);
+    expect((await limiter.count(key, LIMIT)).used).to.equal(2);
     const sql = "UPDATE rate_limit.counter SET expire = 1 WHERE key LIKE $1";
     expect((await pools[0]!.query(sql, [`%${key}`])).rowCount).to.equal(1);
-    expect((await limiter.count(key)).used).to.equal(1);
+    expect((await limiter.count(key, LIMIT)).used).to.equal(1);
   });
 
   it("counts by itself while Postgres is dead, quickly, and says so once", async () => {
     const [warnings, key] = [[] as unknown[], randomUUID()];
     const limiter = limiterOf("postgres://nobody:nothing@127.0.0.1:9/clinic", warnings);
-    await limiter.count(key);
+    await limiter.count(key, LIMIT);
     const started = performance.now();
-    const counts = await Promise.all(Array.from({ length: 50 }, () => limiter.count(key)));
+    const counts = await Promise.all(Array.from({ length: 50 }, () => limiter.count(key, LIMIT)));
     expect(performance.now() - started).to.be.below(1_000);
     expect(Math.max(...counts.map(({ used }) => used))).to.equal(51);
     expect(warnings).to.have.length(1);

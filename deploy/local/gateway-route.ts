@@ -1,15 +1,17 @@
 export type Upstream = "command" | "queryApi";
 
 /**
- * Which service a request belongs to. The method alone decides, and one exact path: no spelling of another path
- * (doubled slashes, dots, percent codes) leads elsewhere, since nothing is decoded or normalised here.
+ * Which service a request belongs to: the portal's paths to query-api whatever the method, so that it can refuse the
+ * wrong ones; else the method decides, and one exact path. No spelling of another path (doubled slashes, dots, percent
+ * codes) leads elsewhere, since nothing is decoded or normalised here.
  *
  * @param target the request target as it was sent
  * @returns undefined for a target that is not a path, such as another server's address or `*`
  */
 export function routeOf(method: string, target: string): Upstream | undefined {
   if (!target.startsWith("/")) return undefined;
-  const path = target.split("?", 1)[0];
+  const path = target.split("?", 1)[0] ?? "";
   if (path === "/.well-known/jwks.json") return "command";
+  if (path.startsWith("/api/v1/")) return "queryApi";
   return method === "GET" || method === "HEAD" ? "queryApi" : "command";
 }

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { StartError } from "../runtime/run-service.ts";
-import { answerClientErrors } from "./client-errors.ts";
+import { answerClientErrors, requireHost } from "./client-errors.ts";
 
 /** An HTTP server that listens, and how to close it. */
 export interface Listening {
@@ -11,22 +11,42 @@ export interface Listening {
   close(): Promise<void>;
 }
 
-/** A request must have arrived whole within this, headers within the first. Milliseconds. */
-const HEADERS_WITHIN = 10_000;
-const REQUEST_WITHIN = 20_000;
+/** How slow a client may be. Milliseconds. */
+export interface Patience {
+  /** A request's headers have arrived within this… */
+  headersWithin: number;
+  /** …and all of it within this. */
+  requestWithin: number;
+}
 
-/** Requests under way at a close have this long to finish. Milliseconds. */
-const DRAIN_WITHIN = 5_000;
+const PATIENCE: Patience = { headersWithin: 10_000, requestWithin: 20_000 };
+
+/** Node looks for slow clients so often. Milliseconds. */
+const LOOK_EVERY = 5_000;
 
 /**
  * Listens on an address.
  *
+ * @param drainWithin how long requests under way at a close may take to finish. Milliseconds
+ * @param patience how slow a client may be; slower ones are answered 408
  * @throws {StartError} where the port is taken or not ours to take
  */
-export async function listen(handler: RequestListener, host: string, port: number): Promise<Listening> {
+export async function listen(
+  handler: RequestListener,
+  host: string,
+  port: number,
+  drainWithin = 5_000,
+  patience = PATIENCE,
+): Promise<Listening> {
   const server = createServer(
-    { headersTimeout: HEADERS_WITHIN, requestTimeout: REQUEST_WITHIN, maxHeaderSize: 32_768 },
-    handler,
+    {
+      headersTimeout: patience.headersWithin,
+      requestTimeout: patience.requestWithin,
+      connectionsCheckingInterval: Math.min(LOOK_EVERY, patience.requestWithin),
+      maxHeaderSize: 32_768,
+      requireHostHeader: false,
+    },
+    requireHost(handler),
   );
   answerClientErrors(server);
   server.listen(port, host);
@@ -42,7 +62,7 @@ export async function listen(handler: RequestListener, host: string, port: numbe
       const closed = once(server, "close");
       server.close();
       server.closeIdleConnections();
-      const cut = setTimeout(() => server.closeAllConnections(), DRAIN_WITHIN);
+      const cut = setTimeout(() => server.closeAllConnections(), drainWithin);
       await closed;
       clearTimeout(cut);
     },

@@ -84,8 +84,12 @@ export function activeEndpoint(state: Endpoint | undefined): Endpoint {
 
 /** @throws {DomainError} `webhook_endpoint_not_found` */
 export function knownEndpoint(state: Endpoint | undefined): Endpoint {
-  if (!state) throw new DomainError("webhook_endpoint_not_found", "there is no such webhook endpoint");
-  return state;
+  return state ?? unknownEndpoint();
+}
+
+/** @throws {DomainError} `webhook_endpoint_not_found`, always */
+export function unknownEndpoint(): never {
+  throw new DomainError("webhook_endpoint_not_found", "there is no such webhook endpoint");
 }
 
 function live(state: Endpoint | undefined): Endpoint {

@@ -1,7 +1,7 @@
 import type { Environment } from "../../shared/events/fields.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import { pathId, type WithParams } from "../partner/path-id.ts";
-import type { EndpointOwner } from "./decide-endpoint.ts";
+import { type EndpointOwner, unknownEndpoint } from "./decide-endpoint.ts";
 import type { EndpointOf } from "./endpoint-operations.ts";
 
 /** Whose endpoints a request is about: the calling application's, at the clinic it names. */
@@ -10,7 +10,7 @@ export function ownerOf(state: ClinicState): EndpointOwner {
   return { applicationId, clinicId, environment };
 }
 
-/** @throws {ApiError} 404 where the path names no id */
+/** @throws {DomainError} `webhook_endpoint_not_found` where the path names no id */
 export function endpointOf(ctx: WithParams<ClinicState>): EndpointOf {
-  return { endpointId: pathId(ctx, "endpointId"), owner: ownerOf(ctx.state) };
+  return { endpointId: pathId(ctx, "endpointId") ?? unknownEndpoint(), owner: ownerOf(ctx.state) };
 }

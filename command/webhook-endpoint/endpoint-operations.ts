@@ -18,6 +18,7 @@ import {
 } from "./decide-endpoint.ts";
 import { decideReplay, deliveryAggregate, notReplayable } from "./delivery.ts";
 import { type Endpoint, endpointAggregate } from "./endpoint.ts";
+import { takePlace } from "./endpoint-places.ts";
 
 /** The endpoint as it is now, and its new signing secret in the clear: shown once, kept encrypted. */
 export interface EndpointWithSecret {
@@ -36,7 +37,11 @@ export interface EndpointOf {
 /** A rotated secret goes on signing beside the new one for so long. Milliseconds. */
 const OVERLAP = 24 * 60 * 60 * 1000;
 
-/** Registers an endpoint. Whether its URL is safe and approved is for the caller to check. */
+/**
+ * Registers an endpoint. Whether its URL is safe and approved is for the caller to check.
+ *
+ * @throws {DomainError} `webhook_endpoint_limit_reached`
+ */
 export async function registerEndpoint(
   using: { log: EventLog; secretBox: SecretBox },
   input: { owner: EndpointOwner; url: string; events: WebhookEventType[]; endpointId?: string },
@@ -48,6 +53,7 @@ export async function registerEndpoint(
   const registration = { endpointId, applicationId, clinicId, environment, url, events, ...kept };
   const decide = decideRegisterEndpoint(registration);
   const ofOwner = within(context, owner);
+  await takePlace(using.log, { owner, endpointId }, ofOwner);
   const { state, seen } = await handle(using.log, endpointAggregate, endpointId, decide, ofOwner);
   return { endpoint: ownEndpoint(state, owner), secret, seen };
 }
@@ -132,16 +138,17 @@ export async function anybodysEndpoint(log: EventLog, endpointId: string): Promi
 /**
  * Asks for another round of a failed or skipped delivery of an active endpoint.
  *
+ * @param input.deliveryId undefined where the request names none that there could be
  * @throws {DomainError} `delivery_not_replayable`, also where somebody else asked at the same time
  */
 export async function replayDelivery(
   log: EventLog,
-  input: EndpointOf & { deliveryId: string },
+  input: EndpointOf & { deliveryId: string | undefined },
   context: CommandContext,
 ): Promise<void> {
   const { endpointId, owner, deliveryId } = input;
   const { state } = await load(log, endpointAggregate, endpointId);
-  if (ownEndpoint(state, owner).status !== "active") throw notReplayable();
+  if (ownEndpoint(state, owner).status !== "active" || deliveryId === undefined) throw notReplayable();
   const ofOwner = within(context, owner);
   const once = { onLostRace: "throw" } as const;
   try {

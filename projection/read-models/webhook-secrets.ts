@@ -1,23 +1,23 @@
 import { defineReadModel } from "../engine/read-model.ts";
 
+/** A secret that was rotated, and until when it signs beside the current one. */
+export type FormerSecret = { encryptedSecret: string; expiresAt: string };
+
 type SecretRow = {
   endpoint_id: string;
   encrypted_secret: string;
-  previous_encrypted_secret: string | null;
-  /** Until then the former secret signs beside the new one. */
-  previous_expires_at: string | null;
+  /** The latest first. */
+  former_secrets: FormerSecret[];
 };
+
+/** So many former secrets sign at the most: each makes the signature header longer. */
+const MOST_FORMER = 8;
 
 /** What deliveries are signed with, encrypted. The query side has no access to this table. */
 export const webhookSecrets = defineReadModel<SecretRow>()({
   table: "webhook_secret",
-  columns: {
-    endpoint_id: "uuid",
-    encrypted_secret: "text",
-    previous_encrypted_secret: "text",
-    previous_expires_at: "timestamptz",
-  },
-  nullable: ["previous_encrypted_secret", "previous_expires_at"],
+  columns: { endpoint_id: "uuid", encrypted_secret: "text", former_secrets: "jsonb" },
+  nullable: [],
   primaryKey: ["endpoint_id"],
   indexes: [],
   hidden: true,
@@ -26,15 +26,19 @@ export const webhookSecrets = defineReadModel<SecretRow>()({
     WebhookEndpointRegistered: (_, { data }) => ({
       endpoint_id: data.endpointId,
       encrypted_secret: data.encryptedSecret,
-      previous_encrypted_secret: null,
-      previous_expires_at: null,
+      former_secrets: [],
     }),
-    WebhookSecretRotated: (row, { data }) => ({
-      endpoint_id: data.endpointId,
-      encrypted_secret: data.encryptedSecret,
-      previous_encrypted_secret: row?.encrypted_secret ?? null,
-      previous_expires_at: data.previousExpiresAt,
-    }),
+    WebhookSecretRotated: (row, { data, metadata }) => {
+      const rotated = row && { encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt };
+      const former = [...(rotated ? [rotated] : []), ...(row?.former_secrets ?? [])];
+      // A later rotation does not cut an earlier one's overlap short.
+      const signing = former.filter(({ expiresAt }) => expiresAt > metadata.occurredAt);
+      return {
+        endpoint_id: data.endpointId,
+        encrypted_secret: data.encryptedSecret,
+        former_secrets: signing.slice(0, MOST_FORMER),
+      };
+    },
     WebhookEndpointRevoked: () => undefined,
   },
 });

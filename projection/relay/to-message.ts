@@ -5,9 +5,14 @@ import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { eventMessage, type Outgoing } from "./message.ts";
 
+/** Resources are no part of the appointment that partners know: to them these change nothing. */
+const UNTOLD: readonly AppointmentEvent["type"][] = ["ResourceAllocated", "ResourceReleased"];
+
 /** The event types that the relay subscribes to. */
 export const relayedTypes: readonly CatalogEventType[] = [
-  ...(Object.keys(appointmentCategory.events) as AppointmentEvent["type"][]),
+  ...(Object.keys(appointmentCategory.events) as AppointmentEvent["type"][]).filter(
+    (type) => !UNTOLD.includes(type),
+  ),
   "WebhookEndpointTested",
   "WebhookDeliveryReplayRequested",
 ];

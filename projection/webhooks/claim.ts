@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../shared/time/rfc3339.ts";
+import type { FormerSecret } from "../read-models/webhook-secrets.ts";
 import { ACTIVE_ENDPOINTS, endpointsWithPending, READ_MODELS_ARE_CURRENT } from "./due.ts";
 import type { DeliveryRound } from "./facts.ts";
 
@@ -11,6 +12,7 @@ export interface Claimed extends DeliveryRound {
   lane: Lane;
   body: string;
   url: string;
+  /** The current one first, then former ones that still sign. */
   encryptedSecrets: string[];
   /** Of the attempt, from 1 over all rounds. */
   number: number;
@@ -38,7 +40,7 @@ interface ClaimedRow {
   body: string;
   url: string;
   encrypted_secret: string | null;
-  previous_encrypted_secret: string | null;
+  former_secrets: FormerSecret[] | null;
   attempt_count: number;
   round_attempt_count: number;
 }
@@ -110,8 +112,7 @@ const CLAIM = `
     INSERT INTO webhooks.attempt (delivery_id, number, started_at)
     SELECT delivery_id, attempt_count, $1 FROM leased
   )
-  SELECT chosen.*, leased.attempt_count, leased.round_attempt_count, s.encrypted_secret,
-         CASE WHEN s.previous_expires_at > $1 THEN s.previous_encrypted_secret END AS previous_encrypted_secret
+  SELECT chosen.*, leased.attempt_count, leased.round_attempt_count, s.encrypted_secret, s.former_secrets
     FROM chosen JOIN leased USING (delivery_id)
     LEFT JOIN read_model.webhook_secret s ON s.endpoint_id = chosen.endpoint_id`;
 
@@ -139,10 +140,11 @@ export async function claimDue(pool: pg.Pool, room: Room, now: number, leaseMs: 
       ...lane(room.lanes.retry),
     ],
   });
-  return rows.map(toClaimed);
+  return rows.map((row) => toClaimed(row, now));
 }
 
-function toClaimed(row: ClaimedRow): Claimed {
+function toClaimed(row: ClaimedRow, now: number): Claimed {
+  const former = (row.former_secrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
   return {
     lane: row.lane,
     deliveryId: row.delivery_id,
@@ -154,7 +156,7 @@ function toClaimed(row: ClaimedRow): Claimed {
     source: { stream: row.event_stream, revision: row.event_revision },
     body: row.body,
     url: row.url,
-    encryptedSecrets: [row.encrypted_secret, row.previous_encrypted_secret].filter(
+    encryptedSecrets: [row.encrypted_secret, ...former.map(({ encryptedSecret }) => encryptedSecret)].filter(
       (secret) => secret !== null,
     ),
     number: row.attempt_count,

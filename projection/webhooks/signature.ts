@@ -13,7 +13,7 @@ const PREFIX = "whsec_";
 /**
  * Signs by the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, base64, one `v1,` value for each secret.
  *
- * @param secrets `whsec_` and base64; two while a rotated secret still signs
+ * @param secrets `whsec_` and base64; several while rotated secrets still sign
  * @returns the headers that carry it, under the brand's names and under the standard's
  */
 export function signatureHeaders(

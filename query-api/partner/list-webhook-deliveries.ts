@@ -34,10 +34,11 @@ export const delivery = z.strictObject({
   updatedAt: instant,
 });
 
-/** $1 clinic, $2 application, $3 environment, $4 endpoint, $5 limit, $6 and $7 the cursor. */
+/** $1 clinic, $2 application, $3 environment, $4 endpoint, $5 limit, $6 and $7 the cursor, $8 the installation's branches. */
 const found = `SELECT d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at
   FROM webhooks.delivery d
   WHERE d.endpoint_id = $4::uuid AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
+    AND ($8::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($8::uuid[]))
     AND ($6::timestamptz IS NULL OR d.created_at < $6::timestamptz
       OR (d.created_at = $6::timestamptz AND d.delivery_id > $7::uuid))
   ORDER BY d.created_at DESC, d.delivery_id
@@ -52,7 +53,7 @@ const attempts = `SELECT json_agg(json_build_object('number', t.number, 'started
 export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",
   description:
-    "What was and will be delivered to an endpoint, newest first, page by page, each with its latest attempts.",
+    "What was and will be delivered to an endpoint, newest first, page by page, each with its latest attempts: tests, and events of the branches that the installation reaches.",
   parameters: { limit: limitParameter(100, 50) },
   paged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(delivery), page: partnerPage }),
@@ -72,9 +73,23 @@ export const listWebhookDeliveries = definePartnerRead({
         'nextCursor', CASE WHEN (SELECT count(*) FROM found) > $5::integer THEN (
           SELECT ${cursorSql("created_at", "delivery_id")} FROM listed
           ORDER BY created_at, delivery_id DESC LIMIT 1) END))::text AS body`,
-  values({ state: { clinicId, applicationId, environment }, params, parameters: { limit }, after }) {
+  values({
+    state: { clinicId, applicationId, environment, installation },
+    params,
+    parameters: { limit },
+    after,
+  }) {
     // An endpoint id that is no UUID names no endpoint.
     const endpointId = uuidField.safeParse(params.endpointId).data ?? null;
-    return [clinicId, applicationId, environment, endpointId, limit, after?.at, after?.id];
+    return [
+      clinicId,
+      applicationId,
+      environment,
+      endpointId,
+      limit,
+      after?.at,
+      after?.id,
+      installation.branchIds,
+    ];
   },
 });

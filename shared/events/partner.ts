@@ -104,6 +104,18 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
 });
 export type WebhookEndpointEvent = EventOf<typeof webhookEndpointCategory>;
 
+const endpointPlace = z.object({ endpointId, takenAt: instant });
+export type EndpointPlace = z.infer<typeof endpointPlace>;
+
+/**
+ * Which endpoints an application has at a clinic, so that there are never too many. Each event tells all there is to
+ * know; revoked endpoints may be among them. Stream id: the installation's.
+ */
+export const webhookEndpointPlacesCategory = defineCategory("webhookEndpointPlaces", {
+  WebhookEndpointPlaceTaken: z.object({ installationId: uuid, places: z.array(endpointPlace).min(1) }),
+});
+export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesCategory>;
+
 const deliveryId = uuid;
 
 /** Where the event that a delivery tells of stands, so that the delivery can be made again when it is no longer kept. */

@@ -8,6 +8,7 @@ import {
   partnerApplicationCategory,
   webhookDeliveryCategory,
   webhookEndpointCategory,
+  webhookEndpointPlacesCategory,
 } from "./partner.ts";
 import {
   animalCategory,
@@ -35,6 +36,7 @@ export const categories = [
   partnerApplicationCategory,
   installationCategory,
   webhookEndpointCategory,
+  webhookEndpointPlacesCategory,
   webhookDeliveryCategory,
   sandboxCategory,
 ] as const;

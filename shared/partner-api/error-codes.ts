@@ -21,7 +21,8 @@ export const partnerErrors = {
   invalid_destination: "The URL is malformed or of a kind that webhooks do not go to.",
   unsafe_destination: "The URL leads to an address that is not public.",
   destination_not_approved: "The operator has not approved the URL's origin.",
-  not_found: "An id in the path is not a UUID.",
+  webhook_endpoint_limit_reached:
+    "The application has 50 webhook endpoints at this clinic; revoke one first.",
   webhook_endpoint_not_found: "The application has no such webhook endpoint at this clinic.",
   webhook_endpoint_revoked: "The webhook endpoint is revoked.",
   webhook_endpoint_disabled: "The webhook endpoint is disabled.",

@@ -7,6 +7,7 @@ import {
   withdrawWebhookOrigin,
 } from "../../../command/partner/application-operations.ts";
 import { disableEndpoint } from "../../../command/webhook-endpoint/endpoint-operations.ts";
+import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { webhookDeliveryId } from "../../../shared/events/ids.ts";
 import type { CatalogEvent } from "../../../shared/events/registry.ts";
 import {
@@ -19,6 +20,8 @@ import {
 } from "../../support/partner.ts";
 
 const ORIGIN = "http://127.0.0.1:9";
+const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
+const secretBox = createSecretBox(SECRET_KEYS);
 const record = ["id", "clinicId", "url", "events", "status", "disabledReason", "createdAt", "updatedAt"];
 
 describe("webhook endpoints", () => {
@@ -27,7 +30,7 @@ describe("webhook endpoints", () => {
   let other: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommand();
+    command = await startTestCommand({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
     [world, other] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
     await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, operatorContext());
   });
@@ -126,6 +129,26 @@ describe("webhook endpoints", () => {
       expect((await call("POST", "", good, other)).body.error).to.equal("destination_not_approved");
     });
 
+    it("409 webhook_endpoint_limit_reached: 50 endpoints that are not revoked, however they came at once", async () => {
+      const full = await createPartnerWorld(command, "sandbox");
+      const register = () => call("POST", "", good, full);
+      const first: Awaited<ReturnType<typeof register>>[] = [];
+      for (let round = 0; round < 8; round += 1) {
+        first.push(...(await Promise.all(Array.from({ length: 7 }, register))));
+      }
+      const statuses = first.map(({ status }) => status);
+      expect(statuses.filter((status) => status === 201)).to.have.length(50);
+      const refused = first.filter(({ status }) => status !== 201);
+      for (const { status, body } of refused) {
+        expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_limit_reached"]);
+      }
+      const { id } = first.find(({ status }) => status === 201)!.body.endpoint;
+      expect((await call("DELETE", `/${id}`, undefined, full)).status).to.equal(200);
+      expect((await register()).status).to.equal(201);
+      expect((await register()).status).to.equal(409);
+      expect((await call("POST", "", good, other)).body.error).not.to.equal("webhook_endpoint_limit_reached");
+    });
+
     it("403 clinic_not_operational: a suspended clinic", async () => {
       const { clinicId, ...suspended } = await createPartnerWorld(command, "sandbox");
       await suspendClinic(command.log, { clinicId, reason: "unpaid" }, operatorContext());
@@ -148,8 +171,9 @@ describe("webhook endpoints", () => {
       expect(await eventsOf(id)).to.have.length(1);
     });
 
-    it("404 not_found: an id that is none", async () => {
-      expect((await call(method, `/mine${suffix}`)).body.error).to.equal("not_found");
+    it("404 webhook_endpoint_not_found: an id that is no UUID", async () => {
+      const { status, body } = await call(method, `/mine${suffix}`);
+      expect([status, body.error]).to.deep.equal([404, "webhook_endpoint_not_found"]);
     });
   }
 
@@ -190,14 +214,17 @@ describe("webhook endpoints", () => {
     it("409 concurrent_rotation: of rotations at once, those that come second", async () => {
       const id = await create();
       const answers = await Promise.all(
-        Array.from({ length: 8 }, () => call("POST", `/${id}/rotate-secret`)),
+        Array.from({ length: 20 }, () => call("POST", `/${id}/rotate-secret`)),
       );
       const won = answers.filter(({ status }) => status === 200);
       const lost = answers.filter(({ status }) => status === 409);
       expect(lost).to.have.length.above(0);
-      expect(won.length + lost.length).to.equal(8);
+      expect(won.length + lost.length).to.equal(20);
       expect(new Set(lost.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
-      expect(await eventsOf(id)).to.have.length(1 + won.length);
+      // Every secret that somebody was given is the one of a rotation in the log, and of no other.
+      const rotations = (await eventsOf(id)).slice(1) as unknown as { data: { encryptedSecret: string } }[];
+      const kept = await Promise.all(rotations.map(({ data }) => secretBox.open(data.encryptedSecret)));
+      expect(won.map(({ body }) => body.secret)).to.have.members(kept);
     });
 
     it("409 webhook_endpoint_revoked", async () => {
@@ -291,8 +318,9 @@ describe("webhook endpoints", () => {
       await notReplayable(endpointId, deliveryId);
     });
 
-    it("404 not_found: a delivery id that is none", async () => {
-      expect((await replay(await create(), "last")).body.error).to.equal("not_found");
+    it("409 delivery_not_replayable: a delivery id that is no UUID, of an endpoint that there is", async () => {
+      await notReplayable(await create(), "last");
+      expect((await replay(randomUUID(), "last")).body.error).to.equal("webhook_endpoint_not_found");
     });
   });
 });

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Webhook } from "standardwebhooks";
 import { webhookDeliveryId } from "../../../shared/events/ids.ts";
@@ -62,6 +63,30 @@ describe("webhook delivery", () => {
     const statusOf = (id: string) => bodies.find((body) => body.id === id)?.data.appointment.status;
     expect(statusOf(confirmed)).to.equal("confirmed");
     expect(statusOf(arrived)).to.equal("checked_in");
+  });
+
+  it("tells nothing of resources, which are no part of what partners know", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    const { appointmentId } = await world.appointment(endpoint.clinicId);
+    const assignmentId = randomUUID();
+    const silent = [
+      await world.change(appointmentId, {
+        type: "ResourceAllocated",
+        data: {
+          ...{ appointmentId, assignmentId, resourceId: randomUUID() },
+          allocationStart: "2030-05-01T09:00:00.000Z",
+          allocationEnd: "2030-05-01T09:30:00.000Z",
+        },
+      }),
+      await world.change(appointmentId, { type: "ResourceReleased", data: { appointmentId, assignmentId } }),
+    ];
+    // Messages keep the log's order: what is told later has passed those.
+    const told = await world.change(appointmentId, {
+      type: "AppointmentConfirmed",
+      data: { appointmentId },
+    });
+    await world.until(told, endpoint, ({ status }) => status === "delivered");
+    for (const eventId of silent) expect(await world.delivery(eventId, endpoint)).to.equal(undefined);
   });
 
   it("tries again on failure, with the same id and a signature of its own, then gives up; a replay delivers", async () => {

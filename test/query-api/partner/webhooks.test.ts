@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { installationId } from "../../../shared/events/ids.ts";
 import { type ClinicIds, openClinic } from "../../support/clinics.ts";
 import {
   endpointRegistered,
@@ -55,7 +56,30 @@ describe("partner webhook reads", () => {
     });
   });
 
-  async function deliver(endpointId: string, createdAt: string, attempts = 0) {
+  it("lists every endpoint that is live, however many were revoked after it", async () => {
+    const live = randomUUID();
+    const revoked = Array.from({ length: 505 }, () => randomUUID());
+    await api.given(
+      endpointRegistered(application, clinic.clinicId, live),
+      ...revoked.flatMap((endpointId) => [
+        {
+          ...endpointRegistered(application, clinic.clinicId, endpointId),
+          at: "2026-03-02T08:00:00.000Z",
+        },
+        { type: "WebhookEndpointRevoked" as const, data: { endpointId } },
+      ]),
+    );
+    const { endpoints } = await body("listWebhookEndpoints", "/webhook-endpoints");
+    expect(endpoints).to.have.length(500);
+    expect(endpoints.at(-1)).to.include({ id: live, status: "active" });
+  });
+
+  async function deliver(
+    endpointId: string,
+    createdAt: string,
+    attempts = 0,
+    branchId: string | null = clinic.branchId,
+  ) {
     const deliveryId = randomUUID();
     const { applicationId } = application;
     await api.database.admin.query(
@@ -64,7 +88,7 @@ describe("partner webhook reads", () => {
            created_at, updated_at)
          VALUES ($1, $2, $3, $4, $5, 'production', $6, 'appointment.created', 'appointment-1', 0, 'secret body',
            'failed', $6, $6, $7, $7)`,
-      [deliveryId, endpointId, clinic.clinicId, clinic.branchId, applicationId, randomUUID(), createdAt],
+      [deliveryId, endpointId, clinic.clinicId, branchId, applicationId, randomUUID(), createdAt],
     );
     await api.database.admin.query(
       `INSERT INTO webhooks.attempt (delivery_id, number, started_at, duration_ms, status_code, answer)
@@ -115,6 +139,34 @@ describe("partner webhook reads", () => {
     const second = await body("listWebhookDeliveries", `${path}?limit=3&cursor=${first.page.nextCursor}`);
     expect([...first.deliveries, ...second.deliveries]).to.deep.equal(all);
     expect(second.page.nextCursor).to.equal(null);
+  });
+
+  it("lists the deliveries of the branches that the installation reaches, and tests, which have none", async () => {
+    const endpointId = randomUUID();
+    const [ours, theirs] = [randomUUID(), randomUUID()];
+    const path = `/webhook-endpoints/${endpointId}/deliveries`;
+    const listed = async () =>
+      (await body("listWebhookDeliveries", path)).deliveries.map(({ id }: { id: string }) => id);
+    await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
+    const test = await deliver(endpointId, "2026-03-01T08:03:00.000Z", 1, null);
+    const elsewhere = await deliver(endpointId, "2026-03-01T08:02:00.000Z", 1, theirs);
+    const here = await deliver(endpointId, "2026-03-01T08:01:00.000Z", 1, ours);
+    expect(await listed()).to.deep.equal([test, elsewhere, here]);
+    await api.given({
+      type: "InstallationNarrowed",
+      data: {
+        installationId: installationId(application.applicationId, clinic.clinicId),
+        ...{ scopes: ["webhooks:read"], branchIds: [ours] },
+      },
+    });
+    expect(await listed()).to.deep.equal([test, here]);
+    const page = await body("listWebhookDeliveries", `${path}?limit=1`);
+    const next = await body("listWebhookDeliveries", `${path}?limit=1&cursor=${page.page.nextCursor}`);
+    expect(next.deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([here]);
+    expect(next.page.nextCursor).to.equal(null);
+    // A stranger who is installed at the very clinic sees none of them.
+    const stranger = await createCaller(api, clinic);
+    expect(await stranger.refusal(path)).to.equal("404 webhook_endpoint_not_found");
   });
 
   it("knows no deliveries of an endpoint that is not the application's at this clinic", async () => {

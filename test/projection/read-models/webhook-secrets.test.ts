@@ -1,0 +1,44 @@
+import { expect } from "chai";
+import { webhookSecrets } from "../../../projection/read-models/webhook-secrets.ts";
+import { toInstant } from "../../../shared/time/rfc3339.ts";
+
+type Row = ReturnType<typeof webhookSecrets.on.WebhookSecretRotated>;
+type Rotation = Parameters<typeof webhookSecrets.on.WebhookSecretRotated>[1];
+
+const NOON = Date.parse("2026-05-04T12:00:00.000Z");
+const MINUTE = 60_000;
+const first: Row = { endpoint_id: "e", encrypted_secret: "s0", former_secrets: [] };
+
+/** A rotation some minutes after noon; the former secret signs for so many minutes more. */
+function rotated(row: Row, secret: string, minute: number, overlap: number): Row {
+  const at = NOON + minute * MINUTE;
+  const data = {
+    endpointId: "e",
+    encryptedSecret: secret,
+    previousExpiresAt: toInstant(at + overlap * MINUTE),
+  };
+  const event = { type: "WebhookSecretRotated", data, metadata: { occurredAt: toInstant(at) } };
+  return webhookSecrets.on.WebhookSecretRotated(row, event as unknown as Rotation);
+}
+
+const former = (row: Row) => row?.former_secrets.map(({ encryptedSecret }) => encryptedSecret);
+
+describe("an endpoint's secrets", () => {
+  it("keep signing to their end, whatever is rotated meanwhile; then they are forgotten", () => {
+    const twice = rotated(rotated(first, "s1", 0, 10), "s2", 5, 10);
+    expect(twice).to.deep.include({ encrypted_secret: "s2" });
+    expect(former(twice)).to.deep.equal(["s1", "s0"]);
+    expect(former(rotated(twice, "s3", 10, 10))).to.deep.equal(["s2", "s1"]);
+    expect(former(rotated(twice, "s3", 60, 10))).to.deep.equal(["s2"]);
+  });
+
+  it("are forgotten at once where they leaked, and the others are kept", () => {
+    expect(former(rotated(rotated(first, "s1", 0, 10), "s2", 1, 0))).to.deep.equal(["s0"]);
+  });
+
+  it("are eight former ones at the most, the latest", () => {
+    let row: Row = first;
+    for (let n = 1; n <= 10; n += 1) row = rotated(row, `s${n}`, n, 1_440);
+    expect(former(row)).to.deep.equal(["s9", "s8", "s7", "s6", "s5", "s4", "s3", "s2"]);
+  });
+});

@@ -2,21 +2,7 @@ import { expect } from "chai";
 import { startQueryApi } from "../../query-api/start.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-
-/** Nothing listens at port 1. */
-const nowhere = "http://127.0.0.1:1";
-
-const env = {
-  PORT: "0",
-  LOG_LEVEL: "fatal",
-  DATABASE_URL: "postgres://nobody:secret@127.0.0.1:1/clinic",
-  OPERATOR_NAME: "Test Operator",
-  PORTAL_COOKIE_NAME: "sb-test-auth-token",
-  PORTAL_JWT_ISSUER: nowhere,
-  PORTAL_JWT_SECRET: "a secret that is as long as it must be",
-  TOKEN_ISSUER: nowhere,
-  TOKEN_JWKS_URL: `${nowhere}/.well-known/jwks.json`,
-};
+import { queryEnvironment as env } from "../support/query-environment.ts";
 
 async function failure(given: NodeJS.ProcessEnv): Promise<Error> {
   return startQueryApi(given).then(

@@ -3,6 +3,9 @@ const referenceOnly = () => ({
   wrapComponents: { authorizeBtn: () => () => null, authorizeOperationBtn: () => () => null },
 });
 
+// The browser looked for what the address names before it was there.
+const showWhatIsNamed = () => document.getElementById(location.hash.slice(1))?.scrollIntoView();
+
 for (const section of document.querySelectorAll("[data-document]")) {
   globalThis.SwaggerUIBundle({
     domNode: section,
@@ -14,5 +17,6 @@ for (const section of document.querySelectorAll("[data-document]")) {
     defaultModelsExpandDepth: 0,
     defaultModelRendering: "model",
     showCommonExtensions: true,
+    onComplete: showWhatIsNamed,
   });
 }

@@ -1,0 +1,131 @@
+import { connect } from "node:net";
+import { text } from "node:stream/consumers";
+import { Spectral } from "@stoplight/spectral-core";
+import { oas } from "@stoplight/spectral-rulesets";
+import { expect } from "chai";
+import { request } from "undici";
+import type { OpenApiDocument } from "../../../query-api/docs/openapi.ts";
+import { startQueryApi } from "../../../query-api/start.ts";
+import { queryEnvironment } from "../../support/query-environment.ts";
+
+const documents = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
+
+describe("the OpenAPI documents", () => {
+  let service: Awaited<ReturnType<typeof startQueryApi>>;
+
+  before(async () => {
+    // Neither of them needs a server.
+    service = await startQueryApi({ ...queryEnvironment, OPERATOR_NAME: "Vet & Co", HEADER_BRAND: "ACME" });
+  });
+
+  after(() => service.stop());
+
+  const get = (path: string, init?: RequestInit) => fetch(service.url + path, init);
+  const document = async (name: keyof typeof documents) =>
+    (await (await get(documents[name])).json()) as OpenApiDocument;
+
+  for (const [name, path] of Object.entries(documents)) {
+    describe(name, () => {
+      it("lints without an error or a warning by Spectral's ruleset for OpenAPI", async () => {
+        expect(await lint(await document(name as keyof typeof documents))).to.deep.equal([]);
+      });
+
+      it("is public, and kept only as long as it is the same", async () => {
+        const answer = await get(path);
+        expect([answer.status, answer.headers.get("Content-Type")]).to.deep.equal([
+          200,
+          "application/json; charset=utf-8",
+        ]);
+        expect(answer.headers.get("Cache-Control")).to.equal("public, max-age=300");
+        const etag = answer.headers.get("ETag") ?? "";
+        expect(etag).to.match(/^"[\w-]{43}"$/);
+        // Not fetch, which asks for a new copy by itself where a condition is given.
+        const again = await request(service.url + path, { headers: { "If-None-Match": etag } });
+        expect([again.statusCode, await again.body.text()]).to.deep.equal([304, ""]);
+        const head = await get(path, { method: "HEAD" });
+        expect([head.status, await head.text(), head.headers.get("ETag")]).to.deep.equal([200, "", etag]);
+      });
+
+      it("answers other methods with 405", async () => {
+        const answer = await get(path, { method: "POST" });
+        expect([answer.status, answer.headers.get("Allow")]).to.deep.equal([405, "GET, HEAD"]);
+        expect(await answer.json()).to.include({ ok: false, error: "method_not_allowed" });
+      });
+
+      it("has OpenAPI's version, a name of its own for each operation, and the operator's name", async () => {
+        const { openapi, info, paths } = await document(name as keyof typeof documents);
+        expect(openapi).to.match(/^3\.1\.\d$/);
+        expect(info.contact.name).to.equal("Vet & Co");
+        const ids = Object.values(paths).flatMap((item) =>
+          Object.values(item).map(({ operationId }) => operationId),
+        );
+        expect(new Set(ids).size).to.equal(ids.length);
+      });
+    });
+  }
+
+  it("name the cookie, the headers' brand and the bases as they are configured", async () => {
+    const portal = await document("portal");
+    expect(portal.components.securitySchemes.session).to.include({
+      in: "cookie",
+      name: "sb-test-auth-token",
+    });
+    const identityOwner = JSON.stringify(portal.components.schemas.ListCustomerProjectionsResponse);
+    expect(identityOwner).to.contain('"const":"Vet & Co"');
+    const partner = await document("partner");
+    expect(partner.servers.map(({ url }) => url)).to.deep.equal([
+      `${queryEnvironment.TOKEN_ISSUER}/sandbox/v1`,
+      `${queryEnvironment.TOKEN_ISSUER}/production/v1`,
+    ]);
+    const named = partner.paths["/clinic/context"]?.get?.parameters.map(({ name }) => name);
+    expect(named).to.deep.equal(["X-ACME-Clinic-ID", "X-ACME-Branch-ID", "X-ACME-Log-Position"]);
+    expect(JSON.stringify(partner)).to.not.contain("X-SERVICE");
+  });
+
+  it("list the codes that a request may be answered whatever it asks", async () => {
+    const answers = [
+      await errorOf(get("/api/v1/nothing")),
+      await errorOf(get("/api/v1/clinics", { method: "POST" })),
+      await errorOf(get("/api/v1/mobile/pets")),
+      await rawError("GET / HTTP/1.1\r\nHost: a b\r\n  x\r\n\r\n"),
+      await rawError(`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(40_000)}\r\n\r\n`),
+    ];
+    expect(answers).to.deep.equal([
+      [404, "not_found"],
+      [405, "method_not_allowed"],
+      [410, "operation_retired"],
+      [400, "malformed_request"],
+      [431, "headers_too_large"],
+    ]);
+    for (const name of ["portal", "partner"] as const) {
+      const { info } = await document(name);
+      for (const [status, code] of answers) expect(info.description).to.contain(`- ${status} \`${code}\`: `);
+    }
+  });
+
+  it("would not lint with a tag that is not explained", async () => {
+    expect(await lint({ ...(await document("portal")), tags: [] })).to.include(
+      "operation-tag-defined paths./api/v1/queue.get.tags.0",
+    );
+  });
+
+  async function lint(linted: OpenApiDocument): Promise<string[]> {
+    const linter = new Spectral();
+    linter.setRuleset({ extends: [[oas, "recommended"]] } as never);
+    const found = await linter.run({ ...linted });
+    return found.map(({ code, path }) => `${code} ${path.join(".")}`);
+  }
+
+  async function errorOf(answer: Promise<Response>): Promise<[number, string]> {
+    const { status } = await answer;
+    return [status, ((await (await answer).json()) as { error: string }).error];
+  }
+
+  /** What a request that fetch would not send is answered. */
+  async function rawError(request: string): Promise<[number, string]> {
+    const socket = connect(Number(new URL(service.url).port), "127.0.0.1");
+    socket.write(request);
+    const answer = await text(socket);
+    return [Number(answer.split(" ")[1]), JSON.parse(answer.slice(answer.indexOf("\r\n\r\n"))).error];
+  }
+});

@@ -1,0 +1,135 @@
+import { expect } from "chai";
+import type { Browser, Page } from "playwright-core";
+import type { OpenApiDocument } from "../../../query-api/docs/openapi.ts";
+import { startQueryApi } from "../../../query-api/start.ts";
+import { startChromium } from "../../support/chromium.ts";
+import { eventually } from "../../support/eventually.ts";
+import { queryEnvironment } from "../../support/query-environment.ts";
+
+const surfaces = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
+
+describe("the page /docs", function () {
+  this.timeout(60_000);
+  let service: Awaited<ReturnType<typeof startQueryApi>>;
+  let browser: Browser;
+  let page: Page;
+  /** What the page did that it should not have done. */
+  const complaints: string[] = [];
+
+  before(async () => {
+    service = await startQueryApi(queryEnvironment);
+    browser = await startChromium();
+    page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    page.on("console", (message) => complaints.push(`console ${message.type()}: ${message.text()}`));
+    page.on("pageerror", (error) => complaints.push(`thrown: ${error.message}`));
+    page.on("requestfailed", (request) => complaints.push(`failed: ${request.url()}`));
+    page.on("response", (answer) => {
+      if (answer.status() >= 400) complaints.push(`${answer.status()}: ${answer.url()}`);
+    });
+    page.on("request", (request) => {
+      const { origin, protocol } = new URL(request.url());
+      if (origin !== service.url && protocol !== "data:") complaints.push(`left: ${request.url()}`);
+    });
+    await page.addInitScript(
+      "addEventListener('securitypolicyviolation', (event) => console.error('violates', event.effectiveDirective))",
+    );
+    await page.goto(`${service.url}/docs#partner`);
+  });
+
+  after(async () => {
+    await browser?.close();
+    await service?.stop();
+  });
+
+  /** One operation on the page. */
+  const shown = (surface: keyof typeof surfaces, id: string) =>
+    page.locator(`#${surface} .opblock[id$="-${id}"]`);
+
+  async function openOperation(surface: keyof typeof surfaces, id: string) {
+    const operation = shown(surface, id);
+    await operation.locator(".opblock-summary-control").click();
+    await operation.locator('.response[data-code="503"]').waitFor();
+    return operation;
+  }
+
+  for (const [surface, url] of Object.entries(surfaces)) {
+    it(`shows every operation of the ${surface} document`, async () => {
+      const answer = await fetch(service.url + url);
+      const { info, paths, webhooks } = (await answer.json()) as OpenApiDocument;
+      await page.waitForSelector(`#${surface} .opblock`);
+      expect(await page.locator(`#${surface} .info .title`).innerText()).to.contain(info.title);
+      const declared = Object.entries({ ...paths, ...webhooks }).flatMap(([path, item]) =>
+        Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+      );
+      const summaries = await page.locator(`#${surface} .opblock-summary`).all();
+      const texts = summaries.map(async (summary) => {
+        const method = await summary.locator(".opblock-summary-method").innerText();
+        const path = await summary.locator(".opblock-summary-path").innerText();
+        return `${method} ${path.replaceAll("\u200b", "")}`;
+      });
+      expect(await Promise.all(texts)).to.have.members(declared);
+    });
+  }
+
+  it("leads to its parts, by address and by link, below the bar", async () => {
+    const inView = (surface: keyof typeof surfaces) =>
+      eventually(`${surface} in view`, async () => {
+        const top = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;
+        return top >= 56 && top < 120;
+      });
+    await inView("partner");
+    await page.getByRole("link", { name: "Portal read API", exact: true }).click();
+    await inView("portal");
+    await page.getByRole("link", { name: "Partner API", exact: true }).click();
+    await inView("partner");
+  });
+
+  it("opens an operation: what it takes, what it gives, and nothing to send it with", async () => {
+    const operation = await openOperation("partner", "createPartnerAppointment");
+    const text = await operation.innerText();
+    for (const part of ["Idempotency-Key", "appointments:write", "idempotency_conflict", "RateLimit-Reset"]) {
+      expect(text).to.contain(part);
+    }
+    const controls = page.getByRole("button", { name: /^(try it out|execute|authorize)$/i });
+    expect(await controls.count()).to.equal(0);
+    expect(await operation.locator("input:visible, textarea:visible").count()).to.equal(0);
+  });
+
+  it("says what it is and in which language, and links to the documents", async () => {
+    expect(await page.title()).to.equal("Clinic Service API reference");
+    expect(await page.locator("html").getAttribute("lang")).to.equal("en");
+    const headings = await page.getByRole("heading", { level: 1 }).allInnerTexts();
+    expect(headings.map((text) => text.split("\n")[0])).to.deep.equal(["Portal read API", "Partner API"]);
+    for (const link of await page.locator("header a[href^='/']").all()) {
+      expect((await fetch(service.url + (await link.getAttribute("href")))).status).to.equal(200);
+    }
+  });
+
+  it("fits a narrow window", async () => {
+    await openOperation("portal", "listAppointments");
+    await page.setViewportSize({ width: 360, height: 800 });
+    expect(await page.evaluate("document.documentElement.scrollWidth")).to.equal(360);
+  });
+
+  it("has asked this origin alone and complained of nothing until here", () => {
+    expect(complaints).to.deep.equal([]);
+  });
+
+  it("has a policy under which nothing else runs", async () => {
+    const { headers } = await fetch(`${service.url}/docs`);
+    const policy = headers.get("Content-Security-Policy") ?? "";
+    expect(policy)
+      .to.match(/^default-src 'none';/)
+      .and.match(/frame-ancestors 'none'/);
+    expect(policy).to.not.match(/unsafe|https?:|\*/);
+    expect(headers.get("X-Content-Type-Options")).to.equal("nosniff");
+    const violation = page.waitForEvent("console", (message) => message.text().startsWith("violates"));
+    await page.evaluate(`{
+      const script = document.createElement("script");
+      script.textContent = "document.title = 'taken over'";
+      document.body.append(script);
+    }`);
+    expect((await violation).text()).to.equal("violates script-src-elem");
+    expect(await page.title()).to.equal("Clinic Service API reference");
+  });
+});

@@ -1,0 +1,111 @@
+/** An OpenAPI document as the judge of real answers: what it does not promise, no answer may give. */
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import formats from "ajv-formats";
+import type { Header, OpenApiDocument, Operation } from "../../query-api/docs/openapi.ts";
+
+export interface JudgedAnswer {
+  status: number;
+  headers: Headers;
+  body: unknown;
+}
+
+/** An operation of a document, with where it stands in it. */
+export interface DocumentedOperation {
+  operationId: string;
+  method: string;
+  path: string;
+  operation: Operation;
+}
+
+export interface Judge {
+  operations: readonly DocumentedOperation[];
+  /** The operation that a request is for; undefined where it is none of the document's. */
+  find(method: string, path: string): DocumentedOperation | undefined;
+  /** Fails where the answer has a status, a body or a header that the document does not promise, or lacks one that it does. */
+  check(documented: DocumentedOperation, answer: JudgedAnswer): void;
+}
+
+/** Headers of the transport and of every answer, which no document lists. */
+const unlisted = new Set([
+  "cache-control",
+  "connection",
+  "content-length",
+  "content-type",
+  "date",
+  "keep-alive",
+]);
+
+export function createJudge(document: OpenApiDocument): Judge {
+  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  // Ajv's formats are CommonJS, whose default is one level further down.
+  (formats as unknown as typeof formats.default)(ajv);
+  ajv.addSchema(document as object, "document");
+  const validators = new Map<string, ValidateFunction>();
+  const operations = operationsOf(document);
+
+  function validate(what: string, pointer: string[], value: unknown): void {
+    const ref = `document#/${pointer.map(escapePointer).join("/")}`;
+    const validator = validators.get(ref) ?? ajv.compile({ $ref: ref });
+    validators.set(ref, validator);
+    if (validator(value)) return;
+    throw new Error(
+      `${what} is not what the document promises: ${ajv.errorsText(validator.errors)}\n${JSON.stringify(value)}`,
+    );
+  }
+
+  function checkHeaders(what: string, declared: Record<string, Header | { $ref: string }>, given: Headers) {
+    for (const [name, header] of Object.entries(declared)) {
+      const { required, schema } = resolve(document, header);
+      const text = given.get(name);
+      if (text === null && required) throw new Error(`${what} lacks the header ${name}`);
+      if (text === null) continue;
+      const value = schema.type === "integer" ? Number(text) : text;
+      if (!ajv.validate(schema, value)) throw new Error(`${what} has the header ${name}: ${text}`);
+    }
+    const known = new Set(Object.keys(declared).map((name) => name.toLowerCase()));
+    for (const name of given.keys()) {
+      if (!known.has(name) && !unlisted.has(name)) throw new Error(`${what} has the header ${name}`);
+    }
+  }
+
+  return {
+    operations,
+    find: (method, path) =>
+      operations.find((one) => one.method === method && templateOf(one.path).test(path)),
+    check({ operationId, method, path, operation }, { status, headers, body }) {
+      const what = `${operationId}'s answer ${status}`;
+      const promised = operation.responses[status];
+      if (!promised) throw new Error(`${what} is not in the document: ${JSON.stringify(body)}`);
+      const pointer = ["paths", path, method.toLowerCase(), "responses", String(status), "content"];
+      validate(what, [...pointer, "application/json", "schema"], body);
+      checkHeaders(what, promised.headers, headers);
+      if (!headers.get("Content-Type")?.startsWith("application/json"))
+        throw new Error(`${what} is not JSON`);
+      if (headers.get("Cache-Control") !== "no-store") throw new Error(`${what} may be kept`);
+    },
+  };
+}
+
+function operationsOf(document: OpenApiDocument): DocumentedOperation[] {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({
+      ...{ operationId: operation.operationId, method: method.toUpperCase() },
+      ...{ path, operation },
+    })),
+  );
+}
+
+function resolve(document: OpenApiDocument, header: Header | { $ref: string }): Header {
+  if (!("$ref" in header)) return header;
+  const found = document.components.headers[header.$ref.split("/").at(-1) ?? ""];
+  if (!found) throw new Error(`no such header: ${header.$ref}`);
+  return found;
+}
+
+function templateOf(path: string): RegExp {
+  return new RegExp(`^${path.replace(/\{\w+\}/g, "[^/]+")}$`);
+}
+
+function escapePointer(segment: string): string {
+  return encodeURIComponent(segment.replaceAll("~", "~0").replaceAll("/", "~1"));
+}

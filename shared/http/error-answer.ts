@@ -14,11 +14,13 @@ export function answerError(
   headers: Record<string, string> = {},
 ): void {
   const correlationId = randomUUID();
+  const body = JSON.stringify({ ok: false, error: code, correlationId });
   response.writeHead(status, {
     "Content-Type": "application/json; charset=utf-8",
+    "Content-Length": Buffer.byteLength(body),
     "Cache-Control": "no-store",
     "X-Correlation-ID": correlationId,
     ...headers,
   });
-  response.end(JSON.stringify({ ok: false, error: code, correlationId }));
+  response.end(body);
 }

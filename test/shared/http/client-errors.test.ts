@@ -1,0 +1,185 @@
+import { expect } from "chai";
+import { pino } from "pino";
+import { createApp } from "../../../shared/http/app.ts";
+import { jsonBody } from "../../../shared/http/json-body.ts";
+import { type Listening, listen } from "../../../shared/http/listen.ts";
+import { eventually } from "../../support/eventually.ts";
+import { expectRefusal, requestText, sendOne, sendRaw } from "../../support/raw-http.ts";
+
+describe("listen, asked by clients that are broken, slow or wicked", () => {
+  let server: Listening;
+  let release: () => void = () => undefined;
+  let held = 0;
+
+  before(async () => {
+    const app = createApp({
+      logger: pino({ enabled: false }),
+      retiredPaths: [],
+      trustProxy: false,
+      readiness: async () => ({}),
+    });
+    const parse = jsonBody();
+    app.use(async (ctx, next) => {
+      if (ctx.path === "/held") {
+        held += 1;
+        await new Promise<void>((resolve) => {
+          release = resolve;
+        });
+        ctx.body = { ok: true, held: true };
+      } else if (ctx.path === "/begun") {
+        ctx.respond = false;
+        ctx.res.writeHead(200, { "Content-Length": "100" });
+        ctx.res.write("begun");
+      } else if (ctx.path === "/echo") {
+        await parse(ctx, async () => {
+          ctx.body = { ok: true, given: ctx.request.body };
+        });
+      } else await next();
+    });
+    const patience = { headersWithin: 300, requestWithin: 300 };
+    server = await listen(app.callback(), "127.0.0.1", 0, 5_000, patience);
+  });
+  after(() => server.close());
+  afterEach("still answers others", async () => {
+    expect((await fetch(`${server.url}/health/live`)).status).to.equal(200);
+  });
+
+  const json = "Content-Type: application/json";
+  const live = "GET /health/live HTTP/1.1";
+  const broken: [string, string | Buffer, number, string][] = [
+    ["no HTTP at all", "hello\r\n\r\n", 400, "malformed_request"],
+    ["bytes of TLS", Buffer.from("16030100050100000103", "hex"), 400, "malformed_request"],
+    ["the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "malformed_request"],
+    ["an unknown method", requestText("BREW /health/live HTTP/1.1", []), 400, "malformed_request"],
+    ["a space in the target", requestText("GET /health /live HTTP/1.1", []), 400, "malformed_request"],
+    [
+      "two lengths",
+      requestText("POST /echo HTTP/1.1", ["Content-Length: 2", "Content-Length: 3"]),
+      400,
+      "malformed_request",
+    ],
+    [
+      "two equal lengths",
+      requestText("POST /echo HTTP/1.1", ["Content-Length: 2", "Content-Length: 2"]),
+      400,
+      "malformed_request",
+    ],
+    [
+      "a length that is no number",
+      requestText("POST /echo HTTP/1.1", ["Content-Length: 2x"]),
+      400,
+      "malformed_request",
+    ],
+    [
+      "a length beside chunks",
+      requestText("POST /echo HTTP/1.1", ["Content-Length: 5", "Transfer-Encoding: chunked"]),
+      400,
+      "malformed_request",
+    ],
+    [
+      "chunks of no length",
+      `POST /echo HTTP/1.1\r\nHost: x\r\n${json}\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`,
+      400,
+      "malformed_request",
+    ],
+    ["a header without a name", requestText(live, [": x"]), 400, "malformed_request"],
+    ["a header that goes on in the next line", requestText(live, ["X-A: b", " c"]), 400, "malformed_request"],
+    ["NUL in a header", requestText(live, ["X-A: a\0b"]), 400, "malformed_request"],
+    ["a line feed alone in a header", requestText(live, ["X-A: a\nX-B: b"]), 400, "malformed_request"],
+    ["no Host", `${live}\r\n\r\n`, 400, "malformed_request"],
+    ["two Hosts", requestText(live, ["Host: other"]), 400, "malformed_request"],
+    ["CONNECT", "CONNECT other:443 HTTP/1.1\r\nHost: other:443\r\n\r\n", 400, "malformed_request"],
+    ["headers of 40 KB", requestText(live, [`X-A: ${"a".repeat(40_000)}`]), 431, "headers_too_large"],
+    ["a target of 40 KB", requestText(`GET /${"a".repeat(40_000)} HTTP/1.1`, []), 431, "headers_too_large"],
+    [
+      "ten thousand headers",
+      requestText(
+        live,
+        Array.from({ length: 10_000 }, (_, i) => `x${i}: ${i}`),
+      ),
+      431,
+      "headers_too_large",
+    ],
+    [
+      "a chunk's extension of 40 KB",
+      `POST /echo HTTP/1.1\r\nHost: x\r\n${json}\r\nTransfer-Encoding: chunked\r\n\r\n5;${"a".repeat(40_000)}\r\n`,
+      413,
+      "body_too_large",
+    ],
+  ];
+  for (const [what, bytes, status, code] of broken) {
+    it(`${status} ${code}: ${what}`, async () => {
+      const answer = await sendOne(server.url, bytes);
+      expectRefusal(answer, status, code);
+      expect(answer.headers.connection).to.equal("close");
+    });
+  }
+
+  it("408 request_timeout: headers that do not come to an end", async () => {
+    expectRefusal(await sendOne(server.url, `${live}\r\nHost: x\r\nX-A: `), 408, "request_timeout");
+  });
+
+  it("408 request_timeout: a body that does not come to an end", async () => {
+    const start = `POST /echo HTTP/1.1\r\nHost: x\r\n${json}\r\nContent-Length: 50\r\n\r\n{"a":`;
+    expectRefusal(await sendOne(server.url, start), 408, "request_timeout");
+  });
+
+  it("hangs up on a slow body whose answer has begun, instead of putting another one into it", async () => {
+    const start = `POST /begun HTTP/1.1\r\nHost: x\r\n${json}\r\nContent-Length: 50\r\n\r\n{"a":`;
+    const [answer, ...others] = await sendRaw(server.url, start);
+    expect([answer?.status, answer?.text]).to.deep.equal([200, "begun"]);
+    expect(others).to.deep.equal([]);
+  });
+
+  it("answers a request first, and then what is broken after it", async () => {
+    const sent = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n`);
+    await eventually("the request under way", () => held > 0);
+    release();
+    const [first, second] = await sent;
+    expect([first?.status, first?.body]).to.deep.equal([200, { ok: true, held: true }]);
+    expectRefusal(second!, 400, "malformed_request");
+  });
+
+  it("answers several requests of one connection in order", async () => {
+    const one = `GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n`;
+    const answers = await sendRaw(server.url, one, one, requestText("GET /nothing HTTP/1.1", []));
+    expect(answers.map(({ status }) => status)).to.deep.equal([200, 200, 404]);
+  });
+
+  it("takes a body after 100 Continue, and an Expect that it does not know as none", async () => {
+    const [first, second] = await sendRaw(
+      server.url,
+      requestText("POST /echo HTTP/1.1", [json, "Expect: 100-continue"], '{"a":1}'),
+    );
+    expect(first?.status).to.equal(100);
+    expect(second?.body).to.deep.equal({ ok: true, given: { a: 1 } });
+    const unknown = await sendOne(
+      server.url,
+      requestText("POST /echo HTTP/1.1", [json, "Expect: cake"], "7"),
+    );
+    expect(unknown.body).to.deep.equal({ ok: true, given: 7 });
+  });
+
+  it("survives callers who leave in the middle of everything", async () => {
+    const { hostname, port } = new URL(server.url);
+    const { connect } = await import("node:net");
+    const begun = [
+      "",
+      "GET /he",
+      `${live}\r\n`,
+      `POST /echo HTTP/1.1\r\nHost: x\r\n${json}\r\nContent-Length: 9\r\n\r\n{`,
+      `GET /held HTTP/1.1\r\nHost: x\r\n\r\n`,
+    ];
+    for (const text of begun) {
+      const socket = connect(Number(port), hostname);
+      await new Promise<void>((resolve) => socket.write(text, () => resolve()));
+      socket.resetAndDestroy();
+    }
+    release();
+  });
+
+  it("keeps an upgrade a plain request", async () => {
+    const answer = await sendOne(server.url, requestText(live, ["Upgrade: websocket"]));
+    expect(answer.status).to.equal(200);
+  });
+});

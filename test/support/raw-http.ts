@@ -1,0 +1,102 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { expect } from "chai";
+
+/** An answer as it came over the wire. */
+export interface RawAnswer {
+  status: number;
+  /** Names in lower case; the last of several. */
+  headers: Record<string, string>;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects
+  body: any;
+}
+
+/** Longest that a server may take to answer and hang up. Milliseconds. */
+const WITHIN = 15_000;
+
+/**
+ * Sends bytes, which need be no request that a client would send, and reads until the server hangs up.
+ *
+ * @param parts written one after the other, each when the one before has gone out
+ * @returns every answer, in order; those with a status of 1xx included
+ */
+export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promise<RawAnswer[]> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  const chunks: Buffer[] = [];
+  socket.on("data", (chunk) => chunks.push(chunk));
+  // The server may hang up before it has read everything.
+  socket.on("error", () => undefined);
+  const closed = once(socket, "close");
+  const late = setTimeout(() => socket.destroy(new Error("late")), WITHIN);
+  for (const part of parts) {
+    await new Promise<void>((resolve) => socket.write(part, () => resolve()));
+  }
+  await closed;
+  clearTimeout(late);
+  return parse(Buffer.concat(chunks));
+}
+
+/** The one answer to a request; it must ask for the connection to be closed, unless it is broken. */
+export async function sendOne(url: string, ...parts: (string | Buffer)[]): Promise<RawAnswer> {
+  const answers = (await sendRaw(url, ...parts)).filter(({ status }) => status >= 200);
+  expect(answers, "answers").to.have.length(1);
+  return answers[0] as RawAnswer;
+}
+
+/** A request's text: start line, headers, an empty line, the body. `Connection: close` unless a header says more. */
+export function requestText(start: string, headers: string[], body: string | Buffer = ""): Buffer {
+  const length = Buffer.byteLength(body);
+  const all = [
+    "Host: test",
+    "Connection: close",
+    ...headers,
+    ...(length ? [`Content-Length: ${length}`] : []),
+  ];
+  return Buffer.concat([Buffer.from(`${start}\r\n${all.join("\r\n")}\r\n\r\n`, "latin1"), Buffer.from(body)]);
+}
+
+/** Every refusal has the error body, its correlation id in the header too, and nothing of our insides. */
+export function expectRefusal(answer: RawAnswer, status: number, error: string): void {
+  expect([answer.status, answer.body?.error], answer.text).to.deep.equal([status, error]);
+  expect(answer.body).to.have.all.keys(
+    ...["ok", "error", "correlationId"],
+    ...(answer.body.details ? ["details"] : []),
+  );
+  expect(answer.body.ok).to.equal(false);
+  expect(answer.body.correlationId).to.equal(answer.headers["x-correlation-id"]);
+  expect(answer.headers["cache-control"]).to.equal("no-store");
+  expect(answer.headers["content-type"]).to.match(/^application\/json/);
+  expect(answer.text).not.to.match(/\bat .*[:(]\d+|node_modules|\.ts\b|SELECT|<html/i);
+}
+
+function parse(bytes: Buffer): RawAnswer[] {
+  const answers: RawAnswer[] = [];
+  let rest = bytes;
+  while (rest.length > 0) {
+    const end = rest.indexOf("\r\n\r\n");
+    if (end < 0) throw new Error(`no answer: ${rest.toString("latin1").slice(0, 200)}`);
+    const [start = "", ...lines] = rest.subarray(0, end).toString("latin1").split("\r\n");
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(start)?.[1]);
+    const headers = Object.fromEntries(
+      lines.map((line) => [
+        line.slice(0, line.indexOf(":")).toLowerCase(),
+        line.slice(line.indexOf(":") + 1).trim(),
+      ]),
+    );
+    const length = status < 200 ? 0 : Number(headers["content-length"] ?? rest.length);
+    const text = rest.subarray(end + 4, end + 4 + length).toString("utf8");
+    answers.push({ status, headers, text, body: toJson(text) });
+    rest = rest.subarray(end + 4 + length);
+  }
+  return answers;
+}
+
+function toJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

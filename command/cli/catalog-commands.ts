@@ -7,7 +7,7 @@ import {
   withdrawService,
 } from "../clinic/service-operations.ts";
 import { type Command, defineCommand } from "./command.ts";
-import { flag, id, json, newId, number, text, textOrNull } from "./option.ts";
+import { flag, id, json, newId, number, text, textOrNull, timeZone } from "./option.ts";
 
 const offered = serviceCategory.events.ServiceOffered.shape;
 const added = resourceCategory.events.ResourceAdded.shape;
@@ -73,7 +73,7 @@ export const catalogCommands: Command[] = [
       type: text(added.resourceType, "such as room"),
       name: text(added.name, "name"),
       capacity: number(added.capacity.default(1), "how many at a time; 1 where left out"),
-      timezone: textOrNull(added.timezone, "IANA time zone, where not the clinic's", "zone"),
+      timezone: textOrNull(timeZone, "IANA time zone, where not the clinic's", "zone"),
       metadata: json(added.metadata.default({}), "anything else about it, a JSON object"),
     },
     changes: (values) => values.id,

@@ -9,7 +9,7 @@ import {
   suspendClinic,
 } from "../clinic/clinic-operations.ts";
 import { type Command, defineCommand } from "./command.ts";
-import { flag, id, newId, number, text, textOrNull } from "./option.ts";
+import { flag, id, newId, number, text, textOrNull, timeZone } from "./option.ts";
 
 const { ClinicRegistered, ClinicSuspended, BranchOpened, SubscriptionChanged, EntitlementSet } =
   clinicCategory.events;
@@ -30,7 +30,7 @@ export const clinicCommands: Command[] = [
       environment: text(registered.environment.default("production"), "sandbox or production", "name"),
       slug: text(registered.slug, "short name for addresses: small letters, digits, hyphens"),
       name: text(registered.name, "name"),
-      timezone: text(registered.timezone, "IANA time zone, such as Europe/Zurich", "zone"),
+      timezone: text(timeZone, "IANA time zone, such as Europe/Zurich", "zone"),
       currency: text(registered.currency, "ISO 4217 code, such as CHF", "code"),
       locale: text(registered.locale, "BCP 47 language tag, such as de-CH", "tag"),
       city: textOrNull(registered.city.unwrap(), "city"),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { uuid } from "../../shared/events/fields.ts";
+import { TIME_ZONE_RULE, timeZones } from "../../shared/time/time-zone.ts";
 
 /** An option of a command: how its value is checked, and how it is read from the text of a command line. */
 export interface Option<Schema extends z.ZodType = z.ZodType> {
@@ -59,6 +60,9 @@ export function json<Schema extends z.ZodType>(schema: Schema, help: string) {
     }
   });
 }
+
+/** A time zone. Its stored form is wider, since events that were accepted once stay readable. */
+export const timeZone = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
 
 /** The id of something that exists. */
 export function id(help: string): Option<typeof uuid> {

@@ -1,10 +1,9 @@
+import { TIME_ZONE_RULE, timeZones } from "../../shared/time/time-zone.ts";
 import { DomainError } from "../handle.ts";
 
-/** @throws {DomainError} `invalid_timezone` for what is not a name of the IANA time zone database */
+/** @throws {DomainError} `invalid_timezone` for what is not `Area/City` of the IANA time zone database, nor UTC */
 export function requireTimeZone(name: string): void {
-  // An offset such as +02:00 is accepted by Intl too, but is no zone: it knows no summer time.
-  if (/^[A-Za-z]/.test(name) && accepted(() => new Intl.DateTimeFormat("en", { timeZone: name }))) return;
-  throw new DomainError("invalid_timezone", `${name} is not an IANA time zone`);
+  if (!timeZones.has(name)) throw new DomainError("invalid_timezone", `timezone ${TIME_ZONE_RULE}`);
 }
 
 const currencies = new Set(Intl.supportedValuesOf("currency"));

@@ -75,6 +75,11 @@ describe("the operator's command line", () => {
       "clinic: --id must be a UUID; --weight-kg must be of type number",
     ],
     [
+      "a time zone of an old name",
+      ["clinic", "register", ...LAKE, "--timezone", "US/Eastern"],
+      "clinic: --timezone must be an IANA time zone such as Europe/Zurich, or UTC",
+    ],
+    [
       "a blank actor",
       ["clinic", "reinstate", "--id", randomUUID(), "--actor", ""],
       "clinic: --actor must have 1 to 200 characters",

@@ -28,7 +28,7 @@ describe("registering a clinic", () => {
     const other = { ...registration, name: "Other" };
     given(clinicAggregate, registered).when(decideRegisterClinic(other)).thenRefused("clinic_exists");
   });
-  for (const timezone of ["Europe/Atlantis", "+02:00", "", "europe"]) {
+  for (const timezone of ["Europe/Atlantis", "+02:00", "", "europe", "US/Eastern", "EST"]) {
     it(`refuses the time zone «${timezone}»`, () => {
       given(clinicAggregate)
         .when(decideRegisterClinic({ ...registration, timezone }))

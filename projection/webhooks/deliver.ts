@@ -1,16 +1,16 @@
 import type { Logger } from "../../shared/runtime/logger.ts";
+import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import type { Claimed } from "./claim.ts";
 import type { Connections } from "./connections.ts";
 import type { SecretReader } from "./secrets.ts";
 import { type SendResult, send } from "./send.ts";
 import { signatureHeaders } from "./signature.ts";
 
-export interface DeliverOptions {
+export interface DeliverOptions extends DestinationOptions {
   connections: Connections;
   secrets: SecretReader;
   /** The brand segment of header names. */
   brand: string;
-  allowLoopback: boolean;
   /** Of one attempt, in all. Milliseconds. */
   timeoutMs: number;
   logger: Logger;
@@ -30,7 +30,7 @@ export async function deliver(
   options: DeliverOptions,
   signal: AbortSignal,
 ): Promise<SendResult | undefined> {
-  const { connections, secrets, brand, allowLoopback, timeoutMs, clock, logger } = options;
+  const { connections, secrets, brand, allowLoopback, lookup, timeoutMs, clock, logger } = options;
   const { deliveryId, endpointId, number, body, url } = claimed;
   try {
     const opened = await Promise.all(claimed.encryptedSecrets.map(secrets.open));
@@ -41,7 +41,7 @@ export async function deliver(
       "User-Agent": USER_AGENT,
       ...signatureHeaders({ deliveryId, timestamp, body }, opened, brand),
     };
-    const result = await send(url, headers, body, { connections, allowLoopback, timeoutMs, signal });
+    const result = await send(url, headers, body, { connections, allowLoopback, lookup, timeoutMs, signal });
     const { statusCode, error: fault, durationMs } = result ?? {};
     logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "attempt");
     return result;

@@ -1,5 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { checkDestination, UnsafeDestination } from "../../shared/webhooks/destination.ts";
+import {
+  checkDestination,
+  type DestinationOptions,
+  UnsafeDestination,
+} from "../../shared/webhooks/destination.ts";
 import { orAborted } from "../relay/together.ts";
 import type { Connections } from "./connections.ts";
 import type { AttemptOutcome } from "./retry-policy.ts";
@@ -11,9 +15,8 @@ export interface SendResult extends AttemptOutcome {
   answer: string | null;
 }
 
-export interface SendOptions {
+export interface SendOptions extends DestinationOptions {
   connections: Connections;
-  allowLoopback: boolean;
   /** For the whole of it: look-up, connection, headers, body. Milliseconds. */
   timeoutMs: number;
   /** Cuts the attempt short; its outcome then stays unknown. */
@@ -70,7 +73,7 @@ async function post(
   signal: AbortSignal,
   outcome: Omit<SendResult, "durationMs">,
 ): Promise<void> {
-  const destination = await checkDestination(url, { allowLoopback: options.allowLoopback });
+  const destination = await checkDestination(url, options);
   await options.connections.use(destination, async (pool) => {
     const path = destination.url.pathname + destination.url.search;
     const answer = await pool.request({ method: "POST", path, headers, body, signal });

@@ -3,6 +3,7 @@ import type pg from "pg";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { eventStreamOf } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import { orAborted } from "../relay/together.ts";
@@ -17,7 +18,7 @@ import { runSender } from "./sender.ts";
 import { closeUnsendable } from "./sweep.ts";
 import { createWaker, type Waker } from "./waker.ts";
 
-export interface WebhooksOptions {
+export interface WebhooksOptions extends DestinationOptions {
   client: EventStoreDBClient;
   pool: pg.Pool;
   databaseUrl: string;
@@ -31,7 +32,6 @@ export interface WebhooksOptions {
   retrySchedule: readonly number[];
   /** Of one attempt, in all. Milliseconds. */
   timeoutMs: number;
-  allowLoopback: boolean;
   /** Milliseconds since 1970. */
   clock?: () => number;
   /** From 0 up to, not including, 1. */

@@ -24,11 +24,14 @@ export class UnsafeDestination extends Error {
   }
 }
 
+/** The addresses of a name. */
+export type LookUp = (host: string) => Promise<readonly ResolvedAddress[]>;
+
 export interface DestinationOptions {
   /** Whether the machine itself may be a destination, by plain http too and at any port. For one machine only. */
   allowLoopback: boolean;
-  /** The addresses of a name; by DNS where absent. */
-  lookup?: (host: string) => Promise<readonly ResolvedAddress[]>;
+  /** By DNS where absent. */
+  lookup?: LookUp | undefined;
 }
 
 /** A destination that was judged safe, and the address that was judged: connect to that one and no other. */
@@ -72,7 +75,7 @@ export async function checkDestination(text: string, options: DestinationOptions
   if (PRIVATE_NAME.test(host) || !PUBLIC_NAME.test(host)) {
     throw new UnsafeDestination("host_not_allowed", "the host must be a public name");
   }
-  const addresses = checked(await addressesOf(host, options.lookup ?? resolveHost));
+  const addresses = checked(await addressesOf(host, options.lookup ?? ((name) => resolveHost(name))));
   // IPv4 first: it is the family that every machine has a way to.
   return at(url, addresses.find((address) => isIP(address) === 4) ?? addresses[0]);
 }
@@ -105,10 +108,7 @@ function checked(addresses: readonly string[]): [string, ...string[]] {
   return [first, ...others];
 }
 
-async function addressesOf(
-  host: string,
-  lookup: NonNullable<DestinationOptions["lookup"]>,
-): Promise<string[]> {
+async function addressesOf(host: string, lookup: LookUp): Promise<string[]> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error("the lookup took too long")), LOOKUP_WITHIN);

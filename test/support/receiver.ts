@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 export interface Behaviour {
   status?: number;
   headers?: Record<string, string>;
-  body?: string;
+  body?: string | Uint8Array;
   /** Before the answer begins. Milliseconds. */
   delayMs?: number;
   /**

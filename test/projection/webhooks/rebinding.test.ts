@@ -1,0 +1,96 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import { expect } from "chai";
+import { type Connections, createConnections } from "../../../projection/webhooks/connections.ts";
+import { send } from "../../../projection/webhooks/send.ts";
+import { checkDestination, type SafeDestination } from "../../../shared/webhooks/destination.ts";
+import { resolveHost } from "../../../shared/webhooks/resolve-host.ts";
+import { type DnsServer, startDnsServer } from "../../support/dns-server.ts";
+import { createWorld } from "./world.ts";
+
+const PUBLIC = "93.184.216.34";
+const PRIVATE = "127.0.0.1";
+const NAME = "hooks.partner.example";
+
+describe("a name that is public when it is judged and private later", () => {
+  let dns: DnsServer;
+  /** Stands where the name leads later. */
+  let inside: Server;
+  let connected = 0;
+
+  beforeEach(async () => {
+    connected = 0;
+    dns = await startDnsServer();
+    inside = createServer((socket) => {
+      connected += 1;
+      socket.on("error", () => undefined).destroy();
+    });
+    inside.listen(0, PRIVATE);
+    await once(inside, "listening");
+  });
+  afterEach(async () => {
+    inside.close();
+    await dns.close();
+  });
+
+  const lookup = (host: string) => resolveHost(host, [dns.address]);
+  const insidePort = () => (inside.address() as { port: number }).port;
+
+  it("is refused at each attempt, though it was taken at registration; nothing is connected to", async () => {
+    dns.answer(PUBLIC, PRIVATE);
+    const url = `https://${NAME}:8443/in`;
+    const registered = await checkDestination(url, { allowLoopback: false, lookup });
+    expect(registered.address).to.equal(PUBLIC);
+    const world = await createWorld();
+    try {
+      world.startAll({ allowLoopback: false, lookup, retrySchedule: [0.05] });
+      const endpoint = await world.endpoint(url);
+      const { eventId } = await world.appointment(endpoint.clinicId);
+      const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "failed");
+      expect(attempts.map(({ status_code, error }) => [status_code, error])).to.deep.equal([
+        [null, "address_not_public"],
+        [null, "address_not_public"],
+      ]);
+      expect(dns.questions.filter((question) => question === `A ${NAME}`)).to.have.length(3);
+    } finally {
+      await world.close();
+    }
+  });
+
+  it("is connected to where it was judged to be, and is not asked for again within the attempt", async () => {
+    dns.answer(PUBLIC, PRIVATE);
+    const real = createConnections();
+    const judged: SafeDestination[] = [];
+    // The internet is played by this machine: who asks for the public address comes to the server here.
+    const routed: Connections = {
+      ...real,
+      use(destination, run) {
+        judged.push(destination);
+        const url = new URL(destination.url);
+        url.port = String(insidePort());
+        return real.use({ ...destination, url, address: PRIVATE }, run);
+      },
+    };
+    const result = await send(`https://${NAME}:8443/in`, {}, "{}", {
+      ...{ connections: routed, allowLoopback: false, lookup, timeoutMs: 2_000 },
+      signal: new AbortController().signal,
+    });
+    await real.close();
+    expect(judged.map(({ address, family }) => [address, family])).to.deep.equal([[PUBLIC, 4]]);
+    expect([connected, result?.statusCode]).to.deep.equal([1, null]);
+    expect(dns.questions).to.have.members([`A ${NAME}`, `AAAA ${NAME}`]);
+  });
+
+  it("leads nowhere else than to the judged address, whatever it says by then", async () => {
+    dns.answer("203.0.113.9");
+    const connections = createConnections();
+    const url = new URL(`http://${NAME}:${insidePort()}/`);
+    const post = connections.use({ url, address: PRIVATE, family: 4 }, (pool) =>
+      pool.request({ method: "POST", path: "/", body: "{}" }),
+    );
+    await post.catch(() => undefined);
+    await connections.close();
+    expect(connected).to.equal(1);
+    expect(dns.questions).to.deep.equal([]);
+  });
+});

@@ -5,6 +5,7 @@ import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { ApiError, unavailable } from "./api-error.ts";
 import { health, type Readiness } from "./health.ts";
+import { pathOfTarget } from "./request-target.ts";
 
 /** What every request carries. Operations add what they know of the caller. */
 export interface RequestState {
@@ -49,6 +50,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     const route = (ctx as { _matchedRoute?: unknown })._matchedRoute ?? "none";
     ctx.state.log.info({ method: ctx.method, route, status: ctx.status, duration }, "request");
   });
+  app.use(pathOfTarget());
   app.use(health(options.readiness));
   app.use(async (ctx, next) => {
     if (options.retiredPaths.some((prefix) => ctx.path.startsWith(prefix))) {

@@ -1,0 +1,117 @@
+import { expect } from "chai";
+import { expectRefusal } from "../../../support/raw-http.ts";
+import { createAttacker, JSON_TYPE } from "./attacker.ts";
+
+describe("partner API, attacked by paths and methods", () => {
+  const attacker = createAttacker();
+  const { appointment, own, key, send } = attacker;
+
+  describe("by paths", () => {
+    const targets = [
+      ...["/production%2Fv1/appointments", "/production/v1%2fappointments", "/production/v1/appointments/"],
+      ...["//production/v1/appointments", "/production//v1/appointments", "/production/v1//appointments"],
+      ...["/PRODUCTION/v1/appointments", "/Production/V1/Appointments", "/production/v1/appointments%00"],
+      ...[
+        "/production/v1/./appointments",
+        "/production/v1/x/../appointments",
+        "/sandbox/../production/v1/appointments",
+      ],
+      ...[
+        "/production/v1/%2e%2e/v1/appointments",
+        "/production/v1/appointments;a=b",
+        "/production/v1/appointments%",
+      ],
+      ...["/production/v2/appointments", "/production/v1", "/production/v1/", "/staging/v1/appointments"],
+      ...[
+        "/production/v1/appointments/%",
+
+        "*",
+        "/",
+        "/%",
+        "/\\..\\..\\etc",
+      ],
+      ...[
+        "http://[::1",
+        "http://",
+        "http://other/",
+        "other:80",
+        "?",
+        "#",
+        "/#",
+        "//",
+        "///",
+        "/..",
+        "http:///production/v1",
+      ],
+    ];
+    for (const target of targets) {
+      it(`404 or 400, never more: POST ${target}`, async () => {
+        const answer = await send(
+          `POST ${target}`,
+          [...own(), key(), JSON_TYPE],
+          JSON.stringify(appointment()),
+        );
+        if (answer.status === 400) expectRefusal(answer, 400, "malformed_request");
+        else expectRefusal(answer, 404, "not_found");
+      });
+    }
+
+    it("an absolute target is its path", async () => {
+      const target = "http://elsewhere.test/production/v1/appointments?x=1";
+      const answer = await send(
+        `POST ${target}`,
+        [...own(), key(), JSON_TYPE],
+        JSON.stringify(appointment()),
+      );
+      expect(answer.status).to.equal(201);
+    });
+
+    it("404 webhook_endpoint_not_found: ids that are none", async () => {
+      for (const id of [
+        "..",
+        "%2e%2e",
+        "x",
+        "%00",
+        "%2F",
+        "%E0%A4%A",
+        "a".repeat(10_000),
+        "%F0%9F%90%BE",
+        "__proto__",
+      ]) {
+        const answer = await send(`DELETE /production/v1/webhook-endpoints/${id}`, own());
+        expect([answer.status, answer.body?.ok], id).to.deep.equal([404, false]);
+      }
+    });
+  });
+
+  describe("by methods", () => {
+    for (const method of ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "QUERY"]) {
+      it(`405 with Allow: ${method}`, async () => {
+        const answer = await send(`${method} /production/v1/appointments`, [
+          ...own(),
+          "Origin: http://evil.test",
+          "X-Secret: echoed",
+        ]);
+        // Node's parser may know fewer methods than there are.
+        if (answer.status === 400) return expectRefusal(answer, 400, "malformed_request");
+        expectRefusal(answer, 405, "method_not_allowed");
+        expect(answer.headers.allow).to.equal("GET, HEAD, POST");
+        expect(answer.headers).not.to.have.property("access-control-allow-origin");
+        expect(answer.text).not.to.include("echoed");
+      });
+    }
+
+    it("405 without a body: HEAD of what can only be posted", async () => {
+      const answer = await send("HEAD /production/v1/oauth/token", []);
+      expect([answer.status, answer.headers.allow, answer.text]).to.deep.equal([405, "POST", ""]);
+    });
+
+    it("a method that a header or a parameter asks for instead is not done", async () => {
+      const answer = await send("GET /production/v1/appointments?_method=POST", [
+        ...own(),
+        "X-HTTP-Method-Override: POST",
+      ]);
+      expectRefusal(answer, 405, "method_not_allowed");
+    });
+  });
+});

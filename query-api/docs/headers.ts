@@ -16,14 +16,13 @@ export const commonHeaders = {
 
 export const rateLimitHeaders = {
   "RateLimit-Remaining": {
-    description:
-      "Requests left in the current minute. Absent where a request was refused before it was counted.",
-    required: false,
+    description: "Requests left in the current minute.",
+    required: true,
     schema: { type: "integer", minimum: 0 },
   },
   "RateLimit-Reset": {
-    description: "When the current minute ends. Absent where a request was refused before it was counted.",
-    required: false,
+    description: "When the current minute ends.",
+    required: true,
     schema: { type: "string", format: "date-time" },
   },
 } as const satisfies Record<string, Header>;
@@ -40,4 +39,10 @@ type HeaderName = keyof typeof commonHeaders | keyof typeof rateLimitHeaders | k
 
 export function headerRefs(...names: HeaderName[]): Response["headers"] {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}
+
+/** The rate limit in an answer to a request that may have failed before it was counted. */
+export function rateLimitOfFailure(): Response["headers"] {
+  const headers = Object.entries(rateLimitHeaders);
+  return Object.fromEntries(headers.map(([name, header]) => [name, { ...header, required: false }]));
 }

@@ -21,7 +21,6 @@ export function errorsOfRead(operation: PartnerOperation, read: AnyPartnerRead):
 export function errorsOfWrite(operation: PartnerOperation, write: PartnerWrite): PartnerRefusals {
   return {
     ...errorsOfAccess(operation),
-    ...(operation.scope && { clinic_not_operational: 403 }),
     ...(write.request && { invalid_json: 400, body_too_large: 413, unsupported_media_type: 415 }),
     ...write.refusals,
     internal_error: 500,

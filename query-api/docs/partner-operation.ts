@@ -9,7 +9,7 @@ import { positionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
 import { errorResponses } from "./errors.ts";
-import { headerRefs } from "./headers.ts";
+import { headerRefs, rateLimitOfFailure } from "./headers.ts";
 import { schemaRef, toJsonSchema } from "./json-schema.ts";
 import type { Content, Header, Operation, Parameter, Response } from "./openapi.ts";
 import { queryParameters, uuidHeader } from "./parameters.ts";
@@ -143,10 +143,10 @@ function errors(
   { scope }: PartnerOperation,
 ): Record<string, Response> {
   return errorResponses(statuses, partnerErrors, (status) => {
-    // A token is judged before anything is counted.
-    if (status === 401 && scope) return headerRefs("X-Correlation-ID", "WWW-Authenticate");
+    const rate = status < 500 ? headerRefs("RateLimit-Remaining", "RateLimit-Reset") : rateLimitOfFailure();
+    const challenge = status === 401 && scope ? headerRefs("WWW-Authenticate") : {};
     const wait = status === 429 || status === 503 ? headerRefs("Retry-After") : {};
-    return { ...headerRefs("X-Correlation-ID", "RateLimit-Remaining", "RateLimit-Reset"), ...wait };
+    return { ...headerRefs("X-Correlation-ID"), ...rate, ...challenge, ...wait };
   });
 }
 

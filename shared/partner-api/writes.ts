@@ -47,6 +47,8 @@ const queuedDelivery = z.strictObject({
   ok,
   delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
 });
+/** Of what brings something new to a clinic. */
+const operational = { clinic_not_operational: 403 } as const;
 const unknownEndpoint = { webhook_endpoint_not_found: 404 } as const;
 
 /** Every operation that changes something; one that the table gains and this lacks does not compile. */
@@ -93,7 +95,7 @@ export const partnerWrites = {
         },
       },
     },
-    refusals: { idempotency_conflict: 409, validation_failed: 422, too_many_changes: 503 },
+    refusals: { ...operational, idempotency_conflict: 409, validation_failed: 422, too_many_changes: 503 },
   },
   resetSandbox: {
     description:
@@ -119,11 +121,13 @@ export const partnerWrites = {
       headers: {},
     },
     refusals: {
+      ...operational,
       validation_failed: 400,
       invalid_destination: 400,
       unsafe_destination: 400,
       destination_not_approved: 400,
       webhook_endpoint_limit_reached: 409,
+      too_many_changes: 503,
     },
   },
   revokeWebhookEndpoint: {
@@ -173,6 +177,6 @@ export const partnerWrites = {
       body: queuedDelivery,
       headers: {},
     },
-    refusals: { ...unknownEndpoint, delivery_not_replayable: 409 },
+    refusals: { ...operational, ...unknownEndpoint, delivery_not_replayable: 409 },
   },
 } as const satisfies Record<PartnerWriteId, PartnerWrite>;

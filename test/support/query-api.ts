@@ -3,9 +3,11 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import type { OpenApiDocument } from "../../query-api/docs/openapi.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/events/fields.ts";
 import { type Scope, scopes } from "../../shared/events/partner.ts";
+import { createJudge } from "./openapi.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
 
@@ -22,7 +24,7 @@ export interface TestQueryApi {
   database: ReadModelDatabase;
   provider: IdentityProvider;
   given(...events: GivenEvent[]): Promise<void>;
-  /** GET by a portal user, or by nobody. */
+  /** GET by a portal user, or by nobody. Fails where the answer is not what the portal's document promises. */
   get(path: string, userId?: string): Promise<Answer>;
   /** A partner's access token. */
   partnerToken(claims: PartnerClaims): Promise<string>;
@@ -58,6 +60,8 @@ export async function startTestQueryApi(
     TOKEN_JWKS_URL: tokens.jwksUrl,
     ...(await configure(database)),
   });
+  const document = await fetch(`${service.url}/api/v1/openapi.json`);
+  const judge = createJudge((await document.json()) as OpenApiDocument);
   const cookies = new Map<string, Promise<string>>();
   return {
     url: service.url,
@@ -65,10 +69,12 @@ export async function startTestQueryApi(
     provider,
     given: database.given,
     async get(path, userId) {
-      if (userId === undefined) return request(service.url + path, {});
-      const cookie = cookies.get(userId) ?? provider.signedIn(userId);
-      cookies.set(userId, cookie);
-      return request(service.url + path, { Cookie: await cookie });
+      const cookie = userId && (cookies.get(userId) ?? provider.signedIn(userId));
+      if (cookie) cookies.set(userId, cookie);
+      const answer = await request(service.url + path, cookie ? { Cookie: await cookie } : {});
+      const operation = judge.find("GET", new URL(path, service.url).pathname);
+      if (operation) judge.check(operation, answer);
+      return answer;
     },
     partnerToken: tokens.sign,
     async stop() {

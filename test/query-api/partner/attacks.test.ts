@@ -1,0 +1,137 @@
+import { expect } from "chai";
+import { request, startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { expectRefusal, type RawAnswer, requestText, sendOne } from "../../support/raw-http.ts";
+import { createCaller, type PartnerCaller } from "./caller.ts";
+
+describe("partner reads, attacked", () => {
+  let api: TestQueryApi;
+  let caller: PartnerCaller;
+  let other: PartnerCaller;
+  let token: string;
+  let otherToken: string;
+
+  before(async () => {
+    api = await startTestQueryApi();
+    [caller, other] = [await createCaller(api), await createCaller(api)];
+    [token, otherToken] = [
+      await api.partnerToken(caller.application),
+      await api.partnerToken(other.application),
+    ];
+  });
+  after(() => api.stop());
+  afterEach("the process goes on", async () => {
+    expect((await request(`${api.url}/health/live`, {})).status).to.equal(200);
+  });
+
+  const clinic = (id = caller.clinic.clinicId) => `X-SERVICE-Clinic-ID: ${id}`;
+  const own = () => [`Authorization: Bearer ${token}`, clinic()];
+  const send = (start: string, headers: string[], body = ""): Promise<RawAnswer> =>
+    sendOne(api.url, requestText(`${start} HTTP/1.1`, headers, body));
+  const context = "GET /production/v1/clinic/context";
+
+  it("refuses headers that are given twice", async () => {
+    expect((await send(context, own())).status).to.equal(200);
+    const theirs = clinic(other.clinic.clinicId);
+    expectRefusal(await send(context, [...own(), theirs]), 403, "clinic_header_invalid");
+    expectRefusal(await send(context, [...own(), clinic()]), 403, "clinic_header_invalid");
+    const second = `Authorization: Bearer ${otherToken}`;
+    expectRefusal(await send(context, [...own(), second]), 401, "invalid_token");
+    const branch = `X-SERVICE-Branch-ID: ${caller.clinic.branchId}`;
+    expectRefusal(await send(context, [...own(), branch, branch]), 403, "branch_denied");
+    const position = "X-SERVICE-Log-Position: 0";
+    expectRefusal(await send(context, [...own(), position, position]), 400, "invalid_log_position");
+  });
+
+  it("gives nothing of another's clinic, branch or endpoint", async () => {
+    const theirs = other.clinic;
+    const at = [`Authorization: Bearer ${token}`, clinic(theirs.clinicId)];
+    for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
+      expectRefusal(await send(`GET /production/v1${path}`, at), 403, "installation_denied");
+    }
+    const branch = `X-SERVICE-Branch-ID: ${theirs.branchId}`;
+    expectRefusal(await send("GET /production/v1/appointments", [...own(), branch]), 403, "branch_denied");
+  });
+
+  const text = "' OR 1=1 --";
+  const queries = [
+    ...[
+      "limit=0&limit=9",
+      `limit=${"9".repeat(400)}`,
+      "from=%00",
+      `from=${encodeURIComponent(text)}`,
+      "from[]=x",
+      "from[a]=x",
+    ],
+    ...[
+      "__proto__=x",
+      "constructor=x",
+      "%",
+      "%E0%A4%A",
+      "&&&&",
+      "=",
+      `${"a=1&".repeat(5_000)}`,
+      "to=9999-12-31T23:59:59.999Z",
+    ],
+  ];
+  for (const query of queries) {
+    it(`200: a list asked for with ?${query.slice(0, 40)}`, async () => {
+      const answer = await send(`GET /production/v1/appointments?${query}`, own());
+      expect([answer.status, answer.body?.ok], answer.text).to.deep.equal([200, true]);
+    });
+  }
+
+  const targets = [
+    ...[
+      "/production%2Fv1/clinic/context",
+      "/production/v1/clinic/context/",
+      "//production/v1/clinic/context",
+    ],
+    ...[
+      "/PRODUCTION/v1/clinic/context",
+      "/production/v1/clinic/context%00",
+      "/production/v1/x/../clinic/context",
+    ],
+    ...[
+      "/production/v1/clinic/context;x",
+      "/production/v1/webhook-endpoints//deliveries",
+      "*",
+      "http://[::1",
+      "http://",
+      "other:80",
+    ],
+  ];
+  for (const target of targets) {
+    it(`404 or 400, never more: GET ${target}`, async () => {
+      const answer = await send(`GET ${target}`, own());
+      if (answer.status === 400) expectRefusal(answer, 400, "malformed_request");
+      else expectRefusal(answer, 404, "not_found");
+    });
+  }
+
+  it("404: ids in the path that are none", async () => {
+    for (const id of ["x", "..%2f..", "%00", "%E0%A4%A", "a".repeat(10_000), "%27%20OR%201=1"]) {
+      const { status, body } = await send(`GET /production/v1/webhook-endpoints/${id}/deliveries`, own());
+      expect([status, body?.ok], id).to.deep.equal([404, false]);
+    }
+  });
+
+  for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]) {
+    it(`405 with Allow: ${method}`, async () => {
+      const answer = await send(`${method} /production/v1/clinic/context`, own());
+      expectRefusal(answer, 405, "method_not_allowed");
+      expect(answer.headers.allow).to.equal("GET, HEAD");
+    });
+  }
+
+  it("HEAD is GET without the body, and is let in no more easily", async () => {
+    const head = "HEAD /production/v1/clinic/context";
+    const answer = await send(head, own());
+    expect([answer.status, answer.text]).to.deep.equal([200, ""]);
+    const refused = await send(head, [clinic()]);
+    expect([refused.status, refused.text]).to.deep.equal([401, ""]);
+  });
+
+  it("a body that nobody asked for is left alone", async () => {
+    expect((await send(context, own(), "x".repeat(10_000))).status).to.equal(200);
+  });
+});

@@ -20,6 +20,7 @@ import type { Environment } from "../../shared/events/fields.ts";
 import { type Scope, scopes } from "../../shared/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { checkPartnerAnswer } from "./partner-document.ts";
 import { testServers } from "./stack.ts";
 
 export const TOKEN_ISSUER = "http://partners.test";
@@ -184,7 +185,7 @@ export interface PartnerAnswer {
 }
 
 /**
- * Asks, and expects JSON.
+ * Asks, and expects JSON. Fails where the answer of an operation is not what the partner API's document promises.
  *
  * @param body sent as it is where it is text or absent, else as JSON
  */
@@ -198,7 +199,10 @@ export async function ask(
   const type = body === undefined ? {} : { "Content-Type": "application/json" };
   const response = await fetch(url, { method, headers: { ...type, ...headers }, ...content });
   const text = await response.text();
-  return { status: response.status, headers: response.headers, text, body: JSON.parse(text) };
+  const { status, headers: answered } = response;
+  const answer = { status, headers: answered, text, body: JSON.parse(text) };
+  checkPartnerAnswer(method, url, answer);
+  return answer;
 }
 
 /** Asks for a token; `more` replaces fields of a good request, undefined leaves one out. */

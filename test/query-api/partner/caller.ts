@@ -2,6 +2,7 @@ import { expect } from "chai";
 import { partnerReads } from "../../../query-api/partner/reads.ts";
 import type { Scope } from "../../../shared/events/partner.ts";
 import { type ClinicIds, openClinic } from "../../support/clinics.ts";
+import { checkPartnerAnswer } from "../../support/partner-document.ts";
 import {
   installationApproved,
   registerApplication,
@@ -36,11 +37,14 @@ export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promi
   await api.given(installationApproved(application, at.clinicId));
   const get = async (path: string, { headers = {}, environment = "production", scopes }: Asked = {}) => {
     const token = await api.partnerToken({ ...application, ...(scopes ? { scopes } : {}) });
-    return request(`${api.url}/${environment}/v1${path}`, {
+    const url = `${api.url}/${environment}/v1${path}`;
+    const answer = await request(url, {
       Authorization: `Bearer ${token}`,
       "X-SERVICE-Clinic-ID": at.clinicId,
       ...headers,
     });
+    checkPartnerAnswer("GET", url, answer);
+    return answer;
   };
   return {
     clinic: at,

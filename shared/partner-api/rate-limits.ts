@@ -9,7 +9,7 @@ import type { ClinicState, PartnerState } from "./access.ts";
  * Requests a minute from one address that show no valid token: exchanges and what is refused for want of one. Many
  * partners may share an address, so that this is generous; those who do show a token are never held up by it.
  */
-export const ADDRESS_PER_MINUTE = 600;
+export const ADDRESS_PER_MINUTE = 1_200;
 
 /** Requests a minute of one application that show a valid token and are refused before an installation counts them. */
 export const REFUSED_PER_MINUTE = 600;

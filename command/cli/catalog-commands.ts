@@ -115,7 +115,7 @@ export const catalogCommands: Command[] = [
   defineCommand({
     name: "rule remove",
     summary: "Removes a rule of a resource's availability.",
-    example: `${ID} ${CLINIC} --resource 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004`,
+    example: `--id c5d0b7a2-1f3e-4a68-9b7c-0d1e2f3a400c ${CLINIC} --resource ${ID.slice(5)}`,
     options: { id: id("the rule"), clinic: resource.clinic, resource: resource.id },
     changes: (values) => values.resource,
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId }, context) =>

@@ -9,13 +9,13 @@ type Values<O extends Options> = { [Name in keyof O]: z.output<O[Name]["schema"]
 
 /** What came of a command. */
 export interface Outcome {
-  /** Of what the command is about. */
+  /** Of what the command is about: the one that its options name, or that was made. */
   id: string;
   /** Events appended; none where it was so already. */
   events: number;
   /** Where the last of them stands in the log. */
   position: bigint | undefined;
-  /** What is shown this once, such as a client secret. */
+  /** Further ids that were made, and what is shown this once, such as a client secret. */
   shown: Record<string, string>;
 }
 
@@ -86,7 +86,8 @@ export function defineCommand<O extends Options>(declared: {
         ids: [...new Set([changes, ...idsIn(values)])],
         async outcome(log, context) {
           const { events, position, shown = {} } = await declared.run(log, values, context);
-          return { id: changes, events: events.length, position, shown };
+          const { id = changes, ...made } = idsMadeFor(options, values);
+          return { id, events: events.length, position, shown: { ...made, ...shown } };
         },
       };
     },
@@ -96,6 +97,12 @@ export function defineCommand<O extends Options>(declared: {
 function idsFor(options: Options, given: Record<string, unknown>): Record<string, string> {
   const missing = Object.keys(options).filter((name) => options[name]?.made && given[name] === undefined);
   return Object.fromEntries(missing.map((name) => [name, randomUUID()]));
+}
+
+/** What `--id` says, and the options for which an id is made unless the operator gives one. */
+function idsMadeFor(options: Options, values: Record<string, unknown>): Record<string, string> {
+  const names = Object.keys(options).filter((name) => name === "id" || options[name]?.made);
+  return Object.fromEntries(names.map((name) => [name, String(values[name])]));
 }
 
 /** What is wrong with options, told of each by its name. */

@@ -1,5 +1,5 @@
 /** `npm test`: types, lint, then mocha with the arguments given. The last line says `N passed, N failed`. */
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
@@ -8,52 +8,116 @@ import { findNatsServer } from "../deploy/local/nats-server.ts";
 import { PROJECT } from "../deploy/local/project.ts";
 import { runEntry } from "../deploy/local/setup-error.ts";
 import { findChromium } from "./support/chromium.ts";
+import { splitFiles } from "./support/split-files.ts";
 
 const bin = (name: string) => path.join(PROJECT, "node_modules", ".bin", name);
+
+/** A process of mocha, its output on the terminal, or in a file until the others have ended. */
+interface Run {
+  words: string[];
+  summary: string;
+  output?: string;
+}
 
 await runEntry(async () => {
   // Installed now if need be, since that would take longer than a test may.
   if (!process.env.NATS_URL) await findNatsServer((line) => console.log(line));
   await findChromium((line) => console.log(line));
-  const summary = path.join(os.tmpdir(), `test-summary-${process.pid}`);
-  const given = process.argv.slice(2);
-  const files = given.some((arg) => arg.includes("test/")) ? [] : ["test/**/*.test.ts"];
-  const mocha = [...(process.env.CI ? ["--forbid-only"] : []), ...given, ...files];
+  const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "test-run-"));
+  const runs = runsOf(process.argv.slice(2), scratch);
   const codes = [
-    await step("types", bin("tsc"), ["--noEmit"]),
-    await step("lint", bin("biome"), ["check", "."]),
-    await step("tests", bin("mocha"), mocha, { TEST_SUMMARY: summary }),
+    await step("types", () => [start(bin("tsc"), ["--noEmit"])]),
+    await step("lint", () => [start(bin("biome"), ["check", "."])]),
+    await step(
+      "tests",
+      () => runs.map(startMocha),
+      () => showOutput(runs),
+    ),
   ];
-  const line = fs.existsSync(summary) ? fs.readFileSync(summary, "utf8") : "0 passed, 1 failed";
-  fs.rmSync(summary, { force: true });
-  console.log(line);
+  console.log(sumUp(runs));
+  fs.rmSync(scratch, { recursive: true });
   process.exitCode = codes.find((code) => code !== 0) ?? 0;
 });
 
-/** Runs one step to its end, its output on the terminal; a signal ends the step and all that would follow. */
+/** What mocha is to run: the arguments given, else all tests, in a process for each of two cores. */
+function runsOf(given: string[], scratch: string): Run[] {
+  const file = (kind: string, index: number) => path.join(scratch, `${kind}-${index}`);
+  if (given.length > 0) {
+    const files = given.some((word) => word.includes("test/")) ? [] : ["test/**/*.test.ts"];
+    return [{ words: [...given, ...files], summary: file("summary", 0) }];
+  }
+  const files = fs
+    .readdirSync(path.join(PROJECT, "test"), { recursive: true, encoding: "utf8" })
+    .flatMap((name) => (name.endsWith(".test.ts") ? [path.join(PROJECT, "test", name)] : []));
+  return splitFiles(files, Math.min(2, os.availableParallelism())).map((words, index) => ({
+    words,
+    summary: file("summary", index),
+    ...(index > 0 && { output: file("output", index) }),
+  }));
+}
+
+function startMocha({ words, summary, output }: Run): ChildProcess {
+  const strict = process.env.CI ? ["--forbid-only"] : [];
+  return start(bin("mocha"), [...strict, ...words], { TEST_SUMMARY: summary }, output);
+}
+
+function start(command: string, args: string[], env: NodeJS.ProcessEnv = {}, output?: string): ChildProcess {
+  const bound = withDeathSignal("SIGTERM", command, args);
+  const into = output === undefined ? "inherit" : fs.openSync(output, "w");
+  const child = spawn(...bound, {
+    cwd: PROJECT,
+    stdio: ["inherit", into, into],
+    env: { ...process.env, ...env },
+  });
+  if (into !== "inherit") fs.closeSync(into);
+  return child;
+}
+
+/** Runs one step to its end; a signal ends the step and all that would follow. */
 async function step(
   name: string,
-  command: string,
-  args: string[],
-  env: NodeJS.ProcessEnv = {},
+  begin: () => ChildProcess[],
+  finish: () => void = () => undefined,
 ): Promise<number> {
   const startedAt = Date.now();
   console.log(`== ${name}`);
-  const bound = withDeathSignal("SIGTERM", command, args);
-  const child = spawn(...bound, { cwd: PROJECT, stdio: "inherit", env: { ...process.env, ...env } });
+  const children = begin();
+  const ended = Promise.all(children.map(exitCode));
   const pass = (signal: NodeJS.Signals) => {
-    child.kill(signal);
-    child.once("exit", () => process.exit(130));
+    for (const child of children) child.kill(signal);
+    ended.finally(() => process.exit(130));
   };
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
   for (const signal of signals) process.on(signal, pass);
-  const code = await new Promise<number>((resolve, reject) => {
+  const code = (await ended).find((code) => code !== 0) ?? 0;
+  for (const signal of signals) process.off(signal, pass);
+  finish();
+  const took = ((Date.now() - startedAt) / 1000).toFixed(1);
+  console.log(`== ${name}: ${code === 0 ? "passed" : "FAILED"} (${took} s)`);
+  return code;
+}
+
+function exitCode(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (status) => resolve(status ?? 1));
   });
-  for (const signal of signals) process.off(signal, pass);
-  console.log(
-    `== ${name}: ${code === 0 ? "passed" : "FAILED"} (${((Date.now() - startedAt) / 1000).toFixed(1)} s)`,
-  );
-  return code;
+}
+
+function showOutput(runs: readonly Run[]): void {
+  for (const { output } of runs) if (output !== undefined) fs.writeSync(1, fs.readFileSync(output));
+}
+
+/** A process of mocha that left no summary has failed as a whole. */
+function sumUp(runs: readonly Run[]): string {
+  const counts: Record<string, number> = { passed: 0, failed: 0 };
+  for (const { summary } of runs) {
+    const line = fs.existsSync(summary) ? fs.readFileSync(summary, "utf8") : "1 failed";
+    for (const [, count, what = ""] of line.matchAll(/(\d+) (\w+)/g)) {
+      counts[what] = (counts[what] ?? 0) + Number(count);
+    }
+  }
+  return Object.entries(counts)
+    .map(([what, count]) => `${count} ${what}`)
+    .join(", ");
 }

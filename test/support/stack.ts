@@ -51,6 +51,9 @@ if (!perProcess[KEY]) {
 const shared = perProcess[KEY];
 
 const PREFIX = "clinic-test-";
+
+/** After the last test, everything must have come to its end within this. Milliseconds. */
+const END_WITHIN = 20_000;
 const progress = lineProgress((line) => process.stderr.write(`${line}\n`), false);
 
 /** The servers that all tests of this process share. Tests that stop a server start their own, with startTestServers. */
@@ -129,10 +132,19 @@ export function makeTestRoot(): string {
 
 /** Called by mocha when all tests have run: stops and removes what tests left. */
 export async function mochaGlobalTeardown(): Promise<void> {
+  endWithin(END_WITHIN);
   const failures: unknown[] = [];
   for (const clean of [...shared.cleanups].reverse()) await clean().catch((error) => failures.push(error));
   shared.servers = undefined;
   if (failures.length > 0) throw new AggregateError(failures, "what tests left could not all be stopped");
+}
+
+/** A test that failed may have left something open, for which mocha would wait for ever. */
+function endWithin(milliseconds: number): void {
+  setTimeout(() => {
+    process.stderr.write(`still open after all tests: ${process.getActiveResourcesInfo().join(", ")}\n`);
+    process.exit(1);
+  }, milliseconds).unref();
 }
 
 /** Makes the work happen once: when called, or at the end. */

@@ -1,14 +1,21 @@
-/** The webhooks role alone, as a process that a test can kill. Settings come as JSON in WORLD; it says `ready`. */
+/**
+ * The webhooks role alone, as a process that a test can kill, or that kills itself at a step. Settings come as JSON in
+ * WORLD. It says `loaded`, starts when it is told something, and says `ready`.
+ */
+import { once } from "node:events";
 import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { dieAt, type KillingStep } from "./killed-at.ts";
 import { BRAND, SECRET_KEYS, type WorldServers } from "./world.ts";
 
-type Settings = WorldServers & Pick<WebhooksOptions, "retrySchedule" | "timeoutMs">;
+type Settings = WorldServers & Pick<WebhooksOptions, "retrySchedule" | "timeoutMs"> & { step?: KillingStep };
 
-const { eventstoreUrl, databaseUrl, natsUrl, ...more } = JSON.parse(process.env.WORLD ?? "") as Settings;
+const { eventstoreUrl, databaseUrl, natsUrl, step, ...more } = JSON.parse(
+  process.env.WORLD ?? "",
+) as Settings;
 const logger = createLogger("child", "fatal");
 const pool = createPool({
   url: databaseUrl,
@@ -20,5 +27,8 @@ const pool = createPool({
 const client = connectEventStore(eventstoreUrl, "child");
 const secrets = createSecretBox(SECRET_KEYS);
 const deps = { client, pool, databaseUrl, natsUrl, logger, secrets, brand: BRAND, allowLoopback: true };
+if (step) dieAt(step, pool);
+process.stdout.write("loaded\n");
+await once(process.stdin, "data");
 startWebhooks({ ...deps, ...more });
 process.stdout.write("ready\n");

@@ -15,6 +15,8 @@ import { migrate } from "./migrate.ts";
 import { readModels } from "./read-models/all.ts";
 import { startRelay } from "./relay/relay.ts";
 import type { Role } from "./role.ts";
+import { createMetrics, serveMetrics } from "./status/metrics.ts";
+import { startReporter } from "./status/reporter.ts";
 import { startWebhooks } from "./webhooks/webhooks.ts";
 
 const SETTINGS = [
@@ -38,7 +40,7 @@ const STATEMENT_TIMEOUT = 30_000;
 
 /**
  * Starts the projection service: brings the database up to date, then does the roles that it is configured for.
- * Over HTTP it serves its health and nothing else.
+ * Over HTTP it serves its health, and its metrics to Prometheus.
  *
  * @throws {ConfigError | StartError}
  */
@@ -61,14 +63,18 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
     await closeConnections();
     throw error;
   }
+  const metrics = createMetrics();
   const roles = startRoles(client);
+  const reporter = startReporter({ client, pool, roles, metrics, logger });
   const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
+  app.use(serveMetrics(metrics));
   const server = await listen(app.callback(), config.HOST, config.PORT);
   logger.info({ url: server.url, roles: roles.map((role) => role.name) }, "projection runs");
   return {
     url: server.url,
     async stop() {
       await Promise.all([server.close(), ...roles.map((role) => role.stop())]);
+      await reporter.stop();
       await closeConnections();
     },
   };
@@ -88,7 +94,13 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   function startRoles(client: EventStoreDBClient): Role[] {
     const deps = { client, pool, databaseUrl: config.DATABASE_URL, logger };
     const starters = {
-      projectors: () => startProjectors({ ...deps, models: readModels }),
+      projectors: () =>
+        startProjectors({
+          ...deps,
+          models: readModels,
+          onBatch: (_, seconds) => metrics.batch.observe(seconds),
+          onUnknown: metrics.countUnknown,
+        }),
       relay: () => startRelay({ ...deps, natsUrl: config.NATS_URL }),
       webhooks: () =>
         startWebhooks({
@@ -99,9 +111,16 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
           retrySchedule: config.WEBHOOK_RETRY_SCHEDULE,
           timeoutMs: config.WEBHOOK_TIMEOUT_MS,
           allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+          onAttempt: (outcome) => metrics.attempts.inc({ outcome }),
         }),
     };
     return config.ROLES.map((name) => starters[name]());
+  }
+
+  function behind(role: string): string {
+    const { events, exact, seconds } = reporter.lagOf(role) ?? { events: 0, exact: true, seconds: 0 };
+    if (events === 0) return "";
+    return `; ${exact ? "" : "about "}${events} events and ${Math.round(seconds)} s behind`;
   }
 
   async function readiness(): Promise<Record<string, string | null>> {
@@ -109,7 +128,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
       roles.map((role) => {
         const { state, detail } = role.status();
         const ready = detail === ANOTHER_LEADS || (state === "running" && detail === null);
-        return [role.name, ready ? null : (detail ?? state)];
+        return [role.name, ready ? null : `${detail ?? state}${behind(role.name)}`];
       }),
     );
   }

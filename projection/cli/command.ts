@@ -14,12 +14,8 @@ export interface CommandContext {
   pool: pg.Pool;
   logger: Logger;
   terminal: Terminal;
+  /** Milliseconds since 1970. */
+  now: number;
   /** Aborts when the operator interrupts. */
   signal: AbortSignal;
-}
-
-export interface ProjectionCommand {
-  description: string;
-  /** @returns the exit code */
-  run(context: CommandContext): Promise<number>;
 }

@@ -1,60 +1,106 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import { START } from "@eventstore/db-client";
-import type pg from "pg";
-import { BEFORE_FIRST, READ_MODEL_SCHEMA } from "../engine/ddl.ts";
-import { readCheckpoint } from "../engine/projection.ts";
-import { relayedTypes } from "../relay/to-message.ts";
-import type { ProjectionCommand } from "./command.ts";
+import { readModels } from "../read-models/all.ts";
+import { type FollowerStatus, findStatus, type ParkedStatus, type Status } from "../status/find-status.ts";
+import type { CommandContext } from "./command.ts";
 
-/** Events behind are counted up to here. */
-const MOST_COUNTED = 10_000;
-
-interface Lag {
-  events: number;
-  /** Since the first event that is not taken yet was stored. */
-  seconds: number;
+/** Tells how the read models and the relay are. @returns the exit code */
+export async function showStatus(
+  { client, pool, terminal, now }: CommandContext,
+  { json }: { json: boolean },
+): Promise<number> {
+  const status = await findStatus({ client, pool, models: readModels }, now);
+  if (json) {
+    const plain = (_: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);
+    terminal.out(JSON.stringify(status, plain, 2));
+  } else for (const line of lines(status, now)) terminal.out(line);
+  return 0;
 }
 
-export const statusCommand: ProjectionCommand = {
-  description: "How far the read models and the relay are in the log.",
-  async run({ client, pool, terminal }) {
-    const everything = (type: string) => !type.startsWith("$");
-    const relayed = new Set<string>(relayedTypes);
-    const followers = [
-      { name: "projectors", position: await readCheckpoint(pool, READ_MODEL_SCHEMA), takes: everything },
-      { name: "relay", position: await relayCheckpoint(pool), takes: (type: string) => relayed.has(type) },
-    ];
-    for (const { name, position, takes } of followers) {
-      const { events, seconds } = await lagBehind(client, position, takes);
-      const behind =
-        events === 0 ? "up to date" : `${many(events)} events and ${seconds.toFixed(1)} s behind`;
-      terminal.out(`${name.padEnd(12)} position ${position}  ${behind}`);
-    }
-    return 0;
-  },
+const TITLES = {
+  projectors: "projectors: keep all read models, in one run with one checkpoint",
+  relay: "relay: tells public events to the webhook dispatchers",
 };
 
-async function relayCheckpoint(pool: pg.Pool): Promise<bigint> {
-  const { rows } = await pool.query<{ position: bigint }>("SELECT position FROM webhooks.relay_checkpoint");
-  return rows[0]?.position ?? BEFORE_FIRST;
+const HOW = {
+  starting: "leads",
+  running: "leads",
+  failed: "stopped",
+  standby: "stands by",
+  stopped: "was stopped",
+};
+
+function lines({ followers, readModels, parked }: Status, now: number): string[] {
+  const tables = readModels.map(({ table, rows, exact }) => `${table} ${exact ? "" : "~"}${rows}`);
+  return [
+    ...followers.flatMap((follower) => [...followerLines(follower, now), ""]),
+    "rows in the read models, all of them as of the projectors' position:",
+    ...inColumns(tables, 4),
+    "",
+    parked.length === 0 ? "parked streams: none" : `parked streams: ${parked.length}`,
+    ...parked.flatMap(parkedLines),
+  ];
 }
 
-/** What stands in the log after a position, of the events that a follower takes. */
-async function lagBehind(
-  client: EventStoreDBClient,
-  position: bigint,
-  takes: (type: string) => boolean,
-): Promise<Lag> {
-  const fromPosition = position === BEFORE_FIRST ? START : { commit: position, prepare: position };
-  const lag: Lag = { events: 0, seconds: 0 };
-  for await (const { event } of client.readAll({ fromPosition, maxCount: MOST_COUNTED + 1 })) {
-    if (!event || !takes(event.type) || event.position.commit <= position) continue;
-    if (lag.events === 0) lag.seconds = (Date.now() - event.created.getTime()) / 1000;
-    lag.events += 1;
-  }
-  return lag;
+function followerLines(follower: FollowerStatus, now: number): string[] {
+  const { role, position, lag, process } = follower;
+  const { events, exact, seconds } = lag;
+  const behind =
+    events === 0
+      ? "up to date"
+      : `${exact ? "" : "about "}${events} events and ${seconds.toFixed(1)} s behind`;
+  const rate = process?.eventsPerSecond;
+  const error = process?.lastError;
+  return [
+    TITLES[role],
+    `  position     ${position}  ${behind}`,
+    `  process      ${processText(follower, now)}`,
+    `  rate         ${rate === null || rate === undefined ? "unknown" : `${rate.toFixed(1)} events/s`}`,
+    `  last error   ${error ? `${ago(now - error.at)} ago: ${error.message}` : "none"}`,
+    ...(process?.unknownEvents ? [`  passed over  ${process.unknownEvents} events of unknown types`] : []),
+    ...(process?.state === "failed" && role === "projectors" && process.failedAt
+      ? [
+          `  to go on     run a release that can take the event, or: npm run projection -- park ${process.failedAt.position} --reason …`,
+        ]
+      : []),
+  ];
 }
 
-function many(events: number): string {
-  return events >= MOST_COUNTED ? `${MOST_COUNTED} or more` : String(events);
+function processText({ process, alive, standby }: FollowerStatus, now: number): string {
+  if (!process) return "none has ever run here";
+  const others = standby > (process.state === "standby" ? 1 : 0) ? `, ${standby} more on standby` : "";
+  if (!alive)
+    return `none runs; ${process.process} was last seen ${ago(now - process.at)} ago (${process.state})`;
+  const { detail } = process;
+  return `${process.process} ${HOW[process.state]}${detail === null ? "" : `: ${detail}`}${others}`;
+}
+
+function parkedLines(parked: ParkedStatus): string[] {
+  const { stream, revision, position, events, state, eventType, cause, actor, since, reason } = parked;
+  const notes = {
+    parked: `${events} events passed over`,
+    resumed: `${events} events passed over; it was resumed: npm run projection -- rebuild brings them in`,
+    taken: `the read models have it all the same: npm run projection -- resume ${position} takes it off the list`,
+  };
+  const first = `  position ${position}, stream ${stream}, from revision ${revision} on: ${notes[state]}`;
+  return eventType === undefined
+    ? [first]
+    : [first, `    ${eventType}: ${cause}`, `    parked by ${actor} at ${since}: ${reason}`];
+}
+
+function inColumns(texts: readonly string[], columns: number): string[] {
+  const width = Math.max(...texts.map(({ length }) => length)) + 3;
+  return texts.flatMap((_, index) =>
+    index % columns === 0
+      ? [
+          `  ${texts
+            .slice(index, index + columns)
+            .map((text) => text.padEnd(width))
+            .join("")}`.trimEnd(),
+        ]
+      : [],
+  );
+}
+
+function ago(milliseconds: number): string {
+  const seconds = Math.max(0, Math.round(milliseconds / 1000));
+  return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }

@@ -1,18 +1,18 @@
 import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { CHECKPOINT } from "./ddl.ts";
+import { LostLeadership, ProjectionFailure } from "./failure.ts";
+import { addPassedOver, type PassedOver } from "./passed-over.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
 import { loadGenerations, partsOf, wipeSandbox } from "./sandbox-resets.ts";
 
-/** The checkpoint was not where this process left it: another one writes. */
-export class LostLeadership extends Error {
-  override readonly name = "LostLeadership";
-}
-
-/** An event that a projector cannot take. */
-export class ProjectionFailure extends Error {
-  override readonly name = "ProjectionFailure";
+/** What a batch may say beside its events. */
+export interface BatchDetails {
+  /** What it leaves out, by stream. */
+  passedOver?: ReadonlyMap<string, PassedOver>;
+  /** The tables that it is meant for, as `readStanding` names them; whichever the schema has where absent. */
+  tables?: string;
 }
 
 /**
@@ -22,7 +22,7 @@ export class ProjectionFailure extends Error {
  *
  * @param from where the checkpoint stands
  * @param to where it is to stand: the position of the last event of the batch, relevant or not
- * @throws {LostLeadership} where the checkpoint is not at `from`
+ * @throws {LostLeadership} where the checkpoint is not at `from`, or the tables are others by now
  * @throws {ProjectionFailure} naming event, stream, revision and position, where a projector throws
  */
 export async function applyBatch(
@@ -32,6 +32,7 @@ export async function applyBatch(
   events: readonly RecordedEvent[],
   from: bigint,
   to: bigint,
+  { passedOver, tables }: BatchDetails = {},
 ): Promise<void> {
   await client.query("BEGIN");
   try {
@@ -44,10 +45,12 @@ export async function applyBatch(
         if (relevant.length > 0) await project(client, schema, model, relevant);
       }
     }
+    if (passedOver) await addPassedOver(client, schema, passedOver);
     const moved = await client.query({
       name: `checkpoint ${schema}`,
-      text: `UPDATE ${schema}.checkpoint SET position = $1 WHERE name = $2 AND position = $3`,
-      values: [to, CHECKPOINT, from],
+      text: `UPDATE ${schema}.checkpoint SET position = $1
+              WHERE name = $2 AND position = $3 AND ($4::oid IS NULL OR tableoid = $4)`,
+      values: [to, CHECKPOINT, from, tables],
     });
     if (moved.rowCount !== 1) throw new LostLeadership(`the checkpoint of ${schema} is no longer at ${from}`);
     await client.query("COMMIT");
@@ -119,7 +122,7 @@ function guarded<T>(model: AnyReadModel, event: RecordedEvent, act: () => T): T 
   try {
     return act();
   } catch (cause) {
-    const place = `position ${event.position}, stream ${event.stream}, revision ${event.revision}`;
-    throw new ProjectionFailure(`${place}: read model ${model.table} cannot take ${event.type}`, { cause });
+    const reason = `read model ${model.table} cannot take ${event.type}: ${(cause as Error).message}`;
+    throw new ProjectionFailure(reason, event, cause);
   }
 }

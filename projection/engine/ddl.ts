@@ -26,12 +26,19 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
     `CREATE TABLE ${schema}.checkpoint (name text PRIMARY KEY, position bigint NOT NULL, shape text NOT NULL)`,
     `INSERT INTO ${schema}.checkpoint VALUES ('${CHECKPOINT}', ${BEFORE_FIRST}, '${shapeOf(models)}')`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
+    passedOverDdl(schema),
   ];
   for (const model of models) {
     statements.push(tableDdl(model, schema));
     if (!model.hidden) statements.push(`GRANT SELECT ON ${schema}.${model.table} TO clinic_query`);
   }
   return `${statements.join(";\n")};\n`;
+}
+
+/** What these read models leave out, because it was parked when they came to it. May be repeated. */
+export function passedOverDdl(schema: string): string {
+  return `CREATE TABLE IF NOT EXISTS ${schema}.passed_over
+    (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`;
 }
 
 /** The statements that create the secondary indexes. They may be repeated. */

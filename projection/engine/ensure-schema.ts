@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { READ_MODEL_SCHEMA, readModelDdl, shapeOf } from "./ddl.ts";
+import { passedOverDdl, READ_MODEL_SCHEMA, readModelDdl, shapeOf } from "./ddl.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /**
@@ -18,8 +18,10 @@ export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadMo
       "SELECT to_regclass($1) IS NOT NULL AS found",
       [`${READ_MODEL_SCHEMA}.checkpoint`],
     );
-    if (rows[0]?.found) await compareShape(connection, models);
-    else await connection.query(readModelDdl(models));
+    if (rows[0]?.found) {
+      await compareShape(connection, models);
+      await connection.query(passedOverDdl(READ_MODEL_SCHEMA));
+    } else await connection.query(readModelDdl(models));
     await connection.query("COMMIT");
   } catch (error) {
     await connection.query("ROLLBACK").catch(() => undefined);
@@ -35,7 +37,7 @@ async function compareShape(connection: pg.PoolClient, models: readonly AnyReadM
   );
   if (rows[0]?.shape !== shapeOf(models)) {
     throw new StartError(
-      `the read models in the database have another shape than this version's: DROP SCHEMA ${READ_MODEL_SCHEMA} CASCADE, and the next start fills them from the event log`,
+      "the read models in the database have another shape than this release's: `npm run projection -- rebuild` builds them anew beside those that serve; start again when it is done",
     );
   }
 }

@@ -1,14 +1,16 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import pg from "pg";
-import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { catchUp, type SubscriptionItem, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { applyBatch, LostLeadership, ProjectionFailure } from "./apply-batch.ts";
 import { BoundedBuffer } from "./bounded-buffer.ts";
-import { BEFORE_FIRST, CHECKPOINT } from "./ddl.ts";
+import { readStanding } from "./checkpoint.ts";
+import { BEFORE_FIRST } from "./ddl.ts";
+import { LostLeadership, ProjectionFailure } from "./failure.ts";
+import { gapsOf, type Parked, readPassedOver } from "./passed-over.ts";
 import type { AnyReadModel } from "./read-model.ts";
+import { type Writing, writeItems } from "./write-items.ts";
 
 /** How a run of the projection is doing. */
 export interface ProjectionProgress {
@@ -16,8 +18,10 @@ export interface ProjectionProgress {
   caughtUp: boolean;
   /** What it waits for; null while it works. */
   waitsFor: string | null;
-  /** Events of types that the catalog does not know, passed over. */
-  unknownEvents: number;
+  /** What made it wait, the last time that it had to. */
+  trouble: Error | null;
+  /** Events that it has taken since it started. */
+  events: number;
 }
 
 export interface ProjectionOptions {
@@ -28,78 +32,101 @@ export interface ProjectionOptions {
   logger: Logger;
   /** The last position to take; it goes on with what comes live where absent. */
   until?: bigint;
+  /** Asked at the start, and again when the log tells of a change. */
+  parked(): Promise<Parked>;
   onProgress(progress: ProjectionProgress): void;
+  /** Told of each commit: its events, and how long it took. */
+  onBatch?(events: number, seconds: number): void;
+  /** Told of each event of a type that the catalog does not know. It is passed over. */
+  onUnknown?(type: string): void;
 }
+
+export type Report = (change: Partial<ProjectionProgress>, events?: number) => void;
 
 /** Most events in one transaction, and most that wait while one is written. */
 const BATCH = 2_000;
 
 /**
- * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position: one subscription fills a
- * buffer while the batch before is written, so that batches grow with the lag and live events are not held back.
- * A log or a database out of reach is waited for.
+ * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position: one
+ * subscription fills a buffer while the batch before is written, so that batches grow with the lag and live events are
+ * not held back. A log or a database out of reach is waited for. Streams that are parked are passed over, on record.
  *
- * @throws {ProjectionFailure} for an event that cannot be taken, naming it; nothing after it is written
- * @throws {LostLeadership} where another process moved the checkpoint
+ * @throws {ProjectionFailure} for an event that cannot be taken, naming it: what stands before it is written, and
+ *   nothing after it
+ * @throws {LostLeadership} where another process moved the checkpoint, or a rebuild took the tables' place
  */
 export async function runProjection(options: ProjectionOptions, signal: AbortSignal): Promise<void> {
   const progress: ProjectionProgress = {
     position: BEFORE_FIRST,
     caughtUp: false,
     waitsFor: null,
-    unknownEvents: 0,
+    trouble: null,
+    events: 0,
   };
-  const report = (change: Partial<ProjectionProgress>) => options.onProgress(Object.assign(progress, change));
+  const report: Report = (change, events = 0) =>
+    options.onProgress(Object.assign(progress, change, { events: progress.events + events }));
   const wait = backoff({ first: 100, most: 3_000 });
   while (!signal.aborted) {
+    const before = progress.position;
     try {
-      report({ position: await readCheckpoint(options.pool, options.schema) });
-      if (isDone(options, progress)) return;
-      await follow(options, progress, report, wait.reset, signal);
+      await follow(options, progress, report, signal);
     } catch (error) {
-      if (error instanceof UnreadableEvent) throw new ProjectionFailure(error.message, { cause: error });
-      if (error instanceof ProjectionFailure || error instanceof LostLeadership) throw error;
-      const waitsFor = isPostgresUnavailable(error) ? "the database" : "the event log";
-      if (error instanceof pg.DatabaseError && waitsFor === "the event log") {
-        throw new ProjectionFailure(`the database refuses (SQLSTATE ${error.code})`, { cause: error });
-      }
+      const trouble = error as Error;
+      const waitsFor = whatToWaitFor(trouble);
       if (!signal.aborted) options.logger.warn({ error, waitsFor }, "projection waits");
-      report({ waitsFor, caughtUp: false });
+      report({ waitsFor, trouble, caughtUp: false });
     }
     if (isDone(options, progress)) return;
+    // Only a commit shows that it works again: a subscription may be opened in vain again and again.
+    if (progress.position > before) wait.reset();
     await wait.next(signal);
   }
+}
+
+/** @throws what waiting does not mend */
+function whatToWaitFor(error: Error): string {
+  if (error instanceof UnreadableEvent) throw new ProjectionFailure(error.reason, error.place, error);
+  if (error instanceof ProjectionFailure || error instanceof LostLeadership) throw error;
+  if (isPostgresUnavailable(error)) return "the database";
+  if (error instanceof pg.DatabaseError) {
+    throw new ProjectionFailure(`the database refuses (SQLSTATE ${error.code})`, undefined, error);
+  }
+  return "the event log";
 }
 
 function isDone({ until }: ProjectionOptions, { position }: ProjectionProgress): boolean {
   return until !== undefined && position >= until;
 }
 
-type Report = (change: Partial<ProjectionProgress>) => void;
-
-/** One subscription's life, from the checkpoint on. */
+/** One subscription's life, from the checkpoint on. It ends, too, when an operator parks or resumes a stream. */
 async function follow(
   options: ProjectionOptions,
   progress: ProjectionProgress,
   report: Report,
-  works: () => void,
   signal: AbortSignal,
 ): Promise<void> {
+  const standing = await readStanding(options.pool, options.schema);
+  report({ position: standing.position });
+  if (isDone(options, progress) || signal.aborted) return;
+  const parked = await options.parked();
+  const passed = await readPassedOver(options.pool, options.schema);
+  const gaps = gapsOf(parked, passed, standing.position);
   const buffer = new BoundedBuffer<SubscriptionItem>(BATCH);
   const life = new AbortController();
   const end = () => {
     life.abort();
     buffer.close();
   };
-  if (signal.aborted) return;
   signal.addEventListener("abort", end, { once: true });
+  if (signal.aborted) end();
   try {
-    const filling = fill(buffer, options, progress.position, life.signal).finally(() => buffer.close());
-    const writing = write(buffer, options, progress, report, works, signal).finally(end);
-    const [filled, written] = await Promise.allSettled([filling, writing]);
+    const writing = { options, standing, gaps, report, signal };
+    const filled = fill(buffer, writing, life.signal).finally(() => buffer.close());
+    const written = write(buffer, writing, parked.upTo, progress).finally(end);
+    const [filling, writingDown] = await Promise.allSettled([filled, written]);
     // The writer's trouble first: it is the one that may be final.
-    if (written.status === "rejected") throw written.reason;
-    if (filled.status === "rejected") throw filled.reason;
+    if (writingDown.status === "rejected") throw writingDown.reason;
+    if (filling.status === "rejected") throw filling.reason;
   } finally {
     signal.removeEventListener("abort", end);
   }
@@ -107,116 +134,46 @@ async function follow(
 
 async function fill(
   buffer: BoundedBuffer<SubscriptionItem>,
-  { client, until }: ProjectionOptions,
-  position: bigint,
+  { options: { client, until }, standing: { position }, gaps }: Writing,
   signal: AbortSignal,
 ): Promise<void> {
   const after = position === BEFORE_FIRST ? undefined : position;
-  for await (const item of catchUp({ client, after, signal })) {
+  const passesOver = (stream: string, revision: bigint) => {
+    const gap = gaps.get(stream);
+    return gap !== undefined && revision >= gap.revision;
+  };
+  for await (const item of catchUp({ client, after, passesOver, signal })) {
     if (until !== undefined && "position" in item && item.position > until) return;
     await buffer.push(item);
   }
 }
 
+/** @param knownActs the revision of the last act of parking or resuming that the run goes by */
 async function write(
   buffer: BoundedBuffer<SubscriptionItem>,
-  options: ProjectionOptions,
+  writing: Writing,
+  knownActs: bigint,
   progress: ProjectionProgress,
-  report: Report,
-  works: () => void,
-  signal: AbortSignal,
 ): Promise<void> {
+  const { options, report } = writing;
   for (;;) {
     const items = await buffer.take(BATCH);
     if (items.length === 0) return;
-    const unknown = items.filter((item) => item.kind === "unknown");
-    const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
-    const to = items.findLast((item) => item.kind === "event" || item.kind === "unknown")?.position;
-    if (to !== undefined) await writeBatch(options, events, progress.position, to, report, signal);
-    works();
-    report({
-      position: to ?? progress.position,
-      caughtUp: progress.caughtUp || items.some((item) => item.kind === "caughtUp"),
-      waitsFor: null,
-      unknownEvents: progress.unknownEvents + unknown.length,
-    });
-    for (const { type, position } of unknown) {
-      options.logger.warn({ type, position: String(position) }, "passed over an event of unknown type");
+    await writeItems(writing, items);
+    if (items.some((item) => item.kind === "caughtUp")) report({ caughtUp: true });
+    report({ waitsFor: null });
+    for (const item of items) {
+      if (item.kind !== "unknown") continue;
+      options.onUnknown?.(item.type);
+      const position = String(item.position);
+      options.logger.warn({ type: item.type, position }, "passed over an event of unknown type");
     }
-    if (isDone(options, progress)) return;
+    if (isDone(options, progress) || items.some((item) => isActAfter(item, knownActs))) return;
   }
 }
 
-/** Writes a batch; while the database is out of reach it waits. A commit whose answer got lost is found out. */
-async function writeBatch(
-  options: ProjectionOptions,
-  events: readonly RecordedEvent[],
-  from: bigint,
-  to: bigint,
-  report: Report,
-  signal: AbortSignal,
-): Promise<void> {
-  const { pool, schema, models } = options;
-  const wait = backoff({ first: 100, most: 3_000 });
-  for (let retry = false; ; retry = true) {
-    try {
-      if (retry && (await readCheckpoint(pool, schema)) === to) return;
-      const connection = await pool.connect();
-      let broken: Error | undefined;
-      try {
-        return await applyBatch(connection, schema, models, events, from, to);
-      } catch (error) {
-        broken = error as Error;
-        throw error;
-      } finally {
-        connection.release(isPostgresUnavailable(broken) ? broken : undefined);
-      }
-    } catch (error) {
-      if (isRefusedValue(error)) return await writeOneByOne(options, events, from, to, report, signal, error);
-      if (!isPostgresUnavailable(error) || signal.aborted) throw error;
-      options.logger.warn({ error }, "projection waits for the database");
-      report({ waitsFor: "the database" });
-      await wait.next(signal);
-    }
-  }
-}
-
-/** SQLSTATE classes 22 and 23: a value that a column cannot hold. */
-function isRefusedValue(error: unknown): error is pg.DatabaseError {
-  return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
-}
-
-/** Takes the events before the one that the database refuses, and stops there, naming it. */
-async function writeOneByOne(
-  options: ProjectionOptions,
-  events: readonly RecordedEvent[],
-  from: bigint,
-  to: bigint,
-  report: Report,
-  signal: AbortSignal,
-  cause: pg.DatabaseError,
-): Promise<void> {
-  const [event] = events;
-  if (event && events.length === 1) {
-    const place = `position ${event.position}, stream ${event.stream}, revision ${event.revision}`;
-    const refused = `the database refuses a value of ${event.type} (SQLSTATE ${cause.code})`;
-    throw new ProjectionFailure(`${place}: ${refused}`, { cause });
-  }
-  let at = from;
-  for (const event of events) {
-    await writeBatch(options, [event], at, event.position, report, signal);
-    at = event.position;
-    report({ position: at });
-  }
-  if (to > at) await writeBatch(options, [], at, to, report, signal);
-}
-
-/** The log position that the read models of a schema reflect. */
-export async function readCheckpoint(db: pg.Pool | pg.ClientBase, schema: string): Promise<bigint> {
-  const { rows } = await db.query<{ position: bigint }>(
-    `SELECT position FROM ${schema}.checkpoint WHERE name = $1`,
-    [CHECKPOINT],
-  );
-  if (!rows[0]) throw new Error(`schema ${schema} has no checkpoint`);
-  return rows[0].position;
+function isActAfter(item: SubscriptionItem, known: bigint): boolean {
+  if (item.kind !== "event") return false;
+  const { type, revision } = item.event;
+  return (type === "StreamParked" || type === "StreamResumed") && revision > known;
 }

@@ -1,15 +1,17 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
-import { createEventLog } from "../../shared/eventstore/log.ts";
-import { catchUp, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import { type ParkingEvent, parkingCategory } from "../../shared/events/parking.ts";
+import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
+import { catchUp, type Place, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../engine/bounded-buffer.ts";
+import { PARKING_STREAM, readParked } from "../parking/parked-streams.ts";
 import { type EventStream, ensureEventStream } from "./event-stream.ts";
 import { Ledger } from "./ledger.ts";
 import type { Outgoing } from "./message.ts";
 import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "./relay-checkpoint.ts";
-import { relayedTypes, toMessage } from "./to-message.ts";
+import { RelayFailure, relayedTypes, toMessage } from "./to-message.ts";
 import { orAborted, together } from "./together.ts";
 
 export interface RelayRunOptions {
@@ -17,6 +19,19 @@ export interface RelayRunOptions {
   pool: pg.Pool;
   stream: EventStream;
   onProgress(progress: { position: bigint; caughtUp: boolean }): void;
+  /** Told of each event that is taken from the log. */
+  onTaken(): void;
+}
+
+/** An event that cannot be told. The relay stops there: what comes after must not overtake it. */
+export class RelayStopped extends Error {
+  override readonly name = "RelayStopped";
+  readonly place: Place;
+
+  constructor(place: Place, cause: RelayFailure | UnreadableEvent) {
+    super(cause.message, { cause });
+    this.place = place;
+  }
 }
 
 /** Events whose message is being made, and messages that the server has not yet confirmed. */
@@ -30,6 +45,12 @@ const OUTSTANDING = 10_000;
 const CONFIRMED_WITHIN = 5_000;
 const SETTLE_EVERY = 100;
 
+/** Operators' acts change what is passed over. */
+const acts = Object.keys(parkingCategory.events) as ParkingEvent["type"][];
+
+/** Beyond every revision. */
+const NEVER = 2n ** 63n;
+
 /** A step of the log, in order; the message is still being made. */
 type Step = { position: bigint; message: Promise<Outgoing | undefined> | undefined };
 
@@ -37,7 +58,7 @@ type Step = { position: bigint; message: Promise<Outgoing | undefined> | undefin
  * Relays for as long as one connection to NATS lives, from the checkpoint on. The checkpoint follows what the
  * dispatchers have acked, not what was published: whatever NATS loses is published again from the log.
  *
- * @throws {RelayFailure | UnreadableEvent} for an event that cannot be told
+ * @throws {RelayStopped} for an event that cannot be told
  * @throws {LostCheckpoint} where another process relays
  */
 export async function runRelay(
@@ -54,7 +75,7 @@ export async function runRelay(
   const report = () => options.onProgress({ position: ledger.settled, caughtUp });
   report();
   await together(signal, [
-    (life) => follow(options.client, checkpoint, steps, becomeCaughtUp, life),
+    (life) => follow(options, checkpoint, steps, becomeCaughtUp, life),
     (life) => publish(connection, options.stream, steps, confirmations, ledger, life),
     (life) => confirm(confirmations, life),
     (life) => settle(connection, options, ledger, report, life),
@@ -68,7 +89,7 @@ export async function runRelay(
 
 /** Fills the buffer with the log's steps; the messages of several are made at once. */
 async function follow(
-  client: EventStoreDBClient,
+  { client, onTaken }: RelayRunOptions,
   checkpoint: bigint,
   steps: BoundedBuffer<Step>,
   onCaughtUp: () => void,
@@ -78,6 +99,9 @@ async function follow(
   const after = checkpoint === LOG_START ? undefined : checkpoint;
   signal.addEventListener("abort", () => steps.close(), { once: true });
   if (signal.aborted) steps.close();
+  let parked = await readParked(log);
+  const passesOver = (stream: string, revision: bigint) =>
+    revision >= (parked.streams.get(stream)?.revision ?? NEVER);
   const push = (step: Step) => {
     // A message is awaited in its turn; until then a failure must not count as unhandled.
     step.message?.catch(() => undefined);
@@ -85,20 +109,36 @@ async function follow(
   };
   let position = checkpoint;
   try {
-    for await (const item of catchUp({ client, after, types: relayedTypes, signal })) {
+    for await (const item of catchUp({
+      client,
+      after,
+      types: [...relayedTypes, ...acts],
+      passesOver,
+      signal,
+    })) {
       if (item.kind === "caughtUp") {
         onCaughtUp();
         continue;
       }
       position = item.position;
-      await push({ position, message: item.kind === "event" ? toMessage(log, item.event) : undefined });
+      if (item.kind === "event" && item.event.stream === PARKING_STREAM) parked = await readParked(log);
+      onTaken();
+      await push({ position, message: item.kind === "event" ? messageOf(log, item.event) : undefined });
     }
   } catch (error) {
     if (!(error instanceof UnreadableEvent)) throw error;
-    await push({ position, message: Promise.reject(error) });
+    await push({ position, message: Promise.reject(new RelayStopped(error.place, error)) });
     await orAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("the event log ended the subscription");
+}
+
+async function messageOf(log: EventLog, event: RecordedEvent): Promise<Outgoing | undefined> {
+  try {
+    return await toMessage(log, event);
+  } catch (error) {
+    throw error instanceof RelayFailure ? new RelayStopped(event, error) : error;
+  }
 }
 
 /** A message on its way to the server. */

@@ -1,15 +1,15 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { withLeadership } from "../engine/leadership.ts";
+import { untilParked } from "../parking/until-parked.ts";
 import type { Role, RoleStatus } from "../role.ts";
 import { eventStreamOf } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
-import { LostCheckpoint } from "./relay-checkpoint.ts";
-import { runRelay } from "./relay-run.ts";
-import { RelayFailure } from "./to-message.ts";
+import { LostCheckpoint, readRelayCheckpoint } from "./relay-checkpoint.ts";
+import { RelayStopped, runRelay } from "./relay-run.ts";
 
 export interface RelayOptions {
   client: EventStoreDBClient;
@@ -21,31 +21,47 @@ export interface RelayOptions {
 
 /**
  * The role that tells public events to the dispatchers, over JetStream: one process leads, others stand by. It waits
- * for log, NATS and Postgres when they are out of reach. An event that it cannot map fails the role, with its place.
+ * for log, NATS and Postgres when they are out of reach. An event that it cannot map fails the role, with its place;
+ * it goes on when an operator has parked the event's stream, or another process has got past it.
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });
   const ended = new AbortController();
   let status: RoleStatus = { state: "starting", detail: null };
-  const lead = (signal: AbortSignal) =>
-    relayOn({ ...options, logger }, signal, (next) => {
-      status = next;
-    });
-  const done = withLeadership(
-    {
-      databaseUrl: options.databaseUrl,
-      name: "webhook relay",
-      logger,
-      signal: ended.signal,
-      onStandby: (detail) => {
-        status = { state: "standby", detail };
-      },
-    },
-    lead,
-  ).catch((error: unknown) => {
-    status = { ...status, state: "failed", detail: (error as Error).message };
-    logger.fatal({ error }, "relay stopped");
-  });
+  const { signal } = ended;
+  const log = createEventLog(options.client);
+  let events = 0;
+  const report = (next: RoleStatus) => {
+    const { lastError = status.lastError } = next;
+    status = { ...next, events, ...(lastError && { lastError }) };
+  };
+  const onTaken = () => {
+    events += 1;
+  };
+  const lead = (term: AbortSignal) => relayOn({ ...options, logger }, term, report, onTaken);
+  const onStandby = (detail: string) => report({ state: "standby", detail });
+  const leadership = { databaseUrl: options.databaseUrl, name: "webhook relay", logger, signal, onStandby };
+  const done = (async () => {
+    while (!signal.aborted) {
+      try {
+        await withLeadership(leadership, lead);
+      } catch (error) {
+        const stopped = error as RelayStopped;
+        report({
+          ...status,
+          state: "failed",
+          detail: stopped.message,
+          ...troubleNow(stopped),
+          failedAt: stopped.place,
+        });
+        logger.fatal({ error }, "relay stopped");
+        const stood = status.position;
+        const hasMoved = async () => (await readRelayCheckpoint(options.pool)) !== stood;
+        await untilParked({ log, place: stopped.place, orElse: hasMoved, logger }, signal);
+        if (!signal.aborted) logger.info("relay tries again");
+      }
+    }
+  })();
   return {
     name: "relay",
     status: () => status,
@@ -56,11 +72,16 @@ export function startRelay(options: RelayOptions): Role {
   };
 }
 
+function troubleNow(error: Error): Pick<RoleStatus, "lastError"> {
+  return { lastError: { message: error.message, at: Date.now() } };
+}
+
 /** Relays until the signal aborts or another process does; what is out of reach is waited for. */
 async function relayOn(
   options: RelayOptions,
   signal: AbortSignal,
   report: (status: RoleStatus) => void,
+  onTaken: () => void,
 ): Promise<void> {
   const { client, pool, natsUrl, logger } = options;
   const stream = eventStreamOf(options.databaseUrl);
@@ -78,10 +99,10 @@ async function relayOn(
   while (!signal.aborted) {
     try {
       await withNats({ url: natsUrl, name: "clinic relay", signal }, (connection, life) =>
-        runRelay(connection, { client, pool, stream, onProgress }, life),
+        runRelay(connection, { client, pool, stream, onProgress, onTaken }, life),
       );
     } catch (error) {
-      if (error instanceof RelayFailure || error instanceof UnreadableEvent) throw error;
+      if (error instanceof RelayStopped) throw error;
       if (error instanceof LostCheckpoint) {
         logger.warn({ error }, "another process relays; standing by");
         return;
@@ -91,6 +112,7 @@ async function relayOn(
       report({
         state,
         detail: `waits: ${(error as Error).message}`,
+        ...troubleNow(error as Error),
         ...(position !== undefined && { position }),
       });
     }

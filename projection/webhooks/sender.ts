@@ -17,6 +17,8 @@ export interface SenderOptions extends DeliverOptions {
   due: Waker;
   /** Called when facts for the log were kept. */
   onFacts(): void;
+  /** Told of each attempt whose outcome is on record: delivered, pending (again), or failed for good. */
+  onAttempt?(outcome: string): void;
   /** From 0 up to, not including, 1. */
   random(): number;
 }
@@ -147,6 +149,7 @@ async function write(
     try {
       if ((await writeOutcomes(pool, outcomes, clock())) > 0) options.onFacts();
       troubles.report("outcomes", null);
+      for (const { verdict } of outcomes) options.onAttempt?.(verdict.status);
       return true;
     } catch (error) {
       logger.warn({ error, outcomes: outcomes.length }, "outcomes are not written yet");

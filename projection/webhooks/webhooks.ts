@@ -32,6 +32,8 @@ export interface WebhooksOptions extends DestinationOptions {
   retrySchedule: readonly number[];
   /** Of one attempt, in all. Milliseconds. */
   timeoutMs: number;
+  /** Told of each attempt whose outcome is on record: delivered, pending (again), or failed for good. */
+  onAttempt?(outcome: string): void;
   /** Milliseconds since 1970. */
   clock?: () => number;
   /** From 0 up to, not including, 1. */

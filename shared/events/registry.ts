@@ -3,6 +3,7 @@ import { appointmentCategory, holdCategory, queueTicketCategory } from "./appoin
 import type { Category, EventOf } from "./category.ts";
 import { clinicCategory, resourceCategory, serviceCategory } from "./clinic.ts";
 import { type EventMetadata, eventMetadata } from "./metadata.ts";
+import { parkingCategory } from "./parking.ts";
 import {
   installationCategory,
   partnerApplicationCategory,
@@ -39,6 +40,7 @@ export const categories = [
   webhookEndpointPlacesCategory,
   webhookDeliveryCategory,
   sandboxCategory,
+  parkingCategory,
 ] as const;
 
 /** Every event of the catalog, told apart by `type`; a type belongs to one category. */

@@ -14,14 +14,38 @@ export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
   /** An event of a type that the catalog does not know. */
   | { kind: "unknown"; type: string; position: bigint }
+  /** An event that the subscriber wanted passed over. It was not looked into. */
+  | { kind: "passedOver"; stream: string; position: bigint }
   /** Nothing of interest up to here: a place to resume from. */
   | { kind: "checkpoint"; position: bigint }
   /** All that was stored when the subscription started has been given; what follows is live. */
   | { kind: "caughtUp" };
 
-/** A stored event that does not fit its schema, and where it stands. */
+/** Where an event stands, and of what type it is. */
+export interface Place {
+  position: bigint;
+  stream: string;
+  revision: bigint;
+  type: string;
+}
+
+/** The words for a place. */
+export function placeText({ position, stream, revision }: Place): string {
+  return `position ${position}, stream ${stream}, revision ${revision}`;
+}
+
+/** A stored event that does not fit its schema. */
 export class UnreadableEvent extends Error {
   override readonly name = "UnreadableEvent";
+  readonly place: Place;
+  /** What does not fit. */
+  readonly reason: string;
+
+  constructor(place: Place, cause: EventSchemaError) {
+    super(`${placeText(place)}: ${cause.message}`, { cause });
+    this.place = place;
+    this.reason = cause.message;
+  }
 }
 
 export interface CatchUpOptions {
@@ -30,6 +54,8 @@ export interface CatchUpOptions {
   after: bigint | undefined;
   /** Only these event types; every type but the system's own where absent. */
   types?: readonly CatalogEventType[];
+  /** Whether an event is passed over unread. */
+  passesOver?(stream: string, revision: bigint): boolean;
   /** Ends the subscription. */
   signal: AbortSignal;
 }
@@ -46,7 +72,7 @@ const CHECKPOINT_INTERVAL = 8;
  * @throws what the client throws where the log is out of reach
  */
 export async function* catchUp(options: CatchUpOptions): AsyncGenerator<SubscriptionItem, void> {
-  const { client, after, types, signal } = options;
+  const { client, after, types, passesOver = () => false, signal } = options;
   if (signal.aborted) return;
   // The client reports checkpoints and «caught up» beside the events; pushed into the same stream they keep their place.
   const push = (subscription: AllStreamSubscription, item: SubscriptionItem) => subscription.push(item);
@@ -61,7 +87,7 @@ export async function* catchUp(options: CatchUpOptions): AsyncGenerator<Subscrip
   signal.addEventListener("abort", stop, { once: true });
   try {
     for await (const given of subscription as AsyncIterable<Given>) {
-      yield "kind" in given ? given : toItem(given);
+      yield "kind" in given ? given : toItem(given, passesOver);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -102,9 +128,13 @@ function filterFor(
     : excludeSystemEvents(options);
 }
 
-function toItem({ event, commitPosition }: ResolvedEvent): SubscriptionItem {
+function toItem(
+  { event, commitPosition }: ResolvedEvent,
+  passesOver: NonNullable<CatchUpOptions["passesOver"]>,
+): SubscriptionItem {
   if (!event || commitPosition === undefined) throw new Error("the log gave an event without a position");
   const { id, type, streamId: stream, revision } = event;
+  if (passesOver(stream, revision)) return { kind: "passedOver", stream, position: commitPosition };
   try {
     const parsed = parseStoredEvent(event);
     return parsed
@@ -116,7 +146,6 @@ function toItem({ event, commitPosition }: ResolvedEvent): SubscriptionItem {
       : { kind: "unknown", type, position: commitPosition };
   } catch (error) {
     if (!(error instanceof EventSchemaError)) throw error;
-    const place = `position ${commitPosition}, stream ${stream}, revision ${revision}`;
-    throw new UnreadableEvent(`${place}: ${error.message}`, { cause: error });
+    throw new UnreadableEvent({ position: commitPosition, stream, revision, type }, error);
   }
 }

@@ -29,14 +29,20 @@ export function createLogger(service: string, level: string): Logger {
   });
 }
 
+/** An error's message, for eyes that must see no data. */
+export function safeMessage(error: Error): string {
+  // Postgres quotes the value that it refuses (SQLSTATE classes 22 and 23), which may be a patient's.
+  const { code } = error as { code?: unknown };
+  return /^2[23]...$/.test(String(code)) ? "the database refused a value" : error.message;
+}
+
 /** What an operator needs of an error: its name, message, code and causes. No stack, no bound values. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return String(error);
   const code = (error as { code?: unknown }).code;
   return {
     name: error.name,
-    // Postgres quotes the value that it refuses (SQLSTATE classes 22 and 23), which may be a patient's.
-    message: /^2[23]...$/.test(String(code)) ? "the database refused a value" : error.message,
+    message: safeMessage(error),
     ...(code === undefined ? {} : { code }),
     ...(error.cause === undefined ? {} : { cause: describeError(error.cause) }),
   };

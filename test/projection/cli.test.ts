@@ -62,22 +62,31 @@ describe("the projection command line", function () {
     new Promise<{ code: number; out: string; err: string }>((resolve) => {
       const child = execFile(
         process.execPath,
-        ["--import=tsx", CLI, command],
+        ["--import=tsx", CLI, ...command.split(" ")],
         { env: { ...env, ...more } },
         (_, out, err) => resolve({ code: child.exitCode ?? -1, out, err }),
       );
     });
 
   it("tells how far behind the read models are, builds them, and finds them true", async () => {
-    expect((await projection("status")).out).to.match(
-      /^projectors +position -1 {2}\d+ events and [\d.]+ s behind$/m,
+    const before = (await projection("status")).out;
+    expect(before).to.match(
+      /^projectors: .*\n {2}position {5}-1 {2}(about )?\d+ events and [\d.]+ s behind$/m,
     );
+    expect(before).to.match(/^ {2}process {6}none has ever run here$/m);
     const rebuilt = await projection("rebuild");
     expect(rebuilt.out, rebuilt.err).to.match(
       /^rebuilt in [\d.]+ s: the new read models serve from position \d+$/m,
     );
-    const status = await projection("status");
-    expect(status.out).to.match(/^projectors +position \d+ {2}up to date$/m);
+    const status = await projection("status --json");
+    const { followers, readModels: tables, parked } = JSON.parse(status.out);
+    expect(followers[0]).to.deep.include({ role: "projectors", lag: { events: 0, exact: true, seconds: 0 } });
+    expect(BigInt(followers[0].position) > 0n).to.equal(true);
+    expect(tables.map(({ table }: { table: string }) => table)).to.deep.equal(
+      readModels.map(({ table }) => table),
+    );
+    expect(tables.find(({ table }: { table: string }) => table === "customer").rows).to.be.above(0);
+    expect(parked).to.be.an("array");
     const verified = await projection("verify");
     expect(verified.out).to.match(/^\d+ rows compared at position \d+: 0 differ$/m);
     expect([rebuilt.code, status.code, verified.code]).to.deep.equal([0, 0, 0]);

@@ -7,10 +7,11 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { applyBatch, LostLeadership } from "../../../projection/engine/apply-batch.ts";
+import { applyBatch } from "../../../projection/engine/apply-batch.ts";
+import { readCheckpoint } from "../../../projection/engine/checkpoint.ts";
 import { READ_MODEL_SCHEMA, readModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
-import { readCheckpoint } from "../../../projection/engine/projection.ts";
+import { LostLeadership } from "../../../projection/engine/failure.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { migrate } from "../../../projection/migrate.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
@@ -231,7 +232,7 @@ describe("projectors", () => {
         )
         .finally(() => connection.release());
       expect(error?.message).to.equal(
-        "position 2, stream customer-x, revision 2: read model customer cannot take CustomerDetailsChanged",
+        "position 2, stream customer-x, revision 2: read model customer cannot take CustomerDetailsChanged: cannot",
       );
       expect(await readCheckpoint(pool, "forced")).to.equal(-1n);
       expect((await pool.query("SELECT 1 FROM forced.customer")).rowCount).to.equal(0);

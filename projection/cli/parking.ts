@@ -1,0 +1,67 @@
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { type Act, ActRefused, findParked, parkStream, resumeStream } from "../parking/parking-acts.ts";
+import type { CommandContext } from "./command.ts";
+import { rebuildReadModels } from "./rebuild.ts";
+
+export interface ActOptions {
+  reason: string;
+  actor: string;
+}
+
+/**
+ * Parks the stream of the event at a position.
+ *
+ * @returns the exit code
+ * @throws {ActRefused}
+ */
+export async function park(
+  { client, pool, terminal, now }: CommandContext,
+  position: bigint,
+  options: ActOptions,
+): Promise<number> {
+  const log = createEventLog(client);
+  const { stream, revision } = await parkStream({ client, log, pool }, position, toAct(options, now));
+  terminal.out(`parked: stream ${stream} is passed over from revision ${revision} on`);
+  terminal.out("the projectors go on by themselves within seconds; `resume` takes the stream back");
+  return 0;
+}
+
+/**
+ * Takes the stream parked at a position back. Where the read models leave events of it out, they are rebuilt with it
+ * first, beside those that serve: only when that has worked is the stream resumed, so that a cause that is still there
+ * leaves all as it was.
+ *
+ * @returns the exit code
+ * @throws {ActRefused}
+ * @throws {ProjectionFailure} where the stream still cannot be taken
+ */
+export async function resume(
+  context: CommandContext,
+  position: bigint,
+  options: ActOptions,
+): Promise<number> {
+  const { client, pool, terminal, now } = context;
+  const act = toAct(options, now);
+  const log = createEventLog(client);
+  const { parked, leftOut } = await findParked({ client, log, pool }, position);
+  if (leftOut) {
+    terminal.out(
+      `events of stream ${parked.stream} were passed over: rebuilds the read models with them in their order`,
+    );
+    const code = await rebuildReadModels(context, parked.stream);
+    if (code !== 0) {
+      terminal.out("the stream stays parked");
+      return code;
+    }
+  }
+  await resumeStream(log, parked.stream, act);
+  terminal.out(`resumed: stream ${parked.stream} is taken from revision ${parked.revision} on`);
+  return 0;
+}
+
+function toAct({ reason, actor }: ActOptions, now: number): Act {
+  const text = reason.trim();
+  if (text.length < 1 || text.length > 200) throw new ActRefused("--reason must have 1 to 200 characters");
+  if (actor.length < 1 || actor.length > 200) throw new ActRefused("--actor must have 1 to 200 characters");
+  return { actor, reason: text, now };
+}

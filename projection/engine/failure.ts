@@ -1,0 +1,26 @@
+import { type Place, placeText } from "../../shared/eventstore/subscription.ts";
+
+/** The checkpoint was not where this process left it: another one writes, or a rebuild has taken its place. */
+export class LostLeadership extends Error {
+  override readonly name = "LostLeadership";
+}
+
+/** Something that the projection cannot get past by itself: for the most part an event that a projector cannot take. */
+export class ProjectionFailure extends Error {
+  override readonly name = "ProjectionFailure";
+  readonly reason: string;
+  /** The event; undefined where it is not an event's fault. */
+  readonly place: Place | undefined;
+
+  constructor(reason: string, place: Place | undefined, cause: unknown) {
+    super(place ? `${placeText(place)}: ${reason}` : reason, { cause });
+    this.reason = reason;
+    // The place alone: the event's data are nobody's business here.
+    this.place = place && {
+      position: place.position,
+      stream: place.stream,
+      revision: place.revision,
+      type: place.type,
+    };
+  }
+}

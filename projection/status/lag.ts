@@ -1,0 +1,80 @@
+import { type AllStreamResolvedEvent, type EventStoreDBClient, START } from "@eventstore/db-client";
+import { LogUnavailable } from "../../shared/eventstore/log.ts";
+import { BEFORE_FIRST } from "../engine/ddl.ts";
+import { relayedTypes } from "../relay/to-message.ts";
+
+/** What stands in the log after a position. */
+export interface Lag {
+  events: number;
+  /** False where the events were too many to count: then they are estimated. */
+  exact: boolean;
+  /** Since the first of them was stored. */
+  seconds: number;
+}
+
+/** Events behind are counted up to here, so that asking costs little however far behind somebody is. */
+const COUNTED = 1_000;
+
+/** The log answers within this. Milliseconds. */
+const ANSWER_WITHIN = 4_000;
+
+const relayed = new Set<string>(relayedTypes);
+
+/** Who follows the log, and which events each takes. */
+export const followers = {
+  projectors: (type: string) => !type.startsWith("$"),
+  relay: (type: string) => relayed.has(type),
+} as const;
+export type Follower = keyof typeof followers;
+
+export function isFollower(role: string): role is Follower {
+  return Object.hasOwn(followers, role);
+}
+
+/**
+ * How far behind somebody is who has taken the log up to a position. What goes beyond the first thousand events is
+ * estimated from the space that those take.
+ *
+ * @param end the position of the log's last event
+ * @param now milliseconds since 1970
+ * @throws what the client throws where the log is out of reach
+ */
+export async function lagBehind(
+  client: EventStoreDBClient,
+  follower: Follower,
+  position: bigint,
+  end: bigint,
+  now: number,
+): Promise<Lag> {
+  const fromPosition = position === BEFORE_FIRST ? START : { commit: position, prepare: position };
+  const read = client.readAll({ fromPosition, maxCount: COUNTED + 1, deadline: ANSWER_WITHIN });
+  const lag: Lag = { events: 0, exact: true, seconds: 0 };
+  let seen = 0;
+  let last = position;
+  for await (const { event } of bounded(read)) {
+    seen += 1;
+    if (!event || event.position.commit <= position) continue;
+    last = event.position.commit;
+    if (!followers[follower](event.type)) continue;
+    if (lag.events === 0) lag.seconds = Math.max(0, (now - event.created.getTime()) / 1000);
+    lag.events += 1;
+  }
+  if (seen <= COUNTED || last <= position) return lag;
+  const share = Number(end - position) / Number(last - position);
+  return { ...lag, exact: false, events: Math.max(lag.events, Math.round(lag.events * share)) };
+}
+
+type Read = AsyncIterable<AllStreamResolvedEvent> & { destroy(error: Error): void };
+
+/** The client's deadline does not bound a server that takes connections and says nothing. */
+export async function* bounded(read: Read): AsyncGenerator<AllStreamResolvedEvent, void> {
+  const timer = setTimeout(
+    () => read.destroy(new LogUnavailable("the event log did not answer in time")),
+    ANSWER_WITHIN,
+  );
+  try {
+    yield* read;
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,142 @@
+import { hostname } from "node:os";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
+import { READ_MODEL_SCHEMA } from "../engine/ddl.ts";
+import { readPassedOver } from "../engine/passed-over.ts";
+import { readParked } from "../parking/parked-streams.ts";
+import type { Role, RoleStatus } from "../role.ts";
+import { countDeliveries } from "./count-deliveries.ts";
+import { isFollower, type Lag, lagBehind } from "./lag.ts";
+import { logEnd } from "./log-end.ts";
+import type { Metrics } from "./metrics.ts";
+import { type ProcessStatus, writeProcessStatus } from "./process-status.ts";
+
+export interface ReporterOptions {
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  roles: readonly Role[];
+  metrics: Metrics;
+  logger: Logger;
+  /** Names the process among all; its host and id where absent. */
+  process?: string;
+  /** Milliseconds since 1970. */
+  clock?: () => number;
+}
+
+export interface Reporter {
+  /** How far behind a role was when it was last measured. */
+  lagOf(role: string): Lag | undefined;
+  stop(): Promise<void>;
+}
+
+const EVERY = 2_000;
+
+/** The last word, at a stop, may take this long. Milliseconds. */
+const LAST_WORD_WITHIN = 1_000;
+
+/**
+ * Says every two seconds how the process's roles are doing: in the database, for the operator's status, and in its
+ * metrics. It never keeps a role from its work: what it cannot find out or write is left for the next time.
+ */
+export function startReporter(options: ReporterOptions): Reporter {
+  const { roles, metrics, logger, clock = Date.now } = options;
+  const ended = new AbortController();
+  const { signal } = ended;
+  const lags = new Map<string, Lag>();
+  const counted = new Map<string, { events: number; at: number }>();
+  const log = createEventLog(options.client);
+
+  /** Events a second since the last time that it was asked. */
+  function rateOf(name: string, { events }: RoleStatus, now: number): number | null {
+    if (events === undefined) return null;
+    const before = counted.get(name) ?? { events: 0, at: now };
+    counted.set(name, { events, at: now });
+    metrics.events.inc({ role: name }, events - before.events);
+    return now > before.at ? ((events - before.events) * 1000) / (now - before.at) : null;
+  }
+
+  async function tell(stopped: boolean): Promise<void> {
+    const now = clock();
+    const said = roles.map(({ name, status }) => {
+      const is = status();
+      setGauges(metrics, name, is);
+      return toProcessStatus(options, name, is, rateOf(name, is, now), stopped, now);
+    });
+    for (const status of said) await quietly(() => writeProcessStatus(options.pool, status));
+  }
+
+  async function measure(): Promise<void> {
+    const end = await logEnd(options.client);
+    for (const { name, status } of roles) {
+      const { position } = status();
+      if (position === undefined || !isFollower(name)) continue;
+      const lag = await lagBehind(options.client, name, position, end, clock());
+      lags.set(name, lag);
+      metrics.lagEvents.set({ role: name }, lag.events);
+      metrics.lagSeconds.set({ role: name }, lag.seconds);
+    }
+    metrics.parkedStreams.set((await readParked(log)).streams.size);
+    const passed = [...(await readPassedOver(options.pool, READ_MODEL_SCHEMA)).values()];
+    metrics.parkedEvents.set(Number(passed.reduce((sum, { events }) => sum + events, 0n)));
+    const deliveries = await countDeliveries(options.pool, clock());
+    for (const [state, count] of Object.entries(deliveries)) metrics.deliveries.set({ state }, count);
+  }
+
+  async function quietly(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      logger.debug({ error }, "status is not told");
+    }
+  }
+
+  const done = (async () => {
+    while (!signal.aborted) {
+      await tell(false);
+      await quietly(measure);
+      await pause(EVERY, signal);
+    }
+  })();
+  return {
+    lagOf: (role) => lags.get(role),
+    async stop() {
+      ended.abort();
+      const enough = new AbortController();
+      const lastWord = done.then(() => tell(true)).finally(() => enough.abort());
+      await Promise.race([lastWord, pause(LAST_WORD_WITHIN, enough.signal)]);
+    },
+  };
+}
+
+function setGauges(metrics: Metrics, role: string, { state, detail, position }: RoleStatus): void {
+  if (position !== undefined) metrics.position.set({ role }, Number(position));
+  metrics.leader.set({ role }, state === "running" || state === "starting" ? 1 : 0);
+  metrics.waits.set({ role }, detail?.startsWith("waits") ? 1 : 0);
+  metrics.failed.set({ role }, state === "failed" ? 1 : 0);
+}
+
+function toProcessStatus(
+  { process: name = `${hostname()}:${process.pid}` }: ReporterOptions,
+  role: string,
+  { state, detail, position, unknownEvents = 0, lastError, failedAt }: RoleStatus,
+  eventsPerSecond: number | null,
+  stopped: boolean,
+  at: number,
+): ProcessStatus {
+  return {
+    role,
+    process: name,
+    // One that failed is remembered as such: that it stops now does not mend anything.
+    state: stopped && state !== "failed" ? "stopped" : state,
+    detail: stopped && state !== "failed" ? null : detail,
+    position: position ?? null,
+    eventsPerSecond,
+    unknownEvents,
+    lastError: lastError ?? null,
+    failedAt: failedAt ?? null,
+    at,
+  };
+}

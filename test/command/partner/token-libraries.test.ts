@@ -1,0 +1,101 @@
+import { createPublicKey } from "node:crypto";
+import { expect } from "chai";
+import { createVerifier } from "fast-jwt";
+import * as oauth from "oauth4webapi";
+import {
+  ask,
+  createApplication,
+  startTestCommand,
+  type TestApplication,
+  type TestCommand,
+  TOKEN_ISSUER,
+} from "../../support/partner.ts";
+
+/** Libraries that partners and resource servers use, none of which signed the token. */
+describe("the token operation, as public libraries see it", () => {
+  let command: TestCommand;
+  let application: TestApplication;
+  let server: oauth.AuthorizationServer;
+  let client: oauth.Client;
+
+  before(async () => {
+    command = await startTestCommand();
+    application = await createApplication(command.log, "production", ["clinic:read", "appointments:read"]);
+    server = { issuer: TOKEN_ISSUER, jwks_uri: `${command.url}/.well-known/jwks.json` };
+    client = { client_id: application.applicationId };
+  });
+  after(() => command.stop());
+
+  const exchange = (more: Record<string, unknown> = {}) =>
+    fetch(`${command.url}/production/v1/oauth/token`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({
+        client_id: application.applicationId,
+        client_secret: application.clientSecret,
+        grant_type: "client_credentials",
+        environment: "production",
+        ...more,
+      }),
+    });
+  const asRequest = (token: string) =>
+    new Request("http://partners.test/production/v1/appointments", {
+      headers: { Authorization: `Bearer ${token}` },
+    });
+  const validate = (token: string, environment = "production") =>
+    oauth.validateJwtAccessToken(server, asRequest(token), `${TOKEN_ISSUER}/${environment}/v1`, {
+      [oauth.allowInsecureRequests]: true,
+    });
+
+  it("oauth4webapi takes the answer, and the token by RFC 9068 and the published keys", async () => {
+    const answer = await oauth.processClientCredentialsResponse(server, client, await exchange());
+    expect(answer).to.include({
+      token_type: "bearer",
+      expires_in: 900,
+      scope: "clinic:read appointments:read",
+    });
+    const claims = await validate(answer.access_token);
+    expect(claims).to.include({
+      client_id: application.applicationId,
+      sub: application.applicationId,
+      iss: TOKEN_ISSUER,
+    });
+    const refused = await validate(answer.access_token, "sandbox").catch((error: unknown) => error);
+    expect(refused).to.be.instanceOf(oauth.OperationProcessingError);
+  });
+
+  it("oauth4webapi reads a refusal as an OAuth error", async () => {
+    const cases: [Record<string, unknown>, string][] = [
+      [{ client_secret: "cs_wrong" }, "invalid_client"],
+      [{ scope: "webhooks:write" }, "invalid_scope"],
+      [{ grant_type: "password" }, "unsupported_grant_type"],
+      [{ client_id: undefined }, "invalid_request"],
+    ];
+    for (const [more, code] of cases) {
+      const refused = await oauth
+        .processClientCredentialsResponse(server, client, await exchange(more))
+        .catch((error: unknown) => error);
+      expect(refused).to.be.instanceOf(oauth.ResponseBodyError);
+      expect(refused).to.include({ status: 401, error: code });
+    }
+  });
+
+  it("fast-jwt, which shares no code with the signer, verifies the token by the published key, and not a tampered one", async () => {
+    const { access_token: token } = (await (await exchange()).json()) as { access_token: string };
+    const { body } = await ask("GET", server.jwks_uri ?? "");
+    const key = createPublicKey({ key: body.keys[0], format: "jwk" }).export({ type: "spki", format: "pem" });
+    const options = {
+      algorithms: ["EdDSA" as const],
+      allowedIss: TOKEN_ISSUER,
+      requiredClaims: ["exp", "iat", "jti", "sub"],
+    };
+    const verify = createVerifier({ ...options, key, allowedAud: `${TOKEN_ISSUER}/production/v1` });
+    expect(verify(token)).to.include({ client_id: application.applicationId, environment: "production" });
+    const [header, payload = "", signature] = token.split(".");
+    const more = { ...JSON.parse(Buffer.from(payload, "base64url").toString()), scope: "webhooks:write" };
+    const tampered = `${header}.${Buffer.from(JSON.stringify(more)).toString("base64url")}.${signature}`;
+    expect(() => verify(tampered)).to.throw("signature");
+    const inSandbox = createVerifier({ ...options, key, allowedAud: `${TOKEN_ISSUER}/sandbox/v1` });
+    expect(() => inSandbox(token)).to.throw("aud");
+  });
+});

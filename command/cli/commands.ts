@@ -1,5 +1,6 @@
 import { animalCommands } from "./animal-commands.ts";
 import { appointmentCommands } from "./appointment-commands.ts";
+import { auditorCommands } from "./auditor-commands.ts";
 import { catalogCommands } from "./catalog-commands.ts";
 import { clinicCommands } from "./clinic-commands.ts";
 import type { Command } from "./command.ts";
@@ -22,4 +23,5 @@ export const commands: Command[] = [
   ...partnerCommands,
   ...installationCommands,
   ...endpointCommands,
+  ...auditorCommands,
 ];

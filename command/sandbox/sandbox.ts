@@ -23,7 +23,8 @@ export async function loadSandbox(log: EventLog, applicationId: string): Promise
   return last && toSandbox(last);
 }
 
-function toSandbox({ data, metadata, revision, position }: RecordedEvent<SandboxEvent>): Sandbox {
+/** A reset is the whole state. */
+export function toSandbox({ data, metadata, revision, position }: RecordedEvent<SandboxEvent>): Sandbox {
   return { ...data, resetAt: metadata.occurredAt, revision, position };
 }
 

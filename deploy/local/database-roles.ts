@@ -4,7 +4,7 @@ import type { LocalSecrets } from "./secrets.ts";
 import { SetupError } from "./setup-error.ts";
 
 /** Groups that hold the services' rights; migrations grant to them. */
-const GROUPS = ["clinic_command", "clinic_query"];
+const GROUPS = ["clinic_command", "clinic_query", "clinic_audit"];
 
 /** One URL of the database for each service's role. */
 export interface DatabaseUrls {
@@ -12,6 +12,7 @@ export interface DatabaseUrls {
   projection: string;
   command: string;
   query: string;
+  audit: string;
 }
 
 type Passwords = LocalSecrets["postgres"];
@@ -107,6 +108,7 @@ export function roleUrls(
     projection,
     command: urlFor(url, database, "local_command", passwords.command),
     query: urlFor(url, database, "local_query", passwords.query),
+    audit: urlFor(url, database, "local_audit", passwords.audit),
   };
 }
 
@@ -114,8 +116,10 @@ async function ensureRoles(client: pg.Client, passwords: Passwords): Promise<voi
   for (const group of GROUPS) await createUnlessThere(client, `CREATE ROLE ${group} NOLOGIN`);
   await ensureLogin(client, "local_command", passwords.command);
   await ensureLogin(client, "local_query", passwords.query);
+  await ensureLogin(client, "local_audit", passwords.audit);
   await client.query("GRANT clinic_command TO local_command");
   await client.query("GRANT clinic_query TO local_query");
+  await client.query("GRANT clinic_audit TO local_audit");
 }
 
 async function ensureLogin(client: pg.Client, role: string, password: string): Promise<void> {

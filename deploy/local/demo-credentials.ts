@@ -8,7 +8,7 @@ import { issueCredential, revokeCredential } from "../../command/partner/applica
 import { hashClientSecret } from "../../command/partner/client-secret.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 
-/** Client secrets by application id. */
+/** Client secrets by application id; the auditor's credential by `auditor`. */
 const schema = z.record(z.string(), z.string());
 
 /**
@@ -22,7 +22,7 @@ export async function clientSecrets(
   file: string,
   now: number,
 ): Promise<Record<string, string>> {
-  const kept = read(file);
+  const kept = readCredentials(file);
   const secrets: Record<string, string> = {};
   for (const applicationId of applicationIds) {
     const known = kept[applicationId];
@@ -31,23 +31,24 @@ export async function clientSecrets(
       secrets[applicationId] = known;
       continue;
     }
-    const context = newContext(now);
+    const context = demoContext(now);
     for (const { id: credentialId } of credentials)
       await revokeCredential(log, { applicationId, credentialId }, context);
     secrets[applicationId] = (await issueCredential(log, { applicationId }, context)).clientSecret;
-    write(file, { ...kept, ...secrets });
+    writeCredentials(file, { ...kept, ...secrets });
   }
   return secrets;
 }
 
-function newContext(now: number): CommandContext {
+/** Whose doing the demo data are. */
+export function demoContext(now: number): CommandContext {
   const correlationId = randomUUID();
   const actor = { type: "operator" as const, id: "demo-data" };
   return { actor, clinicId: null, environment: null, correlationId, causationId: correlationId, now };
 }
 
 /** A file that is missing or damaged holds nothing: its secrets are replaced. */
-function read(file: string): Record<string, string> {
+export function readCredentials(file: string): Record<string, string> {
   if (!fs.existsSync(file)) return {};
   try {
     return schema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
@@ -57,7 +58,8 @@ function read(file: string): Record<string, string> {
   }
 }
 
-function write(file: string, secrets: Record<string, string>): void {
+/** At once, readable by the owner alone. */
+export function writeCredentials(file: string, secrets: Record<string, string>): void {
   fs.writeFileSync(`${file}.new`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
   fs.renameSync(`${file}.new`, file);
 }

@@ -5,6 +5,7 @@ import { scopes } from "../../shared/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { demoApplications, exampleAnimal } from "./demo-applications.ts";
+import { auditorCredential } from "./demo-auditor.ts";
 import { clientSecrets } from "./demo-credentials.ts";
 import { demoPhases, demoPortalUsers } from "./demo-phases.ts";
 import { sessionCookie } from "./demo-session.ts";
@@ -43,6 +44,8 @@ export interface DemoAccess {
     animalId: string;
     scopes: string[];
   }[];
+  /** May see everything that is recorded. */
+  auditor: { credential: string };
 }
 
 /**
@@ -57,7 +60,8 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
     if (!(await isSeeded(log))) await seed(log, now, options.log);
     const ids = demoApplications.map(({ id }) => id);
     const secrets = await clientSecrets(log, ids, options.credentialsFile, now);
-    return { portalUsers: await portalUsers(options, now), applications: applications(secrets) };
+    const auditor = { credential: await auditorCredential(log, options.credentialsFile, now) };
+    return { portalUsers: await portalUsers(options, now), applications: applications(secrets), auditor };
   } finally {
     await client.dispose();
   }

@@ -2,7 +2,7 @@ import type { Ports } from "./ports.ts";
 import type { LocalSecrets } from "./secrets.ts";
 import type { Servers } from "./servers.ts";
 
-export type ServiceName = "projection" | "command" | "queryApi" | "gateway";
+export type ServiceName = "projection" | "command" | "queryApi" | "audit" | "gateway";
 export type Environment = Record<string, string>;
 export type Environments = Record<ServiceName, Environment>;
 
@@ -32,6 +32,7 @@ export function serviceUrls(ports: Ports): ServiceUrls {
     projection: at(ports.projection),
     command: at(ports.command),
     queryApi: at(ports.queryApi),
+    audit: at(ports.audit),
     gateway: at(ports.gateway),
   };
 }
@@ -83,11 +84,21 @@ export function serviceEnvironments(options: EnvironmentOptions): Environments {
       TOKEN_JWKS_URL: `${urls.command}/.well-known/jwks.json`,
       ...extra?.queryApi,
     },
+    audit: {
+      ...common,
+      ...log,
+      PORT: String(ports.audit),
+      DATABASE_URL: servers.databaseUrls.audit,
+      TRUST_PROXY: "true",
+      AUDIT_SIGNING_KEYS: secrets.auditSigningKeys,
+      ...extra?.audit,
+    },
     gateway: {
       ...common,
       PORT: String(ports.gateway),
       COMMAND_URL: urls.command,
       QUERY_API_URL: urls.queryApi,
+      AUDIT_URL: urls.audit,
       ...extra?.gateway,
     },
   };

@@ -8,6 +8,7 @@ export const PARTS = {
   command: { variable: "COMMAND_PORT", port: 8081 },
   queryApi: { variable: "QUERY_API_PORT", port: 8082 },
   projection: { variable: "PROJECTION_PORT", port: 8083 },
+  audit: { variable: "AUDIT_PORT", port: 8084 },
   eventstore: { variable: "EVENTSTORE_PORT", port: 8113 },
   postgres: { variable: "POSTGRES_PORT", port: 8432 },
   nats: { variable: "NATS_PORT", port: 8422 },
@@ -35,7 +36,7 @@ export function fixedPorts(env: NodeJS.ProcessEnv): Ports {
   return ports;
 }
 
-/** Seven ports that were free just now, and that this process does not give out twice. */
+/** Eight ports that were free just now, and that this process does not give out twice. */
 export async function freePorts(): Promise<Ports> {
   const ports: Partial<Ports> = {};
   for (const name of Object.keys(PARTS) as PartName[]) ports[name] = await freePort();

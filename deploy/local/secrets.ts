@@ -12,10 +12,13 @@ const schema = z.object({
     projection: z.string(),
     command: z.string(),
     query: z.string(),
+    audit: z.string(),
   }),
   portalJwtSecret: z.string(),
   /** Private JWK Set, as JSON text. */
   tokenSigningKeys: z.string(),
+  /** Private JWK Set that signs audit exports, as JSON text. */
+  auditSigningKeys: z.string(),
   /** {current, keys} as JSON text. */
   webhookSecretKeys: z.string(),
 });
@@ -23,38 +26,64 @@ const schema = z.object({
 /** What one local stack keeps secret, made once. */
 export type LocalSecrets = z.infer<typeof schema>;
 
+/** What is kept by stacks of a time before the latest secrets were added. */
+const former = z.looseObject({ postgres: z.looseObject({}) });
+
 /**
- * The secrets in the given file, made on first use; only its owner may read it.
+ * The secrets in the given file, made on first use; only its owner may read it. Those that the file lacks, since it was
+ * made by a former version, are added.
  *
  * @throws {SetupError} when the file is there but is not what was written
  */
 export async function loadSecrets(file: string): Promise<LocalSecrets> {
-  if (fs.existsSync(file)) {
-    const text = fs.readFileSync(file, "utf8");
-    try {
-      return schema.parse(JSON.parse(text));
-    } catch {
-      throw new SetupError(
-        `${file} is damaged; the data beside it cannot be opened without it: run npm run reset`,
-      );
-    }
-  }
-  const secrets = await generate();
+  const kept = fs.existsSync(file) ? read(file) : undefined;
+  const complete = schema.safeParse(kept);
+  if (complete.success) return complete.data;
+  const fresh = await generate();
+  const secrets = kept ? { ...fresh, ...kept, postgres: { ...fresh.postgres, ...kept.postgres } } : fresh;
+  const checked = schema.safeParse(secrets);
+  if (!checked.success) throw damaged(file);
   fs.mkdirSync(path.dirname(file), { recursive: true });
-  fs.writeFileSync(`${file}.new`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
+  fs.writeFileSync(`${file}.new`, `${JSON.stringify(checked.data, null, 2)}\n`, { mode: 0o600 });
   fs.renameSync(`${file}.new`, file);
-  return secrets;
+  return checked.data;
+}
+
+function read(file: string): z.infer<typeof former> {
+  try {
+    return former.parse(JSON.parse(fs.readFileSync(file, "utf8")));
+  } catch {
+    throw damaged(file);
+  }
+}
+
+function damaged(file: string): SetupError {
+  return new SetupError(
+    `${file} is damaged; the data beside it cannot be opened without it: run npm run reset`,
+  );
 }
 
 async function generate(): Promise<LocalSecrets> {
   const password = () => randomBytes(24).toString("base64url");
-  const { privateKey } = await generateKeyPair("EdDSA", { crv: "Ed25519", extractable: true });
-  const kid = `local-${randomBytes(4).toString("hex")}`;
-  const jwk = { ...(await exportJWK(privateKey)), kid, alg: "EdDSA", use: "sig" };
+  const tokenKey = await signingKey("local");
   return {
-    postgres: { superuser: password(), projection: password(), command: password(), query: password() },
+    postgres: {
+      ...{ superuser: password(), projection: password() },
+      ...{ command: password(), query: password(), audit: password() },
+    },
     portalJwtSecret: randomBytes(48).toString("base64url"),
-    tokenSigningKeys: JSON.stringify({ keys: [jwk] }),
-    webhookSecretKeys: JSON.stringify({ current: kid, keys: { [kid]: randomBytes(32).toString("base64") } }),
+    tokenSigningKeys: JSON.stringify({ keys: [tokenKey] }),
+    auditSigningKeys: JSON.stringify({ keys: [await signingKey("audit")] }),
+    webhookSecretKeys: JSON.stringify({
+      current: tokenKey.kid,
+      keys: { [tokenKey.kid]: randomBytes(32).toString("base64") },
+    }),
   };
+}
+
+/** A new Ed25519 key, as a private JWK. */
+async function signingKey(name: string) {
+  const { privateKey } = await generateKeyPair("EdDSA", { crv: "Ed25519", extractable: true });
+  const kid = `${name}-${randomBytes(4).toString("hex")}`;
+  return { ...(await exportJWK(privateKey)), kid, alg: "EdDSA", use: "sig" };
 }

@@ -10,6 +10,7 @@ const SERVICES = {
   projection: { name: "projection", entry: "projection/main.ts" },
   command: { name: "command", entry: "command/main.ts" },
   queryApi: { name: "query-api", entry: "query-api/main.ts" },
+  audit: { name: "audit", entry: "command/audit/main.ts" },
   gateway: { name: "gateway", entry: "deploy/local/gateway.ts" },
 } as const;
 

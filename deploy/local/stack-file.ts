@@ -26,13 +26,16 @@ export function writeStackFile(stack: Stack, demo: DemoAccess): void {
       portal: `${gateway}/api/v1`,
       sandbox: `${gateway}/sandbox/v1`,
       production: `${gateway}/production/v1`,
+      audit: `${gateway}/audit/v1`,
     },
     health: {
       gateway: health("gateway"),
       command: health("command"),
       queryApi: health("queryApi"),
+      audit: health("audit"),
       projection: health("projection"),
     },
+    auditSigningKeys: servers.root.secrets.auditSigningKeys,
     demo,
   };
   const file = servers.root.paths.stack;

@@ -20,7 +20,7 @@ export interface StackOptions extends Omit<ServerOptions, "ports" | "portsNeeded
   serviceEnv?: Partial<Record<ServiceName, Environment>>;
 }
 
-/** Everything, running: three servers, three services, one gateway. */
+/** Everything, running: three servers, four services, one gateway. */
 export interface Stack {
   servers: Servers;
   urls: ServiceUrls;
@@ -34,13 +34,13 @@ export interface Stack {
 
 /**
  * Starts the whole stack: the servers and the gateway side by side, then projection, which applies the migrations,
- * then command and query-api. When one fails, those that were started are stopped again.
+ * then command, query-api and audit. When one fails, those that were started are stopped again.
  *
  * @throws {SetupError} one readable line, followed by the last lines of a part that failed
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const ports = options.ports === "fixed" ? fixedPorts(options.env) : await freePorts();
-  const portsNeeded = ["gateway", "command", "queryApi", "projection"] as const;
+  const portsNeeded = ["gateway", "command", "queryApi", "audit", "projection"] as const;
   const servers = await startServers({ ...options, ports, portsNeeded });
   const { context } = servers;
   const { secrets } = servers.root;
@@ -55,18 +55,24 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     projection: servicePart("projection", env.projection, context),
     command: servicePart("command", env.command, context),
     queryApi: servicePart("queryApi", env.queryApi, context),
+    audit: servicePart("audit", env.audit, context),
     gateway: servicePart("gateway", env.gateway, context),
   };
   const start = (name: ServiceName) =>
     options.progress.step(`${services[name].name} 127.0.0.1:${ports[name]}`, () => services[name].start());
   const stop = async () => {
-    await Promise.all([services.gateway.stop(), services.queryApi.stop(), services.command.stop()]);
+    await Promise.all([
+      services.gateway.stop(),
+      services.queryApi.stop(),
+      services.command.stop(),
+      services.audit.stop(),
+    ]);
     await services.projection.stop();
     await servers.stop();
   };
   try {
     await allOrError([start("gateway"), start("projection")]);
-    await allOrError([start("command"), start("queryApi")]);
+    await allOrError([start("command"), start("queryApi"), start("audit")]);
   } catch (error) {
     await stop();
     throw error;

@@ -37,7 +37,7 @@ await runEntry(async () => {
   try {
     const demo = await progress.step("demo data", () => addDemoData(stack, progress.line));
     writeStackFile(stack, demo);
-    announce(stack, stackFile, Date.now() - startedAt);
+    announce(stack, demo, stackFile, Date.now() - startedAt);
     const how = await ending.end;
     console.log("signal" in how ? "Stopping" : `Stopping: ${how.failure}`);
     process.exitCode = "signal" in how ? 0 : 1;
@@ -88,18 +88,19 @@ function awaitEnd(): Ending {
   return ending;
 }
 
-function announce(stack: Stack, stackFile: string, tookMs: number): void {
+function announce(stack: Stack, demo: DemoAccess, stackFile: string, tookMs: number): void {
   const { urls, servers } = stack;
   const database = new URL(servers.databaseUrls.projection);
   console.log(`
 Clinic Service runs (${(tookMs / 1000).toFixed(1)} s). Ctrl-C stops it.
   portal API    ${urls.gateway}/api/v1
   partner API   ${urls.gateway}/sandbox/v1  ${urls.gateway}/production/v1
+  audit         ${urls.gateway}/audit  sign in with ${demo.auditor.credential}
   event log     ${servers.eventstoreUrl}
   Postgres      ${database.host}${database.pathname}
   NATS          ${servers.natsUrl}
   logs          ${relative(servers.root.paths.log("*"))}
-  everything    ${relative(stackFile)} (URLs, demo users, demo applications)
+  everything    ${relative(stackFile)} (URLs, demo users, demo applications, demo auditor)
 
 Try, in another terminal:
   npm run demo

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { environment, instant, uuid, word } from "./fields.ts";
 
-/** Who did it: a partner's application, a portal user, an operator by name, or the service itself by part. */
+/** Who did it: a partner's application, a portal user, an operator by name, an auditor, or the service itself by part. */
 export const actor = z.object({
-  type: z.enum(["application", "user", "operator", "system"]),
+  type: z.enum(["application", "user", "operator", "auditor", "system"]),
   id: word(200),
 });
 export type Actor = z.infer<typeof actor>;

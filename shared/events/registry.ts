@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { appointmentCategory, holdCategory, queueTicketCategory } from "./appointment.ts";
+import { auditAccessCategory, auditorCategory } from "./audit.ts";
 import type { Category, EventOf } from "./category.ts";
 import { clinicCategory, resourceCategory, serviceCategory } from "./clinic.ts";
 import { type EventMetadata, eventMetadata } from "./metadata.ts";
@@ -40,6 +41,8 @@ export const categories = [
   webhookEndpointPlacesCategory,
   webhookDeliveryCategory,
   sandboxCategory,
+  auditorCategory,
+  auditAccessCategory,
   parkingCategory,
 ] as const;
 

@@ -53,7 +53,7 @@ export const settings = {
     "The event log.",
   ),
   DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic").describe(
-    "Postgres, with the role of the service: the owner for projection, a member of clinic_query for query-api, of clinic_command for command.",
+    "Postgres, with the role of the service: the owner for projection, a member of clinic_query for query-api, of clinic_command for command, of clinic_audit for audit.",
   ),
   DATABASE_POOL_SIZE: whole(1, 100)
     .prefault("6")
@@ -81,6 +81,9 @@ export const settings = {
   TOKEN_ISSUER: httpUrl.describe("Issuer of partner access tokens: the partner API's public origin."),
   TOKEN_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
     "Private JWK Set of Ed25519 keys; the first signs, all are published.",
+  ),
+  AUDIT_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
+    "Private JWK Set of Ed25519 keys that sign audit exports; the first signs, all are published.",
   ),
   TOKEN_JWKS_URL: httpUrl.describe("Where the public keys of partner access tokens are published."),
   WEBHOOK_SECRET_KEYS: json(

@@ -9,9 +9,10 @@ function environments(inherited: NodeJS.ProcessEnv = {}) {
   return serviceEnvironments({
     ports: fixedPorts(inherited),
     secrets: {
-      postgres: { superuser: "super-password", projection: "a", command: "b", query: "c" },
+      postgres: { superuser: "super-password", projection: "a", command: "b", query: "c", audit: "d" },
       portalJwtSecret: "s".repeat(64),
       tokenSigningKeys: JSON.stringify({ keys: [signingKey] }),
+      auditSigningKeys: JSON.stringify({ keys: [signingKey] }),
       webhookSecretKeys: JSON.stringify({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } }),
     },
     servers: {
@@ -21,6 +22,7 @@ function environments(inherited: NodeJS.ProcessEnv = {}) {
         projection: "postgres://owner@127.0.0.1/clinic",
         command: "postgres://local_command@127.0.0.1/clinic",
         query: "postgres://local_query@127.0.0.1/clinic",
+        audit: "postgres://local_audit@127.0.0.1/clinic",
       },
     },
     inherited,

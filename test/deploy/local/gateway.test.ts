@@ -51,7 +51,7 @@ const origin = (server: net.Server) => `http://127.0.0.1:${portOf(server)}`;
 
 /** A gateway of a test's own with one service behind it; requests under way at its end are cut at once. */
 async function gatewayTo(service: net.Server, drainWithin = 0): Promise<Listening> {
-  const upstreams = { command: origin(service), queryApi: origin(service) };
+  const upstreams = { command: origin(service), queryApi: origin(service), audit: origin(service) };
   const log = () => undefined;
   const gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainWithin });
   let closed: Promise<void> | undefined;
@@ -77,13 +77,15 @@ async function raw(
 describe("gateway", () => {
   let command: http.Server;
   let queryApi: http.Server;
+  let audit: http.Server;
   let gateway: Listening;
   let port: number;
   const lines: string[] = [];
 
   before(async () => {
     [command, queryApi] = [await upstream("command"), await upstream("queryApi")];
-    const upstreams = { command: origin(command), queryApi: origin(queryApi) };
+    audit = await upstream("audit");
+    const upstreams = { command: origin(command), queryApi: origin(queryApi), audit: origin(audit) };
     const log = (line: string) => lines.push(line);
     gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainWithin: 0 });
     port = Number(new URL(gateway.url).port);
@@ -110,6 +112,13 @@ describe("gateway", () => {
     ["DELETE", "/api/v1/nothing?x=1", "queryApi"],
     ["POST", "/api/v10/clinics", "command"],
     ["POST", "/API/v1/clinics", "command"],
+    ["GET", "/audit", "audit"],
+    ["GET", "/audit?x=1", "audit"],
+    ["GET", "/audit/v1/events?clinic=x", "audit"],
+    ["POST", "/audit/v1/events", "audit"],
+    ["GET", "/auditor", "queryApi"],
+    ["GET", "//audit", "queryApi"],
+    ["GET", "/x/../audit", "queryApi"],
     ["GET", "/.well-known/jwks.json", "command"],
     ["GET", "/.well-known/jwks.json?x=1", "command"],
     ["GET", "//.well-known/jwks.json", "queryApi"],

@@ -42,7 +42,24 @@ describe("openLocalRoot", () => {
     second.release();
     expect(second.secrets).to.eql(first.secrets);
     expect(fs.statSync(first.paths.secrets).mode & 0o777).to.equal(0o600);
-    expect(new Set(Object.values(first.secrets.postgres)).size).to.equal(4);
+    expect(new Set(Object.values(first.secrets.postgres)).size).to.equal(5);
+  });
+
+  it("adds the secrets that a former version did not make, and keeps the others", async () => {
+    const root = makeTestRoot();
+    const first = await openLocalRoot(root, () => undefined);
+    first.release();
+    const { auditSigningKeys: _, ...former } = first.secrets;
+    const { audit: __, ...postgres } = former.postgres;
+    fs.writeFileSync(first.paths.secrets, JSON.stringify({ ...former, postgres }));
+    const second = await openLocalRoot(root, () => undefined);
+    second.release();
+    expect(second.secrets).to.include({ tokenSigningKeys: former.tokenSigningKeys });
+    expect(second.secrets.postgres).to.include(postgres);
+    expect(JSON.parse(second.secrets.auditSigningKeys).keys).to.have.length(1);
+    fs.writeFileSync(first.paths.secrets, "{");
+    const message = await openLocalRoot(root, () => undefined).catch((error: Error) => error.message);
+    expect(message).to.include("is damaged");
   });
 
   it("takes no folder that holds something else", async () => {

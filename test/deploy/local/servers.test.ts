@@ -57,6 +57,7 @@ describe("embedded Postgres", () => {
     for (const [url, group] of [
       [urls.query, "clinic_query"],
       [urls.command, "clinic_command"],
+      [urls.audit, "clinic_audit"],
     ] as const) {
       expect(await query(url, `SELECT pg_has_role('${group}', 'member')`)).to.eql([true]);
       expect(await failure(query(url, "CREATE TABLE mine ()"))).to.include("permission denied");

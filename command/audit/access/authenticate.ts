@@ -1,0 +1,41 @@
+import { timingSafeEqual } from "node:crypto";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { ApiError } from "../../../shared/http/api-error.ts";
+import { load } from "../../handle.ts";
+import { type Auditor, auditorAggregate } from "./auditor.ts";
+import { readCredential } from "./credential.ts";
+
+/** Stands for the hash that an unknown auditor lacks, so that a comparison is made either way. */
+const NO_HASH = "0".repeat(64);
+
+/**
+ * The auditor whose credential a request carries. The log is asked at every request, so that a revocation holds from
+ * the next one on. A credential that is unknown, wrong, revoked or expired gets one answer, for one read and one
+ * comparison.
+ *
+ * @param authorization the header
+ * @param now milliseconds since 1970
+ * @throws {ApiError} 401 `missing_token` or `invalid_token`
+ * @throws {LogUnavailable}
+ */
+export async function authenticate(
+  log: EventLog,
+  authorization: string | undefined,
+  now: number,
+): Promise<Auditor> {
+  const text = /^Bearer +(\S+)$/i.exec(authorization ?? "")?.[1];
+  if (text === undefined) throw refusal("missing_token");
+  const given = readCredential(text);
+  if (!given) throw refusal("invalid_token");
+  const { state } = await load(log, auditorAggregate, given.auditorId);
+  const kept = Buffer.from(state?.secretHash ?? NO_HASH, "hex");
+  const matches = timingSafeEqual(Buffer.from(given.secretHash, "hex"), kept);
+  const expired = typeof state?.expiresAt === "string" && Date.parse(state.expiresAt) <= now;
+  if (!state || !matches || state.revoked || expired) throw refusal("invalid_token");
+  return state;
+}
+
+function refusal(code: "missing_token" | "invalid_token"): ApiError {
+  const challenge = code === "missing_token" ? "Bearer" : 'Bearer error="invalid_token"';
+  return new ApiError(401, code, { headers: { "WWW-Authenticate": challenge } });
+}

@@ -1,0 +1,76 @@
+import { once } from "node:events";
+import fs from "node:fs";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { toInstant } from "../../../shared/time/rfc3339.ts";
+import { InputError } from "../../cli/failure.ts";
+import { clinicAggregate } from "../../clinic/clinic.ts";
+import { load } from "../../handle.ts";
+import { exportClinic, exportQuestion } from "../export/export-clinic.ts";
+import { createExportSigner } from "../export/signing.ts";
+import { type HowToAnswer, looking, questionOf } from "./asking.ts";
+import { NotThere } from "./failure.ts";
+import { createScanProgress } from "./scan-progress.ts";
+import { signingKeys } from "./signing-keys.ts";
+import type { AuditTerminal } from "./terminal.ts";
+
+/** Writes a clinic's events and the signed manifest into a file of the owner's alone, whole or not at all. */
+export async function exportToFile(
+  { actor, json, out, ...given }: HowToAnswer & { out?: string } & Record<string, unknown>,
+  terminal: AuditTerminal,
+): Promise<void> {
+  const asked = questionOf(exportQuestion, given);
+  const signer = await createExportSigner(signingKeys(terminal.env));
+  const file = out ?? `audit-${asked.clinic}.ndjson`;
+  if (fs.existsSync(file)) throw new InputError(`--out ${file} is there already`);
+  await looking(terminal, { actor, action: "export", asked: given }, async (using) => {
+    const { client, log, context, accessId } = using;
+    if (asked.to !== undefined && Date.parse(asked.to) > context.now)
+      throw new InputError("--to must not be in the future");
+    await requireClinic(log, asked.clinic);
+    const { signal } = new AbortController();
+    const progress = createScanProgress(terminal);
+    const by = { type: context.actor.type, id: context.actor.id };
+    const made = { signer, by, accessId, now: toInstant(context.now) };
+    const lines = await exportClinic(asked, { client, signal, onProgress: progress.show, ...made });
+    const count = await writeWhole(file, lines).finally(() => progress.end());
+    const result = { file, events: count - 1, key: signer.thumbprint };
+    await terminal.write(json ? `${JSON.stringify(result)}\n` : `${textOf(result)}\n`);
+  });
+}
+
+function textOf({ file, events, key }: { file: string; events: number; key: string }): string {
+  return `export: ${events} events in ${file}\nverify it with: npm run audit -- verify ${file} --key ${key}`;
+}
+
+async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
+  if (!(await load(log, clinicAggregate, clinicId)).state)
+    throw new NotThere(`there is no clinic ${clinicId}`);
+}
+
+/** Under another name until it is whole; a file that is there is never written over. */
+async function writeWhole(file: string, lines: AsyncIterable<string>): Promise<number> {
+  const part = `${file}.part`;
+  fs.rmSync(part, { force: true });
+  const stream = fs.createWriteStream(part, { flags: "wx", mode: 0o600, flush: true });
+  const failed = new Promise<never>((_, reject) => stream.once("error", reject));
+  failed.catch(() => undefined);
+  try {
+    let count = 0;
+    for await (const line of lines) {
+      count += 1;
+      if (!stream.write(line)) await Promise.race([once(stream, "drain"), failed]);
+    }
+    stream.end();
+    await Promise.race([once(stream, "close"), failed]);
+    fs.linkSync(part, file);
+    return count;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw code?.startsWith("E") && code !== "ERR"
+      ? new InputError(`--out ${file} cannot be written: ${message}`)
+      : error;
+  } finally {
+    stream.destroy();
+    fs.rmSync(part, { force: true });
+  }
+}

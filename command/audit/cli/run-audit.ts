@@ -1,0 +1,31 @@
+import { CommanderError } from "commander";
+import { EXIT } from "../../cli/failure.ts";
+import { failureOf } from "./failure.ts";
+import { createProgram } from "./program.ts";
+import type { AuditTerminal } from "./terminal.ts";
+
+/**
+ * Runs one command line.
+ *
+ * @returns the exit code: 0 done, 2 bad input, 3 what is asked for is not there or does not hold, 4 event log out of
+ *   reach, 1 anything else
+ */
+export async function runAudit(words: string[], terminal: AuditTerminal): Promise<number> {
+  try {
+    await createProgram(terminal).parseAsync(words, { from: "user" });
+    return EXIT.done;
+  } catch (error) {
+    if (error instanceof CommanderError) return endOfCommander(error, terminal);
+    const failure = failureOf(error);
+    terminal.err(`audit: ${failure.line}`);
+    return failure.code;
+  }
+}
+
+/** Help that was asked for is no error; help that was shown since a word is missing is one. */
+function endOfCommander({ code, exitCode, message }: CommanderError, terminal: AuditTerminal): number {
+  if (exitCode === 0) return EXIT.done;
+  const line = code === "commander.help" ? "a command is missing; see --help" : message;
+  terminal.err(`audit: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
+  return EXIT.badInput;
+}

@@ -1,0 +1,34 @@
+import type { ScanProgress } from "../log/scan.ts";
+import type { AuditTerminal } from "./terminal.ts";
+
+/** A scan that is over before says nothing. Milliseconds. */
+const QUIET_FOR = 2_000;
+
+/** On a terminal, and elsewhere. Milliseconds. */
+const TELL_EVERY = { redrawn: 250, lines: 5_000 };
+
+/** Says on standard error how far a long scan is. */
+export function createScanProgress(terminal: AuditTerminal): {
+  show(progress: ScanProgress): void;
+  end(): void;
+} {
+  const startedAt = performance.now();
+  const every = terminal.redraw ? TELL_EVERY.redrawn : TELL_EVERY.lines;
+  let toldAt = startedAt + QUIET_FOR - every;
+  return {
+    show({ read, share }) {
+      const now = performance.now();
+      if (now - toldAt < every) return;
+      toldAt = now;
+      const rate = Math.round((read / (now - startedAt)) * 1000);
+      const text = `audit: ${Math.floor(share * 100)} % of the log, ${number(read)} events read, ${number(rate)} a second`;
+      if (terminal.redraw) terminal.redraw(text);
+      else terminal.err(text);
+    },
+    end: () => terminal.redraw?.(""),
+  };
+}
+
+function number(value: number): string {
+  return value.toLocaleString("en-US");
+}

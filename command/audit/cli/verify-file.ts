@@ -1,0 +1,65 @@
+import fs from "node:fs";
+import { InputError } from "../../cli/failure.ts";
+import type { Manifest } from "../export/manifest.ts";
+import { verifyExport } from "../export/verify-export.ts";
+import { readTrustedKeys, type TrustedKeys } from "../export/verify-key.ts";
+import { NotThere } from "./failure.ts";
+import type { AuditTerminal } from "./terminal.ts";
+
+/** A line longer than this, in characters, is no line of an export. */
+const LONGEST_LINE = 16 * 1024 * 1024;
+
+/** Proves an export, from the file and the key alone: neither log nor database nor network is asked. */
+export async function verifyFile(
+  file: string,
+  { key, json }: { key: string; json?: boolean },
+  terminal: AuditTerminal,
+): Promise<void> {
+  const verdict = await verifyExport(linesOf(file), await trustedKeys(key));
+  if (!verdict.ok) {
+    if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
+    throw new NotThere(`${file} is not as it was made: line ${verdict.line}: ${verdict.problem}`);
+  }
+  await terminal.write(json ? `${JSON.stringify(verdict)}\n` : `${textOf(file, verdict.manifest)}\n`);
+}
+
+async function trustedKeys(key: string): Promise<TrustedKeys> {
+  const text = fs.existsSync(key) ? fs.readFileSync(key, "utf8") : key;
+  const keys = await readTrustedKeys(text);
+  if (!keys) throw new InputError("--key must be a thumbprint, or a file with a public key or a key set");
+  return keys;
+}
+
+/** Each line with its line end; the last one may lack it. */
+async function* linesOf(file: string): AsyncGenerator<string, void> {
+  let rest = "";
+  try {
+    // Bytes that are no UTF-8 must not be read as if they were others.
+    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    for await (const chunk of fs.createReadStream(file)) {
+      const parts = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split("\n");
+      rest = parts.pop() ?? "";
+      for (const part of parts) yield `${part}\n`;
+      if (rest.length > LONGEST_LINE) throw new InputError(`${file} is no export: a line is too long`);
+    }
+    rest += decoder.decode();
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === "ERR_ENCODING_INVALID_ENCODED_DATA")
+      throw new NotThere(`${file} is not as it was made: it is no UTF-8`);
+    if (code !== undefined) throw new InputError(`${file} cannot be read: ${message}`);
+    throw error;
+  }
+  if (rest !== "") yield rest;
+}
+
+function textOf(file: string, { clinicId, stored, count, first, last, made }: Manifest): string {
+  const places = first && last ? `positions ${first.position} to ${last.position}` : "no positions";
+  return [
+    `${file} is complete and unaltered`,
+    `  clinic   ${clinicId}`,
+    `  stored   ${stored.from ?? "from the beginning"} to ${stored.to}`,
+    `  events   ${count}, ${places}`,
+    `  made     ${made.at} by ${made.by.type}:${made.by.id}, when the log ended at ${made.logEnd}`,
+  ].join("\n");
+}

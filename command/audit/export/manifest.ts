@@ -1,0 +1,37 @@
+import { z } from "zod";
+
+export const FORMAT = "clinic-service-audit-export/1";
+
+const hash = z.string().regex(/^[0-9a-f]{64}$/);
+const instant = z.iso.datetime({ precision: 3 });
+const place = z.strictObject({ position: z.string().regex(/^\d+$/), id: z.string() });
+
+/** What an export is and holds: the last line of the file says it, signed. */
+export const manifest = z.strictObject({
+  format: z.literal(FORMAT),
+  clinicId: z.guid(),
+  /** By when the log took them: from inclusive (null: the log's beginning), to exclusive. */
+  stored: z.strictObject({ from: instant.nullable(), to: instant }),
+  count: z.int().min(0),
+  first: place.nullable(),
+  last: place.nullable(),
+  /** The last link of the chain. */
+  chain: hash,
+  /** When and by whom, and where the log ended then: all that differs when the same range is exported again. */
+  made: z.strictObject({
+    at: instant,
+    by: z.strictObject({ type: z.string(), id: z.string() }),
+    accessId: z.string(),
+    logEnd: z.string().regex(/^\d+$/),
+  }),
+});
+export type Manifest = z.infer<typeof manifest>;
+
+/** A line that holds an event, and the chain's link with it. */
+export const eventLine = z.strictObject({
+  chain: hash,
+  event: z.looseObject({ position: z.string(), id: z.string() }),
+});
+
+/** The last line. */
+export const manifestLine = z.strictObject({ manifest: z.unknown(), signature: z.string() });

@@ -1,0 +1,43 @@
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { ApiError } from "../../../shared/http/api-error.ts";
+import { toInstant } from "../../../shared/time/rfc3339.ts";
+import { clinicAggregate } from "../../clinic/clinic.ts";
+import { load } from "../../handle.ts";
+import type { Auditor } from "../access/auditor.ts";
+import { exportClinic, exportQuestion } from "../export/export-clinic.ts";
+import type { ExportSigner } from "../export/signing.ts";
+import { type AuditContext, questionOf, recordedAccess } from "./ask.ts";
+import type { Using } from "./events.ts";
+import { withSlot } from "./with-slot.ts";
+
+/** GET /audit/v1/export: a clinic's events in a range, and the signed manifest in the last line. */
+export function answerExport(using: Using & { signer: ExportSigner }): (ctx: AuditContext) => Promise<void> {
+  const { log, client, takeSlot, signer } = using;
+  return async (ctx) => {
+    const asked = questionOf(ctx.query, exportQuestion);
+    const { auditor, now } = ctx.state;
+    if (asked.to !== undefined && Date.parse(asked.to) > now) throw notOver();
+    await withSlot(ctx, takeSlot, async (signal) => {
+      const accessId = await recordedAccess(log, ctx, "export");
+      await requireOwn(log, auditor, asked.clinic);
+      const by = { type: "auditor", id: auditor.id };
+      const made = { by, accessId, now: toInstant(now) };
+      const lines = await exportClinic(asked, { client, signal, signer, ...made });
+      ctx.attachment(`audit-${asked.clinic}.ndjson`);
+      return { lines };
+    });
+  };
+}
+
+/** Events may still be added to a range that is not over: what it holds cannot be proven. */
+function notOver(): ApiError {
+  return new ApiError(400, "invalid_query", {
+    details: [{ path: "to", message: "must not be in the future" }],
+  });
+}
+
+/** Another's clinic is like one that does not exist. */
+async function requireOwn(log: EventLog, { clinicIds }: Auditor, clinicId: string): Promise<void> {
+  const { state } = await load(log, clinicAggregate, clinicId);
+  if (!state || (clinicIds && !clinicIds.includes(clinicId))) throw new ApiError(404, "clinic_not_found");
+}

@@ -1,0 +1,34 @@
+import { ApiError } from "../../../shared/http/api-error.ts";
+
+/** Scans that run at once: of all auditors, and of one. */
+const MOST = { all: 4, each: 2 };
+
+/** Seconds. */
+const RETRY_AFTER = 5;
+
+/**
+ * Bounds the scans that run at once.
+ *
+ * @returns takes a slot for an auditor and gives what lets it go again, once
+ */
+export function createScanSlots(most = MOST): (auditorId: string) => () => void {
+  const taken = new Map<string, number>();
+  let all = 0;
+  return (auditorId) => {
+    const own = taken.get(auditorId) ?? 0;
+    if (all >= most.all || own >= most.each) {
+      throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER) } });
+    }
+    all += 1;
+    taken.set(auditorId, own + 1);
+    let held = true;
+    return () => {
+      if (!held) return;
+      held = false;
+      all -= 1;
+      const left = (taken.get(auditorId) ?? 1) - 1;
+      if (left === 0) taken.delete(auditorId);
+      else taken.set(auditorId, left);
+    };
+  };
+}

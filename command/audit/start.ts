@@ -1,0 +1,71 @@
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { reachEventStore, requireEventStore } from "../../shared/eventstore/reach.ts";
+import { listen } from "../../shared/http/listen.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
+import { readConfig } from "../../shared/runtime/config.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
+import type { RunningService } from "../../shared/runtime/run-service.ts";
+import { createAuditApp } from "./app.ts";
+import { createExportSigner } from "./export/signing.ts";
+
+/** Deliveries of one stream are a short read. Milliseconds. */
+const STATEMENT_WITHIN = 5_000;
+
+/** The log answers a question after its health within this. Milliseconds. */
+const REACH_WITHIN = 2_000;
+
+/**
+ * Starts the audit service, a process of its own, so that its long reads slow nobody. It needs the event log; Postgres
+ * tells of deliveries, and everything else works without it.
+ *
+ * @throws {ConfigError} one line that names every setting that is missing or wrong
+ * @throws {StartError} where the log does not answer, or where it cannot listen
+ */
+export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService> {
+  const config = readConfig(
+    [
+      ...(["HOST", "PORT", "LOG_LEVEL", "EVENTSTORE_URL", "DATABASE_URL", "DATABASE_POOL_SIZE"] as const),
+      ...(["TRUST_PROXY", "AUDIT_SIGNING_KEYS"] as const),
+    ],
+    env,
+  );
+  const logger = createLogger("audit", config.LOG_LEVEL);
+  const signer = await createExportSigner(config.AUDIT_SIGNING_KEYS.keys);
+  const client = connectEventStore(config.EVENTSTORE_URL, "audit");
+  const pool = createPool({
+    url: config.DATABASE_URL,
+    applicationName: "audit",
+    size: config.DATABASE_POOL_SIZE,
+    statementTimeout: STATEMENT_WITHIN,
+    logger,
+  });
+  const closeConnections = () => Promise.all([pool.end(), client.dispose()]);
+  try {
+    await requireEventStore(client, config.EVENTSTORE_URL);
+    const log = createEventLog(client);
+    const trustProxy = config.TRUST_PROXY;
+    const app = createAuditApp({ logger, log, client, pool, signer, readiness, trustProxy });
+    const server = await listen(app.callback(), config.HOST, config.PORT);
+    logger.info({ url: server.url, exportKey: signer.thumbprint }, "audit listens");
+    return {
+      url: server.url,
+      async stop() {
+        await server.close();
+        await closeConnections();
+      },
+    };
+  } catch (error) {
+    await closeConnections();
+    throw error;
+  }
+
+  async function readiness(): Promise<Record<string, string | null>> {
+    try {
+      await reachEventStore(client, REACH_WITHIN);
+      return { eventstore: null };
+    } catch (error) {
+      return { eventstore: (error as Error).message };
+    }
+  }
+}

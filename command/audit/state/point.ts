@@ -1,0 +1,44 @@
+import { z } from "zod";
+import { instant } from "../../../shared/events/fields.ts";
+import { type Clock, timeOf } from "../ask/filter.ts";
+import type { AuditEvent } from "../log/audit-event.ts";
+
+/** A place in a stream's life. */
+export type Point =
+  | { kind: "start" | "end" }
+  | { kind: "revision"; revision: number }
+  | { kind: "position"; position: bigint }
+  | { kind: "time"; time: string };
+
+/** `3` or `revision:3`, `position:8812`, a date-time or `time:…`, `start` (before the first event) or `end`. */
+export const pointField = z.string().transform((text, context): Point => {
+  const [kind, value] = /^(revision|position|time):(.*)$/.exec(text)?.slice(1) ?? [undefined, text];
+  if (text === "start" || text === "end") return { kind: text };
+  if (kind !== "position" && kind !== "time" && /^\d{1,15}$/.test(value ?? "")) {
+    return { kind: "revision", revision: Number(value) };
+  }
+  if (kind === "position" && /^\d{1,20}$/.test(value ?? "")) return { kind, position: BigInt(value ?? "") };
+  const time = kind === undefined || kind === "time" ? instant.safeParse(value) : undefined;
+  if (time?.success) return { kind: "time", time: time.data };
+  context.addIssue({
+    code: "custom",
+    message: "must be a revision, position:<n>, a date-time with an offset, start or end",
+  });
+  return z.NEVER;
+});
+
+/** Whether an event belongs to the state at a point: it stands there or before. */
+export function isUpTo(point: Point, by: Clock): (event: AuditEvent) => boolean {
+  switch (point.kind) {
+    case "start":
+      return () => false;
+    case "end":
+      return () => true;
+    case "revision":
+      return ({ revision }) => revision <= point.revision;
+    case "position":
+      return ({ position }) => BigInt(position) <= point.position;
+    case "time":
+      return (event) => timeOf(event, by) <= point.time;
+  }
+}

@@ -1,0 +1,80 @@
+import { z } from "zod";
+import { clockField } from "../ask/filter.ts";
+import { streamField } from "../ask/stream.ts";
+import type { AuditEvent } from "../log/audit-event.ts";
+import { type Change, changesBetween } from "./changes.ts";
+import { isUpTo, type Point, pointField } from "./point.ts";
+import { type StreamReading, walk } from "./walk.ts";
+
+export const stateQuestion = z.strictObject({
+  stream: streamField,
+  at: pointField.prefault("end"),
+  by: clockField,
+});
+export type StateQuestion = z.output<typeof stateQuestion>;
+
+export const diffQuestion = z.strictObject({
+  stream: streamField,
+  from: pointField.prefault("start"),
+  to: pointField.prefault("end"),
+  by: clockField,
+});
+export type DiffQuestion = z.output<typeof diffQuestion>;
+
+/** The last event that a state holds. */
+type LastEvent = Pick<AuditEvent, "revision" | "position" | "type" | "occurredAt" | "storedAt">;
+
+export interface StateAt {
+  stream: string;
+  /** Null where nothing had happened yet. */
+  last: LastEvent | null;
+  /** Null where there was nothing, or the stream holds nothing that may be seen. */
+  state: unknown;
+}
+
+export interface Diff {
+  stream: string;
+  from: LastEvent | null;
+  to: LastEvent | null;
+  changes: Change[];
+}
+
+/**
+ * The state of a stream at a point, folded by the service's own code. At a time it is made of what had happened (or
+ * been stored) by then, in the stream's order.
+ *
+ * @returns undefined where there is no such stream for this reader
+ * @throws {UnreadableStream}
+ * @throws {LogUnavailable}
+ */
+export async function stateAt(asked: StateQuestion, reading: StreamReading): Promise<StateAt | undefined> {
+  const { stream } = asked;
+  const found = await foldUpTo(asked.stream, asked.at, asked.by, reading);
+  return found && { stream, last: found.last, state: found.state ?? null };
+}
+
+/** What differs between a stream's state at two points. Returns and throws as {@link stateAt} does. */
+export async function diff(asked: DiffQuestion, reading: StreamReading): Promise<Diff | undefined> {
+  const { stream, by } = asked;
+  const one = await foldUpTo(stream, asked.from, by, reading);
+  const other = await foldUpTo(stream, asked.to, by, reading);
+  if (!one || !other) return undefined;
+  return { stream, from: one.last, to: other.last, changes: changesBetween(one.state, other.state) };
+}
+
+async function foldUpTo(stream: string, point: Point, by: StateQuestion["by"], reading: StreamReading) {
+  const wanted = isUpTo(point, by);
+  let exists = false;
+  const picks = (event: AuditEvent) => {
+    exists = true;
+    return wanted(event);
+  };
+  let last: LastEvent | null = null;
+  let state: unknown;
+  for await (const step of walk(stream, reading, picks)) {
+    const { revision, position, type, occurredAt, storedAt } = step.event;
+    last = { revision, position, type, occurredAt, storedAt };
+    state = step.after;
+  }
+  return exists ? { last, state } : undefined;
+}

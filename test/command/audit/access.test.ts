@@ -1,0 +1,183 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type { AuditAccessEvent, AuditorEvent } from "../../../shared/events/audit.ts";
+import { clinic as clinicCli } from "../cli/terminal.ts";
+import {
+  type AuditWorld,
+  askAudit,
+  clinicWithHistory,
+  type History,
+  startAuditWorld,
+  type TestAuditor,
+} from "./world.ts";
+
+describe("auditors' access", () => {
+  let world: AuditWorld;
+  let own: History;
+  let foreign: History;
+  let auditor: TestAuditor;
+
+  before(async () => {
+    world = await startAuditWorld();
+    [own, foreign] = [await clinicWithHistory(world.log), await clinicWithHistory(world.log)];
+    auditor = await world.auditor([own.clinicId]);
+  });
+  after(() => world.stop());
+
+  it("is for holders of a credential, told by themselves who they are", async () => {
+    const { status, body, headers } = await auditor.ask("/audit/v1/me");
+    expect(status).to.equal(200);
+    const { auditorId: id } = auditor;
+    expect(body.auditor).to.deep.equal({ id, name: "Ada Audit", clinicIds: [own.clinicId], expiresAt: null });
+    expect(headers.get("Cache-Control")).to.equal("no-store");
+  });
+
+  const asked = (path = "/audit/v1/me", headers: Record<string, string> = {}) =>
+    askAudit(`${world.url}${path}`, headers);
+  const bearer = (credential: string) => ({ Authorization: `Bearer ${credential}` });
+
+  it("answers a credential that is unknown, wrong, revoked or expired alike", async () => {
+    const wrong = auditor.credential.slice(0, -43) + (await world.auditor(null)).credential.slice(-43);
+    const unknown = `aud_${randomUUID().replaceAll("-", "")}_${auditor.credential.slice(-43)}`;
+    const revoked = await world.auditor(null);
+    expect((await revoked.ask("/audit/v1/me")).status).to.equal(200);
+    await revoked.revoke();
+    const expired = await world.auditor(null, new Date(Date.now() - 1).toISOString());
+    for (const credential of [wrong, unknown, revoked.credential, expired.credential, "aud_x", "x"]) {
+      const { status, body, headers } = await asked("/audit/v1/me", bearer(credential));
+      expect([status, body.error]).to.deep.equal([401, "invalid_token"]);
+      expect(headers.get("WWW-Authenticate")).to.equal('Bearer error="invalid_token"');
+    }
+    expect((await asked()).body.error).to.equal("missing_token");
+  });
+
+  it("lets a credential in until it expires", async () => {
+    const soon = await world.auditor(null, new Date(Date.now() + 60_000).toISOString());
+    expect((await soon.ask("/audit/v1/me")).status).to.equal(200);
+  });
+
+  it("is read only", async () => {
+    for (const method of ["POST", "PUT", "DELETE", "PATCH"]) {
+      const response = await fetch(`${world.url}/audit/v1/events?clinic=${own.clinicId}`, {
+        method,
+        headers: bearer(auditor.credential),
+      });
+      expect([response.status, response.headers.get("Allow")]).to.deep.equal([405, "GET"]);
+    }
+  });
+
+  it("is recorded before anything is answered: who, what, when, by which request", async () => {
+    const looker = await world.auditor(null);
+    const path = `/audit/v1/events?stream=${own.stream}&type=AppointmentConfirmed`;
+    const { headers, status } = await looker.ask(path);
+    expect(status).to.equal(200);
+    const correlationId = headers.get("X-Correlation-ID");
+    const { lines } = await looker.ask(`/audit/v1/events?auditor=${looker.auditorId}`);
+    expect(lines.map(({ type }) => type)).to.deep.equal([
+      "AuditorRegistered",
+      "AuditAccessed",
+      "AuditAccessed",
+    ]);
+    expect(lines[1]).to.deep.include({ correlationId, actor: { type: "auditor", id: looker.auditorId } });
+    expect(Date.now() - Date.parse(lines[1].occurredAt)).to.be.within(0, 60_000);
+    expect(lines[1].data).to.deep.include({
+      auditorId: looker.auditorId,
+      action: "events",
+      asked: { stream: own.stream, type: "AppointmentConfirmed" },
+    });
+    expect(lines[0].data.secretHash).to.equal("(withheld)");
+    const [access] = await world.log.read<AuditAccessEvent>(lines[2].stream);
+    expect(access?.data.asked).to.deep.equal({ auditor: looker.auditorId });
+  });
+
+  it("shows a stranger nothing of another clinic, by whatever way of asking", async () => {
+    const { stream, clinicId, customerId, animalId, appointmentId, request } = foreign;
+    for (const question of [
+      ...[`stream=${stream}`, `stream=clinic-${clinicId}`, `clinic=${clinicId}`, `customer=${customerId}`],
+      ...[`animal=${animalId}`, `appointment=${appointmentId}`, `correlation=${request.correlationId}`],
+      ...[`auditor=${auditor.auditorId}`, `stream=auditor-${auditor.auditorId}`],
+    ]) {
+      const { status, lines, end } = await auditor.ask(`/audit/v1/events?${question}`);
+      expect([status, lines, end.count], question).to.deep.equal([200, [], 0]);
+    }
+    for (const path of [`state?stream=${stream}`, `diff?stream=${stream}`, `replay?stream=${stream}`]) {
+      const { status, body } = await auditor.ask(`/audit/v1/${path}`);
+      expect([status, body.error], path).to.deep.equal([404, "stream_not_found"]);
+      const { status: none, body: nothing } = await auditor.ask(
+        `/audit/v1/${path.replace(stream, `appointment-${randomUUID()}`)}`,
+      );
+      expect([none, nothing.error]).to.deep.equal([404, "stream_not_found"]);
+    }
+    for (const clinic of [clinicId, randomUUID()]) {
+      const { status, body } = await auditor.ask(`/audit/v1/export?clinic=${clinic}`);
+      expect([status, body.error]).to.deep.equal([404, "clinic_not_found"]);
+    }
+  });
+
+  it("shows of a request that spans two clinics the auditor's own part alone", async () => {
+    const correlationId = randomUUID();
+    for (const { clinicId, customerId } of [own, foreign]) {
+      await world.log.append(`customer-${randomUUID()}`, -1n, [
+        {
+          id: randomUUID(),
+          event: {
+            type: "CustomerRegistered",
+            data: { customerId, clinicId, fullName: "Ada", phone: null, email: null, city: null },
+          },
+          metadata: {
+            ...{ $correlationId: correlationId, $causationId: correlationId, environment: "production" },
+            ...{ actor: { type: "operator", id: "test" }, clinicId, occurredAt: "2026-05-04T08:00:00.000Z" },
+          },
+        },
+      ]);
+    }
+    const path = `/audit/v1/events?correlation=${correlationId}`;
+    expect((await auditor.ask(path)).lines.map(({ clinicId }) => clinicId)).to.deep.equal([own.clinicId]);
+    expect((await (await world.auditor(null)).ask(path)).lines).to.have.length(2);
+  });
+
+  it("is given and taken by the operator's command line, which shows the credential once", async () => {
+    const env = { EVENTSTORE_URL: world.env.EVENTSTORE_URL };
+    const register = ["auditor", "register", "--name", "Ada", "--clinics", own.clinicId, "--json"];
+    const { code, out } = await clinicCli(register, { env });
+    const { id, credential } = JSON.parse(out.join("\n"));
+    expect(code).to.equal(0);
+    expect((await asked("/audit/v1/me", bearer(credential))).body.auditor.clinicIds).to.deep.equal([
+      own.clinicId,
+    ]);
+    const [registered] = await world.log.read<AuditorEvent>(`auditor-${id}`);
+    expect(JSON.stringify(registered?.data)).not.to.contain(credential.slice(-43));
+    expect((await clinicCli(["auditor", "revoke", "--id", id], { env })).code).to.equal(0);
+    expect((await asked("/audit/v1/me", bearer(credential))).status).to.equal(401);
+    const refused: [string[], string][] = [
+      [["auditor", "register", "--name", "Ada", "--id", id], "auditor_exists"],
+      [["auditor", "register", "--name", "Ada", "--clinics", randomUUID()], "clinic_not_found"],
+      [["auditor", "register", "--name", "Ada", "--expires-at", "2020-01-01T00:00:00Z"], "expiry_passed"],
+      [["auditor", "revoke", "--id", randomUUID()], "auditor_not_found"],
+    ];
+    for (const [words, problem] of refused) {
+      const { code, err } = await clinicCli(words, { env });
+      expect([code, err.join()]).to.satisfy(
+        ([exit, line]: [number, string]) => exit === 3 && line.includes(problem),
+      );
+    }
+  });
+
+  it("refuses a question that is none, in detail", async () => {
+    const wrong: [string, string][] = [
+      ["events", "query"],
+      [`events?stream=${own.stream}&clinic=${own.clinicId}`, "query"],
+      ["events?stream=kitchen-1", "stream"],
+      [`events?clinic=x`, "clinic"],
+      [`events?clinic=${own.clinicId}&type=Nothing`, "type.0"],
+      [`events?clinic=${own.clinicId}&from=yesterday`, "from"],
+      [`events?clinic=${own.clinicId}&clinic=${own.clinicId}`, "clinic"],
+      [`state?stream=${own.stream}&at=noon`, "at"],
+      [`export?clinic=${own.clinicId}&to=2999-01-01T00:00:00Z`, "to"],
+    ];
+    for (const [path, field] of wrong) {
+      const { status, body } = await auditor.ask(`/audit/v1/${path}`);
+      expect([status, body.error, body.details[0].path], path).to.deep.equal([400, "invalid_query", field]);
+    }
+  });
+});

@@ -1,0 +1,279 @@
+import { randomUUID } from "node:crypto";
+import http from "node:http";
+import path from "node:path";
+import { expect } from "chai";
+import { registerAuditor } from "../../../command/audit/access/auditor-operations.ts";
+import { scan } from "../../../command/audit/log/scan.ts";
+import { startAudit } from "../../../command/audit/start.ts";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../../shared/eventstore/log.ts";
+import { eventually } from "../../support/eventually.ts";
+import { operatorContext } from "../../support/partner.ts";
+import { makeTestRoot } from "../../support/stack.ts";
+import { audit } from "./cli-terminal.ts";
+import {
+  type AuditWorld,
+  askAudit,
+  clinicWithHistory,
+  type History,
+  newSigningKeys,
+  startAuditWorld,
+  type TestAuditor,
+  typesOf,
+} from "./world.ts";
+
+const LIFE = ["AppointmentRequested", "AppointmentConfirmed", "AppointmentCancelled"];
+
+describe("a list of events", () => {
+  let world: AuditWorld;
+  let history: History;
+  let auditor: TestAuditor;
+
+  before(async () => {
+    world = await startAuditWorld();
+    history = await clinicWithHistory(world.log, "\u001b[2J<b>loud</b>");
+    auditor = await world.auditor(null);
+  });
+  after(() => world.stop());
+
+  it("says of each event who, when, by which request and why", async () => {
+    const { lines, end, headers } = await auditor.ask(`/audit/v1/events?stream=${history.stream}`);
+    expect(headers.get("Content-Type")).to.match(/^application\/x-ndjson/);
+    expect(typesOf(lines)).to.deep.equal(LIFE);
+    const { correlationId } = history.request;
+    const { storedAt, position, id, data, ...first } = lines[0];
+    expect(first).to.deep.equal({
+      ...{ stream: history.stream, revision: 0, type: "AppointmentRequested", schemaVersion: 2 },
+      ...{ occurredAt: "2026-05-04T08:00:00.000Z", actor: { type: "operator", id: "test" } },
+      ...{ clinicId: history.clinicId, environment: "production", correlationId, causationId: correlationId },
+    });
+    expect(Date.now() - Date.parse(storedAt)).to.be.within(-1_000, 120_000);
+    expect([data.notes, id.length]).to.deep.equal(["\u001b[2J<b>loud</b>", 36]);
+    expect(end).to.include({ count: 3, next: null });
+    expect(BigInt(end.through) >= BigInt(position)).to.equal(true);
+  });
+
+  it("is of everything that concerns one thing, in the log's order", async () => {
+    const of = async (question: string) => typesOf((await auditor.ask(`/audit/v1/events?${question}`)).lines);
+    expect(await of(`appointment=${history.appointmentId}`)).to.deep.equal(LIFE);
+    expect(await of(`animal=${history.animalId.toUpperCase()}`)).to.deep.equal(["AnimalRegistered", ...LIFE]);
+    expect(await of(`correlation=${history.request.correlationId}`)).to.deep.equal(LIFE.slice(0, 1));
+    const all = ["CustomerRegistered", "AnimalRegistered", ...LIFE];
+    expect(await of(`customer=${history.customerId}`)).to.deep.equal(all);
+    expect(await of(`clinic=${history.clinicId}`)).to.include.members([
+      "ClinicRegistered",
+      "BranchOpened",
+      ...all,
+    ]);
+  });
+
+  it("is narrowed by time, type and actor, and told in parts", async () => {
+    const of = async (more: string) => {
+      const { lines, end } = await auditor.ask(`/audit/v1/events?stream=${history.stream}&${more}`);
+      return [typesOf(lines).map((type) => LIFE.indexOf(type)), end.next] as const;
+    };
+    expect(await of("from=2026-05-04T08:10:00Z&to=2026-05-04T10:20:00%2B02:00")).to.deep.equal([[1], null]);
+    expect((await of("from=2026-05-04T08:10:00Z&by=stored"))[0]).to.deep.equal([0, 1, 2]);
+    expect((await of("type=AppointmentConfirmed,AppointmentCancelled"))[0]).to.deep.equal([1, 2]);
+    expect((await of("actor=operator:test"))[0]).to.have.length(3);
+    expect((await of("actor=test"))[0]).to.have.length(3);
+    expect((await of("actor=application:test"))[0]).to.have.length(0);
+    const [first, next] = await of("limit=2");
+    expect(first).to.deep.equal([0, 1]);
+    expect(await of(`limit=2&after=${next}`)).to.deep.equal([[2], null]);
+  });
+
+  it("shows an event that the catalog cannot read, with what is wrong with it", async () => {
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    const stream = `portalUser-${randomUUID()}`;
+    const { jsonEvent } = await import("@eventstore/db-client");
+    await client.appendToStream(
+      stream,
+      jsonEvent({ type: "ClinicSelected", data: { secretHash: "abc", odd: 1 } }),
+    );
+    await client.dispose();
+    const { lines } = await auditor.ask(`/audit/v1/events?stream=${stream}`);
+    expect(lines[0]).to.deep.include({
+      actor: null,
+      occurredAt: null,
+      data: { secretHash: "(withheld)", odd: 1 },
+    });
+    expect(lines[0].problem).to.contain("does not fit its schema");
+    const { status, body } = await auditor.ask(`/audit/v1/state?stream=${stream}`);
+    expect([status, body.error]).to.deep.equal([409, "stream_not_readable"]);
+  });
+
+  describe("at the command line", () => {
+    const run = (words: string[], columns?: number) => audit(words, { env: world.env, columns });
+
+    it("is a table, aligned and cut to the terminal, in which nothing stored reaches it as a command", async () => {
+      const words = ["events", "--appointment", history.appointmentId, "--actor", "ada"];
+      const { code, out, err } = await run(words, 100);
+      const [head = "", ...rows] = out.trimEnd().split("\n");
+      expect([code, err]).to.deep.equal([0, ["3 events"]]);
+      expect(rows.map((row) => row.slice(head.indexOf("EVENT")).split(" ")[0])).to.deep.equal(LIFE);
+      expect(rows.every((row) => [...row].length === 100 && row.endsWith("…"))).to.equal(true);
+      const wide = await run(words);
+      expect(wide.out).to.contain(history.request.correlationId).and.to.contain("the request");
+    });
+
+    it("is recorded with the operator's name", async () => {
+      const [appointmentId, actor] = [randomUUID(), `ada-${randomUUID()}`];
+      await run(["events", "--appointment", appointmentId, "--actor", actor]);
+      const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+      const found = [];
+      const prefixes = ["auditAccess-"];
+      const { signal } = new AbortController();
+      for await (const { shown } of scan({ client, prefixes, through: 2n ** 53n, signal })) {
+        if (shown.actor?.id === actor) found.push(shown.data);
+      }
+      await client.dispose();
+      expect(found).to.have.length(1);
+      expect(found[0]).to.deep.include({
+        auditorId: null,
+        action: "events",
+        asked: { appointment: appointmentId },
+      });
+    });
+
+    it("is a JSON object a line for programs, the same as from the service", async () => {
+      const { out } = await run([
+        "events",
+        "--stream",
+        history.stream,
+        "--json",
+        "--done-by",
+        "operator:test",
+      ]);
+      const { lines } = await auditor.ask(`/audit/v1/events?stream=${history.stream}`);
+      expect(
+        out
+          .trimEnd()
+          .split("\n")
+          .map((line) => JSON.parse(line)),
+      ).to.deep.equal(lines);
+    });
+
+    const wrong: [string[], number, string][] = [
+      [["events"], 2, "audit: ask for one of stream, appointment"],
+      [["events", "--clinic", "x"], 2, "audit: --clinic must be a UUID"],
+      [["events", "--clinic", randomUUID(), "--done-by", ""], 2, "audit: --done-by "],
+      [["events", "--wrong"], 2, "audit: unknown option '--wrong'"],
+      [["nothing"], 2, "audit: unknown command 'nothing'"],
+      [[], 2, "audit: a command is missing; see --help"],
+      [["as-of", `customer-${randomUUID()}`], 3, "audit: there is no stream customer-"],
+      [["as-of", "kitchen-1"], 2, "audit: --stream must name a stream"],
+    ];
+    for (const [words, code, line] of wrong) {
+      it(`refuses ${words.slice(0, 3).join(" ").slice(0, 40) || "nothing"} with one line`, async () => {
+        const ran = await run(words);
+        expect([ran.code, ran.err.length, ran.err[0]?.slice(0, line.length)]).to.deep.equal([code, 1, line]);
+      });
+    }
+
+    it("says in one line that the log is out of reach", async () => {
+      const env = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
+      const ran = await audit(["events", "--clinic", randomUUID()], { env });
+      expect(ran).to.deep.equal({ code: 4, out: "", err: ["audit: the event log is out of reach"] });
+    });
+
+    it("has help for each command, with an example", async () => {
+      for (const name of ["events", "as-of", "diff", "replay", "export", "verify", "keys"]) {
+        const { code, out } = await run([name, "--help"]);
+        expect([code, out]).to.satisfy(
+          ([exit, text]: [number, string]) => exit === 0 && text.includes(`-- ${name} `),
+        );
+      }
+    });
+  });
+
+  describe("that is long", () => {
+    const clinicId = randomUUID();
+
+    before(async () => {
+      const blob = "x".repeat(60_000);
+      const metadata = { ...operatorContext(), occurredAt: "2026-05-04T08:00:00.000Z" };
+      for (let part = 0; part < 32; part += 1) {
+        const events = Array.from({ length: 10 }, () => ({
+          id: randomUUID(),
+          event: {
+            type: "ResourceAdded" as const,
+            data: {
+              ...{
+                resourceId: randomUUID(),
+                clinicId,
+                branchId: randomUUID(),
+                resourceType: "room",
+                name: "Room",
+              },
+              ...{ capacity: 1, timezone: "Europe/Zurich", metadata: { blob } },
+            },
+          },
+          metadata: {
+            ...{ $correlationId: metadata.correlationId, $causationId: metadata.correlationId, clinicId },
+            ...{ actor: metadata.actor, environment: null, occurredAt: metadata.occurredAt },
+          },
+        }));
+        await world.log.append(`resource-${randomUUID()}`, -1n, events);
+      }
+    });
+
+    it("is one of few at once, and ends with the client that asked", async () => {
+      const other = await world.auditor(null);
+      const question = `/audit/v1/events?clinic=${clinicId}`;
+      const begin = () =>
+        new Promise<http.ClientRequest>((resolve, reject) => {
+          const headers = { Authorization: `Bearer ${other.credential}` };
+          // The answer is not read: it stands still when the buffers are full.
+          const request = http.get(`${world.url}${question}`, { headers, agent: false }, () =>
+            resolve(request),
+          );
+          request.on("error", reject);
+        });
+      const underWay = [await begin(), await begin()];
+      const { status, headers, body } = await other.ask(question);
+      expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([429, "too_many_scans", "5"]);
+      expect((await auditor.ask(question)).end.count).to.equal(320);
+      for (const request of underWay) request.destroy();
+      await eventually(
+        "the slots are free",
+        async () => (await other.ask(`${question}&limit=1`)).status === 200,
+      );
+    });
+
+    it("says how far it is, where that is wanted", async () => {
+      const { status, end } = await auditor.ask(`/audit/v1/events?clinic=${clinicId}&progress=true&limit=5`);
+      expect([status, end.count]).to.deep.equal([200, 5]);
+    });
+  });
+
+  it("is 503 with Retry-After while the log is out of reach, and comes back with it", async () => {
+    const dir = path.join(makeTestRoot(), "log");
+    const options = { dir, host: "127.0.0.1", sync: false };
+    let server = await startLogServer({ ...options, port: 0 });
+    const { port } = server;
+    const url = `esdb://127.0.0.1:${port}?tls=false`;
+    const client = connectEventStore(url, "test");
+    const log = createEventLog(client);
+    const input = { auditorId: randomUUID(), name: "Ada", clinicIds: null, expiresAt: null };
+    const { credential } = await registerAuditor(log, input, operatorContext());
+    const env = { ...world.env, EVENTSTORE_URL: url, AUDIT_SIGNING_KEYS: await newSigningKeys() };
+    const service = await startAudit(env);
+    const ask = () =>
+      askAudit(`${service.url}/audit/v1/events?clinic=${randomUUID()}`, {
+        Authorization: `Bearer ${credential}`,
+      });
+    expect((await ask()).status).to.equal(200);
+    await server.stop();
+    const { status, body, headers } = await ask();
+    expect([status, body.error]).to.deep.equal([503, "event_log_unavailable"]);
+    expect(Number(headers.get("Retry-After"))).to.be.greaterThan(0);
+    expect((await fetch(`${service.url}/health/ready`)).status).to.equal(503);
+    server = await startLogServer({ ...options, port });
+    await eventually("the service answers again", async () => (await ask()).status === 200);
+    await service.stop();
+    await client.dispose();
+    await server.stop();
+  });
+});

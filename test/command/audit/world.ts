@@ -1,0 +1,145 @@
+/** An audit service in this process on the shared servers, and clinics with a history to look at. */
+import { randomUUID } from "node:crypto";
+import { exportJWK, generateKeyPair } from "jose";
+import pino from "pino";
+import {
+  cancelAppointment,
+  confirmAppointment,
+  requestAppointment,
+} from "../../../command/appointment/appointment-operations.ts";
+import { registerAuditor, revokeAuditor } from "../../../command/audit/access/auditor-operations.ts";
+import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
+import { startAudit } from "../../../command/audit/start.ts";
+import type { CommandContext } from "../../../command/handle.ts";
+import { migrate } from "../../../projection/migrate.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { createClinic, operatorContext, type TestClinic } from "../../support/partner.ts";
+import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
+
+export interface AuditWorld {
+  url: string;
+  log: EventLog;
+  database: TestDatabase;
+  /** What the service and the command line run with. */
+  env: NodeJS.ProcessEnv;
+  /** Registers an auditor of the clinics, null for all. */
+  auditor(clinicIds: string[] | null, expiresAt?: string): Promise<TestAuditor>;
+  stop(): Promise<void>;
+}
+
+export interface TestAuditor {
+  auditorId: string;
+  credential: string;
+  ask(path: string, headers?: Record<string, string>): Promise<AuditAnswer>;
+  revoke(): Promise<void>;
+}
+
+export interface AuditAnswer {
+  status: number;
+  headers: Headers;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects
+  body: any;
+  /** Of an answer in lines: the events, or steps, without the last line. */
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects
+  lines: any[];
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects
+  end: any;
+}
+
+export async function newSigningKeys(kid = "audit-test"): Promise<string> {
+  const { privateKey } = await generateKeyPair("EdDSA", { crv: "Ed25519", extractable: true });
+  return JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid }] });
+}
+
+export async function startAuditWorld(more: Record<string, string> = {}): Promise<AuditWorld> {
+  const { eventstoreUrl } = await testServers();
+  const database = await createTestDatabase();
+  await migrate(database.urls.projection, pino({ level: "silent" }));
+  const env = {
+    PORT: "0",
+    LOG_LEVEL: "fatal",
+    EVENTSTORE_URL: eventstoreUrl,
+    DATABASE_URL: database.urls.audit,
+    AUDIT_SIGNING_KEYS: await newSigningKeys(),
+    ...more,
+  };
+  const service = await startAudit(env);
+  const client = connectEventStore(eventstoreUrl, "test");
+  const log = createEventLog(client);
+  return {
+    url: service.url,
+    log,
+    database,
+    env,
+    auditor: (clinicIds, expiresAt) => newAuditor(service.url, log, clinicIds, expiresAt ?? null),
+    async stop() {
+      await service.stop();
+      await client.dispose();
+      await database.drop();
+    },
+  };
+}
+
+async function newAuditor(
+  url: string,
+  log: EventLog,
+  clinicIds: string[] | null,
+  expiresAt: string | null,
+): Promise<TestAuditor> {
+  const auditorId = randomUUID();
+  const input = { auditorId, name: "Ada Audit", clinicIds, expiresAt };
+  const { credential } = await registerAuditor(log, input, operatorContext(0));
+  return {
+    auditorId,
+    credential,
+    ask: (path, headers = {}) =>
+      askAudit(`${url}${path}`, { Authorization: `Bearer ${credential}`, ...headers }),
+    revoke: async () => {
+      await revokeAuditor(log, { auditorId, reason: null }, operatorContext());
+    },
+  };
+}
+
+export async function askAudit(url: string, headers: Record<string, string> = {}): Promise<AuditAnswer> {
+  const response = await fetch(url, { headers });
+  const text = await response.text();
+  const type = response.headers.get("Content-Type") ?? "";
+  const lines = type.includes("ndjson")
+    ? text
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line))
+    : [];
+  const end = lines.pop()?.end;
+  const body = type.includes("application/json") ? JSON.parse(text) : undefined;
+  return { status: response.status, headers: response.headers, text, body, lines, end };
+}
+
+export interface History extends TestClinic {
+  appointmentId: string;
+  stream: string;
+  /** The request that made the appointment. */
+  request: CommandContext;
+}
+
+/** A clinic with one appointment of its customer's animal: requested, confirmed, cancelled. */
+export async function clinicWithHistory(log: EventLog, notes: string | null = null): Promise<History> {
+  const clinic = await createClinic(log);
+  const appointmentId = randomUUID();
+  const { clinicId, branchId, animalId } = clinic;
+  const request = operatorContext(Date.parse("2026-05-04T08:00:00Z"));
+  const later = (minutes: number) => ({ ...operatorContext(request.now + minutes * 60_000) });
+  const when = { scheduledAt: "2026-05-06T10:00:00.000Z", durationMinutes: 30 };
+  await requestAppointment(
+    log,
+    { appointmentId, clinicId, branchId, animalId, ...when, reason: "Check-up", notes },
+    request,
+  );
+  await confirmAppointment(log, { appointmentId, clinicId }, later(10));
+  await cancelAppointment(log, { appointmentId, clinicId, reason: "Moved away" }, later(20));
+  return { ...clinic, appointmentId, stream: `appointment-${appointmentId}`, request };
+}
+
+export const typesOf = (events: AuditEvent[]) => events.map(({ type }) => type);

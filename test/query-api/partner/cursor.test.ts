@@ -1,0 +1,109 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import fc from "fast-check";
+import { readCursor } from "../../../query-api/partner/cursor.ts";
+import { ApiError } from "../../../shared/http/api-error.ts";
+import { appointmentRequested } from "../../support/clinics.ts";
+import { endpointRegistered } from "../../support/partner-events.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { createCaller, type PartnerCaller } from "./caller.ts";
+
+const encode = (text: string) => Buffer.from(text).toString("base64url");
+
+/** A cursor as an answer carries it. */
+const genuine = fc
+  .tuple(
+    fc.date({ min: new Date("0001-01-01"), max: new Date("9999-12-31"), noInvalidDate: true }),
+    fc.integer({ min: 0, max: 999 }),
+    fc.uuid(),
+  )
+  .map(([date, micros, id]) => {
+    const at = date.toISOString().replace("Z", `${String(micros).padStart(3, "0")}Z`);
+    return { at, id, cursor: encode(`${at} ${id}`) };
+  });
+
+/** A genuine one with some characters changed, lost, doubled or put in. */
+const tampered = fc
+  .tuple(genuine, fc.nat(85), fc.constantFrom(0, 1, 2), fc.string({ unit: "binary-ascii", maxLength: 2 }))
+  .map(([{ cursor }, at, lost, put]) => cursor.slice(0, at) + put + cursor.slice(at + lost));
+
+const garbage = fc.oneof(
+  tampered,
+  fc.string({ unit: "binary", maxLength: 100 }),
+  fc.base64String({ maxLength: 100 }),
+  fc.string({ maxLength: 64 }).map(encode),
+  fc.constantFrom("", "null", "9".repeat(86), "A".repeat(86), "x".repeat(7_000)),
+  fc
+    .constantFrom(
+      ...["2026-02-30T00:00:00.000000Z", "0000-01-01T00:00:00.000000Z", "2026-01-01T24:00:00.000000Z"],
+      ...["2026-01-01T00:00:00.000+00:00", "2026-01-01t00:00:00.000000Z", "+02026-01-01T00:00:00.0000Z"],
+    )
+    .map((at) => encode(`${at} 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001`)),
+);
+
+/** The place, or the code of the refusal. */
+function read(cursor: string | string[]) {
+  try {
+    return readCursor(cursor);
+  } catch (error) {
+    if (error instanceof ApiError) return error.code;
+    throw error;
+  }
+}
+
+describe("cursors", () => {
+  it("are read back as they were written", () => {
+    fc.assert(fc.property(genuine, ({ cursor, at, id }) => void expect(read(cursor)).to.eql({ at, id })));
+  });
+
+  it("have one form: anything else is refused", () => {
+    const isGenuine = (text: string) => {
+      const place = read(text);
+      return typeof place === "object" && encode(`${place.at} ${place.id}`) === text;
+    };
+    fc.assert(
+      fc.property(garbage, (text) => {
+        if (!isGenuine(text)) expect(read(text)).to.equal("invalid_cursor");
+      }),
+      { numRuns: 2_000 },
+    );
+    const cursor = encode(`2026-01-01T00:00:00.000000Z ${randomUUID()}`);
+    for (const other of [`${cursor}==`, ` ${cursor}`, `${cursor}\n`, cursor.slice(1), [cursor, cursor]])
+      expect(read(other)).to.equal("invalid_cursor");
+  });
+
+  describe("in a request", () => {
+    let api: TestQueryApi;
+    let caller: PartnerCaller;
+    const endpointId = randomUUID();
+
+    before(async () => {
+      api = await startTestQueryApi();
+      caller = await createCaller(api);
+      const { clinicId, branchId } = caller.clinic;
+      await api.given(
+        endpointRegistered(caller.application, clinicId, endpointId),
+        appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z"),
+      );
+    });
+
+    after(() => api.stop());
+
+    for (const [operationId, path] of [
+      ["listPartnerAppointments", "/appointments?from=2026-03-01T00:00:00Z"],
+      ["listWebhookDeliveries", `/webhook-endpoints/${endpointId}/deliveries?limit=10`],
+    ] as const) {
+      it(`of ${operationId} are taken or refused, and nothing breaks`, async () => {
+        await fc.assert(
+          fc.asyncProperty(genuine, garbage, async ({ cursor }, wrong) => {
+            await caller.body(operationId, `${path}&cursor=${cursor}`);
+            if (read(wrong) !== "invalid_cursor") return;
+            const refused = await caller.refusal(`${path}&cursor=${encodeURIComponent(wrong)}`);
+            expect(refused).to.equal("400 invalid_cursor");
+          }),
+          { numRuns: 25 },
+        );
+      });
+    }
+  });
+});

@@ -1,0 +1,48 @@
+import { expect } from "chai";
+import fc from "fast-check";
+import { openClinic } from "../../support/clinics.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+
+/** Values that a parser might stumble over, and any others. */
+const value = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 40 }),
+  fc.constantFrom("NaN", "Infinity", "-0", "1e400", "0x10", "9".repeat(400), "-".repeat(9), "null", "'; --"),
+  fc.constantFrom("0000-01-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59Z", "2026-02-30"),
+  fc.integer().map(String),
+  fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+);
+const name = fc.constantFrom(
+  "limit",
+  "offset",
+  "from",
+  "to",
+  "status",
+  "includeInactive",
+  "cursor",
+  "__proto__",
+);
+
+describe("the portal's query parameters", () => {
+  let api: TestQueryApi;
+  let userId: string;
+
+  before(async () => {
+    api = await startTestQueryApi();
+    ({ userId } = await openClinic(api.given));
+  });
+
+  after(() => api.stop());
+
+  for (const operation of ["customers", "appointments", "services", "availability"]) {
+    it(`of ${operation} take effect or fall back, whatever is given`, async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(fc.tuple(name, value), { maxLength: 5 }), async (given) => {
+          const query = given.map((pair) => pair.map(encodeURIComponent).join("=")).join("&");
+          const { status, body } = await api.get(`/api/v1/${operation}?${query}`, userId);
+          expect(status, JSON.stringify(body)).to.equal(200);
+        }),
+        { numRuns: 40 },
+      );
+    });
+  }
+});

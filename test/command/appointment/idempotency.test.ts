@@ -1,0 +1,153 @@
+import { spawn } from "node:child_process";
+import { randomBytes, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { expect } from "chai";
+import { partnerAppointmentId } from "../../../shared/events/ids.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  ask,
+  createPartnerWorld,
+  exchange,
+  type PartnerAnswer,
+  type PartnerWorld,
+  startTestCommand,
+  type TestCommand,
+  TOKEN_ISSUER,
+} from "../../support/partner.ts";
+import { testServers } from "../../support/stack.ts";
+
+describe("idempotency of createPartnerAppointment", () => {
+  let first: TestCommand;
+  let world: PartnerWorld;
+
+  before(async () => {
+    first = await startTestCommand();
+    world = await createPartnerWorld(first);
+  });
+  after(() => first.stop());
+
+  const create = (url: string, key: string, more: Record<string, unknown> = {}, headers = world.headers) => {
+    const { branchId, animalId } = world;
+    const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", ...more };
+    return ask("POST", `${url}/production/v1/appointments`, { ...headers, "Idempotency-Key": key }, body);
+  };
+  const eventsOf = (idempotencyKey: string) =>
+    first.log.read(`appointment-${partnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey })}`);
+  /** The same partner at a service whose tokens are signed by another key. */
+  const headersAt = async (url: string) => {
+    const { body } = await exchange(url, world);
+    return { ...world.headers, Authorization: `Bearer ${body.access_token}` };
+  };
+  const isReplay = ({ headers }: PartnerAnswer) => headers.get("Idempotent-Replayed") === "true";
+
+  it("of fifty at once with two bodies one body wins, and the others are told so", async () => {
+    const key = randomUUID();
+    const bodies = Array.from({ length: 50 }, (_, index) => ({ notes: index % 2 ? "odd" : "even" }));
+    const answers = await Promise.all(bodies.map((more) => create(first.url, key, more)));
+    const won = answers.filter(({ status }) => status === 201);
+    const lost = answers.filter(({ status }) => status === 409);
+    expect([won.length, lost.length]).to.deep.equal([25, 25]);
+    expect(new Set(won.map(({ text }) => text)).size).to.equal(1);
+    expect(won.filter((answer) => !isReplay(answer))).to.have.length(1);
+    expect(new Set(lost.map(({ body }) => body.error))).to.deep.equal(new Set(["idempotency_conflict"]));
+    const events = await eventsOf(key);
+    expect(events).to.have.length(1);
+    expect(events[0]?.data).to.include({ notes: won[0]?.body.appointment.notes });
+  });
+
+  it("holds over several processes at once, and over a restart", async () => {
+    const key = randomUUID();
+    const second = await startTestCommand();
+    const there = await headersAt(second.url);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        index % 2 ? create(first.url, key) : create(second.url, key, {}, there),
+      ),
+    );
+    await second.stop();
+    const restarted = await startTestCommand();
+    const again = await create(restarted.url, key, {}, await headersAt(restarted.url));
+    const other = await create(restarted.url, key, { notes: "other" }, await headersAt(restarted.url));
+    await restarted.stop();
+    expect(new Set([...answers, again].map(({ status }) => status))).to.deep.equal(new Set([201]));
+    expect(new Set([...answers, again].map(({ text }) => text)).size).to.equal(1);
+    expect(answers.filter((answer) => !isReplay(answer))).to.have.length(1);
+    expect([isReplay(again), other.status]).to.deep.equal([true, 409]);
+    expect(await eventsOf(key)).to.have.length(1);
+  });
+
+  it("holds over a kill -9 between the append and the answer", async () => {
+    const key = randomUUID();
+    const way = await startForgetfulWay((await testServers()).eventstoreUrl, "AppointmentRequested");
+    const victim = await spawnCommand(way.url, first);
+    const unanswered = create(victim.url, key).then(
+      () => "answered",
+      () => "cut off",
+    );
+    await eventually("the append is done", async () => (await eventsOf(key)).length === 1);
+    victim.kill();
+    expect(await unanswered).to.equal("cut off");
+    await way.close();
+    const retry = await create(first.url, key);
+    expect([retry.status, isReplay(retry)]).to.deep.equal([201, true]);
+    expect((await create(first.url, key, { notes: "other" })).status).to.equal(409);
+    expect(await eventsOf(key)).to.have.length(1);
+  });
+});
+
+/** The service as a process of its own, with the other one's signing key. */
+async function spawnCommand(eventstoreUrl: string, { signingKey }: TestCommand) {
+  const { databaseUrls } = await testServers();
+  const env = {
+    PATH: process.env.PATH ?? "",
+    PORT: "0",
+    EVENTSTORE_URL: eventstoreUrl,
+    DATABASE_URL: databaseUrls.command,
+    TOKEN_ISSUER,
+    TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
+    WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
+  };
+  const child = spawn(process.execPath, ["--import", "tsx", "command/main.ts"], { env });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (text) => {
+      said += text;
+    });
+  }
+  const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(said)?.[1]);
+  return { url, kill: () => void child.kill("SIGKILL") };
+}
+
+/** A way to the log that passes everything on, but no answer any more once something with this text has gone there. */
+async function startForgetfulWay(target: string, text: string) {
+  const { hostname, port } = new URL(target);
+  const open = new Set<Socket>();
+  let forgetful = false;
+  const server = createServer((near) => {
+    const far = connect(Number(port), hostname);
+    near.on("data", (bytes) => {
+      forgetful ||= bytes.includes(text);
+      far.write(bytes);
+    });
+    far.on("data", (bytes) => forgetful || near.write(bytes));
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      open.add(from);
+      from.on("error", () => to.destroy());
+      from.on("close", () => to.destroy());
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `esdb://127.0.0.1:${(server.address() as AddressInfo).port}?tls=false`,
+    async close() {
+      for (const socket of open) socket.destroy();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}

@@ -162,12 +162,6 @@ async function write(
     await writeItems(writing, items);
     if (items.some((item) => item.kind === "caughtUp")) report({ caughtUp: true });
     report({ waitsFor: null });
-    for (const item of items) {
-      if (item.kind !== "unknown") continue;
-      options.onUnknown?.(item.type);
-      const position = String(item.position);
-      options.logger.warn({ type: item.type, position }, "passed over an event of unknown type");
-    }
     if (isDone(options, progress) || items.some((item) => isActAfter(item, knownActs))) return;
   }
 }

@@ -32,6 +32,7 @@ export async function writeItems(writing: Writing, items: readonly SubscriptionI
   const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
   try {
     await writeBatch(writing, events, passedOverIn(items, writing.gaps), to);
+    tellUnknown(items, writing.options);
   } catch (error) {
     if (error instanceof ProjectionFailure && error.place) {
       const { position } = error.place;
@@ -47,6 +48,14 @@ export async function writeItems(writing: Writing, items: readonly SubscriptionI
       throw new ProjectionFailure(refused, event, error);
     }
     for (const single of singles(items)) await writeItems(writing, single);
+  }
+}
+
+function tellUnknown(items: readonly SubscriptionItem[], { logger, onUnknown }: ProjectionOptions): void {
+  for (const item of items) {
+    if (item.kind !== "unknown") continue;
+    onUnknown?.(item.type);
+    logger.warn({ type: item.type, position: String(item.position) }, "passed over an event of unknown type");
   }
 }
 

@@ -121,9 +121,11 @@ async function follow(
         continue;
       }
       position = item.position;
-      if (item.kind === "event" && item.event.stream === PARKING_STREAM) parked = await readParked(log);
-      onTaken();
-      await push({ position, message: item.kind === "event" ? messageOf(log, item.event) : undefined });
+      const act = item.kind === "event" && item.event.stream === PARKING_STREAM;
+      if (act) parked = await readParked(log);
+      else onTaken();
+      const message = item.kind === "event" && !act ? messageOf(log, item.event) : undefined;
+      await push({ position, message });
     }
   } catch (error) {
     if (!(error instanceof UnreadableEvent)) throw error;

@@ -1,0 +1,119 @@
+import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
+import type pg from "pg";
+import { startLogServer } from "../../deploy/local/eventstore/server.ts";
+import { READ_MODEL_SCHEMA } from "../../projection/engine/ddl.ts";
+import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
+import { migrate } from "../../projection/migrate.ts";
+import { readModels } from "../../projection/read-models/all.ts";
+import type { CatalogEvent } from "../../shared/events/registry.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
+import { createTestDatabase } from "../support/stack.ts";
+
+/** What a command line said. */
+export interface Said {
+  code: number;
+  out: string;
+  err: string;
+}
+
+/** A log and a database of a test's own, with empty read models: what is broken here breaks nobody else. */
+export interface EngineWorld {
+  client: EventStoreDBClient;
+  log: EventLog;
+  pool: pg.Pool;
+  eventstoreUrl: string;
+  databaseUrl: string;
+  /** Appends as it is, whether the catalog knows it or not. @returns its position */
+  append(stream: string, ...events: { type: string; data: object; metadata?: object }[]): Promise<bigint>;
+  /** A customer's name in the read models; undefined where there is no row. */
+  nameOf(customerId: string): Promise<string | undefined>;
+  /** Runs `npm run projection -- …` against this world. */
+  cli(...args: string[]): Promise<Said>;
+  close(): Promise<void>;
+}
+
+export const silent = createLogger("test", "silent");
+
+const CLI = fileURLToPath(new URL("../../projection/cli/main.ts", import.meta.url));
+
+export async function createEngineWorld(): Promise<EngineWorld> {
+  const dir = await mkdtemp(join(tmpdir(), "clinic-engine-"));
+  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+  const eventstoreUrl = `esdb://127.0.0.1:${server.port}?tls=false`;
+  const database = await createTestDatabase();
+  const databaseUrl = database.urls.projection;
+  await migrate(databaseUrl, silent);
+  const client = connectEventStore(eventstoreUrl, "test");
+  const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeout: 5_000 };
+  const pool = createPool({ ...options, logger: silent });
+  await ensureReadModels(pool, readModels);
+  return {
+    ...{ client, log: createEventLog(client), pool, eventstoreUrl, databaseUrl },
+    async append(stream, ...events) {
+      const proposed = events.map(({ type, data, metadata = someMetadata() }) =>
+        jsonEvent({
+          type,
+          data: data as Record<string, unknown>,
+          metadata: metadata as Record<string, unknown>,
+        }),
+      );
+      const { position } = await client.appendToStream(stream, proposed);
+      return position!.commit;
+    },
+    async nameOf(customerId) {
+      const { rows } = await pool.query<{ full_name: string }>(
+        `SELECT full_name FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`,
+        [customerId],
+      );
+      return rows[0]?.full_name;
+    },
+    cli: (...args) =>
+      new Promise((resolve) => {
+        const env = { ...process.env, EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl };
+        const child = execFile(process.execPath, ["--import=tsx", CLI, ...args], { env }, (_, out, err) =>
+          resolve({ code: child.exitCode ?? -1, out, err }),
+        );
+      }),
+    async close() {
+      await pool.end();
+      await client.dispose();
+      await server.stop();
+      await database.drop();
+      await rm(dir, { recursive: true });
+    },
+  };
+}
+
+export function someMetadata() {
+  return {
+    $correlationId: randomUUID(),
+    $causationId: randomUUID(),
+    actor: { type: "operator" as const, id: "test" },
+    clinicId: null,
+    environment: null,
+    schemaVersion: 1,
+    occurredAt: "2030-01-02T03:04:05.678Z",
+  };
+}
+
+export function registered(customerId: string, fullName: string): CatalogEvent {
+  const contact = { phone: null, email: null, city: "Ljubljana" };
+  return {
+    type: "CustomerRegistered",
+    data: { customerId, clinicId: randomUUID(), fullName, ...contact },
+  };
+}
+
+export function renamed(customerId: string, fullName: string): CatalogEvent {
+  const contact = { phone: null, email: null, city: "Ljubljana" };
+  return { type: "CustomerDetailsChanged", data: { customerId, fullName, ...contact } };
+}

@@ -1,0 +1,191 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { readCheckpoint } from "../../projection/engine/checkpoint.ts";
+import type { Difference } from "../../projection/engine/compare-tables.ts";
+import { READ_MODEL_SCHEMA } from "../../projection/engine/ddl.ts";
+import { ProjectionFailure } from "../../projection/engine/failure.ts";
+import { readPassedOver } from "../../projection/engine/passed-over.ts";
+import { startProjectors } from "../../projection/engine/projectors.ts";
+import type { AnyReadModel } from "../../projection/engine/read-model.ts";
+import { rebuild } from "../../projection/engine/rebuild.ts";
+import { verify } from "../../projection/engine/verify.ts";
+import { PARKING_STREAM, readParked } from "../../projection/parking/parked-streams.ts";
+import { ActRefused, findParked, parkStream } from "../../projection/parking/parking-acts.ts";
+import { readModels } from "../../projection/read-models/all.ts";
+import { customers } from "../../projection/read-models/customers.ts";
+import type { Role } from "../../projection/role.ts";
+import { createMetrics } from "../../projection/status/metrics.ts";
+import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
+import { eventually } from "../support/eventually.ts";
+import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "./engine-world.ts";
+
+const never = new AbortController().signal;
+const ignore = () => undefined;
+
+/** The read models of a release that cannot take a change of a customer's details to some name. */
+const broken: AnyReadModel[] = readModels.map((model) => {
+  const takes = model.on.CustomerDetailsChanged;
+  if (model.table !== customers.table || !takes) return model;
+  const CustomerDetailsChanged: typeof takes = (row, event) => {
+    if (event.type === "CustomerDetailsChanged" && event.data.fullName === "Poison")
+      throw new Error("cannot");
+    return takes(row, event);
+  };
+  return { ...model, on: { ...model.on, CustomerDetailsChanged } };
+});
+
+describe("a stream that projectors cannot take", function () {
+  this.timeout(60_000);
+  let world: EngineWorld;
+  let role: Role;
+  let reporter: Reporter;
+  const metrics = createMetrics();
+  const [bad, good] = [randomUUID(), randomUUID()];
+  let stoppedAt: bigint;
+
+  const act = { actor: "Ada", reason: "Broken by an import", now: Date.now() };
+  const park = (position: bigint) => parkStream(world, position, act);
+  const find = async () => {
+    const differences: Difference[] = [];
+    const options = { ...world, models: readModels, logger: silent, onProgress: ignore };
+    const onDifference = (difference: Difference) => differences.push(difference);
+    return { ...(await verify({ ...options, onDifference }, never)), found: differences };
+  };
+  const fails = async (work: Promise<unknown>) =>
+    work.then(
+      () => undefined,
+      (error: Error) => error,
+    );
+
+  before(async () => {
+    world = await createEngineWorld();
+    await world.append(`customer-${bad}`, registered(bad, "Before"));
+    await world.append(`customer-${good}`, registered(good, "Ana Kos"));
+    await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
+    stoppedAt = await world.append(`customer-${bad}`, renamed(bad, "Poison"));
+    await world.append(`customer-${bad}`, renamed(bad, "After"));
+    await world.append(`customer-${good}`, renamed(good, "Ana Novak"));
+    role = startProjectors({
+      ...world,
+      models: broken,
+      logger: silent,
+      onUnknown: metrics.countUnknown,
+    });
+    reporter = startReporter({ ...world, roles: [role], metrics, logger: silent, process: "test:1" });
+    await eventually("failed", () => role.status().state === "failed");
+  });
+
+  after(async () => {
+    await role.stop();
+    await reporter.stop();
+    await world.close();
+  });
+
+  it("stops them right before its event, named with stream, revision and cause", async () => {
+    expect(role.status().detail).to.equal(
+      `position ${stoppedAt}, stream customer-${bad}, revision 1: read model customer cannot take CustomerDetailsChanged: cannot`,
+    );
+    expect(await world.nameOf(bad)).to.equal("Before");
+    expect(await world.nameOf(good)).to.equal("Ana Kos");
+    expect((await readCheckpoint(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
+  });
+
+  it("has a status that says how to go on", async () => {
+    await eventually("the record", async () => {
+      const { rowCount } = await world.pool.query(
+        "SELECT FROM projection.process_status WHERE state = 'failed'",
+      );
+      return rowCount === 1;
+    });
+    const { out } = await world.cli("status");
+    expect(out).to.match(
+      /process {6}test:1 stopped: position \d+, stream customer-.*, revision 1: .*cannot$/m,
+    );
+    expect(out).to.contain(`npm run projection -- park ${stoppedAt} --reason`);
+    expect(out).to.match(/position {5}\d+ {2}3 events and [\d.]+ s behind/);
+    expect(out).to.match(/passed over {2}1 events of unknown types/);
+    expect(out).to.match(/parked streams: none/);
+  });
+
+  it("is parked nowhere but where they stopped", async () => {
+    expect((await fails(park(stoppedAt + 1n)))?.message).to.match(/^no event stands at position \d+$/);
+    const taken = await readCheckpoint(world.pool, READ_MODEL_SCHEMA);
+    const error = await fails(park(taken));
+    expect(error).to.be.instanceOf(ActRefused);
+    expect(error?.message).to.match(/^the projectors have not stopped at position \d+: see status$/);
+    expect((await readParked(world.log)).streams.size).to.equal(0);
+  });
+
+  it("is passed over once it is parked, and they go on by themselves", async () => {
+    const { code, out } = await world.cli("park", `${stoppedAt}`, "--reason", act.reason, "--actor", "Ada");
+    expect(code).to.equal(0);
+    expect(out).to.contain(`stream customer-${bad} is passed over from revision 1 on`);
+    await eventually("they go on", async () => (await world.nameOf(good)) === "Ana Novak");
+    await eventually("running", () => role.status().state === "running");
+    await world.append(`customer-${bad}`, renamed(bad, "Later"));
+    await world.append(`customer-${good}`, renamed(good, "Ana Zupan"));
+    await eventually("the live event", async () => (await world.nameOf(good)) === "Ana Zupan");
+    expect(await world.nameOf(bad)).to.equal("Before");
+    const { events } = (await readPassedOver(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)!;
+    expect(events).to.equal(3n);
+    const [recorded] = await world.log.read(PARKING_STREAM);
+    expect(recorded?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
+    expect((await fails(park(stoppedAt)))?.message).to.match(/have not stopped|is parked since/);
+  });
+
+  it("is passed over by verify and by a rebuild alike", async () => {
+    expect(await find()).to.deep.include({ found: [], differences: 0, passedOver: 1 });
+    const options = { ...world, models: broken, logger: silent, onProgress: ignore };
+    await rebuild(options, never);
+    expect(await world.nameOf(bad)).to.equal("Before");
+    expect((await find()).found).to.deep.equal([]);
+    expect((await readPassedOver(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
+  });
+
+  it("is shown by the status with place, cause, reason, actor and time, and counted in the metrics", async () => {
+    const { out } = await world.cli("status", "--json");
+    const { parked } = JSON.parse(out);
+    expect(parked).to.have.length(1);
+    expect(parked[0]).to.deep.include({
+      ...{ stream: `customer-${bad}`, position: String(stoppedAt), revision: "1", events: "3" },
+      ...{ reason: act.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
+    });
+    expect(parked[0].cause).to.contain("read model customer cannot take CustomerDetailsChanged: cannot");
+    expect(Date.parse(parked[0].since)).to.be.closeTo(Date.now(), 60_000);
+    const shows = async (line: string) => (await metrics.registry.metrics()).split("\n").includes(line);
+    await eventually("the metrics", () => shows("projection_parked_events 3"));
+    for (const line of [
+      "projection_parked_streams 1",
+      'projection_unknown_events_total{type="NothingOfOurs"} 1',
+      'projection_leader{role="projectors"} 1',
+      'projection_failed{role="projectors"} 0',
+      'projection_lag_events{role="projectors"} 0',
+    ]) {
+      await eventually(line, () => shows(line));
+    }
+  });
+
+  it("stays parked where a rebuild with it fails", async () => {
+    const error = await fails(
+      rebuild(
+        { ...world, models: broken, logger: silent, onProgress: ignore, takeBack: `customer-${bad}` },
+        never,
+      ),
+    );
+    expect(error).to.be.instanceOf(ProjectionFailure);
+    expect(await world.nameOf(bad)).to.equal("Before");
+    expect((await readParked(world.log)).streams.size).to.equal(1);
+  });
+
+  it("is resumed by a release that can take it, all its events in their order", async () => {
+    expect((await fails(findParked(world, 1n)))?.message).to.equal("nothing is parked at position 1");
+    const { code, out, err } = await world.cli("resume", `${stoppedAt}`, "--reason", "Mended");
+    expect(code, err).to.equal(0);
+    expect(out).to.contain(`resumed: stream customer-${bad} is taken from revision 1 on`);
+    expect(await world.nameOf(bad)).to.equal("Later");
+    expect((await readParked(world.log)).streams.size).to.equal(0);
+    await world.append(`customer-${bad}`, renamed(bad, "Live again"));
+    await eventually("the live event", async () => (await world.nameOf(bad)) === "Live again");
+    expect(await find()).to.deep.include({ found: [], passedOver: 0 });
+  });
+});

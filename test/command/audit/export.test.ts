@@ -1,0 +1,256 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { CompactSign, importJWK } from "jose";
+import {
+  cancelAppointment,
+  requestAppointment,
+} from "../../../command/appointment/appointment-operations.ts";
+import { canonicalJson, createChain } from "../../../command/audit/export/chain.ts";
+import { operatorContext } from "../../support/partner.ts";
+import { makeTestRoot } from "../../support/stack.ts";
+import { audit } from "./cli-terminal.ts";
+import {
+  type AuditWorld,
+  clinicWithHistory,
+  type History,
+  newSigningKeys,
+  startAuditWorld,
+} from "./world.ts";
+
+describe("an export", () => {
+  let world: AuditWorld;
+  let history: History;
+  let folder: string;
+  let keyFile: string;
+  let file: string;
+  let lines: string[];
+
+  before(async () => {
+    world = await startAuditWorld();
+    history = await clinicWithHistory(world.log, "notes with \u2028 and ünïcode 🐾");
+    folder = makeTestRoot();
+    keyFile = path.join(folder, "keys.json");
+    fs.writeFileSync(keyFile, (await run(["keys"])).out);
+    file = path.join(folder, "export.ndjson");
+    expect(await run(["export", "--clinic", history.clinicId, "--out", file, "--actor", "ada"])).to.include({
+      code: 0,
+    });
+    lines = fs.readFileSync(file, "utf8").split(/(?<=\n)/);
+  });
+  after(() => world.stop());
+
+  const run = (words: string[], env: NodeJS.ProcessEnv = world.env) => audit(words, { env });
+  /** Offline: no setting is given. */
+  const verify = (name: string, key = keyFile) => run(["verify", name, "--key", key, "--json"], {});
+
+  /** What is said of a file with the given content. */
+  async function verdict(content: string, key?: string) {
+    const name = path.join(folder, `${randomUUID()}.ndjson`);
+    fs.writeFileSync(name, content);
+    const { code, out } = await verify(name, key);
+    return { code, ...JSON.parse(out) };
+  }
+
+  it("is a clinic's events and a signed manifest, for the owner's eyes alone", async () => {
+    expect(fs.statSync(file).mode & 0o777).to.equal(0o600);
+    expect(fs.readdirSync(folder)).not.to.include("export.ndjson.part");
+    const { code, out } = await verify(file);
+    expect(code).to.equal(0);
+    const { manifest } = JSON.parse(out);
+    expect(manifest).to.deep.include({ format: "clinic-service-audit-export/1", clinicId: history.clinicId });
+    expect(manifest).to.include({ count: lines.length - 1 });
+    const events = lines.slice(0, -1).map((line) => JSON.parse(line).event);
+    expect(events.map(({ type }) => type)).to.include.members(["ClinicRegistered", "AppointmentCancelled"]);
+    expect(manifest.first).to.deep.equal({ position: events[0].position, id: events[0].id });
+    expect(manifest.made.by).to.deep.equal({ type: "operator", id: "ada" });
+    expect(lines.join("")).not.to.contain("encryptedSecret");
+  });
+
+  it("is verified with the thumbprint alone too, which the command line prints", async () => {
+    const { out } = await run(["keys", "--thumbprint"]);
+    expect((await verify(file, out.trim())).code).to.equal(0);
+    const { code, out: text } = await run(["verify", file, "--key", out.trim()], {});
+    expect([code, text]).to.satisfy(
+      ([exit, said]: [number, string]) => exit === 0 && said.includes("complete and unaltered"),
+    );
+  });
+
+  it("is never written over", async () => {
+    const { code, err } = await run(["export", "--clinic", history.clinicId, "--out", file]);
+    expect([code, err]).to.deep.equal([2, [`audit: --out ${file} is there already`]]);
+  });
+
+  const alter = (index: number, change: (line: string) => string) =>
+    lines.map((line, place) => (place === index ? change(line) : line)).join("");
+  const named: [string, () => string, number][] = [
+    ["a line altered", () => alter(3, (line) => line.replace('"operator"', '"system"')), 4],
+    ["a line dropped", () => lines.filter((_, index) => index !== 3).join(""), 4],
+    ["the first line dropped", () => lines.slice(1).join(""), 1],
+    ["the last event dropped", () => lines.filter((_, index) => index !== lines.length - 2).join(""), -1],
+    ["a line put in twice", () => alter(3, (line) => line + line), 5],
+    [
+      "two lines changed about",
+      () => [...lines.slice(0, 2), lines[3], lines[2], ...lines.slice(4)].join(""),
+      3,
+    ],
+    ["a line of another form, with the same content", () => alter(2, (line) => line.replace(":", ": ")), 3],
+    ["a line with two members of one name", () => alter(2, (line) => line.replace("{", '{"chain":"0",')), 3],
+    ["a line end of another system", () => alter(2, (line) => line.replace("\n", "\r\n")), 3],
+    ["a blank line", () => alter(1, (line) => `${line}\n`), 3],
+    ["an end that is missing", () => lines.slice(0, 4).join(""), 5],
+    ["a line cut in the middle", () => lines.slice(0, 4).join("").slice(0, -20), 4],
+    ["an empty file", () => "", 1],
+    ["a last line without its end", () => lines.join("").slice(0, -1), 0],
+    ["something after the manifest", () => `${lines.join("")}${lines[0]}`, 0],
+    [
+      "a manifest with another count",
+      () => alter(lines.length - 1, (line) => line.replace(/"count":\d+/, '"count":1')),
+      0,
+    ],
+    [
+      "a manifest of another clinic",
+      () => alter(lines.length - 1, (line) => line.replace(history.clinicId, randomUUID())),
+      0,
+    ],
+    [
+      "a manifest without its signature",
+      () => alter(lines.length - 1, (line) => line.replace(/"signature":"[^"]*"/, '"signature":""')),
+      0,
+    ],
+    [
+      "a manifest that lacks the signature",
+      () => alter(lines.length - 1, (line) => `${canonicalJson({ manifest: JSON.parse(line).manifest })}\n`),
+      0,
+    ],
+  ];
+  for (const [what, content, line] of named) {
+    it(`does not hold with ${what}; the first line that is not as it was is named`, async () => {
+      const { code, ok, line: found, problem } = await verdict(content());
+      const expected = line > 0 ? line : lines.length + line;
+      expect([code, ok, found], problem).to.deep.equal([3, false, expected]);
+    });
+  }
+
+  /** The file of somebody who knows how it is made, with a chain and a manifest that fit. */
+  async function forged(keys: string, change: (event: Record<string, unknown>) => void) {
+    const chain = createChain();
+    const made = lines.slice(0, -1).map((line, index) => {
+      const { event } = JSON.parse(line);
+      if (index === 2) change(event);
+      return `${canonicalJson({ chain: chain.add(canonicalJson(event)), event })}\n`;
+    });
+    const { manifest } = JSON.parse(lines.at(-1) ?? "");
+    manifest.chain = chain.head;
+    const [jwk] = JSON.parse(keys).keys;
+    const { kty, crv, x } = jwk;
+    const signature = await new CompactSign(Buffer.from(canonicalJson(manifest)))
+      .setProtectedHeader({ alg: "EdDSA", typ: "audit-export+jws", jwk: { kty, crv, x } })
+      .sign(await importJWK(jwk, "EdDSA"));
+    const own = JSON.parse(lines.at(-1) ?? "").signature;
+    return {
+      made,
+      resigned: [...made, `${canonicalJson({ manifest, signature })}\n`].join(""),
+      manifest,
+      own,
+    };
+  }
+
+  it("does not hold where somebody made chain and manifest anew, with another key or the old signature", async () => {
+    const { made, resigned, manifest, own } = await forged(await newSigningKeys(), (event) => {
+      event.type = "Forged";
+    });
+    expect(await verdict(resigned))
+      .to.include({ ok: false, line: lines.length })
+      .and.have.property("problem")
+      .that.contains("another key");
+    const kept = await verdict([...made, lines.at(-1)].join(""));
+    expect(kept.problem).to.equal("the lines before fit each other, but are not those that were signed");
+    const mixed = await verdict([...made, `${canonicalJson({ manifest, signature: own })}\n`].join(""));
+    expect(mixed.problem).to.equal("the manifest is not the one that was signed");
+    const { resigned: same } = await forged(world.env.AUDIT_SIGNING_KEYS ?? "", () => undefined);
+    expect((await verdict(same)).ok).to.equal(true);
+  });
+
+  it("is not proven by a key that is not trusted, and no key at all is refused", async () => {
+    const other = JSON.parse(await newSigningKeys());
+    expect((await verdict(lines.join(""), JSON.stringify(other))).code).to.equal(3);
+    const { code, err } = await verify(file, "no key");
+    expect([code, err[0]]).to.satisfy(
+      ([exit, line]: [number, string]) => exit === 2 && line.startsWith("audit: --key must be"),
+    );
+    expect((await verify(path.join(folder, "nothing"))).code).to.equal(2);
+  });
+
+  it("of the same range has the same bytes up to when and by whom it was made", async () => {
+    const to = new Date().toISOString();
+    const auditor = await world.auditor([history.clinicId]);
+    const get = async () =>
+      (await auditor.ask(`/audit/v1/export?clinic=${history.clinicId}&to=${to}`)).text.split(/(?<=\n)/);
+    const [one, other] = [await get(), await get()];
+    expect(one.slice(0, -1)).to.deep.equal(other.slice(0, -1));
+    const [first, second] = [one, other].map((text) => JSON.parse(text.at(-1) ?? "").manifest);
+    expect({ ...first, made: null }).to.deep.equal({ ...second, made: null });
+    expect(first.made.accessId).not.to.equal(second.made.accessId);
+    expect((await verdict(one.join(""))).ok).to.equal(true);
+  });
+
+  it("can be empty, and proves that too", async () => {
+    const auditor = await world.auditor(null);
+    const { text, status } = await auditor.ask(
+      `/audit/v1/export?clinic=${history.clinicId}&to=2020-01-01T00:00:00Z`,
+    );
+    expect(status).to.equal(200);
+    expect(await verdict(text))
+      .to.deep.include({ ok: true })
+      .and.have.nested.property("manifest.count", 0);
+  });
+
+  it("ends where the log ended when it began, though events are appended meanwhile", async () => {
+    const { clinicId, branchId, animalId } = history;
+    let going = true;
+    const writer = (async () => {
+      while (going) {
+        const appointmentId = randomUUID();
+        const when = {
+          scheduledAt: new Date(Date.now() + 86_400_000).toISOString(),
+          durationMinutes: 30,
+          reason: null,
+          notes: null,
+        };
+        const context = operatorContext();
+        await requestAppointment(
+          world.log,
+          { appointmentId, clinicId, branchId, animalId, ...when },
+          context,
+        );
+        await cancelAppointment(world.log, { appointmentId, clinicId, reason: null }, context);
+      }
+    })();
+    const auditor = await world.auditor([clinicId]);
+    for (let round = 0; round < 3; round += 1) {
+      const { text } = await auditor.ask(`/audit/v1/export?clinic=${clinicId}`);
+      const { ok, manifest } = await verdict(text);
+      expect(ok).to.equal(true);
+      expect(BigInt(manifest.last.position) <= BigInt(manifest.made.logEnd)).to.equal(true);
+    }
+    going = false;
+    await writer;
+  });
+
+  it("comes with public keys that anybody may fetch", async () => {
+    const response = await fetch(`${world.url}/audit/v1/jwks.json`);
+    const keys = await response.text();
+    expect(keys).not.to.contain('"d"');
+    expect((await verdict(lines.join(""), path.join(folder, "keys.json"))).ok).to.equal(true);
+    expect(JSON.parse(keys)).to.deep.equal(JSON.parse(fs.readFileSync(keyFile, "utf8")));
+  });
+
+  it("needs a signing key, and says so in one line", async () => {
+    const { EVENTSTORE_URL } = world.env;
+    const none = { EVENTSTORE_URL, LOCAL_DIR: folder };
+    const { code, err } = await run(["export", "--clinic", history.clinicId], none);
+    expect([code, err.length]).to.deep.equal([2, 1]);
+  });
+});

@@ -1,0 +1,176 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { appointmentAggregate } from "../../../command/appointment/appointment-aggregate.ts";
+import type { AuditTerminal } from "../../../command/audit/cli/terminal.ts";
+import { changesBetween } from "../../../command/audit/state/changes.ts";
+import { foldOf } from "../../../command/audit/state/folds.ts";
+import { customerAggregate } from "../../../command/clinic/customer.ts";
+import { load } from "../../../command/handle.ts";
+import { categories } from "../../../shared/events/registry.ts";
+import { audit } from "./cli-terminal.ts";
+import {
+  type AuditWorld,
+  clinicWithHistory,
+  type History,
+  startAuditWorld,
+  type TestAuditor,
+} from "./world.ts";
+
+describe("changesBetween", () => {
+  const cases: [string, unknown, unknown, object[]][] = [
+    ["a value", { a: 1, b: 2 }, { a: 1, b: 3 }, [{ path: "b", before: 2, after: 3 }]],
+    [
+      "a field that comes and one that goes",
+      { a: 1 },
+      { b: null },
+      [
+        { path: "a", before: 1 },
+        { path: "b", after: null },
+      ],
+    ],
+    ["the inside of an object", { a: { b: 1 } }, { a: { b: 2 } }, [{ path: "a.b", before: 1, after: 2 }]],
+    ["a list as a whole", { a: [1, 2] }, { a: [2, 1] }, [{ path: "a", before: [1, 2], after: [2, 1] }]],
+    [
+      "a list of things with ids, by id",
+      {
+        a: [
+          { id: "x", on: true },
+          { id: "y", on: true },
+        ],
+      },
+      {
+        a: [
+          { id: "y", on: false },
+          { id: "x", on: true },
+        ],
+      },
+      [{ path: "a[y].on", before: true, after: false }],
+    ],
+    [
+      "the first state",
+      undefined,
+      { a: { b: 1 }, c: null },
+      [
+        { path: "a.b", after: 1 },
+        { path: "c", after: null },
+      ],
+    ],
+    ["nothing", { a: [{ id: "x" }] }, { a: [{ id: "x" }] }, []],
+    ["an object that was null", { a: null }, { a: { b: 1 } }, [{ path: "a", before: null, after: { b: 1 } }]],
+    [
+      "a list that was empty",
+      { a: [] },
+      { a: [{ id: "x" }] },
+      [{ path: "a", before: [], after: [{ id: "x" }] }],
+    ],
+  ];
+  for (const [what, before, after, changes] of cases) {
+    it(`tells ${what}`, () => {
+      expect(changesBetween(before, after)).to.deep.equal(changes);
+    });
+  }
+});
+
+describe("the state of a stream", () => {
+  let world: AuditWorld;
+  let history: History;
+  let auditor: TestAuditor;
+
+  before(async () => {
+    world = await startAuditWorld();
+    history = await clinicWithHistory(world.log);
+    auditor = await world.auditor([history.clinicId]);
+  });
+  after(() => world.stop());
+
+  const state = async (at: string) =>
+    (await auditor.ask(`/audit/v1/state?stream=${history.stream}&at=${encodeURIComponent(at)}`)).body;
+
+  it("is what the service itself folds", async () => {
+    const { state: folded, last } = await state("end");
+    expect(folded).to.deep.equal((await load(world.log, appointmentAggregate, history.appointmentId)).state);
+    expect(last).to.include({ revision: 2, type: "AppointmentCancelled" });
+    const { body } = await auditor.ask(`/audit/v1/state?stream=customer-${history.customerId}`);
+    expect(body.state).to.deep.equal((await load(world.log, customerAggregate, history.customerId)).state);
+  });
+
+  it("is had at a revision, a position and a time", async () => {
+    const statuses: [string, string | undefined][] = [
+      ["start", undefined],
+      ["0", "requested"],
+      ["revision:1", "confirmed"],
+      ["99", "cancelled"],
+      ["2026-05-04T07:59:59Z", undefined],
+      ["2026-05-04T08:00:00Z", "requested"],
+      ["time:2026-05-04T10:15:00+02:00", "confirmed"],
+      ["2026-05-04T09:00:00Z", "cancelled"],
+    ];
+    for (const [at, status] of statuses) expect((await state(at)).state?.status, at).to.equal(status);
+    const { lines } = await auditor.ask(`/audit/v1/events?stream=${history.stream}`);
+    expect((await state(`position:${lines[1].position}`)).state.status).to.equal("confirmed");
+    expect((await state(`position:${BigInt(lines[1].position) - 1n}`)).state.status).to.equal("requested");
+    const stored = await auditor.ask(
+      `/audit/v1/state?stream=${history.stream}&at=2026-05-05T00:00:00Z&by=stored`,
+    );
+    expect(stored.body).to.include({ state: null, last: null, ok: true });
+  });
+
+  it("differs between two points field by field", async () => {
+    const { body } = await auditor.ask(`/audit/v1/diff?stream=${history.stream}&from=0&to=1`);
+    expect(body.changes).to.deep.equal([
+      { path: "status", before: "requested", after: "confirmed" },
+      { path: "updatedAt", before: "2026-05-04T08:00:00.000Z", after: "2026-05-04T08:10:00.000Z" },
+    ]);
+    expect([body.from.revision, body.to.revision]).to.deep.equal([0, 1]);
+    const back = (await auditor.ask(`/audit/v1/diff?stream=${history.stream}&from=1&to=0`)).body.changes;
+    expect(back[0]).to.deep.equal({ path: "status", before: "confirmed", after: "requested" });
+  });
+
+  it("is stepped through, each event with what it changed", async () => {
+    const { lines, end } = await auditor.ask(`/audit/v1/replay?stream=${history.stream}`);
+    expect(lines.map(({ event }) => event.revision)).to.deep.equal([0, 1, 2]);
+    expect(lines[0].changes).to.deep.include({ path: "status", after: "requested" });
+    expect(lines[2].changes[0]).to.deep.equal({ path: "status", before: "confirmed", after: "cancelled" });
+    expect([lines[2].state.status, end.count]).to.deep.equal(["cancelled", 3]);
+  });
+
+  it("is had of every category of the catalog", async () => {
+    for (const { name } of categories) {
+      const fold = foldOf(`${name}-${randomUUID()}`);
+      expect(fold, name).to.be.a("function");
+    }
+    const { body } = await (await world.auditor(null)).ask(
+      `/audit/v1/state?stream=auditor-${auditor.auditorId}`,
+    );
+    expect(body.state).to.include({ name: "Ada Audit", secretHash: "(withheld)", revoked: false });
+  });
+
+  describe("at the command line", () => {
+    const run = (words: string[], more: Partial<AuditTerminal> = {}) =>
+      audit(words, { env: world.env, ...more });
+
+    it("is shown for people, and as JSON", async () => {
+      const words = ["as-of", history.stream, "--at", "1"];
+      const { code, out } = await run(words);
+      expect([code, out]).to.satisfy(
+        ([exit, text]: [number, string]) => exit === 0 && text.includes('"status": "confirmed"'),
+      );
+      expect(JSON.parse((await run([...words, "--json"])).out).state.status).to.equal("confirmed");
+      expect((await run(["diff", history.stream, "--from", "0", "--to", "1"])).out).to.contain(
+        'status: "requested" → "confirmed"',
+      );
+    });
+
+    it("is replayed key by key at a keyboard, until q", async () => {
+      const keys: ("next" | "end")[] = ["next", "end"];
+      let pressed = 0;
+      const key = async () => keys[pressed++] ?? "end";
+      const stepped = await run(["replay", history.stream], { key });
+      expect(stepped.out.match(/^@ \d/gm)).to.deep.equal(["@ 0", "@ 1"]);
+      expect([pressed, stepped.err]).to.deep.equal([2, ["(enter: the next event; q: end)"]]);
+      const all = await run(["replay", history.stream, "--all"], { key });
+      expect([all.out.match(/^@ \d/gm)?.length, pressed]).to.deep.equal([3, 2]);
+      expect((await run(["replay", history.stream])).out).to.equal(all.out);
+    });
+  });
+});

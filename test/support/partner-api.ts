@@ -2,6 +2,7 @@
  * The whole partner API in this process: command, query API and projectors over a database of their own, asked as
  * through the gateway, GET and HEAD here, everything else there.
  */
+import type { DatabaseUrls } from "../../deploy/local/database-roles.ts";
 import { startProjection } from "../../projection/start.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/events/fields.ts";
@@ -16,12 +17,14 @@ import {
   type TestCommand,
   TOKEN_ISSUER,
 } from "./partner.ts";
-import { createTestDatabase, testServers } from "./stack.ts";
+import { createTestDatabase, type TestDatabase, testServers } from "./stack.ts";
 
 export interface PartnerApi {
   command: TestCommand;
   /** Origin of the query API. */
   queryUrl: string;
+  databaseUrls: DatabaseUrls;
+  database: TestDatabase;
   /** An application with a token. */
   partner(environment?: Environment, granted?: readonly Scope[]): Promise<Partner>;
   stop(): Promise<void>;
@@ -71,6 +74,8 @@ export async function startPartnerApi(): Promise<PartnerApi> {
   return {
     command,
     queryUrl: query.url,
+    databaseUrls: database.urls,
+    database,
     async partner(environment = "sandbox", granted = scopes) {
       const application = await createApplication(command.log, environment, granted);
       const { status, body, headers } = await exchange(command.url, application);
@@ -78,8 +83,8 @@ export async function startPartnerApi(): Promise<PartnerApi> {
       return partnerOf(application, body.access_token, headers);
     },
     async stop() {
-      await Promise.all([command.stop(), query.stop()]);
-      await projection.stop();
+      console.log("c"); await command.stop(); console.log("q"); await query.stop(); console.log("p");
+      await projection.stop(); console.log("d");
       await database.drop();
     },
   };

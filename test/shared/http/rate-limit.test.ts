@@ -68,4 +68,15 @@ describe("rate limiter", () => {
     expect(Math.max(...counts.map(({ used }) => used))).to.equal(51);
     expect(warnings).to.have.length(1);
   });
+
+  it("refuses who is over the limit without asking Postgres, until the window ends or more is agreed", async () => {
+    const key = randomUUID();
+    const [one, other] = [limiterOf(database.urls.command), limiterOf(database.urls.command)];
+    for (let used = 1; used <= 3; used += 1) expect((await one.count(key, 2)).used).to.equal(used);
+    const again = await one.count(key, 2);
+    expect(again.used).to.equal(3);
+    expect(again.endsIn).to.be.within(1, 60_000);
+    expect((await other.count(key, 2)).used, "in Postgres").to.equal(4);
+    expect((await one.count(key, 10)).used, "with more agreed").to.equal(5);
+  });
 });

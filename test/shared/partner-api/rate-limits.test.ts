@@ -1,0 +1,194 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import pg from "pg";
+import { agreeRateLimit, revokeInstallation } from "../../../command/partner/installation-operations.ts";
+import { ADDRESS_PER_MINUTE, REFUSED_PER_MINUTE } from "../../../shared/partner-api/rate-limits.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  ask,
+  createPartnerWorld,
+  exchange,
+  operatorContext,
+  type PartnerAnswer,
+  type PartnerWorld,
+  startTestCommand,
+  type TestCommand,
+} from "../../support/partner.ts";
+import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+
+const SECRET = { client_secret: "cs_wrong" };
+
+describe("rate limits of the partner API", () => {
+  let api: PartnerApi;
+  /** Another process on the same log and database, as far as these can tell. */
+  let second: TestCommand;
+  let admin: pg.Pool;
+
+  before(async () => {
+    api = await startPartnerApi();
+    second = await startTestCommand({
+      DATABASE_URL: api.databaseUrls.command,
+      TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [api.command.signingKey] }),
+    });
+    admin = new pg.Pool({ connectionString: api.databaseUrls.projection, max: 1 });
+  });
+  beforeEach(() => admin.query("DELETE FROM rate_limit.counter"));
+  after(async () => {
+    await admin.end();
+    await second.stop();
+    await api.stop();
+  });
+
+  const noEndpoint = () => `/production/v1/webhook-endpoints/${randomUUID()}`;
+  const write = (url: string, headers: Record<string, string>) => ask("DELETE", url + noEndpoint(), headers);
+  const read = (headers: Record<string, string>) =>
+    ask("GET", `${api.queryUrl}/production/v1/clinic/context`, headers);
+  const told = ({ headers }: PartnerAnswer) => {
+    const at = Date.parse(headers.get("RateLimit-Reset") ?? "");
+    expect(headers.get("RateLimit-Reset")).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    expect(at - Date.now()).to.be.within(-5_000, 60_000);
+    return Number(headers.get("RateLimit-Remaining"));
+  };
+  const keys = async () =>
+    (await admin.query<{ key: string }>("SELECT key FROM rate_limit.counter")).rows.map(({ key }) => key);
+
+  it("are one over two processes of one service and the other service", async () => {
+    const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 9 });
+    await eventually("the read models know", async () => (await read(world.headers)).status !== 403);
+    for (const { url } of [api.command, second]) await shared(world, () => write(url, world.headers));
+    await shared(world, () => read(world.headers));
+    const other = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 6 });
+    await eventually("the read models know", async () => (await read(other.headers)).status !== 403);
+    // Counted by the waiting already: at least once.
+    const ways = [
+      () => write(api.command.url, other.headers),
+      () => write(second.url, other.headers),
+      () => read(other.headers),
+    ];
+    const answers: PartnerAnswer[] = [];
+    for (let round = 0; round < 9; round += 1) answers.push(await (ways[round % 3] as (typeof ways)[0])());
+    const left = answers.filter(({ status }) => status !== 429).map(told);
+    expect(left).to.deep.equal([4, 3, 2, 1, 0]);
+    for (const answer of answers.slice(5)) {
+      expect([answer.status, answer.body.error, told(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
+      expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
+    }
+    // What is agreed anew holds at once, also for who was refused a moment ago.
+    await agreeRateLimit(api.command.log, { ...other, rateLimitPerMinute: 1_000 }, operatorContext());
+    expect((await write(second.url, other.headers)).status).to.equal(404);
+  });
+
+  it("are an installation's own: another clinic of the same application is not held up", async () => {
+    const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1 });
+    const other = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 5 });
+    await write(second.url, world.headers);
+    expect((await write(second.url, world.headers)).status).to.equal(429);
+    expect(told(await write(second.url, other.headers))).to.equal(4);
+  });
+
+  it("stand on every answer, whoever is refused and for what", async () => {
+    const world = await createPartnerWorld(api.command);
+    const { command, queryUrl } = api;
+    const bare = { Authorization: world.headers.Authorization ?? "" };
+    const stranger = { ...bare, "X-SERVICE-Clinic-ID": randomUUID() };
+    const base = "/production/v1";
+    const asked: [string, number, Promise<PartnerAnswer>][] = [
+      ["no token", 401, write(command.url, {})],
+      ["a bad token", 401, write(command.url, { Authorization: "Bearer x" })],
+      ["no clinic", 403, write(command.url, bare)],
+      ["no installation", 403, write(command.url, stranger)],
+      ["no such path", 404, ask("POST", `${command.url}${base}/nothing`)],
+      ["no such method", 405, ask("PUT", `${command.url}${base}/appointments`)],
+      ["a token", 200, exchange(command.url, world)],
+      ["wrong credentials", 401, exchange(command.url, world, SECRET)],
+      ["a token request that is no JSON", 400, ask("POST", `${command.url}${base}/oauth/token`, {}, "{")],
+      ["a body that is no JSON", 400, ask("POST", `${command.url}${base}/appointments`, world.headers, "{")],
+      ["no token, to read", 401, read({})],
+      ["no clinic, to read", 403, read(bare)],
+      ["no installation, to read", 403, read(stranger)],
+      ["no such path, to read", 404, ask("GET", `${queryUrl}${base}/nothing`)],
+      ["no such method, to read", 405, ask("POST", `${queryUrl}${base}/clinic/context`)],
+    ];
+    for (const [what, status, answer] of asked) {
+      expect((await answer).status, what).to.equal(status);
+      expect(told(await answer), what).to.be.above(0);
+    }
+  });
+
+  it("hold an application that is refused again and again to a number, and not what it is let do", async () => {
+    const world = await createPartnerWorld(api.command);
+    const revoked = await createPartnerWorld(api.command);
+    await revokeInstallation(api.command.log, { ...revoked, reason: null }, operatorContext());
+    const elsewhere = { ...world.headers, "X-SERVICE-Clinic-ID": revoked.clinicId };
+    expect(told(await write(second.url, elsewhere))).to.equal(REFUSED_PER_MINUTE - 1);
+    await exceed(`refused ${world.applicationId}`, REFUSED_PER_MINUTE);
+    expect((await write(second.url, elsewhere)).status).to.equal(429);
+    expect((await write(second.url, world.headers)).status).to.equal(404);
+    expect((await write(second.url, revoked.headers)).status).to.equal(403);
+  });
+
+  it("tell of the nearer one where two count: a client's exchanges and its address's", async () => {
+    const world = await createPartnerWorld(api.command);
+    expect(told(await exchange(second.url, world))).to.equal(28);
+    await exceed("address", ADDRESS_PER_MINUTE - 5);
+    expect(told(await exchange(second.url, world))).to.equal(4);
+  });
+
+  it("go on in each process while the shared counters are broken, slow or gone, and are shared again afterwards", async () => {
+    const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1_000 });
+    const breaks: [string, string, string][] = [
+      [
+        "gone",
+        "ALTER TABLE rate_limit.counter RENAME TO elsewhere",
+        "ALTER TABLE rate_limit.elsewhere RENAME TO counter",
+      ],
+      ["locked", "BEGIN; LOCK TABLE rate_limit.counter IN ACCESS EXCLUSIVE MODE", "ROLLBACK"],
+    ];
+    for (const [what, breakIt, mend] of breaks) {
+      await admin.query(breakIt);
+      const started = performance.now();
+      const answers = await Promise.all(Array.from({ length: 5 }, () => write(second.url, world.headers)));
+      const refused = await write(second.url, {});
+      await admin.query(mend);
+      expect(
+        answers.map(({ status }) => status),
+        what,
+      ).to.deep.equal([404, 404, 404, 404, 404]);
+      expect(refused.status, what).to.equal(401);
+      for (const answer of [...answers, refused]) expect(told(answer), what).to.be.above(0);
+      expect(performance.now() - started, what).to.be.below(5_000);
+      await shared(world, () => write(second.url, world.headers));
+    }
+  });
+
+  // The last one: a process remembers for the rest of the minute who is over the limit.
+  it("hold an address that shows no token to a number of its own, and not those who show one", async () => {
+    const world = await createPartnerWorld(api.command);
+    await shared(world, () => write(second.url, world.headers));
+    await write(second.url, {});
+    await exceed("address", ADDRESS_PER_MINUTE);
+    for (const answer of [await write(second.url, {}), await read({}), await exchange(second.url, world)]) {
+      expect([answer.status, answer.body.error, told(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
+      expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
+    }
+    expect((await write(second.url, world.headers)).status).to.equal(404);
+  });
+
+  /** Waits until a service counts in the shared store. */
+  async function shared(world: PartnerWorld, use: () => Promise<unknown>): Promise<void> {
+    await admin.query("DELETE FROM rate_limit.counter");
+    await eventually("counters are shared", async () => {
+      await use();
+      return (await keys()).some((key) => key.includes(world.clinicId));
+    });
+  }
+
+  /** Sets a counter that there is to a number. */
+  async function exceed(key: string, points: number): Promise<void> {
+    const { rowCount } = await admin.query("UPDATE rate_limit.counter SET points = $2 WHERE key LIKE $1", [
+      `%${key}%`,
+      points,
+    ]);
+    expect(rowCount).to.equal(1);
+  }
+});

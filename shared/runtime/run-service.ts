@@ -1,4 +1,5 @@
 import { ConfigError } from "./config.ts";
+import { safeMessage } from "./logger.ts";
 
 /** A service that runs, and how to stop it. */
 export interface RunningService {
@@ -47,5 +48,5 @@ function oneLine(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const known = error instanceof ConfigError || error instanceof StartError;
   const cause = error.cause === undefined ? "" : ` (${oneLine(error.cause)})`;
-  return `${known ? "" : `${error.name}: `}${error.message}${cause}`.replaceAll("\n", " ");
+  return `${known ? "" : `${error.name}: `}${safeMessage(error)}${cause}`.replaceAll("\n", " ");
 }

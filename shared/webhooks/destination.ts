@@ -80,7 +80,11 @@ export async function checkDestination(text: string, options: DestinationOptions
   return at(url, addresses.find((address) => isIP(address) === 4) ?? addresses[0]);
 }
 
-/** A URL as far as its text goes. What a lenient parser would repair is refused: others may repair it otherwise. */
+/**
+ * A URL as far as its text goes, read as the sender will read it (WHATWG). White space, backslashes and control
+ * characters are refused, which that parser drops or turns round and others take otherwise. The rest that it mends,
+ * such as capitals, full-width letters or an IPv4 address in other digits, is judged in its mended form.
+ */
 function parse(text: string): URL {
   if (text.length > MAXIMUM_LENGTH || /[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) {
     throw new UnsafeDestination("malformed_url", "the URL is malformed or too long");

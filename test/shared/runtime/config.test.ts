@@ -1,6 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { expect } from "chai";
 import { z } from "zod";
+import { startAudit } from "../../../command/audit/start.ts";
+import { startCommand } from "../../../command/start.ts";
+import { startProjection } from "../../../projection/start.ts";
+import { startQueryApi } from "../../../query-api/start.ts";
 import { ConfigError, readConfig, settings } from "../../../shared/runtime/config.ts";
 
 describe("configuration", () => {
@@ -31,20 +35,49 @@ describe("configuration", () => {
     ["TOKEN_SIGNING_KEYS", "{"],
     ["TOKEN_SIGNING_KEYS", '{"keys":[]}'],
     ["WEBHOOK_SECRET_KEYS", '{"current":"a","keys":{"b":"AAAA"}}'],
+    ["WEBHOOK_SECRET_KEYS", '{"current":"constructor","keys":{}}'],
+    ["WEBHOOK_SECRET_KEYS", '{"current":"a","keys":{"a":"AAAA"}}'],
     ["WEBHOOK_RETRY_SCHEDULE", "5,x"],
     ["ROLES", "projectors,cook"],
+    ["ROLES", "relay,relay"],
+    ["ROLES", ""],
   ] as const) {
     it(`refuses ${name}=${value}`, () => {
       expect(() => readConfig([name], { [name]: value })).to.throw(ConfigError, name);
     });
   }
 
+  const readPage = () => readFile(new URL("../../../CONFIGURATION.md", import.meta.url), "utf8");
+
   it("is described in CONFIGURATION.md, each setting with its default and meaning", async () => {
-    const page = await readFile(new URL("../../../CONFIGURATION.md", import.meta.url), "utf8");
+    const page = await readPage();
+    const named = [...page.matchAll(/^\| `([A-Z_]+)` \| /gm)].map(([, name]) => name);
+    expect(named).to.have.members(Object.keys(settings));
     for (const [name, schema] of Object.entries(settings)) {
       const { default: value, description } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
       const shown = value === undefined ? "" : `\`${value}\``;
       expect(page.split("\n")).to.include(`| \`${name}\` | ${shown} | ${description} |`);
     }
   });
+
+  for (const [service, start] of Object.entries({
+    command: startCommand,
+    audit: startAudit,
+    projection: startProjection,
+    "query-api": startQueryApi,
+  })) {
+    it(`of ${service} is what CONFIGURATION.md says that it reads`, async () => {
+      const read = new Set<string>();
+      const empty = new Proxy({} as NodeJS.ProcessEnv, {
+        get: (_, name) => void (typeof name === "string" && read.add(name)),
+      });
+      const error = await start(empty).catch((reason: unknown) => reason);
+      expect(error).to.be.instanceOf(ConfigError);
+      const row = (await readPage()).split("\n").find((line) => line.startsWith(`| ${service} |`)) ?? "";
+      const told = [...row.matchAll(/`([A-Z_]+)(…?)`/g)].flatMap(([, name = "", more]) =>
+        more ? Object.keys(settings).filter((setting) => setting.startsWith(name)) : [name],
+      );
+      expect(told).to.have.members([...read]);
+    });
+  }
 });

@@ -1,0 +1,61 @@
+import { expect } from "chai";
+import pg from "pg";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { captureLogs } from "../../support/captured-logs.ts";
+import { testServers } from "../../support/stack.ts";
+
+/** The line that is logged, as text. */
+function logged(fields: object): string {
+  const logs = captureLogs();
+  try {
+    createLogger("test", "debug").error(fields, "failed");
+  } finally {
+    logs.end();
+  }
+  return logs.text();
+}
+
+describe("the log", () => {
+  let client: pg.Client;
+
+  before(async () => {
+    client = new pg.Client({ connectionString: (await testServers()).adminDatabaseUrl });
+    await client.connect();
+  });
+
+  after(() => client.end());
+
+  for (const [code, statement] of [
+    ["22P02", "SELECT 'Ada Example'::uuid"],
+    ["22007", "SELECT 'Ada Example'::date"],
+    [
+      "23505",
+      "CREATE TEMPORARY TABLE t (name text UNIQUE); INSERT INTO t VALUES ('Ada Example'), ('Ada Example')",
+    ],
+    ["23514", "CREATE TEMPORARY TABLE c (name text CHECK (name = '')); INSERT INTO c VALUES ('Ada Example')"],
+  ]) {
+    it(`hides the value that Postgres quotes with ${code}, also as a cause`, async () => {
+      const error = await client.query(statement!).catch((reason: unknown) => reason);
+      expect(error).to.include({ code });
+      const line = logged({ error: new Error("outer", { cause: error }) });
+      expect(line).to.not.contain("Ada");
+      expect(JSON.parse(line).error.cause).to.deep.include({ code, message: "the database refused a value" });
+      expect(logged({ error })).to.not.contain("Ada");
+    });
+  }
+
+  it("shows the message of any other error, with its code and causes, and no stack", () => {
+    const error = Object.assign(new TypeError("cannot", { cause: "why" }), { code: "ECONNREFUSED" });
+    expect(JSON.parse(logged({ error })).error).to.deep.equal({
+      name: "TypeError",
+      message: "cannot",
+      code: "ECONNREFUSED",
+      cause: "why",
+    });
+  });
+
+  it("hides what is named as a secret, up to two levels deep", () => {
+    const secrets = { authorization: "s3cret", cookie: "s3cret", clientSecret: "s3cret", password: "s3cret" };
+    expect(logged({ ...secrets, request: { ...secrets, headers: secrets } })).to.not.contain("s3cret");
+  });
+});

@@ -1,0 +1,20 @@
+import { spawnSync } from "node:child_process";
+import { expect } from "chai";
+
+const SERVICE = `
+import { runService, StartError } from "./shared/runtime/run-service.ts";
+await runService("demo", async () => {
+  throw new StartError("cannot listen", { cause: new Error("the port\\nis taken", { cause: "by another" }) });
+});`;
+
+describe("a service that cannot start", () => {
+  it("says so in one line, with the causes, and ends with 1", () => {
+    const args = ["--import", "tsx", "--input-type=module", "--eval", SERVICE];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+    expect({ status, stdout, stderr }).to.deep.equal({
+      status: 1,
+      stdout: "",
+      stderr: "demo: cannot listen (Error: the port is taken (by another))\n",
+    });
+  });
+});

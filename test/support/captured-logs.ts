@@ -1,0 +1,39 @@
+import fs from "node:fs";
+
+/** What this process writes as logs, from now on until the end. */
+export interface CapturedLogs {
+  /** All of it: the lines of logs, and what goes to standard error. */
+  text(): string;
+  /** Lets logs through again. */
+  end(): void;
+}
+
+type Written = (error: null, bytes: number, data: string | Buffer) => void;
+
+const STDOUT = 1;
+
+/**
+ * Keeps what the loggers of this process write (JSON lines, straight to the standard output's descriptor) and its
+ * standard error, instead of showing it. Other output goes on.
+ */
+export function captureLogs(): CapturedLogs {
+  const kept: string[] = [];
+  const { write } = fs;
+  const toError = process.stderr.write;
+  fs.write = ((fd: number, data: string | Buffer, ...rest: unknown[]) => {
+    const text = String(data);
+    if (fd !== STDOUT || !text.startsWith('{"level"')) {
+      return (write as (...args: unknown[]) => void)(fd, data, ...rest);
+    }
+    kept.push(text);
+    process.nextTick(rest.at(-1) as Written, null, Buffer.byteLength(text), data);
+  }) as typeof fs.write;
+  process.stderr.write = ((data: string | Uint8Array) => kept.push(String(data)) > 0) as typeof toError;
+  return {
+    text: () => kept.join(""),
+    end() {
+      fs.write = write;
+      process.stderr.write = toError;
+    },
+  };
+}

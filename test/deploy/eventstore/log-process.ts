@@ -76,13 +76,17 @@ export class LogProcess {
   }
 
   client(parameter = ""): EventStoreDBClient {
-    return EventStoreDBClient.connectionString(`esdb://127.0.0.1:${this.port}?tls=false${parameter}`);
+    return clientOf(this.port, parameter);
   }
 
   async end(signal: NodeJS.Signals = "SIGTERM"): Promise<Ended> {
     this.#child.kill(signal);
     return this.ended;
   }
+}
+
+export function clientOf(port: number, parameter = ""): EventStoreDBClient {
+  return EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false${parameter}`);
 }
 
 /** A new directory, and its removal. */

@@ -1,6 +1,9 @@
 import { expect } from "chai";
+import { LogStartError } from "../../../deploy/local/eventstore/database.ts";
+import { readArguments } from "../../../deploy/local/eventstore/read-arguments.ts";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { collect, event } from "../../conformance/log-under-test.ts";
-import { LogProcess, temporaryDir } from "./log-process.ts";
+import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
 
 describe("starting the embedded log", function () {
   this.timeout(60_000);
@@ -30,42 +33,48 @@ describe("starting the embedded log", function () {
   });
 
   it("refuses a directory that another process has, in one line", async () => {
-    const log = await LogProcess.start(dir);
+    const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     expect(await refusal(["--dir", dir, "--port", "0"])).to.include(`${dir} is in use by another process`);
-    await log.end();
+    await log.stop();
   });
 
   it("refuses a port in use, in one line, and leaves the directory free", async () => {
-    const log = await LogProcess.start(dir);
+    const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const other = await temporaryDir();
     const args = ["--dir", other.dir, "--port", String(log.port)];
     expect(await refusal(args)).to.include(`Port ${log.port} on 127.0.0.1 is in use`);
-    await log.end();
-    await (await LogProcess.start(other.dir)).end();
+    await log.stop();
+    await (await startLogServer({ dir: other.dir, host: "127.0.0.1", port: 0 })).stop();
     await other.remove();
   });
 
-  it("refuses missing and wrong arguments, in one line", async () => {
+  it("refuses missing arguments in one line", async () => {
     expect(await refusal(["--port", "0"])).to.include("--dir is missing");
-    expect(await refusal(["--dir", dir])).to.include("--port is missing");
-    expect(await refusal(["--dir", dir, "--port", "many"])).to.include("--port must be a number");
-    expect(await refusal(["--dir", dir, "--port", "70000"])).to.include("--port must be at most 65535");
-    expect(await refusal(["--dir", dir, "--port", "0", "--colour", "red"])).to.include("--colour");
+  });
+
+  it("refuses wrong arguments, by name", () => {
+    const refused = (...args: string[]) => expect(() => readArguments(args)).to.throw(LogStartError);
+    refused("--dir", dir).with.property("message").that.includes("--port is missing");
+    refused("--dir", dir, "--port", "many").with.property("message").that.includes("--port must be a number");
+    refused("--dir", dir, "--port", "70000").with.property("message").that.includes("at most 65535");
+    refused("--dir", dir, "--port", "0", "--colour", "red")
+      .with.property("message")
+      .that.includes("--colour");
   });
 
   it("finds everything again after an orderly end, and goes on behind it", async () => {
-    const first = await LogProcess.start(dir);
-    const one = first.client();
+    const first = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const one = clientOf(first.port);
     const pair = [event(0), event(1)];
     const { position } = await one.appendToStream("kept", pair, { expectedRevision: "no_stream" });
     await one.deleteStream("kept");
     await one.appendToStream("kept", event(2));
     await one.tombstoneStream("closed");
     await one.dispose();
-    await first.end();
+    await first.stop();
 
-    const second = await LogProcess.start(dir);
-    const two = second.client();
+    const second = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const two = clientOf(second.port);
     const read = await collect(two.readStream("kept"));
     expect(read.map(({ event }) => Number(event?.revision))).to.deep.equal([2]);
     const retried = await two.appendToStream("kept", pair, { expectedRevision: "no_stream" });
@@ -78,6 +87,6 @@ describe("starting the embedded log", function () {
     });
     expect(refused).to.equal("stream-deleted");
     await two.dispose();
-    await second.end();
+    await second.stop();
   });
 });

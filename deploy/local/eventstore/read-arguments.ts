@@ -1,0 +1,33 @@
+import { parseArgs } from "node:util";
+import { z } from "zod";
+import { LogStartError } from "./database.ts";
+
+const argumentsSchema = z.object({
+  dir: z.string({ error: "--dir is missing: the directory of the log" }).min(1, "--dir must not be empty"),
+  port: z
+    .string({ error: "--port is missing: the port to listen on, 0 for a free one" })
+    .regex(/^\d{1,5}$/, "--port must be a number")
+    .transform(Number)
+    .refine((port) => port <= 65_535, "--port must be at most 65535"),
+  host: z.string().min(1, "--host must not be empty").default("127.0.0.1"),
+});
+
+/**
+ * Reads the command line of the embedded log.
+ *
+ * @throws {LogStartError} one line that names each argument that is missing or wrong
+ */
+export function readArguments(args: string[]): z.infer<typeof argumentsSchema> {
+  const text = { type: "string" } as const;
+  const result = argumentsSchema.safeParse(given());
+  if (result.success) return result.data;
+  throw new LogStartError(result.error.issues.map((issue) => issue.message).join("; "));
+
+  function given() {
+    try {
+      return parseArgs({ args, options: { dir: text, port: text, host: text } }).values;
+    } catch (error) {
+      throw new LogStartError((error as Error).message);
+    }
+  }
+}

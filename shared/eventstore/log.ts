@@ -9,7 +9,7 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import type { EventMetadata, NewEventMetadata } from "../events/metadata.ts";
-import { type CatalogEvent, parseStoredEvent, requireFit } from "../events/registry.ts";
+import { type CatalogEvent, parseStoredEvent, requireFit, type StoredEvent } from "../events/registry.ts";
 import { currentVersion } from "../events/upcasters.ts";
 
 /** An event of the catalog as it stands in the log. */
@@ -73,17 +73,18 @@ export interface EventLog {
 
 export function createEventLog(client: EventStoreDBClient): EventLog {
   async function readStream<Event extends CatalogEvent>(stream: string, options: ReadStreamOptions) {
-    const events: RecordedEvent<Event>[] = [];
+    const read: StoredRecord[] = [];
     await answered(async () => {
       try {
         for await (const { event } of client.readStream(stream, { ...options, deadline: ANSWER_WITHIN })) {
-          if (event) events.push(toRecordedEvent(event) as RecordedEvent<Event>);
+          if (event) read.push(event);
         }
       } catch (error) {
         if (!(error instanceof StreamNotFoundError)) throw error;
       }
     });
-    return events;
+    // Not before the read has ended: one that is left halfway keeps the client from ever being disposed of.
+    return read.map((event) => toRecordedEvent(event) as RecordedEvent<Event>);
   }
 
   return {
@@ -127,16 +128,16 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
   };
 }
 
-/** One event as the client gives it, read by the catalog. Unknown types do not occur in a stream that we write. */
-function toRecordedEvent(event: {
+/** One event as the client gives it. */
+interface StoredRecord extends StoredEvent {
   id: string;
-  type: string;
   streamId: string;
   revision: bigint;
-  data: unknown;
-  metadata: unknown;
   position?: { commit: bigint };
-}): RecordedEvent {
+}
+
+/** Reads an event by the catalog. Unknown types do not occur in a stream that we write. */
+function toRecordedEvent(event: StoredRecord): RecordedEvent {
   const parsed = parseStoredEvent(event);
   if (!parsed) throw new Error(`stream ${event.streamId} holds an event of unknown type ${event.type}`);
   return {

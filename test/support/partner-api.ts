@@ -83,8 +83,8 @@ export async function startPartnerApi(): Promise<PartnerApi> {
       return partnerOf(application, body.access_token, headers);
     },
     async stop() {
-      console.log("c"); await command.stop(); console.log("q"); await query.stop(); console.log("p");
-      await projection.stop(); console.log("d");
+      await Promise.all([command.stop(), query.stop()]);
+      await projection.stop();
       await database.drop();
     },
   };

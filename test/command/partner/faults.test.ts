@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect } from "chai";
 import {
   ask,
@@ -10,46 +8,7 @@ import {
   type TestCommand,
 } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
-
-/** A way to the event log that can be cut and mended. */
-async function startWay(target: string) {
-  const { hostname, port } = new URL(target);
-  const open = new Set<Socket>();
-  let cut = false;
-  const server = createServer((near) => {
-    if (cut) {
-      near.destroy();
-      return;
-    }
-    const far = connect(Number(port), hostname);
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      open.add(from);
-      from.pipe(to);
-      from.on("error", () => to.destroy());
-      from.on("close", () => open.delete(from));
-    }
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `esdb://127.0.0.1:${(server.address() as AddressInfo).port}?tls=false`,
-    cut() {
-      cut = true;
-      for (const socket of open) socket.destroy();
-    },
-    mend() {
-      cut = false;
-    },
-    async close() {
-      this.cut();
-      server.close();
-      await once(server, "close");
-    },
-  };
-}
+import { startWay } from "../../support/way.ts";
 
 describe("command service, when servers fail", () => {
   let way: Awaited<ReturnType<typeof startWay>>;

@@ -1,0 +1,53 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type { JudgedAnswer } from "../../support/openapi.ts";
+import { partnerJudge } from "../../support/partner-document.ts";
+
+/** What holds answers to a document must be able to find fault. */
+describe("the judge of answers", () => {
+  const operation = partnerJudge.find("POST", "/webhook-endpoints/any/deliveries/any/replay");
+  if (!operation) throw new Error("no such operation");
+
+  const headers = {
+    "Content-Type": "application/json",
+    "Cache-Control": "no-store",
+    "X-Correlation-ID": randomUUID(),
+    "RateLimit-Remaining": "7",
+    "RateLimit-Reset": "2026-05-04T08:00:00.000Z",
+  };
+  const body = { ok: true, delivery: { id: randomUUID(), status: "pending" } };
+
+  function judge(change: Partial<JudgedAnswer> = {}, more: Record<string, string | null> = {}): string {
+    const kept = Object.entries({ ...headers, ...more }).filter((entry) => entry[1] !== null);
+    const answer = { status: 202, body, headers: new Headers(kept as [string, string][]), ...change };
+    try {
+      partnerJudge.check(operation as NonNullable<typeof operation>, answer);
+      return "";
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
+
+  it("lets pass what is promised", () => {
+    expect(judge()).to.equal("");
+    expect(judge({}, { "X-SERVICE-Log-Position": "12" })).to.equal("");
+  });
+
+  it("finds a status that is not promised", () => {
+    expect(judge({ status: 200 })).to.match(/answer 200 is not in the document/);
+  });
+
+  it("finds a body that is not promised", () => {
+    expect(judge({ body: { ...body, extra: 1 } })).to.match(/must NOT have additional properties/);
+    expect(judge({ body: { ...body, delivery: { id: "x", status: "pending" } } })).to.match(/format "uuid"/);
+    const error = { ok: false, error: "not_replayable", correlationId: randomUUID() };
+    expect(judge({ status: 409, body: error })).to.match(/must be equal to one of the allowed values/);
+  });
+
+  it("finds a header that is missing, is not promised, or has another form", () => {
+    expect(judge({}, { "RateLimit-Reset": null })).to.match(/lacks the header RateLimit-Reset/);
+    expect(judge({}, { "X-Powered-By": "x" })).to.match(/has the header x-powered-by/);
+    expect(judge({}, { "RateLimit-Remaining": "many" })).to.match(/RateLimit-Remaining: many/);
+    expect(judge({}, { "Cache-Control": "public" })).to.match(/may be kept/);
+  });
+});

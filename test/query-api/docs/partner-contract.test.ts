@@ -1,0 +1,41 @@
+import { expect } from "chai";
+import type { PartnerOperationId } from "../../../shared/partner-api/operations.ts";
+import { partnerJudge } from "../../support/partner-document.ts";
+import { provocations } from "./partner-provocations.ts";
+import { type PartnerContractWorld, startPartnerContractWorld } from "./partner-world.ts";
+
+/** Each operation of the document in turn: every status that it promises is provoked, and no other is tried. */
+describe("the partner document's promises", function () {
+  this.timeout(30_000);
+  let world: PartnerContractWorld;
+
+  before(async () => {
+    world = await startPartnerContractWorld();
+  });
+
+  after(() => world.stop());
+
+  it("are about the operations that are provoked here", () => {
+    const documented = partnerJudge.operations.map(({ operationId }) => operationId);
+    expect(documented).to.have.members(Object.keys(provocations));
+  });
+
+  for (const documented of partnerJudge.operations) {
+    const { operationId, operation } = documented;
+    describe(operationId, () => {
+      const tried = provocations[operationId as PartnerOperationId] ?? {};
+
+      it("are no others than are provoked here", () => {
+        expect(Object.keys(operation.responses)).to.have.members(Object.keys(tried));
+      });
+
+      for (const [status, provoke] of Object.entries(tried)) {
+        it(`${status}`, async () => {
+          const answer = await provoke(world);
+          expect(answer.status, answer.text).to.equal(Number(status));
+          partnerJudge.check(documented, answer);
+        });
+      }
+    });
+  }
+});

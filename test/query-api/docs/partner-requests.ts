@@ -1,0 +1,99 @@
+import { randomUUID } from "node:crypto";
+import type { PartnerOperationId } from "../../../shared/partner-api/operations.ts";
+import type { PartnerWriteId } from "../../../shared/partner-api/writes.ts";
+import { ask, type PartnerAnswer } from "../../support/partner.ts";
+import type { Origins, PartnerContractWorld, SandboxPartner } from "./partner-world.ts";
+
+/** A request below the sandbox's base. */
+export interface PartnerRequest {
+  method: "GET" | "POST" | "DELETE";
+  path: string;
+  headers: Record<string, string>;
+  /** Undefined: none. */
+  body?: unknown;
+}
+
+type MakeRequest = (
+  partner: SandboxPartner,
+  world: PartnerContractWorld,
+) => PartnerRequest | Promise<PartnerRequest>;
+
+export function send({ query, command }: Origins, request: PartnerRequest): Promise<PartnerAnswer> {
+  const { method, path, headers, body } = request;
+  return ask(method, `${method === "GET" ? query : command}/sandbox/v1${path}`, headers, body);
+}
+
+/** Headers of an operation at the partner's clinic. */
+const at = (partner: SandboxPartner) => ({ ...partner.headers, "X-SERVICE-Clinic-ID": partner.clinicId });
+/** An hour that no run of the tests reaches. */
+const scheduledAt = "2099-05-04T10:00:00Z";
+
+export const newEndpoint = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
+
+/** The id of an endpoint; of one that there is not where the partner may not make any. */
+async function endpointOf(partner: SandboxPartner, { good, origins }: PartnerContractWorld): Promise<string> {
+  if (partner !== good) return randomUUID();
+  const { body } = await send(origins, await goodRequests.createWebhookEndpoint(partner, {} as never));
+  return body.endpoint.id;
+}
+
+/** For each operation, a request that is answered with success where the partner may make it. */
+export const goodRequests: Record<PartnerOperationId, MakeRequest> = {
+  exchangeToken: ({ applicationId, clientSecret, environment }) => ({
+    ...{ method: "POST", path: "/oauth/token", headers: {} },
+    body: {
+      client_id: applicationId,
+      client_secret: clientSecret,
+      grant_type: "client_credentials",
+      environment,
+    },
+  }),
+  getClinicContext: (partner) => ({ method: "GET", path: "/clinic/context", headers: at(partner) }),
+  listPartnerAppointments: (partner) => ({
+    ...{ method: "GET", headers: at(partner) },
+    path: "/appointments?limit=1&from=2099-05-01T00:00:00Z",
+  }),
+  createPartnerAppointment: (partner) => ({
+    ...{ method: "POST", path: "/appointments" },
+    headers: { ...at(partner), "Idempotency-Key": randomUUID() },
+    body: { branchId: partner.branchId, animalId: partner.animalId, scheduledAt, notes: "first visit" },
+  }),
+  getSandboxState: ({ headers }) => ({ method: "GET", path: "/sandbox", headers }),
+  resetSandbox: ({ headers }) => ({ method: "POST", path: "/sandbox/reset", headers }),
+  listWebhookEndpoints: (partner) => ({ method: "GET", path: "/webhook-endpoints", headers: at(partner) }),
+  createWebhookEndpoint: (partner) => ({
+    ...{ method: "POST", path: "/webhook-endpoints" },
+    ...{ headers: at(partner), body: newEndpoint },
+  }),
+  revokeWebhookEndpoint: async (partner, world) => ({
+    ...{ method: "DELETE", headers: at(partner) },
+    path: `/webhook-endpoints/${await endpointOf(partner, world)}`,
+  }),
+  rotateWebhookSecret: async (partner, world) => ({
+    ...{ method: "POST", headers: at(partner) },
+    path: `/webhook-endpoints/${await endpointOf(partner, world)}/rotate-secret`,
+  }),
+  testWebhookEndpoint: async (partner, world) => ({
+    ...{ method: "POST", headers: at(partner) },
+    path: `/webhook-endpoints/${await endpointOf(partner, world)}/test`,
+  }),
+  listWebhookDeliveries: async (partner, world) => {
+    const endpointId = await endpointOf(partner, world);
+    if (partner === world.good) await world.failDelivery(partner, endpointId);
+    return { method: "GET", path: `/webhook-endpoints/${endpointId}/deliveries`, headers: at(partner) };
+  },
+  replayWebhookDelivery: async (partner, world) => {
+    const endpointId = await endpointOf(partner, world);
+    const known = partner === world.good;
+    const deliveryId = known ? await world.failDelivery(partner, endpointId) : randomUUID();
+    const path = `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}/replay`;
+    return { method: "POST", path, headers: at(partner) };
+  },
+};
+
+/** Operations whose body is read. */
+export const withBody: readonly PartnerWriteId[] = [
+  "exchangeToken",
+  "createPartnerAppointment",
+  "createWebhookEndpoint",
+];

@@ -1,0 +1,165 @@
+import { randomUUID } from "node:crypto";
+import { jsonEvent } from "@eventstore/db-client";
+import pg from "pg";
+import { toMetadata } from "../../../command/handle.ts";
+import { agreeRateLimit } from "../../../command/partner/installation-operations.ts";
+import { MOST_ENDPOINTS } from "../../../command/webhook-endpoint/endpoint-places.ts";
+import { startQueryApi } from "../../../query-api/start.ts";
+import { streamName } from "../../../shared/events/category.ts";
+import { installationId } from "../../../shared/events/ids.ts";
+import {
+  partnerApplicationCategory,
+  webhookDeliveryCategory,
+  webhookEndpointPlacesCategory,
+} from "../../../shared/events/partner.ts";
+import type { CatalogEvent } from "../../../shared/events/registry.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { operatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
+import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { queryEnvironment } from "../../support/query-environment.ts";
+import { testServers } from "../../support/stack.ts";
+import { startWay } from "../../support/way.ts";
+
+/** A partner with its sandbox, in which everything is there that requests name. */
+export interface SandboxPartner extends Partner {
+  clinicId: string;
+  branchId: string;
+  animalId: string;
+}
+
+/** Where requests go: services in order, or ones whose servers are gone. */
+export interface Origins {
+  query: string;
+  command: string;
+}
+
+export interface PartnerContractWorld {
+  origins: Origins;
+  /** The same services, but Postgres and the event log are out of their reach. */
+  cutOff: Origins;
+  /** Everything goes well for this one. */
+  good: SandboxPartner;
+  /** Has one request a minute. */
+  limited: SandboxPartner;
+  /** Is on record as nobody wrote it: in the read models, and in the log. */
+  garbled: SandboxPartner;
+  /** Has no scope but one that no operation on sandboxes asks for. */
+  narrow: Partner;
+  /** A partner that nothing has happened to. */
+  anotherPartner(): Promise<SandboxPartner>;
+  /** All the places that the partner has for webhook endpoints are taken. */
+  takeAllPlaces(partner: SandboxPartner): Promise<void>;
+  /** A delivery that failed for good. */
+  failDelivery(partner: SandboxPartner, endpointId: string): Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** Starts the partner API twice over one log and one set of keys: once whole, once cut off. */
+export async function startPartnerContractWorld(): Promise<PartnerContractWorld> {
+  const api = await startPartnerApi();
+  const cutOff = await startCutOff(api.command);
+  const [good, limited, garbled] = await Promise.all([1, 2, 3].map(() => sandboxPartner(api)));
+  if (!good || !limited || !garbled) throw new Error("not three partners");
+  await agreeRateLimit(api.command.log, { ...limited, rateLimitPerMinute: 1 }, operatorContext());
+  const admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
+  await garble(garbled, admin);
+  const { log } = api.command;
+  const record = async (stream: string, event: CatalogEvent) => {
+    await log.append(stream, -1n, [{ id: randomUUID(), event, metadata: toMetadata(operatorContext()) }]);
+  };
+  return {
+    origins: { query: api.queryUrl, command: api.command.url },
+    cutOff: cutOff.origins,
+    ...{ good, limited, garbled, anotherPartner: () => sandboxPartner(api) },
+    narrow: await api.partner("sandbox", ["clinic:read"]),
+    async takeAllPlaces({ applicationId, clinicId }) {
+      const id = installationId(applicationId, clinicId);
+      const takenAt = new Date().toISOString();
+      const places = Array.from({ length: MOST_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
+      await record(streamName(webhookEndpointPlacesCategory, id), {
+        type: "WebhookEndpointPlaceTaken",
+        data: { installationId: id, places },
+      });
+    },
+    async failDelivery(partner, endpointId) {
+      const deliveryId = await insertDelivery(admin, partner, endpointId);
+      await record(streamName(webhookDeliveryCategory, deliveryId), {
+        type: "WebhookDeliveryFailed",
+        data: { deliveryId, endpointId, attempts: 8 },
+      });
+      return deliveryId;
+    },
+    async stop() {
+      await admin.end();
+      await cutOff.stop();
+      await api.stop();
+    },
+  };
+}
+
+async function sandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
+  const partner = await api.partner();
+  const { body } = await partner.ask("GET", "/sandbox");
+  const { clinicId, branches, animals } = body.sandbox;
+  return { ...partner, clinicId, branchId: branches[0].id, animalId: animals[0].id };
+}
+
+/** What the services verify tokens with is all that is left to them. */
+async function startCutOff(whole: TestCommand) {
+  const way = await startWay((await testServers()).eventstoreUrl);
+  const command = await startTestCommand({
+    EVENTSTORE_URL: way.url,
+    DATABASE_URL: queryEnvironment.DATABASE_URL,
+    TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [whole.signingKey] }),
+  });
+  const query = await startQueryApi({
+    ...queryEnvironment,
+    TOKEN_ISSUER,
+    TOKEN_JWKS_URL: `${whole.url}/.well-known/jwks.json`,
+  });
+  way.cut();
+  return {
+    origins: { query: query.url, command: command.url },
+    async stop() {
+      await query.stop();
+      await command.stop();
+      await way.close();
+    },
+  };
+}
+
+/** Puts on record of a partner what no program of ours writes. */
+async function garble({ applicationId, clinicId }: SandboxPartner, admin: pg.Pool): Promise<void> {
+  const { rowCount } = await admin.query(
+    `UPDATE read_model.installation SET scopes = '["everything"]' WHERE installation_id = $1`,
+    [installationId(applicationId, clinicId)],
+  );
+  if (rowCount !== 1) throw new Error("no installation to garble");
+  const client = connectEventStore((await testServers()).eventstoreUrl, "test");
+  const stream = streamName(partnerApplicationCategory, applicationId);
+  await client.appendToStream(stream, jsonEvent({ type: "Scribble", data: {} }));
+  await client.dispose();
+}
+
+/** A failed delivery with an attempt, as the dispatcher leaves it. */
+async function insertDelivery(
+  admin: pg.Pool,
+  { applicationId, clinicId, branchId }: SandboxPartner,
+  endpointId: string,
+): Promise<string> {
+  const deliveryId = randomUUID();
+  await admin.query(
+    `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
+         event_id, event_type, event_stream, event_revision, body, status, cause_id, correlation_id,
+         created_at, updated_at)
+       VALUES ($1, $2, $3, $4, $5, 'sandbox', $1, 'appointment.created', 'appointment-1', 0, 'body', 'failed',
+         $1, $1, now(), now())`,
+    [deliveryId, endpointId, clinicId, branchId, applicationId],
+  );
+  await admin.query(
+    `INSERT INTO webhooks.attempt (delivery_id, number, started_at, duration_ms, status_code, answer)
+       VALUES ($1, 1, now(), 12, 500, 'oops')`,
+    [deliveryId],
+  );
+  return deliveryId;
+}

@@ -1,9 +1,9 @@
 /**
  * SQLSTATE classes and codes that say «not now»: connection trouble (08), resources (53), operator's intervention
- * such as shutdown or a timed-out statement (57), object in use or a lost lock race (55, 40), a role that may not
- * log in yet while the server starts (28 is not among them: that is a wrong setting).
+ * such as shutdown or a timed-out statement (57), object in use or a lost lock race (55, 40), a server that only reads
+ * since another one leads now (25006). A refused log-in (28) is not among them: that is a wrong setting.
  */
-const NOT_NOW = /^(08|53|57|55|40)/;
+const NOT_NOW = /^(08|53|57|55|40|25006)/;
 
 const SOCKET = new Set([
   "ECONNREFUSED",

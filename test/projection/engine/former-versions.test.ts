@@ -1,0 +1,68 @@
+import { expect } from "chai";
+import { ProjectionFailure } from "../../../projection/engine/failure.ts";
+import { rebuild } from "../../../projection/engine/rebuild.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import { currentVersion } from "../../../shared/events/upcasters.ts";
+import { formerEvents } from "../../support/former-events.ts";
+import { createEngineWorld, type EngineWorld, silent } from "../engine-world.ts";
+
+const never = new AbortController().signal;
+
+describe("a log that former releases wrote", () => {
+  let world: EngineWorld;
+
+  beforeEach(async () => {
+    world = await createEngineWorld();
+  });
+
+  afterEach(() => world.close());
+
+  const project = () =>
+    rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
+
+  it("is projected, and read, as if it were written today", async () => {
+    for (const { type, stream, data, metadata, present } of formerEvents) {
+      await world.append(stream, { type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
+      for await (const { event } of world.client.readStream(stream)) {
+        // What the client wrote is what the former release wrote, to the byte.
+        expect([JSON.stringify(event?.data), JSON.stringify(event?.metadata)]).to.deep.equal([
+          data,
+          metadata,
+        ]);
+      }
+      const [read] = await world.log.read(stream);
+      expect(read?.data).to.deep.equal(present);
+    }
+    await project();
+    const { rows } = await world.pool.query(
+      "SELECT appointment_id, status FROM read_model.appointment ORDER BY 1",
+    );
+    expect(rows).to.deep.equal([
+      { appointment_id: "22222222-2222-4222-8222-222222222222", status: "requested" },
+      { appointment_id: "77777777-7777-4777-8777-777777777777", status: "requested" },
+    ]);
+  });
+
+  it("stops whoever reads an event of a newer release, and says so", async () => {
+    const { type, stream, data, metadata } = formerEvents[0]!;
+    const newer = { ...JSON.parse(metadata), schemaVersion: currentVersion(type) + 1 };
+    await world.append(stream, { type, data: JSON.parse(data), metadata: newer });
+    const error = await project().then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    expect(error).to.be.instanceOf(ProjectionFailure);
+    expect(error?.message).to.match(
+      /stream appointment-2222.*, revision 0: AppointmentRequested is of schema version 3, and this release knows none after 2/,
+    );
+  });
+
+  it("gets the current version with what is appended today", async () => {
+    const { stream, present, metadata } = formerEvents[0]!;
+    const event = { type: "AppointmentRequested" as const, data: present as never };
+    const { schemaVersion: _, ...said } = JSON.parse(metadata);
+    await world.log.append(stream, -1n, [{ id: crypto.randomUUID(), event, metadata: said }]);
+    const [read] = await world.log.read(stream);
+    expect(read?.metadata.schemaVersion).to.equal(2);
+  });
+});

@@ -1,0 +1,191 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { expect } from "chai";
+import pg from "pg";
+import { swapLock } from "../../../projection/engine/apply-batch.ts";
+import { readCheckpoint, readStanding } from "../../../projection/engine/checkpoint.ts";
+import { READ_MODEL_SCHEMA } from "../../../projection/engine/ddl.ts";
+import { rebuild } from "../../../projection/engine/rebuild.ts";
+import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
+
+const CLI = fileURLToPath(new URL("../../../projection/cli/main.ts", import.meta.url));
+
+const never = new AbortController().signal;
+
+/** More than two batches. */
+const CHANGES = 5_000;
+const WITHIN = 30_000;
+
+describe("a rebuild that is killed with -9", function () {
+  this.timeout(90_000);
+  let world: EngineWorld;
+  const customerId = randomUUID();
+  let end: bigint;
+  const blockers: pg.Client[] = [];
+  const children: ChildProcess[] = [];
+  const polling = { over: false, polls: 0, wrong: [] as unknown[] };
+  let poll: Promise<void>;
+
+  before(async () => {
+    world = await createEngineWorld();
+    await world.append(`customer-${customerId}`, registered(customerId, "Name 0"));
+    for (let number = 1; number <= CHANGES; number += 1_000) {
+      const changes = Array.from({ length: 1_000 }, (_, index) =>
+        renamed(customerId, `Name ${number + index}`),
+      );
+      end = await world.append(`customer-${customerId}`, ...changes);
+    }
+    await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
+    // What serves now can be told from what a rebuild makes.
+    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'former'`);
+    poll = keepReading();
+  });
+
+  after(async () => {
+    polling.over = true;
+    for (const child of children) child.kill("SIGKILL");
+    await poll;
+    await Promise.all(blockers.map((blocker) => blocker.end()));
+    await world.close();
+  });
+
+  /** Reads all the while: the row is always there, whole, of former tables or of new ones, and never goes back. */
+  async function keepReading(): Promise<void> {
+    let latest = "former";
+    while (!polling.over) {
+      const { rows } = await world.pool.query<{ name: string; city: string; position: bigint }>(
+        `SELECT full_name AS name, city, position FROM ${READ_MODEL_SCHEMA}.customer, ${READ_MODEL_SCHEMA}.checkpoint`,
+      );
+      const [row] = rows;
+      const right =
+        rows.length === 1 &&
+        row?.name === `Name ${CHANGES}` &&
+        row.position === end &&
+        (row.city === latest || (latest === "former" && row.city === "Ljubljana"));
+      if (row) latest = row.city;
+      if (!right) polling.wrong.push(rows);
+      polling.polls += 1;
+    }
+  }
+
+  /** Holds something in a transaction of its own, so that a rebuild has to wait there. */
+  async function hold(sql: string, values: unknown[] = []): Promise<() => Promise<void>> {
+    const blocker = new pg.Client({ connectionString: world.databaseUrl });
+    blocker.on("error", () => undefined);
+    blockers.push(blocker);
+    await blocker.connect();
+    await blocker.query("BEGIN");
+    await blocker.query(sql, values);
+    return async () => {
+      await blocker.query("ROLLBACK");
+    };
+  }
+
+  const LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+
+  const waiting = async (kind: string) => {
+    const { rowCount } = await world.pool.query(
+      `SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE NOT granted AND locktype = $1 AND application_name = 'projection-cli' AND datname = current_database()`,
+      [kind],
+    );
+    return (rowCount ?? 0) > 0;
+  };
+
+  function startRebuild(): ChildProcess {
+    const child = spawn(process.execPath, ["--import=tsx", CLI, "rebuild"], {
+      env: { ...process.env, EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl },
+      stdio: "ignore",
+    });
+    children.push(child);
+    return child;
+  }
+
+  async function kill(child: ChildProcess): Promise<void> {
+    const gone = once(child, "exit");
+    child.kill("SIGKILL");
+    await gone;
+    // Its locks go with its connections.
+    await eventually("the lock is free", async () => {
+      const { rows } = await world.pool.query<{ free: boolean }>(
+        "SELECT count(*) = 0 AS free FROM pg_stat_activity WHERE application_name = 'projection-cli' AND datname = current_database()",
+      );
+      return rows[0]?.free === true;
+    });
+  }
+
+  const served = async () =>
+    (await world.pool.query<{ city: string }>(`SELECT city FROM ${READ_MODEL_SCHEMA}.customer`)).rows;
+  const exists = async (schema: string) =>
+    (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
+
+  it("before, between and after its batches leaves the former tables serving, and goes on from there", async () => {
+    const first = await hold(LOCK, [swapLock(NEXT_SCHEMA)]);
+    const before = startRebuild();
+    await eventually("it waits to write its first batch", () => waiting("advisory"), WITHIN);
+    const killed = kill(before);
+    await first();
+    await killed;
+    expect(await served()).to.deep.equal([{ city: "former" }]);
+    expect(await exists(NEXT_SCHEMA)).to.equal(true);
+
+    const again = await hold(LOCK, [swapLock(NEXT_SCHEMA)]);
+    const between = startRebuild();
+    await eventually("it waits to write", () => waiting("advisory"), WITHIN);
+    // In the queue behind one batch, and before the next.
+    const second = hold(LOCK, [swapLock(NEXT_SCHEMA)]);
+    await eventually("the queue", async () => {
+      const { rowCount } = await world.pool.query(
+        "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+      );
+      return rowCount === 2;
+    });
+    await again();
+    const release = await second;
+    await eventually("it waits to write its second batch", () => waiting("advisory"));
+    const half = await readStanding(world.pool, NEXT_SCHEMA);
+    expect(half.position > 0n && half.position < end, `${half.position} of ${end}`).to.equal(true);
+    const gone = kill(between);
+    await release();
+    await gone;
+    expect(await served()).to.deep.equal([{ city: "former" }]);
+
+    const reading = await hold(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
+    const swapping = startRebuild();
+    await eventually("it waits for a long read to end", () => waiting("relation"), WITHIN);
+    const full = await readStanding(world.pool, NEXT_SCHEMA);
+    expect(full).to.deep.equal({ position: end, tables: half.tables });
+    await kill(swapping);
+    await reading();
+    expect(await served()).to.deep.equal([{ city: "former" }]);
+    expect(polling.wrong).to.deep.equal([]);
+  });
+
+  it("right after its swap leaves the new tables serving, and the next run clears up", async () => {
+    await world.pool.query(`CREATE VIEW public.watched AS SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
+    const release = await hold("COMMENT ON VIEW public.watched IS 'in use'");
+    const child = startRebuild();
+    await eventually(
+      "it waits to drop the former tables",
+      async () => {
+        return (await exists(FORMER_SCHEMA)) && (await waiting("relation"));
+      },
+      WITHIN,
+    );
+    expect(await served()).to.deep.equal([{ city: "Ljubljana" }]);
+    const killed = kill(child);
+    await release();
+    await killed;
+    await world.pool.query(`CREATE SCHEMA IF NOT EXISTS ${FORMER_SCHEMA}`);
+    await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
+    expect(await Promise.all([exists(FORMER_SCHEMA), exists(NEXT_SCHEMA)])).to.deep.equal([false, false]);
+    expect(await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).to.equal(end);
+    expect(polling.wrong).to.deep.equal([]);
+    expect(polling.polls).to.be.above(100);
+  });
+});

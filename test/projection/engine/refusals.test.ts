@@ -1,0 +1,104 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { readCheckpoint } from "../../../projection/engine/checkpoint.ts";
+import { readModelDdl } from "../../../projection/engine/ddl.ts";
+import { ProjectionFailure } from "../../../projection/engine/failure.ts";
+import { type ProjectionProgress, runProjection } from "../../../projection/engine/projection.ts";
+import type { AnyReadModel } from "../../../projection/engine/read-model.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import { customers } from "../../../projection/read-models/customers.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
+
+const SCHEMA = "refusing";
+
+/** Customers whose names must be numbers: a value may fit its event and not its column. */
+const numbered: AnyReadModel[] = readModels
+  .filter(({ table }) => table === customers.table)
+  .map((model) => ({ ...model, columns: { ...model.columns, full_name: "integer" as const } }));
+
+describe("a projection whose database refuses", function () {
+  this.timeout(30_000);
+  let world: EngineWorld;
+
+  beforeEach(async () => {
+    world = await createEngineWorld();
+    await world.pool.query(readModelDdl(numbered, SCHEMA));
+  });
+
+  afterEach(() => world.close());
+
+  const run = async (
+    signal: AbortSignal,
+    onProgress: (progress: ProjectionProgress) => void = () => undefined,
+    pool = world.pool,
+  ) => {
+    const parked = async () => ({ streams: new Map(), upTo: -1n });
+    const options = { ...world, pool, schema: SCHEMA, models: numbered, logger: silent, parked, onProgress };
+    return runProjection(options, signal).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+  };
+  const names = async () =>
+    (
+      await world.pool.query<{ full_name: number }>(`SELECT full_name FROM ${SCHEMA}.customer ORDER BY 1`)
+    ).rows.map(({ full_name }) => full_name);
+
+  it("a value takes what stands before it and stops there, naming the event and none of its values", async () => {
+    const [first, second] = [randomUUID(), randomUUID()];
+    await world.append(`customer-${first}`, registered(first, "1"), renamed(first, "2"));
+    const before = await world.append(`customer-${second}`, registered(second, "3"));
+    await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
+    const at = await world.append(`customer-${first}`, renamed(first, "Ana Kos"));
+    const error = await run(new AbortController().signal);
+    expect(error).to.be.instanceOf(ProjectionFailure);
+    expect(error?.message).to.match(
+      new RegExp(
+        `^position \\d+, stream customer-${first}, revision 2: the database refuses a value of CustomerDetailsChanged \\(SQLSTATE 22P02\\)$`,
+      ),
+    );
+    expect((error as ProjectionFailure).place?.revision).to.equal(2n);
+    expect((error as ProjectionFailure).place).to.not.have.property("data");
+    expect(await names()).to.deep.equal([2, 3]);
+    const stands = await readCheckpoint(world.pool, SCHEMA);
+    expect(stands >= before && stands < at).to.equal(true);
+  });
+
+  it("a statement for good fails at once, and waits for nothing", async () => {
+    const id = randomUUID();
+    await world.append(`customer-${id}`, registered(id, "1"));
+    await world.pool.query(`DROP TABLE ${SCHEMA}.customer`);
+    const error = await run(new AbortController().signal);
+    expect(error).to.be.instanceOf(ProjectionFailure);
+    expect(error?.message).to.equal("the database refuses (SQLSTATE 42P01)");
+    expect((error as ProjectionFailure).place).to.equal(undefined);
+  });
+
+  it("for now is waited for, with the reason on record, and then goes on", async () => {
+    const id = randomUUID();
+    await world.append(`customer-${id}`, registered(id, "1"));
+    const blocker = await world.pool.connect();
+    await blocker.query("BEGIN");
+    await blocker.query(`LOCK TABLE ${SCHEMA}.customer IN ACCESS EXCLUSIVE MODE`);
+    // A statement that takes too long is cancelled: SQLSTATE 57014.
+    const hasty = { url: world.databaseUrl, applicationName: "test", size: 2, statementTimeout: 100 };
+    const pool = createPool({ ...hasty, logger: silent });
+    const stop = new AbortController();
+    let last: ProjectionProgress | undefined;
+    const onProgress = (progress: ProjectionProgress) => {
+      last = { ...progress };
+    };
+    const running = run(stop.signal, onProgress, pool);
+    await eventually("it waits", () => last?.waitsFor === "the database");
+    expect(last?.trouble).to.be.instanceOf(Error);
+    await blocker.query("ROLLBACK");
+    blocker.release();
+    await eventually("it goes on", async () => (await names()).length === 1);
+    await eventually("it waits no longer", () => last?.waitsFor === null);
+    stop.abort();
+    expect(await running).to.equal(undefined);
+    await pool.end();
+  });
+});

@@ -1,0 +1,54 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { expect } from "chai";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { LogUnavailable } from "../../../shared/eventstore/log.ts";
+import { reachEventStore, requireEventStore } from "../../../shared/eventstore/reach.ts";
+import { StartError } from "../../../shared/runtime/run-service.ts";
+import { testServers } from "../../support/stack.ts";
+
+describe("reaching the event log", function () {
+  this.timeout(20_000);
+
+  it("is content with a log that answers, empty or not", async () => {
+    const { eventstoreUrl } = await testServers();
+    const client = connectEventStore(eventstoreUrl, "test");
+    await reachEventStore(client, 5_000);
+    await requireEventStore(client, eventstoreUrl);
+    await client.dispose();
+  });
+
+  it("gives up in time on a server that takes connections and says nothing", async () => {
+    const sockets = new Set<Socket>();
+    const mute = createServer((socket) => {
+      sockets.add(socket);
+      socket.on("error", () => undefined);
+    });
+    mute.listen(0, "127.0.0.1");
+    await once(mute, "listening");
+    const { port } = mute.address() as AddressInfo;
+    const client = connectEventStore(`esdb://127.0.0.1:${port}?tls=false`, "test");
+    const started = performance.now();
+    const error = await reachEventStore(client, 300).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    expect(error).to.be.instanceOf(LogUnavailable);
+    expect(performance.now() - started).to.be.within(250, 5_000);
+    await client.dispose();
+    for (const socket of sockets) socket.destroy();
+    mute.close();
+  });
+
+  it("says in one line, without the URL's options, that nothing listens", async () => {
+    const url = "esdb://127.0.0.1:1?tls=false";
+    const client = connectEventStore(url, "test");
+    const error = await requireEventStore(client, url).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    expect(error).to.be.instanceOf(StartError);
+    expect(error?.message).to.equal("the event log at esdb://127.0.0.1:1 does not answer (EVENTSTORE_URL)");
+    await client.dispose();
+  });
+});

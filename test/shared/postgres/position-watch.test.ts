@@ -1,0 +1,44 @@
+import { expect } from "chai";
+import { createPositionWatch } from "../../../shared/postgres/position-watch.ts";
+
+describe("position watch", () => {
+  it("asks once for all who watch at one time, and lets each go when its position is reached", async () => {
+    let asked = 0;
+    let answer: (position: bigint) => void = () => undefined;
+    const watch = createPositionWatch(() => {
+      asked += 1;
+      return new Promise((resolve) => {
+        answer = resolve;
+      });
+    });
+    const [first, second] = [watch(1n, 10_000), watch(2n, 10_000)];
+    expect(asked).to.equal(1);
+    answer(1n);
+    expect(await first).to.equal(true);
+    // The other one asks again after a while.
+    const asksAgain = setInterval(() => answer(2n), 5);
+    expect(await second).to.equal(true);
+    clearInterval(asksAgain);
+    expect(asked).to.be.at.least(2);
+  });
+
+  it("says no when the time is up, and not long after", async () => {
+    const watch = createPositionWatch(async () => 1n);
+    const started = performance.now();
+    expect(await watch(2n, 60)).to.equal(false);
+    expect(performance.now() - started).to.be.within(30, 2_000);
+    expect(await watch(2n, 0), "without any time").to.equal(false);
+  });
+
+  it("passes on what goes wrong, to everybody, and works again afterwards", async () => {
+    let works = false;
+    const watch = createPositionWatch(async () => {
+      if (!works) throw new Error("no database");
+      return 5n;
+    });
+    const outcomes = await Promise.allSettled([watch(1n, 1_000), watch(9n, 1_000)]);
+    expect(outcomes.map(({ status }) => status)).to.deep.equal(["rejected", "rejected"]);
+    works = true;
+    expect(await watch(5n, 1_000)).to.equal(true);
+  });
+});

@@ -1,0 +1,33 @@
+import { expect } from "chai";
+import pg from "pg";
+import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
+
+const refusal = (code: string) => Object.assign(new pg.DatabaseError("words", 5, "error"), { code });
+
+describe("whether Postgres is out of reach", () => {
+  const later = {
+    "admin shutdown": "57P01",
+    "cannot connect now": "57P03",
+    "statement timed out": "57014",
+    "too many connections": "53300",
+    "disk full": "53100",
+    deadlock: "40P01",
+    "serialization failure": "40001",
+    "lock not available": "55P03",
+    "connection failure": "08006",
+    "a server that became read only": "25006",
+  };
+  for (const [what, code] of Object.entries(later)) {
+    it(`${what} (${code}) is for now`, () => expect(isPostgresUnavailable(refusal(code))).to.equal(true));
+  }
+
+  const forGood = {
+    "a value that does not fit": "22P02",
+    "a value that is there already": "23505",
+    "no such table": "42P01",
+    "a wrong password": "28P01",
+  };
+  for (const [what, code] of Object.entries(forGood)) {
+    it(`${what} (${code}) is not`, () => expect(isPostgresUnavailable(refusal(code))).to.equal(false));
+  }
+});

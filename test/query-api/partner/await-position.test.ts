@@ -1,0 +1,54 @@
+import { expect } from "chai";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { createCaller } from "./caller.ts";
+
+/** A position that nothing will ever reach. */
+const MADE_UP = { "X-SERVICE-Log-Position": "9".repeat(19) };
+
+describe("a read that waits for a position", () => {
+  let api: TestQueryApi;
+
+  before(async () => {
+    api = await startTestQueryApi();
+  });
+  after(() => api.stop());
+
+  const timed = async <T>(work: Promise<T>) => {
+    const started = performance.now();
+    const result = await work;
+    return { result, took: performance.now() - started };
+  };
+
+  it("of positions that are made up, keeps few waiting, and nobody else", async () => {
+    const [wicked, good] = [await createCaller(api), await createCaller(api)];
+    await good.body("getClinicContext", "/clinic/context");
+    const flood = Array.from({ length: 70 }, () =>
+      timed(wicked.get("/clinic/context", { headers: MADE_UP })),
+    );
+    const known = { headers: { "X-SERVICE-Log-Position": "0" } };
+    const others = await Promise.all([
+      timed(good.get("/clinic/context", known)),
+      timed(good.get("/clinic/context")),
+      timed(wicked.get("/clinic/context")),
+    ]);
+    for (const { result } of others) expect(result.status).to.equal(200);
+    const answers = await Promise.all(flood);
+    for (const { result, took } of answers) {
+      expect([result.status, result.body.error]).to.deep.equal([503, "read_model_behind"]);
+      expect(result.headers.get("Retry-After")).to.equal("1");
+      expect([...result.headers.keys()].filter((name) => name.includes("position"))).to.deep.equal([]);
+      expect(took).to.be.below(10_000);
+    }
+    // Fifty have a place to wait in; the others are told at once.
+    expect(answers.filter(({ took }) => took < 1_900)).to.have.length.within(5, 20);
+    expect((await good.get("/clinic/context", known)).status).to.equal(200);
+  });
+
+  it("waits for nobody who shows no token", async () => {
+    const { result, took } = await timed(
+      fetch(`${api.url}/production/v1/clinic/context`, { headers: MADE_UP }),
+    );
+    expect(result.status).to.equal(401);
+    expect(took).to.be.below(1_500);
+  });
+});

@@ -1,0 +1,65 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { portalDocument } from "../../../query-api/docs/portal-document.ts";
+import { portalOperations } from "../../../query-api/portal/operations.ts";
+import { startQueryApi } from "../../../query-api/start.ts";
+import { openClinic } from "../../support/clinics.ts";
+import { createJudge, type JudgedAnswer } from "../../support/openapi.ts";
+import { request, startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { queryEnvironment } from "../../support/query-environment.ts";
+
+const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token" };
+const judge = createJudge(portalDocument(portalOperations(settings), settings));
+
+/** Each operation of the document in turn: every status that it promises is provoked, and no other is tried. */
+describe("the portal document's promises", () => {
+  let api: TestQueryApi;
+  let cutOff: Awaited<ReturnType<typeof startQueryApi>>;
+  let userId: string;
+
+  before(async () => {
+    api = await startTestQueryApi();
+    ({ userId } = await openClinic(api.given));
+    const { issuer: PORTAL_JWT_ISSUER, secret: PORTAL_JWT_SECRET, cookieName } = api.provider;
+    cutOff = await startQueryApi({
+      ...queryEnvironment,
+      ...{ PORTAL_JWT_ISSUER, PORTAL_JWT_SECRET, PORTAL_COOKIE_NAME: cookieName },
+    });
+  });
+
+  after(() => Promise.all([api.stop(), cutOff.stop()]));
+
+  const provocations: Record<number, (path: string) => Promise<JudgedAnswer>> = {
+    200: (path) => api.get(path, userId),
+    401: (path) => api.get(path),
+    403: (path) => api.get(path, randomUUID()),
+    // A table is not what the statement takes it for.
+    500: async (path) => {
+      const { admin } = api.database;
+      await admin.query("ALTER TABLE read_model.membership RENAME COLUMN role TO other");
+      try {
+        return await api.get(path, userId);
+      } finally {
+        await admin.query("ALTER TABLE read_model.membership RENAME COLUMN other TO role");
+      }
+    },
+    503: async (path) => request(cutOff.url + path, { Cookie: await api.provider.signedIn(userId) }),
+  };
+
+  for (const documented of judge.operations) {
+    const { operationId, path, operation } = documented;
+    describe(operationId, () => {
+      it("are no others than are provoked here", () => {
+        expect(Object.keys(operation.responses)).to.have.members(Object.keys(provocations));
+      });
+
+      for (const [status, provoke] of Object.entries(provocations)) {
+        it(status, async () => {
+          const answer = await provoke(path);
+          expect(answer.status, JSON.stringify(answer.body)).to.equal(Number(status));
+          judge.check(documented, answer);
+        });
+      }
+    });
+  }
+});

@@ -1,0 +1,96 @@
+import { expect } from "chai";
+import { pino } from "pino";
+import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
+import { createQueryApp, type QueryApiOptions } from "../../../query-api/app.ts";
+import { portalDocument } from "../../../query-api/docs/portal-document.ts";
+import { portalOperations } from "../../../query-api/portal/operations.ts";
+import { createJudge } from "../../support/openapi.ts";
+import { partnerJudge } from "../../support/partner-document.ts";
+
+const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token", brand: "SERVICE" };
+const common = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], trustProxy: false };
+
+/** No request is made, so that the applications have nothing but what their routes are made from. */
+const queryApp = createQueryApp({ ...common, origin: "http://partners.test" } as unknown as QueryApiOptions);
+const commandApp = createCommandApp({
+  ...common,
+  ...{ issuer: { jwks: { keys: [] } }, tokenIssuer: "http://partners.test" },
+} as unknown as CommandAppOptions);
+
+interface Routed {
+  router?: { stack: { path: string | RegExp; methods: string[] }[] };
+}
+
+/** What an application routes to something else than 405: `METHOD /path`, without HEAD. */
+function routesOf(app: { middleware: unknown[] }): string[] {
+  const layers = (app.middleware as Routed[]).flatMap(({ router }) => router?.stack ?? []);
+  return layers
+    .filter(({ methods }) => !methods.includes("TRACE"))
+    .flatMap(({ path, methods }) => methods.map((method) => `${method} ${path}`))
+    .filter((route) => !route.startsWith("HEAD "));
+}
+
+const within = (prefix: RegExp) => (route: string) => prefix.test(route);
+const portal = createJudge(portalDocument(portalOperations(settings), settings));
+const nameOf = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
+
+describe("the documents and the routes", () => {
+  it("have the same operations of the portal, those of the contract", () => {
+    const routed = routesOf(queryApp)
+      .filter(within(/ \/api\/v1\//))
+      .filter((route) => !route.endsWith("/openapi.json"));
+    const documented = portal.operations.map((one) => `${one.operationId} ${nameOf(one)}`);
+    expect(portal.operations.map(nameOf)).to.have.members(routed);
+    expect(documented).to.have.members([
+      "getClinicContext GET /api/v1/clinic/context",
+      "listAuthorizedClinics GET /api/v1/clinics",
+      "listAuthorizedBranches GET /api/v1/branches",
+      "listServices GET /api/v1/services",
+      "listStaff GET /api/v1/staff",
+      "listCustomerProjections GET /api/v1/customers",
+      "listAppointments GET /api/v1/appointments",
+      "getAvailability GET /api/v1/availability",
+      "getQueue GET /api/v1/queue",
+    ]);
+  });
+
+  it("have the same operations of the partner API, at both bases, by both services", () => {
+    const routed = [...routesOf(queryApp), ...routesOf(commandApp)].map((route) =>
+      route.replace(/:(\w+)/g, "{$1}"),
+    );
+    for (const base of ["/sandbox/v1", "/production/v1"]) {
+      const here = routed.filter(within(new RegExp(` ${base}/`))).map((route) => route.replace(base, ""));
+      expect(partnerJudge.operations.map(nameOf)).to.have.members(here);
+    }
+  });
+
+  it("leave no other route than the documents themselves, their page and the keys", () => {
+    const others = [...routesOf(queryApp), ...routesOf(commandApp)].filter(
+      (route) =>
+        !within(/ \/(sandbox|production)\/v1\//)(route) && !portal.operations.map(nameOf).includes(route),
+    );
+    expect(others.filter((route) => !route.startsWith("GET /docs"))).to.have.members([
+      "GET /api/v1/openapi.json",
+      "GET /partner/v1/openapi.json",
+      "GET /.well-known/jwks.json",
+    ]);
+  });
+
+  it("have the partner operations that the contract and its additions name", () => {
+    expect(partnerJudge.operations.map((one) => `${one.operationId} ${nameOf(one)}`)).to.have.members([
+      "exchangeToken POST /oauth/token",
+      "getClinicContext GET /clinic/context",
+      "listPartnerAppointments GET /appointments",
+      "createPartnerAppointment POST /appointments",
+      "getSandboxState GET /sandbox",
+      "resetSandbox POST /sandbox/reset",
+      "listWebhookEndpoints GET /webhook-endpoints",
+      "createWebhookEndpoint POST /webhook-endpoints",
+      "revokeWebhookEndpoint DELETE /webhook-endpoints/{endpointId}",
+      "rotateWebhookSecret POST /webhook-endpoints/{endpointId}/rotate-secret",
+      "testWebhookEndpoint POST /webhook-endpoints/{endpointId}/test",
+      "listWebhookDeliveries GET /webhook-endpoints/{endpointId}/deliveries",
+      "replayWebhookDelivery POST /webhook-endpoints/{endpointId}/deliveries/{deliveryId}/replay",
+    ]);
+  });
+});

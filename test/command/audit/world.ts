@@ -1,6 +1,7 @@
 /** An audit service in this process on the shared servers, and clinics with a history to look at. */
 import { randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair } from "jose";
+import pg from "pg";
 import pino from "pino";
 import {
   cancelAppointment,
@@ -140,6 +141,33 @@ export async function clinicWithHistory(log: EventLog, notes: string | null = nu
   await confirmAppointment(log, { appointmentId, clinicId }, later(10));
   await cancelAppointment(log, { appointmentId, clinicId, reason: "Moved away" }, later(20));
   return { ...clinic, appointmentId, stream: `appointment-${appointmentId}`, request };
+}
+
+/** Deliveries of the appointment's first event, one of them of another clinic; the other was answered. */
+export async function deliver(
+  world: AuditWorld,
+  { stream, clinicId }: History,
+  answer: string,
+): Promise<void> {
+  const client = new pg.Client(world.database.urls.projection);
+  await client.connect();
+  const deliveryId = randomUUID();
+  for (const [id, clinic] of [
+    [deliveryId, clinicId],
+    [randomUUID(), randomUUID()],
+  ]) {
+    await client.query(
+      `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
+         event_id, event_type, event_stream, event_revision, body, status, cause_id, correlation_id, created_at, updated_at)
+       VALUES ($1, $2, $3, $2, $2, 'production', $2, 'appointment.created', $4, 0, '{}', 'failed', $2, $2, now(), now())`,
+      [id, randomUUID(), clinic, stream],
+    );
+  }
+  await client.query("INSERT INTO webhooks.attempt VALUES ($1, 1, now(), 42, 500, NULL, $2)", [
+    deliveryId,
+    answer,
+  ]);
+  await client.end();
 }
 
 export const typesOf = (events: AuditEvent[]) => events.map(({ type }) => type);

@@ -1,0 +1,72 @@
+import { ask } from "./api.js";
+import { byId, h } from "./dom.js";
+import { shortId, streamParts, timeText } from "./text.js";
+
+/** So many streams are asked about. */
+const MOST = 20;
+
+/** The deliveries that tell of what is listed, each with its attempts. */
+export async function showDeliveries(question, events, signal) {
+  const panel = byId("panel-deliveries");
+  const streams = streamsOf(question, events);
+  panel.replaceChildren(h("p", { class: "empty" }, "Looking …"));
+  const found = new Map();
+  for (const stream of streams.slice(0, MOST)) {
+    for (const delivery of (await ask("deliveries", { stream }, signal)).deliveries)
+      found.set(delivery.id, delivery);
+  }
+  const left = streams.length - MOST;
+  panel.replaceChildren(
+    found.size === 0 ? h("p", { class: "empty" }, "Nothing was delivered of this.") : "",
+    ...[...found.values()].map(card),
+    left > 0
+      ? h("p", { class: "hint" }, `${left} more streams were not asked about: choose something narrower.`)
+      : "",
+  );
+}
+
+/** Deliveries hang on the streams that they tell of; for an application, on its endpoints. */
+function streamsOf({ kind, id }, events) {
+  const categories = kind === "application" ? ["webhookEndpoint"] : ["appointment", "webhookDelivery"];
+  const listed = events
+    .map(({ stream }) => stream)
+    .filter((stream) => categories.includes(streamParts(stream)[0]));
+  return [...new Set(kind === "stream" ? [id, ...listed] : listed)];
+}
+
+function card(delivery) {
+  const { id, type, status, endpointId, createdAt, nextAttemptAt, attempts, revision } = delivery;
+  return h(
+    "article",
+    { class: "delivery", "aria-label": `Delivery ${shortId(id)}` },
+    h("h3", {}, type, " ", h("span", { class: `tag status-${status}` }, status)),
+    h(
+      "p",
+      { class: "hint" },
+      `${timeText(createdAt)} · tells of event @ ${revision} · to endpoint `,
+      h("span", { title: endpointId }, shortId(endpointId)),
+      nextAttemptAt ? ` · next attempt ${timeText(nextAttemptAt)}` : "",
+    ),
+    attempts.length === 0 ? h("p", { class: "empty" }, "No attempt yet.") : attemptTable(attempts),
+  );
+}
+
+function attemptTable(attempts) {
+  const head = ["#", "Started", "Took", "Answer", "Said"].map((title) => h("th", { scope: "col" }, title));
+  const rows = attempts.map(({ number, startedAt, durationMs, statusCode, error, answer }) =>
+    h(
+      "tr",
+      {},
+      h("td", {}, String(number)),
+      h("td", {}, timeText(startedAt)),
+      h("td", {}, durationMs === null ? "unknown" : `${durationMs} ms`),
+      h("td", {}, String(statusCode ?? error ?? "none")),
+      h("td", { class: "said" }, answer ?? ""),
+    ),
+  );
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Attempts" },
+    h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)),
+  );
+}

@@ -1,0 +1,37 @@
+/** How things are said. */
+
+/** `AppointmentConfirmed` → `Appointment confirmed` */
+export function typeText(type) {
+  const words = type.replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** `2026-05-04T08:00:00.000Z` → `2026-05-04 08:00:00.000` */
+export function timeText(instant) {
+  return instant ? instant.replace("T", " ").replace("Z", "") : "unknown";
+}
+
+export function actorText(actor) {
+  return actor ? `${actor.type} ${shortId(actor.id)}` : "unknown";
+}
+
+/** An id by its beginning: enough to tell two of them apart in a list. */
+export function shortId(id) {
+  return /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(id) ? id.slice(0, 8) : id;
+}
+
+/** The category and the id of a stream. */
+export function streamParts(stream) {
+  const at = stream.indexOf("-");
+  return at < 0 ? [stream, ""] : [stream.slice(0, at), stream.slice(at + 1)];
+}
+
+/** A value as JSON, on one line; what is not there is a dash. */
+export function valueText(value) {
+  return value === undefined ? "—" : JSON.stringify(value);
+}
+
+/** `webhookDelivery` → `webhook delivery` */
+export function categoryText(category) {
+  return category.replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+}

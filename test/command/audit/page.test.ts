@@ -1,0 +1,192 @@
+import axe from "axe-core";
+import { expect } from "chai";
+import type { Browser, Page } from "playwright-core";
+import { startChromium } from "../../support/chromium.ts";
+import {
+  type AuditWorld,
+  clinicWithHistory,
+  deliver,
+  type History,
+  startAuditWorld,
+  type TestAuditor,
+} from "./world.ts";
+
+const ATTACK = `<img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`;
+
+describe("the page /audit", function () {
+  this.timeout(60_000);
+  let world: AuditWorld;
+  let history: History;
+  let auditor: TestAuditor;
+  let browser: Browser;
+  let page: Page;
+  /** What the page did that it should not have done. */
+  const complaints: string[] = [];
+
+  before(async () => {
+    world = await startAuditWorld();
+    history = await clinicWithHistory(world.log, ATTACK);
+    await deliver(world, history, ATTACK);
+    auditor = await world.auditor([history.clinicId]);
+    browser = await startChromium();
+    page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    page.on("pageerror", (error) => complaints.push(`thrown: ${error.message}`));
+    page.on("console", (message) => complaints.push(`console ${message.type()}: ${message.text()}`));
+    page.on("request", (request) => {
+      const url = new URL(request.url());
+      if (url.origin !== world.url) complaints.push(`left: ${url}`);
+      if (request.url().includes(auditor.credential)) complaints.push("the credential stands in an address");
+    });
+    await page.goto(`${world.url}/audit`);
+  });
+
+  after(async () => {
+    await browser?.close();
+    await world?.stop();
+  });
+
+  const accessible = async (what: string) => {
+    await page.evaluate(axe.source);
+    const found = await page.evaluate<axe.AxeResults>("axe.run()");
+    const told = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+    expect(told, what).to.deep.equal([]);
+  };
+  const timeline = () => page.locator("#panel-timeline .what").allInnerTexts();
+
+  async function signIn(credential: string) {
+    await page.getByLabel("Auditor’s credential").fill(credential);
+    await page.getByRole("button", { name: "Sign in" }).click();
+  }
+
+  async function search(kind: string, id: string) {
+    await page.getByLabel("Everything about").selectOption(kind);
+    await page.locator("#subject").fill(id);
+    await page.locator("#subject").press("Enter");
+    await page.locator("#status", { hasText: /\d events?/ }).waitFor();
+  }
+
+  it("comes with a policy that lets nothing in from elsewhere, and nothing inline", async () => {
+    const { headers, status } = await fetch(`${world.url}/audit`);
+    const policy = headers.get("Content-Security-Policy") ?? "";
+    expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([
+      200,
+      false,
+      true,
+    ]);
+    expect((await fetch(`${world.url}/audit`, { method: "POST" })).status).to.equal(405);
+    expect((await fetch(`${world.url}/audit/../main.ts`)).status).to.equal(404);
+  });
+
+  it("lets nobody in without a good credential, and says why", async () => {
+    await accessible("signing in");
+    await signIn(`${auditor.credential.slice(0, -1)}~`);
+    await page.getByText("The credential is not valid").waitFor();
+    expect(await page.locator("#desk").isVisible()).to.equal(false);
+    // The browser's own word on the refusal.
+    expect(complaints.splice(0).filter((line) => !line.includes("401"))).to.deep.equal([]);
+  });
+
+  it("lets an auditor in, and says who it is", async () => {
+    await signIn(auditor.credential);
+    await page.getByText("Ada Audit, 1 clinic").waitFor();
+    expect(await page.evaluate("document.activeElement.id")).to.equal("subject");
+    await accessible("the desk");
+  });
+
+  it("shows what concerns an appointment, each event with what it changed", async () => {
+    await search("appointment", history.appointmentId);
+    expect(await timeline()).to.deep.equal([
+      "Appointment requested",
+      "Appointment confirmed",
+      "Appointment cancelled",
+    ]);
+    await page.getByRole("button", { name: "Appointment confirmed" }).click();
+    const changes = page.getByRole("region", { name: "What it changed" });
+    await changes.getByRole("row", { name: 'status "requested" "confirmed"' }).waitFor();
+    expect(await page.locator(".facts").innerText())
+      .to.contain("operator test")
+      .and.to.contain("2026-05-04 08:10:00.000 UTC");
+    await accessible("an event");
+  });
+
+  it("shows the state at any point, by slider, button and keyboard", async () => {
+    const status = (value: string) =>
+      page
+        .getByRole("region", { name: "The state" })
+        .getByRole("row", { name: `status changed "${value}"` })
+        .waitFor();
+    await status("confirmed");
+    await page.getByRole("slider").focus();
+    await page.keyboard.press("ArrowRight");
+    await status("cancelled");
+    expect(await page.evaluate("document.activeElement.id")).to.equal("point");
+    expect(await page.getByRole("slider").getAttribute("aria-valuetext")).to.equal(
+      "after event 3 of 3, Appointment cancelled",
+    );
+    await page.getByRole("button", { name: "Earlier" }).click();
+    await status("confirmed");
+    expect(await page.locator(".event[aria-current]").first().innerText()).to.contain(
+      "Appointment confirmed",
+    );
+  });
+
+  it("shows stored text as text, whatever it holds", async () => {
+    await page.getByRole("button", { name: "Appointment requested" }).click();
+    await page.getByRole("region", { name: "The state" }).getByText("onerror").waitFor();
+    await page.getByText("Data as stored").click();
+    expect(await page.locator("#detail pre").innerText()).to.contain("<script>");
+    expect(await page.title()).to.equal("Audit · Clinic Service");
+    expect(await page.locator("#desk img, #desk script").count()).to.equal(0);
+  });
+
+  it("shows what caused what, and what was delivered, of the auditor's own clinic alone", async () => {
+    await page.getByRole("tab", { name: "Timeline" }).focus();
+    await page.keyboard.press("ArrowRight");
+    await page.locator("#panel-causes .root").first().waitFor();
+    expect(await page.locator("#panel-causes .root").count()).to.equal(3);
+    await accessible("the causes");
+    await page.keyboard.press("End");
+    await page.getByRole("article").first().waitFor();
+    expect(await page.getByRole("article").count()).to.equal(1);
+    expect(await page.getByRole("article").innerText())
+      .to.contain("failed")
+      .and.contain("42 ms")
+      .and.contain("onerror");
+    await accessible("the deliveries");
+  });
+
+  it("follows links, goes back, and finds nothing of another clinic", async () => {
+    const foreign = await clinicWithHistory(world.log);
+    await page.goto(`${world.url}/audit#stream=${history.stream}`);
+    await page.getByText("3 events").waitFor();
+    await page.getByRole("button", { name: "Appointment requested" }).click();
+    await page.getByRole("link", { name: history.request.correlationId }).click();
+    await page.getByText("1 event", { exact: true }).waitFor();
+    await page.goBack();
+    await page.getByText("3 events").waitFor();
+    await search("customer", foreign.customerId);
+    await page.getByText("Nothing is recorded that you may see.").waitFor();
+  });
+
+  it("fits a narrow screen", async () => {
+    await page.setViewportSize({ width: 320, height: 640 });
+    await search("appointment", history.appointmentId);
+    await page.getByRole("button", { name: "Appointment confirmed" }).click();
+    await page.getByRole("region", { name: "The state" }).waitFor();
+    expect(await page.evaluate("document.documentElement.scrollWidth")).to.be.at.most(320);
+    await accessible("a narrow screen");
+  });
+
+  it("is signed out by a revocation, and then holds nothing", async () => {
+    await auditor.revoke();
+    await page.locator("#subject").press("Enter");
+    await page.getByText("The credential is not valid").waitFor();
+    expect(await page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")).to.eql([
+      0,
+      0,
+      "",
+    ]);
+    expect(await timeline()).to.deep.equal([]);
+    expect(complaints.filter((line) => !line.includes("401"))).to.deep.equal([]);
+  });
+});

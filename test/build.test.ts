@@ -1,36 +1,82 @@
-import { execFile } from "node:child_process";
-import { copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { copyFile, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { eventually } from "./support/eventually.ts";
+import { queryEnvironment } from "./support/query-environment.ts";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
 const bin = (name: string) => join(root, "node_modules", ".bin", name);
 
 describe("the services, compiled for production", function () {
-  this.timeout(30_000);
-  let out: string;
+  this.timeout(60_000);
+  let project: string;
 
   before(async () => {
-    // Beside node_modules, so that the compiled code finds its dependencies.
-    out = await mkdtemp(join(root, "node_modules", ".build-test-"));
-    await run(bin("tsc"), ["-p", "tsconfig.build.json", "--outDir", out], { cwd: root });
+    // A copy, so that the build is the one that the package declares and nothing else here sees it.
+    project = await mkdtemp(join(tmpdir(), "clinic-build-"));
+    const sources = ["command", "projection", "query-api", "shared"];
+    for (const name of [...sources, "package.json", "tsconfig.json", "tsconfig.build.json"]) {
+      await cp(join(root, name), join(project, name), { recursive: true });
+    }
+    await symlink(join(root, "node_modules"), join(project, "node_modules"));
+    await run("npm", ["run", "build"], { cwd: project });
+    await rm(join(project, "node_modules"));
+    await linkRuntimeDependencies();
   });
 
-  after(() => rm(out, { recursive: true, force: true }));
+  after(() => rm(project, { recursive: true, force: true }));
 
-  for (const service of ["command", "projection", "query-api"]) {
+  /** Only what `npm ci --omit=dev` installs is there for the compiled code to import. */
+  async function linkRuntimeDependencies(): Promise<void> {
+    const lock = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
+    const packages = Object.entries(lock.packages as Record<string, { dev?: boolean }>);
+    for (const [path, { dev }] of packages) {
+      const topmost = path.lastIndexOf("node_modules/") === 0;
+      if (dev || !topmost || !existsSync(join(root, path))) continue;
+      await mkdir(dirname(join(project, path)), { recursive: true });
+      await symlink(join(root, path), join(project, path));
+    }
+  }
+
+  const main = (service: string) => join(project, "dist", service, "main.js");
+
+  for (const service of ["command", "projection", "query-api", "command/audit"]) {
     it(`${service} runs on plain Node, and says in one line which settings are missing`, async () => {
-      const failure = await run(process.execPath, [join(out, service, "main.js")], { env: {} }).catch(
-        (error) => error,
-      );
+      const failure = await run(process.execPath, [main(service)], { env: {} }).catch((error) => error);
       expect(failure.code).to.equal(1);
       expect(failure.stderr).to.match(/^[a-z-]+: settings: .*DATABASE_URL is missing.*\n$/);
     });
   }
+
+  it("query-api finds the page of its documents, the page's own files and the renderer's", async () => {
+    const env = { ...queryEnvironment, LOG_LEVEL: "info" };
+    const service = spawn(process.execPath, [main("query-api")], {
+      env,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    try {
+      let log = "";
+      service.stdout.on("data", (chunk) => {
+        log += chunk;
+      });
+      const url = await eventually("it listens", () => /"url":"(http:[^"]+)"/.exec(log)?.[1]);
+      const page = await (await fetch(`${url}/docs`)).text();
+      const files = [...page.matchAll(/(?:src|href|data-document)="(\/[^"]+)"/g)].map(([, path]) => path);
+      expect(files).to.include.members(["/docs/docs.js", "/docs/swagger-ui.css", "/api/v1/openapi.json"]);
+      for (const path of files) expect((await fetch(`${url}${path}`)).status, path).to.equal(200);
+    } finally {
+      const ended = once(service, "exit");
+      service.kill("SIGTERM");
+      await ended;
+    }
+  });
 });
 
 describe("the rule between the folders", () => {

@@ -27,6 +27,7 @@ export function writeStackFile(stack: Stack, demo: DemoAccess): void {
       sandbox: `${gateway}/sandbox/v1`,
       production: `${gateway}/production/v1`,
       audit: `${gateway}/audit/v1`,
+      reference: `${gateway}/docs`,
     },
     health: {
       gateway: health("gateway"),

@@ -95,6 +95,7 @@ function announce(stack: Stack, demo: DemoAccess, stackFile: string, tookMs: num
 Clinic Service runs (${(tookMs / 1000).toFixed(1)} s). Ctrl-C stops it.
   portal API    ${urls.gateway}/api/v1
   partner API   ${urls.gateway}/sandbox/v1  ${urls.gateway}/production/v1
+  API reference ${urls.gateway}/docs
   audit         ${urls.gateway}/audit  sign in with ${demo.auditor.credential}
   event log     ${servers.eventstoreUrl}
   Postgres      ${database.host}${database.pathname}

@@ -2,7 +2,6 @@
  * The whole partner API in this process: command, query API and projectors over a database of their own, asked as
  * through the gateway, GET and HEAD here, everything else there.
  */
-import type { DatabaseUrls } from "../../deploy/local/database-roles.ts";
 import { startProjection } from "../../projection/start.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/events/fields.ts";
@@ -23,7 +22,6 @@ export interface PartnerApi {
   command: TestCommand;
   /** Origin of the query API. */
   queryUrl: string;
-  databaseUrls: DatabaseUrls;
   database: TestDatabase;
   /** An application with a token. */
   partner(environment?: Environment, granted?: readonly Scope[]): Promise<Partner>;
@@ -74,7 +72,6 @@ export async function startPartnerApi(): Promise<PartnerApi> {
   return {
     command,
     queryUrl: query.url,
-    databaseUrls: database.urls,
     database,
     async partner(environment = "sandbox", granted = scopes) {
       const application = await createApplication(command.log, environment, granted);

@@ -27,10 +27,10 @@ describe("rate limits of the partner API", () => {
   before(async () => {
     api = await startPartnerApi();
     second = await startTestCommand({
-      DATABASE_URL: api.databaseUrls.command,
+      DATABASE_URL: api.database.urls.command,
       TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [api.command.signingKey] }),
     });
-    admin = new pg.Pool({ connectionString: api.databaseUrls.projection, max: 1 });
+    admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
   });
   beforeEach(() => admin.query("DELETE FROM rate_limit.counter"));
   after(async () => {

@@ -1,0 +1,153 @@
+import { randomUUID } from "node:crypto";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { expect } from "chai";
+import type pg from "pg";
+import { confirmAppointment } from "../../command/appointment/appointment-operations.ts";
+import { grantMembership } from "../../command/clinic/membership-operations.ts";
+import { sessionCookie } from "../../deploy/local/demo-session.ts";
+import type { Difference } from "../../projection/engine/compare-tables.ts";
+import { rebuild } from "../../projection/engine/rebuild.ts";
+import { verify } from "../../projection/engine/verify.ts";
+import { readModels } from "../../projection/read-models/all.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
+import { eventually } from "../support/eventually.ts";
+import { ask, operatorContext } from "../support/partner.ts";
+import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
+import { testServers } from "../support/stack.ts";
+
+const logger = createLogger("test", "fatal");
+const never = new AbortController().signal;
+const PORTAL = {
+  cookieName: "sb-test-auth-token",
+  jwtIssuer: "http://portal.test",
+  jwtSecret: "0".repeat(32),
+};
+
+describe("sandboxes in the read models", () => {
+  let api: PartnerApi;
+  let client: EventStoreDBClient;
+  let pool: pg.Pool;
+
+  before(async () => {
+    api = await startPartnerApi();
+    client = connectEventStore((await testServers()).eventstoreUrl, "test");
+    const url = api.database.urls.projection;
+    pool = createPool({ url, applicationName: "test", size: 4, statementTimeout: 10_000, logger });
+  });
+  after(async () => {
+    await Promise.all([pool.end(), client.dispose()]);
+    await api.stop();
+  });
+
+  const sandboxOf = async (partner: Partner) => (await partner.ask("GET", "/sandbox")).body.sandbox;
+  const create = async (partner: Partner, sandbox: Awaited<ReturnType<typeof sandboxOf>>) => {
+    const { status, body } = await partner.ask("POST", "/appointments", {
+      headers: { "X-SERVICE-Clinic-ID": sandbox.clinicId, "Idempotency-Key": randomUUID() },
+      body: {
+        branchId: sandbox.branches[0].id,
+        animalId: sandbox.animals[0].id,
+        scheduledAt: new Date(Date.now() + 3 * 86_400_000).toISOString(),
+      },
+    });
+    expect(status, JSON.stringify(body)).to.equal(201);
+    return body.appointment.id as string;
+  };
+  /** All that a partner can read of its sandbox, as text. */
+  const everything = async (partner: Partner, clinicId: string) => {
+    const headers = { "X-SERVICE-Clinic-ID": clinicId };
+    const week = `from=${new Date(Date.now() - 5 * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;
+    const answers = await Promise.all([
+      partner.ask("GET", "/sandbox"),
+      partner.ask("GET", "/clinic/context", { headers }),
+      partner.ask("GET", `/appointments?limit=250&${week}`, { headers }),
+    ]);
+    expect(answers.map(({ status }) => status)).to.deep.equal([200, 200, 200]);
+    return answers.map(({ text }) => text);
+  };
+
+  it("are what the log says after any number of resets, and the same when they are built anew", async () => {
+    const partners = [await api.partner(), await api.partner()];
+    const last: string[] = [];
+    for (const partner of partners) {
+      for (let round = 0; round < 3; round += 1) {
+        const sandbox = await sandboxOf(partner);
+        const { clinicId } = sandbox;
+        const appointmentId = await create(partner, sandbox);
+        await confirmAppointment(api.command.log, { clinicId, appointmentId }, operatorContext());
+        if (round === 2) last.push(appointmentId);
+        else expect((await partner.ask("POST", "/sandbox/reset")).status).to.equal(200);
+      }
+    }
+    const clinics = await Promise.all(
+      partners.map(async (partner) => (await sandboxOf(partner)).clinicId as string),
+    );
+    const read = () =>
+      Promise.all(partners.map((partner, index) => everything(partner, clinics[index] as string)));
+    await eventually("the last confirmations are read", async () => {
+      const sql =
+        "SELECT FROM read_model.appointment WHERE appointment_id = ANY ($1) AND status = 'confirmed'";
+      return (await pool.query(sql, [last])).rowCount === last.length;
+    });
+    const before = await read();
+    const options = { client, pool, models: readModels, logger, onProgress: () => undefined };
+    const found: Difference[] = [];
+    const verified = await verify(
+      { ...options, onDifference: (difference) => found.push(difference) },
+      never,
+    );
+    expect(found).to.deep.equal([]);
+    expect(verified.rows).to.be.above(0);
+    await rebuild(options, never);
+    expect(await read()).to.deep.equal(before);
+  });
+
+  it("are read in the portal by who was let in, each alone, and as they are since the last reset", async () => {
+    const [partner, other] = [await api.partner(), await api.partner()];
+    const sandbox = await sandboxOf(partner);
+    const theirs = await sandboxOf(other);
+    const userId = randomUUID();
+    const rights = {
+      ...{ role: "owner" as const, branchAccess: "all" as const, branchIds: [], staffId: null },
+      permissions: ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"] as const,
+      acceptedAt: new Date().toISOString(),
+    };
+    const membership = {
+      ...rights,
+      permissions: [...rights.permissions],
+      membershipId: randomUUID(),
+      userId,
+    };
+    await grantMembership(api.command.log, { ...membership, clinicId: sandbox.clinicId }, operatorContext());
+    const Cookie = await sessionCookie({ id: userId, email: "owner@example.test" }, PORTAL, Date.now());
+    const portal = (path: string) => ask("GET", `${api.queryUrl}/api/v1${path}`, { Cookie });
+    await eventually("the membership is known", async () => (await portal("/clinic/context")).status === 200);
+
+    const clinics = (await portal("/clinics")).body.clinics;
+    expect(clinics.map(({ id }: { id: string }) => id)).to.deep.equal([sandbox.clinicId]);
+    const animals = async () =>
+      (await portal("/customers")).body.customers.flatMap((one: { animals: { id: string }[] }) =>
+        one.animals.map(({ id }) => id),
+      ) as string[];
+    expect((await animals()).sort()).to.deep.equal(
+      sandbox.animals.map(({ id }: { id: string }) => id).sort(),
+    );
+    const appointments = async () => (await portal("/appointments")).text;
+    const made = await create(partner, sandbox);
+    const foreign = await create(other, theirs);
+    await sandboxOf(partner);
+    expect(await appointments())
+      .to.include(made)
+      .and.not.to.include(foreign);
+    for (const path of ["/branches", "/services", "/staff", "/availability", "/queue"]) {
+      const { status, text } = await portal(path);
+      expect(status, path).to.equal(200);
+      expect(text).not.to.include(theirs.clinicId);
+    }
+    expect((await partner.ask("POST", "/sandbox/reset")).status).to.equal(200);
+    await sandboxOf(partner);
+    expect(await appointments()).not.to.include(made);
+    expect(await animals()).to.have.length(sandbox.animals.length);
+  });
+});

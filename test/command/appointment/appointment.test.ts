@@ -16,7 +16,11 @@ import { type AppointmentRequest, decideRequest } from "../../../command/appoint
 import { clinicAggregate } from "../../../command/clinic/clinic.ts";
 import { resourceAggregate } from "../../../command/clinic/resource.ts";
 import { DomainError } from "../../../command/handle.ts";
-import type { Appointment, AppointmentStatus } from "../../../shared/appointment/appointment.ts";
+import {
+  type Appointment,
+  type AppointmentStatus,
+  foldAppointment,
+} from "../../../shared/appointment/appointment.ts";
 import type { AppointmentEvent } from "../../../shared/events/appointment.ts";
 import { branchOpened, clinicRegistered, resourceAdded } from "../../support/clinics.ts";
 import { fold, given, HAPPENED_AT } from "../../support/given.ts";
@@ -201,6 +205,7 @@ describe("appointment", () => {
           if (after.status !== before.status) expect(follows[before.status]).to.include(after.status);
           expectSound(before, after);
         }
+        for (let length = 0; length <= history.length; length += 1) expectFolds(history.slice(0, length));
       }),
       { numRuns: 500 },
     );
@@ -217,6 +222,15 @@ function decideOrRefuse(
     if (error instanceof DomainError) return [];
     throw error;
   }
+}
+
+/** Any beginning of a history is one, for the commands and for all who read along; an end without it is none. */
+function expectFolds(history: AppointmentEvent[]): void {
+  const happened = history.map((event) => ({ ...event, metadata: { occurredAt: HAPPENED_AT } }));
+  const state = fold(appointmentAggregate, history);
+  expect(foldAppointment(happened)).to.deep.equal(state);
+  expect(state?.id).to.equal(history.length === 0 ? undefined : appointmentId);
+  expect(foldAppointment(happened.slice(1))).to.equal(undefined);
 }
 
 function expectSound(before: Appointment, after: Appointment): void {

@@ -1,3 +1,5 @@
+import { expect } from "chai";
+import fc from "fast-check";
 import {
   decideCallTicket,
   decideCancelTicket,
@@ -7,8 +9,9 @@ import {
 } from "../../../command/clinic/decide-queue-ticket.ts";
 import { decidePlaceHold, decideReleaseHold, holdAggregate } from "../../../command/clinic/hold.ts";
 import { type QueueTicketStatus, queueTicketAggregate } from "../../../command/clinic/queue-ticket.ts";
+import { DomainError } from "../../../command/handle.ts";
 import type { HoldEvent, QueueTicketEvent } from "../../../shared/events/appointment.ts";
-import { given } from "../../support/given.ts";
+import { fold, given } from "../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
 
@@ -104,4 +107,48 @@ describe("a queue ticket", () => {
       .when(decideCallTicket({ ...of, clinicId: otherClinicId }))
       .thenRefused("queue_ticket_not_found");
   });
+
+  it("reaches no illegal state by any sequence of commands, and folds from any beginning of its history", () => {
+    // Written apart from the deciders: what may follow what, as the front desk sees it.
+    const follows: Record<QueueTicketStatus, QueueTicketStatus[]> = {
+      waiting: ["called", "cancelled", "no_show"],
+      called: ["completed", "cancelled", "no_show"],
+      completed: [],
+      cancelled: [],
+      no_show: [],
+    };
+    const commands = [decideIssueTicket(issue, clinic), ...moves.map(({ decide }) => decide(of))];
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...commands), { maxLength: 20 }), (sequence) => {
+        let history: QueueTicketEvent[] = [];
+        for (const decide of sequence) {
+          const before = fold(queueTicketAggregate, history);
+          history = [...history, ...decideOrRefuse(decide, before)];
+          const after = fold(queueTicketAggregate, history);
+          if (!before) expect(after?.status ?? "waiting").to.equal("waiting");
+          else if (after?.status !== before.status) expect(follows[before.status]).to.include(after?.status);
+        }
+        // One issue, and after it a call at most once and an end at most once.
+        expect(history.length).to.be.at.most(3);
+        history.forEach((event, index) => {
+          expect(event.type === "QueueTicketIssued").to.equal(index === 0);
+          const state = fold(queueTicketAggregate, history.slice(0, index + 1));
+          expect(state).to.include({ id: someId, clinicId });
+        });
+      }),
+      { numRuns: 300 },
+    );
+  });
 });
+
+function decideOrRefuse<State>(
+  decide: (state: State | undefined) => QueueTicketEvent[],
+  state: State | undefined,
+): QueueTicketEvent[] {
+  try {
+    return decide(state);
+  } catch (error) {
+    if (error instanceof DomainError) return [];
+    throw error;
+  }
+}

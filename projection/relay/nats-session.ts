@@ -31,6 +31,8 @@ export async function withNats(
     timeout: CONNECT_WITHIN,
     pingInterval: PING_EVERY,
     maxPingOut: 2,
+    // A stack trace for each publication costs more than the publication.
+    noAsyncTraces: true,
   });
   const life = new AbortController();
   let overtime: NodeJS.Timeout | undefined;

@@ -143,10 +143,15 @@ async function messageOf(log: EventLog, event: RecordedEvent): Promise<Outgoing 
   }
 }
 
+const codec = JSONCodec();
+
 /** A message on its way to the server. */
 type Confirmation = Promise<void>;
 
-/** Publishes in the log's order, some hundred unconfirmed at a time. */
+/**
+ * Publishes in the log's order, some hundred unconfirmed at a time. What has gathered goes out together: a write to the
+ * socket for each message costs more than the message.
+ */
 async function publish(
   connection: NatsConnection,
   stream: EventStream,
@@ -155,32 +160,35 @@ async function publish(
   ledger: Ledger,
   signal: AbortSignal,
 ): Promise<void> {
-  const codec = JSONCodec();
   const js = connection.jetstream();
-  // What stands before an event that cannot be told is told.
-  const flushFirst = async (error: unknown) => {
-    await connection.flush();
-    throw error;
-  };
-  signal.addEventListener("abort", () => confirmations.close(), { once: true });
-  if (signal.aborted) confirmations.close();
-  for (;;) {
-    const [step] = await steps.take(1);
-    if (!step) return;
-    const outgoing = step.message && (await orAborted(step.message, signal).catch(flushFirst));
-    if (signal.aborted) return;
-    if (!outgoing) {
-      ledger.skip(step.position);
-      continue;
-    }
-    const confirmed = ledger.publish(step.position);
-    const { id: msgID, subject, message } = outgoing;
+  const send = ({ position }: Step, { id: msgID, subject, message }: Outgoing): Confirmation => {
+    const confirmed = ledger.publish(position);
     const confirmation = js
       .publish(`${stream.prefix}.${subject}`, codec.encode(message), { msgID, timeout: CONFIRMED_WITHIN })
       .then(({ seq }) => confirmed(seq));
     // It is awaited in its turn; until then a failure must not count as unhandled.
     confirmation.catch(() => undefined);
-    await confirmations.push(confirmation);
+    return confirmation;
+  };
+  signal.addEventListener("abort", () => confirmations.close(), { once: true });
+  if (signal.aborted) confirmations.close();
+  for (;;) {
+    const taken = await steps.take(MAPPING);
+    if (taken.length === 0) return;
+    const made = await orAborted(Promise.allSettled(taken.map(({ message }) => message)), signal);
+    if (!made || signal.aborted) return;
+    const sent: Confirmation[] = [];
+    for (const [index, step] of taken.entries()) {
+      const result = made[index];
+      if (result?.status === "rejected") {
+        // What stands before an event that cannot be told is told.
+        await connection.flush();
+        throw result.reason;
+      }
+      if (result?.value) sent.push(send(step, result.value));
+      else ledger.skip(step.position);
+    }
+    for (const confirmation of sent) await confirmations.push(confirmation);
     while (ledger.size >= OUTSTANDING && !signal.aborted) await pause(SETTLE_EVERY, signal);
   }
 }

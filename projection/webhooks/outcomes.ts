@@ -4,6 +4,7 @@ import type { Claimed } from "./claim.ts";
 import { deliveryFailed, endpointDisabled, type Fact, keepFacts } from "./facts.ts";
 import type { Verdict } from "./retry-policy.ts";
 import type { SendResult } from "./send.ts";
+import { writeSuccesses } from "./successes.ts";
 import { inTransaction } from "./transaction.ts";
 
 /** An attempt that has ended, and what follows. */
@@ -28,6 +29,10 @@ export async function writeOutcomes(
   outcomes: readonly Outcome[],
   now: number,
 ): Promise<number> {
+  if (outcomes.every(({ verdict }) => verdict.status === "delivered")) {
+    await writeSuccesses(pool, outcomes, now);
+    return 0;
+  }
   return inTransaction(pool, async (client) => {
     await writeAttempts(client, outcomes);
     const moved = await moveDeliveries(client, outcomes, now);

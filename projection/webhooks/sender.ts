@@ -28,7 +28,9 @@ const LANES: Record<Lane, { most: number; perEndpoint: number }> = {
   first: { most: 192, perEndpoint: 4 },
   retry: { most: 64, perEndpoint: 2 },
 };
-const MOST = LANES.first.most + LANES.retry.most;
+
+/** Deliveries that are not let go of: those under way, and those whose outcome is still to be written. */
+const MOST_HELD = 2 * (LANES.first.most + LANES.retry.most);
 
 /** Outcomes in one transaction. */
 const BATCH = 100;
@@ -45,6 +47,8 @@ const FINISH_WITHIN = 1_500;
 interface UnderWay {
   claimed: Claimed;
   cut: AbortController;
+  /** It has an outcome, which is still to be written: the endpoint has room for another. */
+  ended: boolean;
 }
 
 /**
@@ -54,15 +58,17 @@ interface UnderWay {
 export async function runSender(options: SenderOptions, signal: AbortSignal): Promise<void> {
   const underWay = new Map<string, UnderWay>();
   // As many as can be under way, so that nobody ever waits to put one in.
-  const ended = new BoundedBuffer<Outcome>(MOST);
+  const ended = new BoundedBuffer<Outcome>(MOST_HELD);
   const sending = new Set<Promise<void>>();
   const context = { logger: options.logger, troubles: options.troubles, signal };
 
   const attempt = async (claimed: Claimed) => {
     const cut = new AbortController();
-    underWay.set(claimed.deliveryId, { claimed, cut });
+    const entry = { claimed, cut, ended: false };
+    underWay.set(claimed.deliveryId, entry);
     const result = await deliver(claimed, options, cut.signal);
     if (!result) return;
+    entry.ended = true;
     const { schedule, random } = options;
     const verdict = judge(result, {
       attempts: claimed.attempts,
@@ -161,16 +167,18 @@ async function write(
 }
 
 function roomBeside(underWay: ReadonlyMap<string, UnderWay>) {
+  const free = MOST_HELD - underWay.size;
   const lane = (name: Lane) => {
     const busy = new Map<string, number>();
     let taken = 0;
-    for (const { claimed } of underWay.values()) {
-      if (claimed.lane !== name) continue;
+    for (const { claimed, ended } of underWay.values()) {
+      if (ended || claimed.lane !== name) continue;
       taken += 1;
       busy.set(claimed.endpointId, (busy.get(claimed.endpointId) ?? 0) + 1);
     }
     const { most, perEndpoint } = LANES[name];
-    return { room: most - taken, perEndpoint, busy };
+    // Half of what is free for each lane at the least, so that neither takes all that the other could have.
+    return { room: Math.min(most - taken, Math.floor(free / 2)), perEndpoint, busy };
   };
   return { lanes: { first: lane("first"), retry: lane("retry") }, held: [...underWay.keys()] };
 }

@@ -2,6 +2,7 @@
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { createWorld, SECRET_KEYS } from "../projection/webhooks/world.ts";
@@ -22,6 +23,14 @@ export interface BenchWorld {
   forget(): void;
   /** Starts the service and waits until it is ready. */
   startService(): Promise<void>;
+  /** Ends it, as an operator does. */
+  stopService(): Promise<void>;
+  /** The most memory that it has held. MiB. */
+  mostMemory(): number;
+  /** Makes so many deliveries that are due now, at so many new endpoints. */
+  makeDue(url: string, endpoints: number, deliveries: number): Promise<void>;
+  /** Attempts that have ended since the database was made. */
+  attempts(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -39,6 +48,12 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     for (const [id, at] of message.receipts) if (!receipts.has(id)) receipts.set(id, at);
   });
   let service: ChildProcess | undefined;
+  const stopService = async () => {
+    const running = service;
+    service = undefined;
+    running?.kill("SIGTERM");
+    if (running) await once(running, "exit");
+  };
   return {
     sinkUrl: `http://127.0.0.1:${port}`,
     receipts,
@@ -70,14 +85,45 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       await once(service.stdout ?? service, "data");
       await sleep(1_500);
     },
+    stopService,
+    mostMemory() {
+      const status = readFileSync(`/proc/${service?.pid}/status`, "utf8");
+      return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024;
+    },
+    async makeDue(url, endpoints, deliveries) {
+      const made = await Promise.all(Array.from({ length: endpoints }, () => world.endpoint(url)));
+      await world.pool.query(DUE, [
+        deliveries,
+        made.map(({ endpointId }) => endpointId),
+        made.map(({ applicationId }) => applicationId),
+        made.map(({ clinicId }) => clinicId),
+        JSON.stringify({ id: randomUUID(), type: "appointment.created", filler: "x".repeat(600) }),
+      ]);
+    },
+    async attempts() {
+      const { rows } = await world.pool.query<{ count: number }>(
+        "SELECT count(*)::integer AS count FROM webhooks.attempt WHERE duration_ms IS NOT NULL",
+      );
+      return rows[0]?.count ?? 0;
+    },
     async stop() {
-      service?.kill("SIGTERM");
-      if (service) await once(service, "exit");
+      await stopService();
       sink.disconnect();
       await world.close();
     },
   };
 }
+
+/** $1 deliveries of one body, $5, in turn at the endpoints of $2 to $4. */
+const DUE = `
+  INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
+      event_type, event_stream, event_revision, body, status, cause_id, correlation_id, next_attempt_at, created_at,
+      updated_at)
+  SELECT gen_random_uuid(), e.endpoint_id, e.application_id, e.clinic_id, NULL, 'production', gen_random_uuid(),
+         'appointment.created', 'appointment-0', 0, $5, 'pending', gen_random_uuid(), gen_random_uuid(), now(), now(), now()
+    FROM generate_series(0, $1::integer - 1) n
+    JOIN unnest($2::uuid[], $3::uuid[], $4::uuid[]) WITH ORDINALITY AS e (endpoint_id, application_id, clinic_id, place)
+      ON e.place = 1 + n % cardinality($2::uuid[])`;
 
 function spawnService(urls: { eventstoreUrl: string; databaseUrl: string; natsUrl: string }): ChildProcess {
   const main = fileURLToPath(new URL("../../projection/main.ts", import.meta.url));

@@ -23,9 +23,9 @@ const at: Record<KillingStep, { when: "before" | "after" | "never"; statement: s
   "commit | ack": { when: "after", statement: "COMMIT insert deliveries" },
   "ack | lease": { when: "never", statement: "claim due deliveries" },
   "lease | send": { when: "after", statement: "claim due deliveries" },
-  "answer | record": { when: "before", statement: "write attempts" },
+  "answer | record": { when: "before", statement: "write successes" },
   "record | commit": { when: "after", statement: "move deliveries" },
-  "committed record | next": { when: "after", statement: "COMMIT move deliveries" },
+  "committed record | next": { when: "after", statement: "write successes" },
   "fact told | fact taken off": { when: "before", statement: "DELETE FROM webhooks.outbox" },
 };
 

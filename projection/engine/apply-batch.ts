@@ -13,6 +13,8 @@ export interface BatchDetails {
   passedOver?: ReadonlyMap<string, PassedOver>;
   /** The tables that it is meant for, as `readStanding` names them; whichever the schema has where absent. */
   tables?: string;
+  /** Whether the commit need not have reached the disk when it is answered. */
+  lazyCommits?: boolean;
 }
 
 /**
@@ -32,12 +34,12 @@ export async function applyBatch(
   events: readonly RecordedEvent[],
   from: bigint,
   to: bigint,
-  { passedOver, tables }: BatchDetails = {},
+  { passedOver, tables, lazyCommits }: BatchDetails = {},
 ): Promise<void> {
-  await client.query("BEGIN");
   try {
-    // While a rebuild swaps schemas nobody writes: what a transaction names must not change under it.
-    await client.query("SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))", [swapLock(schema)]);
+    // While a rebuild swaps schemas nobody writes: what a transaction names must not change under it. In one round trip.
+    await client.query(`BEGIN;${lazyCommits ? "SET LOCAL synchronous_commit = off;" : ""}
+      SELECT pg_advisory_xact_lock_shared(hashtextextended('${swapLock(schema)}', 0))`);
     for (const { wipe, events: part } of partsOf(events, await loadGenerations(client, schema, events))) {
       if (wipe !== null) await wipeSandbox(client, schema, models, wipe);
       for (const model of models) {

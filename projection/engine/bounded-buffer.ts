@@ -11,13 +11,27 @@ export class BoundedBuffer<T> {
     this.#capacity = capacity;
   }
 
-  /** Adds an item, as soon as there is room. After the close it is dropped. */
-  async push(item: T): Promise<void> {
+  /**
+   * Adds an item, as soon as there is room. After the close it is dropped.
+   *
+   * @returns nothing to wait for where there is room at once: a promise for each of a million items costs
+   */
+  push(item: T): Promise<void> | undefined {
+    if (this.#items.length >= this.#capacity && !this.#closed) return this.#pushLater(item);
+    this.#add(item);
+    return undefined;
+  }
+
+  async #pushLater(item: T): Promise<void> {
     while (this.#items.length >= this.#capacity && !this.#closed) {
       await new Promise<void>((resolve) => {
         this.#wakeProducer = resolve;
       });
     }
+    this.#add(item);
+  }
+
+  #add(item: T): void {
     if (this.#closed) return;
     this.#items.push(item);
     this.#wakeConsumer?.();

@@ -71,6 +71,10 @@ async function connect(options: LeadershipOptions): Promise<pg.Client | undefine
   );
   try {
     await connection.connect();
+    // So that the server notices in seconds, too, when the leader's whole machine is gone, and gives its lock away.
+    await connection.query(
+      "SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2",
+    );
     return connection;
   } catch (error) {
     options.logger.warn({ error, name: options.name }, "cannot reach the database to lead");

@@ -32,6 +32,11 @@ export interface ProjectionOptions {
   logger: Logger;
   /** The last position to take; it goes on with what comes live where absent. */
   until?: bigint;
+  /**
+   * For tables that nobody reads yet: what a crash of the database's machine takes of the last commits is projected
+   * again from the checkpoint that is left.
+   */
+  lazyCommits?: boolean;
   /** Asked at the start, and again when the log tells of a change. */
   parked(): Promise<Parked>;
   onProgress(progress: ProjectionProgress): void;
@@ -144,7 +149,8 @@ async function fill(
   };
   for await (const item of catchUp({ client, after, passesOver, signal })) {
     if (until !== undefined && "position" in item && item.position > until) return;
-    await buffer.push(item);
+    const room = buffer.push(item);
+    if (room) await room;
   }
 }
 

@@ -24,7 +24,7 @@ export interface RebuildOptions {
   onSwapped?(position: bigint): void;
 }
 
-type Run = RebuildOptions & { parked(): Promise<Parked> };
+type Run = RebuildOptions & { parked(): Promise<Parked>; lazyCommits: true };
 
 /**
  * Builds all read models anew from the log, beside those that serve, and puts them in their place in one transaction
@@ -41,7 +41,7 @@ export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promi
     const { streams, upTo } = await readParked(log);
     return { streams: new Map([...streams].filter(([stream]) => stream !== given.takeBack)), upTo };
   };
-  const options: Run = { ...given, parked };
+  const options: Run = { ...given, parked, lazyCommits: true };
   await withMaintenance(given.pool, async (connection) => {
     if (!(await exists(connection, READ_MODEL_SCHEMA))) {
       throw new StartError("there are no read models yet: the projection service makes them when it starts");

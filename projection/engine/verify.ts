@@ -53,7 +53,13 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(tablesDdl(models, SCRATCH_SCHEMA));
       await runProjection(
-        { ...options, schema: SCRATCH_SCHEMA, until: position, parked: async () => parked },
+        {
+          ...options,
+          schema: SCRATCH_SCHEMA,
+          until: position,
+          lazyCommits: true,
+          parked: async () => parked,
+        },
         signal,
       );
       let [rows, differences] = [0, 0];

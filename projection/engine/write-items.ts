@@ -66,7 +66,7 @@ async function writeBatch(
   passedOver: ReadonlyMap<string, PassedOver>,
   to: bigint,
 ): Promise<void> {
-  const { pool, schema, models, logger } = options;
+  const { pool, schema, models, logger, lazyCommits = false } = options;
   const { position: from, tables } = standing;
   const wait = backoff({ first: 100, most: 3_000 });
   for (let retry = false; ; retry = true) {
@@ -74,7 +74,7 @@ async function writeBatch(
     try {
       if (!retry || (await readCheckpoint(pool, schema)) !== to) {
         await withConnection(pool, (connection) =>
-          applyBatch(connection, schema, models, events, from, to, { passedOver, tables }),
+          applyBatch(connection, schema, models, events, from, to, { passedOver, tables, lazyCommits }),
         );
       }
       standing.position = to;

@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
+import { readModels } from "../../projection/read-models/all.ts";
 import { portalOperations } from "../../query-api/portal/operations.ts";
+import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import {
   animalRegistered,
   appointmentRequested,
@@ -28,13 +30,14 @@ describe("tenant isolation", () => {
 
   after(() => api.stop());
 
-  /** A clinic with one of everything; all clinics have the same names. */
+  /** A clinic with one of everything; all clinics have the same names, and texts with a mark of their own. */
   async function fullClinic() {
     const ids = await openClinic(api.given);
+    const mark = randomUUID().replaceAll("-", "");
     const { clinicId, branchId, userId } = ids;
     const more = Object.fromEntries(
       ["staff", "colleague", "customer", "animal", "service", "resource", "rule", "hold", "ticket"]
-        .concat(["appointment", "assignment", "walkIn", "visit", "endpoint"])
+        .concat(["appointment", "assignment", "walkIn", "visit", "endpoint", "delivery"])
         .map((name) => [name, randomUUID() as string]),
     ) as Record<string, string>;
     const id = (name: string) => more[name] as string;
@@ -47,26 +50,26 @@ describe("tenant isolation", () => {
           clinicId,
           userId,
           fullName: "Deniz",
-          email: null,
+          email: `${mark}@example.com`,
           role: "veterinarian",
         },
       },
       membershipGranted(clinicId, id("colleague"), { staffId: id("staff"), branchIds: [branchId] }),
-      customerRegistered(clinicId, id("customer")),
-      animalRegistered(clinicId, id("customer"), id("animal")),
+      customerRegistered(clinicId, id("customer"), { phone: mark, email: `${mark}@example.com`, city: mark }),
+      animalRegistered(clinicId, id("customer"), id("animal"), { microchip: mark, breed: mark }),
       {
         type: "ServiceOffered",
         data: {
           serviceId: id("service"),
           clinicId,
           name: "Check-up",
-          category: null,
+          category: mark,
           price: 10,
           currency: "TRY",
           taxable: true,
         },
       },
-      resourceAdded(clinicId, branchId, id("resource")),
+      resourceAdded(clinicId, branchId, id("resource"), { metadata: { mark } }),
       {
         type: "AvailabilityRuleSet",
         data: {
@@ -97,6 +100,8 @@ describe("tenant isolation", () => {
         appointmentId: id("appointment"),
         animalId: id("animal"),
         customerId: id("customer"),
+        reason: mark,
+        notes: mark,
       }),
       {
         type: "ResourceAllocated",
@@ -127,23 +132,31 @@ describe("tenant isolation", () => {
           arrivalType: "appointment",
           priority: "normal",
           estimatedWaitMinutes: null,
-          notes: null,
+          notes: mark,
         },
       },
       installationApproved(application, clinicId),
       endpointRegistered(application, clinicId, id("endpoint")),
     );
-    return { ...ids, ...more, application };
+    await api.database.admin.query(
+      `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, event_id, event_type,
+         event_stream, event_revision, body, branch_id, environment, status, cause_id, correlation_id, created_at,
+         updated_at)
+       VALUES ($1, $2, $3, $4, $5, 'appointment.created', 'appointment-1', 0, $6, $7, 'production', 'failed', $5,
+         $5, now(), now())`,
+      [id("delivery"), id("endpoint"), clinicId, application.applicationId, randomUUID(), mark, branchId],
+    );
+    return { ...ids, ...more, mark, application };
   }
 
-  /** Every id of a clinic's things. */
+  /** Every id of a clinic's things, and its mark. */
   const idsOf = ({ application, ...ids }: typeof ours) => [
     ...Object.values<string>(ids),
     application.applicationId,
     application.credentialId,
   ];
 
-  /** The caller sees things of its own clinic, and not one id of the other's. */
+  /** The caller sees things of its own clinic, and neither an id nor a text of the other's. */
   function expectOnlyOurs({ status, body }: Answer) {
     const text = JSON.stringify(body).toLowerCase();
     expect(status, text).to.equal(200);
@@ -175,19 +188,25 @@ describe("tenant isolation", () => {
       return request(`${api.url}/production/v1${path}`, headers);
     }
 
-    for (const path of ["/clinic/context", `/appointments?${window}`, "/webhook-endpoints"]) {
-      it(`GET ${path.split("?")[0]} shows an application nothing of another clinic`, async () => {
-        expectOnlyOurs(await ask(path, ours.clinicId));
-        const { status, body } = await ask(path, theirs.clinicId);
+    /** Each read, of a clinic's things. A sandbox is its application's alone and is asked for without a clinic. */
+    const paths: Record<Exclude<PartnerReadId, "getSandboxState">, (endpointId: string) => string> = {
+      getClinicContext: () => "/clinic/context",
+      listPartnerAppointments: () => `/appointments?${window}`,
+      listWebhookEndpoints: () => "/webhook-endpoints",
+      listWebhookDeliveries: (endpointId) => `/webhook-endpoints/${endpointId}/deliveries`,
+    };
+    const endpointOf = (clinic: typeof ours) => (clinic as never as { endpoint: string }).endpoint;
+
+    for (const [operationId, path] of Object.entries(paths)) {
+      it(`${operationId} shows an application nothing of another clinic`, async () => {
+        expectOnlyOurs(await ask(path(endpointOf(ours)), ours.clinicId));
+        const { status, body } = await ask(path(endpointOf(ours)), theirs.clinicId);
         expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
       });
     }
 
     it("knows no deliveries of another application's endpoint", async () => {
-      const { status } = await ask(
-        `/webhook-endpoints/${(theirs as never as { endpoint: string }).endpoint}/deliveries`,
-        ours.clinicId,
-      );
+      const { status } = await ask(paths.listWebhookDeliveries(endpointOf(theirs)), ours.clinicId);
       expect(status).to.equal(404);
     });
   });
@@ -201,6 +220,26 @@ describe("tenant isolation", () => {
     });
 
     after(() => client.end());
+
+    it("may write nothing but rate limits, and read nothing but read models and deliveries", async () => {
+      const { rows } = await client.query<{ name: string; reads: boolean; writes: boolean }>(`
+        SELECT c.oid::regclass::text AS name,
+          has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT') AS reads,
+          has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
+            OR has_any_column_privilege(c.oid, 'INSERT, UPDATE, REFERENCES') AS writes
+        FROM pg_class c
+        WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
+          AND c.relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema', 'pg_toast')`);
+      expect(rows.filter(({ writes }) => writes).map(({ name }) => name)).to.deep.equal([
+        "rate_limit.counter",
+      ]);
+      const read = rows.filter(({ reads }) => reads).map(({ name }) => name);
+      const beyond = read.filter((name) => !name.startsWith("read_model."));
+      expect(beyond).to.have.members(["rate_limit.counter", "webhooks.delivery", "webhooks.attempt"]);
+      const hidden = readModels.filter((model) => model.hidden).map((model) => `read_model.${model.table}`);
+      expect(hidden).to.include("read_model.webhook_secret");
+      expect(read.filter((name) => hidden.includes(name))).to.deep.equal([]);
+    });
 
     for (const statement of [
       "INSERT INTO read_model.selection VALUES (gen_random_uuid(), gen_random_uuid(), NULL, now())",

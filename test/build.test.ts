@@ -7,8 +7,10 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { newSigningKeys } from "./command/audit/world.ts";
 import { eventually } from "./support/eventually.ts";
 import { queryEnvironment } from "./support/query-environment.ts";
+import { testServers } from "./support/stack.ts";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -56,27 +58,53 @@ describe("the services, compiled for production", function () {
   }
 
   it("query-api finds the page of its documents, the page's own files and the renderer's", async () => {
-    const env = { ...queryEnvironment, LOG_LEVEL: "info" };
-    const service = spawn(process.execPath, [main("query-api")], {
-      env,
+    const files = await filesOfPage("query-api", queryEnvironment, "/docs");
+    expect(files).to.include.members(["/docs/docs.js", "/docs/swagger-ui.css", "/api/v1/openapi.json"]);
+  });
+
+  it("audit finds its page and the page's files", async () => {
+    const { eventstoreUrl } = await testServers();
+    const { DATABASE_URL } = queryEnvironment;
+    const keys = await newSigningKeys();
+    const env = { PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL, AUDIT_SIGNING_KEYS: keys };
+    const files = await filesOfPage("command/audit", env, "/audit");
+    expect(files).to.include.members(["/audit/main.js", "/audit/api.js", "/audit/audit.css"]);
+  });
+
+  /** Runs a service, and gives what its page loads, all of which is there. */
+  async function filesOfPage(service: string, env: NodeJS.ProcessEnv, path: string): Promise<string[]> {
+    const child = spawn(process.execPath, [main(service)], {
+      env: { ...env, LOG_LEVEL: "info" },
       stdio: ["ignore", "pipe", "inherit"],
     });
     try {
       let log = "";
-      service.stdout.on("data", (chunk) => {
+      child.stdout.on("data", (chunk) => {
         log += chunk;
       });
       const url = await eventually("it listens", () => /"url":"(http:[^"]+)"/.exec(log)?.[1]);
-      const page = await (await fetch(`${url}/docs`)).text();
-      const files = [...page.matchAll(/(?:src|href|data-document)="(\/[^"]+)"/g)].map(([, path]) => path);
-      expect(files).to.include.members(["/docs/docs.js", "/docs/swagger-ui.css", "/api/v1/openapi.json"]);
-      for (const path of files) expect((await fetch(`${url}${path}`)).status, path).to.equal(200);
+      const get = async (file: string) => {
+        const answer = await fetch(`${url}${file}`);
+        expect(answer.status, file).to.equal(200);
+        return answer.text();
+      };
+      const files = new Set<string>();
+      for (const [, file = ""] of (await get(path)).matchAll(/(?:src|href|data-document)="(\/[^"]+)"/g))
+        files.add(file);
+      // Modules name others.
+      for (const file of files) {
+        const text = await get(file);
+        if (!file.endsWith(".js")) continue;
+        for (const [, name] of text.matchAll(/^import .*from "\.\/([\w-]+\.js)"/gm))
+          files.add(join(dirname(file), name ?? ""));
+      }
+      return [...files];
     } finally {
-      const ended = once(service, "exit");
-      service.kill("SIGTERM");
+      const ended = once(child, "exit");
+      child.kill("SIGTERM");
       await ended;
     }
-  });
+  }
 });
 
 describe("the rule between the folders", () => {

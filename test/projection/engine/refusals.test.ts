@@ -2,12 +2,15 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { readCheckpoint } from "../../../projection/engine/checkpoint.ts";
 import { readModelDdl } from "../../../projection/engine/ddl.ts";
+import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { ProjectionFailure } from "../../../projection/engine/failure.ts";
 import { type ProjectionProgress, runProjection } from "../../../projection/engine/projection.ts";
 import type { AnyReadModel } from "../../../projection/engine/read-model.ts";
+import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { StartError } from "../../../shared/runtime/run-service.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
 
@@ -17,6 +20,30 @@ const SCHEMA = "refusing";
 const numbered: AnyReadModel[] = readModels
   .filter(({ table }) => table === customers.table)
   .map((model) => ({ ...model, columns: { ...model.columns, full_name: "integer" as const } }));
+
+describe("read models of another release", function () {
+  this.timeout(30_000);
+
+  it("stop the start with the command that mends it, and serve until it has", async () => {
+    const world = await createEngineWorld();
+    try {
+      const id = randomUUID();
+      await world.append(`customer-${id}`, registered(id, "Ana Kos"));
+      const models = readModels.map((model) =>
+        model.table === customers.table ? { ...model, indexes: [...model.indexes, "full_name"] } : model,
+      );
+      const refused = await ensureReadModels(world.pool, models).catch((error: Error) => error);
+      expect(refused).to.be.instanceOf(StartError);
+      expect((refused as Error).message).to.contain("`npm run projection -- rebuild`");
+      const options = { ...world, models, logger: silent, onProgress: () => undefined };
+      await rebuild(options, new AbortController().signal);
+      await ensureReadModels(world.pool, models);
+      expect(await world.nameOf(id)).to.equal("Ana Kos");
+    } finally {
+      await world.close();
+    }
+  });
+});
 
 describe("a projection whose database refuses", function () {
   this.timeout(30_000);

@@ -92,13 +92,13 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     },
     async makeDue(url, endpoints, deliveries) {
       const made = await Promise.all(Array.from({ length: endpoints }, () => world.endpoint(url)));
-      await world.pool.query(DUE, [
-        deliveries,
+      const values = [
         made.map(({ endpointId }) => endpointId),
         made.map(({ applicationId }) => applicationId),
         made.map(({ clinicId }) => clinicId),
         JSON.stringify({ id: randomUUID(), type: "appointment.created", filler: "x".repeat(600) }),
-      ]);
+      ];
+      for (let n = 0; n < deliveries; n += 5_000) await world.pool.query(DUE, [5_000, ...values]);
     },
     async attempts() {
       const { rows } = await world.pool.query<{ count: number }>(

@@ -5,7 +5,9 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { connect } from "nats";
 import type { Servers } from "../../../deploy/local/servers.ts";
+import { PARKING_STREAM } from "../../../projection/parking/parked-streams.ts";
 import { readRelayCheckpoint } from "../../../projection/relay/relay-checkpoint.ts";
+import type { NewEventMetadata } from "../../../shared/events/metadata.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { startTestServers } from "../../support/stack.ts";
@@ -132,7 +134,7 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     await world.stopRoles(relay, webhooks);
   });
 
-  it("stops at an event that it cannot read, and says where; what stands before it is told", async () => {
+  it("stops at an event that it cannot read, and says where; when its stream is parked, it goes on by itself", async () => {
     const events = await tell(5);
     await world.client.appendToStream(
       `appointment-${randomUUID()}`,
@@ -147,8 +149,24 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     expect(status.detail).to.match(/position \d+, stream appointment-.*, revision 0: .*appointmentId/);
     const stuckAt = await readRelayCheckpoint(world.pool);
     await allDelivered(events);
-    await tell(2);
+    const later = await tell(2);
     expect(await readRelayCheckpoint(world.pool)).to.equal(stuckAt);
+    const { stream, position, type: eventType } = status.failedAt!;
+    const data = {
+      stream,
+      revision: 0,
+      position: `${position}`,
+      eventType,
+      cause: "nonsense",
+      reason: "import",
+    };
+    const { schemaVersion: _, ...said } = metadata("production");
+    await world.log.append(PARKING_STREAM, -1n, [
+      { id: randomUUID(), event: { type: "StreamParked", data }, metadata: said as NewEventMetadata },
+    ]);
+    await allDelivered([...events, ...later]);
+    await eventually("it relays", () => relay.status().state === "running");
+    await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)) > position);
   });
 });
 

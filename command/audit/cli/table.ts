@@ -1,22 +1,22 @@
 import type { AuditEvent } from "../log/audit-event.ts";
 import { fitted, printable } from "./terminal.ts";
 
-/** What matters most comes first: a narrow terminal cuts the rest off. */
-const COLUMNS: [title: string, width: number, of: (event: AuditEvent) => string][] = [
-  ["HAPPENED", 24, ({ occurredAt }) => occurredAt ?? "unknown"],
-  ["EVENT", 28, ({ type }) => type],
-  ["BY", 24, ({ actor }) => (actor ? `${actor.type}:${actor.id}` : "unknown")],
-  ["STREAM @ REVISION", 58, ({ stream, revision }) => `${stream} @ ${revision}`],
-  ["REQUEST", 36, ({ correlationId }) => correlationId ?? "unknown"],
-  ["CAUSED BY", 36, causeOf],
-  ["STORED", 24, ({ storedAt }) => storedAt],
-  ["POSITION", 10, ({ position }) => position],
+/** Title, width on a terminal and elsewhere, text. What matters most comes first: a narrow terminal cuts the rest off. */
+const COLUMNS: [title: string, cut: number, whole: number, of: (event: AuditEvent) => string][] = [
+  ["HAPPENED", 24, 24, ({ occurredAt }) => occurredAt ?? "unknown"],
+  ["EVENT", 30, 30, ({ type }) => type],
+  ["BY", 24, 48, ({ actor }) => (actor ? `${actor.type}:${actor.id}` : "unknown")],
+  ["STREAM @ REVISION", 58, 66, ({ stream, revision }) => `${stream} @ ${revision}`],
+  ["REQUEST", 36, 36, ({ correlationId }) => correlationId ?? "unknown"],
+  ["CAUSED BY", 36, 36, causeOf],
+  ["STORED", 24, 24, ({ storedAt }) => storedAt],
+  ["POSITION", 10, 10, ({ position }) => position],
 ];
 
-/** The head of the table, cut to the terminal. */
+/** @param columns of the terminal; undefined where it is none: then nothing is cut off */
 export function tableHead(columns: number | undefined): string {
   return line(
-    COLUMNS.map(([title, width]) => title.padEnd(width)),
+    COLUMNS.map(([title]) => title),
     columns,
   );
 }
@@ -24,7 +24,7 @@ export function tableHead(columns: number | undefined): string {
 /** One event in the table, aligned and cut to the terminal. */
 export function tableRow(event: AuditEvent, columns: number | undefined): string {
   return line(
-    COLUMNS.map(([, width, of]) => fitted(printable(of(event)), columns && width).padEnd(width)),
+    COLUMNS.map(([, , , of]) => printable(of(event))),
     columns,
   );
 }
@@ -34,6 +34,10 @@ function causeOf({ causationId, correlationId }: AuditEvent): string {
   return causationId === correlationId ? "the request" : causationId;
 }
 
-function line(cells: string[], columns: number | undefined): string {
+function line(texts: string[], columns: number | undefined): string {
+  const cells = COLUMNS.map(([, cut, whole], index) => {
+    const text = texts[index] ?? "";
+    return columns === undefined ? text.padEnd(whole) : fitted(text, cut).padEnd(cut);
+  });
   return fitted(cells.join("  ").trimEnd(), columns);
 }

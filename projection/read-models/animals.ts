@@ -1,3 +1,4 @@
+import { byName } from "../../shared/postgres/by-name.ts";
 import { change, defineReadModel } from "../engine/read-model.ts";
 
 type AnimalRow = {
@@ -33,7 +34,7 @@ export const animals = defineReadModel<AnimalRow>()({
   },
   nullable: ["breed", "sex", "birth_date", "weight_kg", "microchip"],
   primaryKey: ["animal_id"],
-  indexes: ["customer_id, name, animal_id"],
+  indexes: [`customer_id, ${byName("name")}, animal_id`],
   inSandbox: (schema) =>
     `customer_id IN (SELECT customer_id FROM ${schema}.customer WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.animalId],

@@ -1,3 +1,4 @@
+import { byName } from "../../shared/postgres/by-name.ts";
 import { defineReadModel } from "../engine/read-model.ts";
 
 type BranchRow = {
@@ -21,7 +22,7 @@ export const branches = defineReadModel<BranchRow>()({
   },
   nullable: ["city"],
   primaryKey: ["branch_id"],
-  indexes: ["clinic_id, name, branch_id"],
+  indexes: [`clinic_id, ${byName("name")}, branch_id`],
   key: (event) => [event.data.branchId],
   on: {
     BranchOpened: (_, { data, metadata }) => ({

@@ -1,3 +1,4 @@
+import { byName } from "../../shared/postgres/by-name.ts";
 import { change, defineReadModel } from "../engine/read-model.ts";
 
 type CustomerRow = {
@@ -25,7 +26,7 @@ export const customers = defineReadModel<CustomerRow>()({
   },
   nullable: ["phone", "email", "city"],
   primaryKey: ["customer_id"],
-  indexes: ["clinic_id, full_name, customer_id"],
+  indexes: [`clinic_id, ${byName("full_name")}, customer_id`],
   inSandbox: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.customerId],
   on: {

@@ -1,3 +1,4 @@
+import { byName } from "../../shared/postgres/by-name.ts";
 import { change, defineReadModel } from "../engine/read-model.ts";
 
 type ServiceRow = {
@@ -27,7 +28,7 @@ export const services = defineReadModel<ServiceRow>()({
   },
   nullable: ["category"],
   primaryKey: ["service_id"],
-  indexes: ["clinic_id, name, service_id"],
+  indexes: [`clinic_id, ${byName("name")}, service_id`],
   inSandbox: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.serviceId],
   on: {

@@ -1,3 +1,4 @@
+import { byName } from "../../shared/postgres/by-name.ts";
 import { change, defineReadModel } from "../engine/read-model.ts";
 
 type StaffRow = {
@@ -25,7 +26,7 @@ export const staff = defineReadModel<StaffRow>()({
   },
   nullable: ["user_id", "full_name", "email"],
   primaryKey: ["staff_id"],
-  indexes: ["clinic_id, full_name, staff_id"],
+  indexes: [`clinic_id, ${byName("full_name")}, staff_id`],
   key: (event) => [event.data.staffId],
   on: {
     StaffMemberHired: (_, { data, metadata }) => ({

@@ -1,3 +1,4 @@
+import { byName } from "../../shared/postgres/by-name.ts";
 import { type Requirement, refusalConditions } from "./authorization.ts";
 
 /**
@@ -39,7 +40,7 @@ const access = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch
   LEFT JOIN LATERAL (
     SELECT * FROM read_model.branch
     WHERE branch.clinic_id = c.clinic_id AND ${inScope("m", "branch.branch_id")}
-    ORDER BY branch.branch_id IS NOT DISTINCT FROM m.selected_branch_id DESC, is_main DESC, name, branch_id
+    ORDER BY branch.branch_id IS NOT DISTINCT FROM m.selected_branch_id DESC, is_main DESC, ${byName("name")}, branch_id
     LIMIT 1
   ) b ON true`;
 
@@ -51,7 +52,7 @@ export function inScope(member: string, branchId: string): string {
 /** The branches in a membership's scope, as JSON; none are named for one with access to all. */
 export function branchIdsOf(member: string): string {
   return `CASE WHEN ${member}.branch_access = 'all' THEN '[]' ELSE coalesce((
-    SELECT json_agg(b.branch_id ORDER BY b.name, b.branch_id) FROM read_model.branch b
+    SELECT json_agg(b.branch_id ORDER BY ${byName("b.name")}, b.branch_id) FROM read_model.branch b
     WHERE b.clinic_id = ${member}.clinic_id AND ${inScope(member, "b.branch_id")}), '[]') END`;
 }
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { byName } from "../../shared/postgres/by-name.ts";
 import { windowParameters } from "../parameters.ts";
 import { MAXIMUM_DAYS, timeWindow } from "../time-window.ts";
 import {
@@ -60,7 +61,7 @@ const hold = z.strictObject({
 /** $3 from, $4 to. */
 const resources = `SELECT * FROM read_model.resource
   WHERE resource.clinic_id = access.clinic_id AND resource.branch_id = access.branch_id AND status = 'active'
-  ORDER BY name, resource_id
+  ORDER BY ${byName("name")}, resource_id
   LIMIT ${MOST_RESOURCES}`;
 
 /** Rules whose validity, in days of the clinic, meets the window; the window's end is not in it. */
@@ -109,7 +110,7 @@ export const getAvailability = defineOperation({
       'timezone', access.timezone),
     'resources', coalesce((SELECT json_agg(json_build_object('id', r.resource_id,
       'resource_type', r.resource_type, 'name', r.name, 'capacity', r.capacity, 'timezone', r.timezone,
-      'status', r.status, 'metadata', r.metadata) ORDER BY r.name, r.resource_id) FROM resources r), '[]'),
+      'status', r.status, 'metadata', r.metadata) ORDER BY ${byName("r.name")}, r.resource_id) FROM resources r), '[]'),
     'rules', coalesce((SELECT json_agg(json_build_object('id', t.rule_id, 'resource_id', t.resource_id,
       'weekday', t.weekday, 'starts_at', t.starts_at, 'ends_at', t.ends_at, 'valid_from', t.valid_from,
       'valid_until', t.valid_until, 'rule_type', t.rule_type, 'recurrence', t.recurrence)

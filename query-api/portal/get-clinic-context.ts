@@ -56,7 +56,7 @@ export const getClinicContext = defineOperation({
     'subscription', access.subscription,
     'entitlements', coalesce((
       SELECT json_object_agg(e.key, json_build_object('enabled', ${entitlementInEffect},
-        'limit', e.amount, 'effectiveUntil', rfc3339(e.effective_until)) ORDER BY e.key)
+        'limit', e.amount, 'effectiveUntil', rfc3339(e.effective_until)) ORDER BY e.key COLLATE "C")
       FROM read_model.entitlement e WHERE e.clinic_id = access.clinic_id), '{}'))`,
   values: () => [],
 });

@@ -40,7 +40,7 @@ const active = `SELECT * FROM read_model.queue_ticket t
     AND t.status NOT IN ('completed', 'cancelled', 'no_show')`;
 
 /** Ticket numbers count up, so a longer one comes later: 9 before 10. */
-const ticketOrder = "queue_date, length(ticket_number), ticket_number, ticket_id";
+const ticketOrder = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
 /** The clinic's day is 23 or 25 hours long when its clocks change. */
 const startOfDay = (days: number) =>

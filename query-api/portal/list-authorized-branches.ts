@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { byName } from "../../shared/postgres/by-name.ts";
 import { inScope } from "./access-sql.ts";
 import { datedEnvelope, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
@@ -32,11 +33,11 @@ export const listAuthorizedBranches = defineOperation({
     'clinicId', access.clinic_id,
     'currentBranchId', access.branch_id,
     'branches', coalesce(json_agg(json_build_object('id', b.branch_id, 'name', b.name, 'city', b.city,
-      'isMain', b.is_main, 'isCurrent', b.branch_id = access.branch_id) ORDER BY b.name, b.branch_id), '[]'))
+      'isMain', b.is_main, 'isCurrent', b.branch_id = access.branch_id) ORDER BY ${byName("b.name")}, b.branch_id), '[]'))
   FROM (
     SELECT * FROM read_model.branch
     WHERE branch.clinic_id = access.clinic_id AND ${inScope("access", "branch.branch_id")}
-    ORDER BY name, branch_id
+    ORDER BY ${byName("name")}, branch_id
     LIMIT ${MOST_LISTED}
   ) b`,
   values: () => [],

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { byName } from "../../shared/postgres/by-name.ts";
 import { branchIdsOf } from "./access-sql.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
@@ -41,11 +42,11 @@ export const listAuthorizedClinics = defineOperation({
       'timezone', c.timezone, 'currency', c.currency, 'locale', c.locale, 'status', c.status, 'city', c.city,
       'isDemo', c.is_demo, 'demoExpiresAt', rfc3339(c.demo_expires_at),
       'access', json_build_object('role', c.role, 'branchAccess', c.branch_access,
-        'branchIds', ${branchIdsOf("c")})) ORDER BY c.name, c.clinic_id))
+        'branchIds', ${branchIdsOf("c")})) ORDER BY ${byName("c.name")}, c.clinic_id))
   FROM (
     SELECT clinic.*, m.role, m.branch_access, m.branch_ids
     FROM (${membershipsOfUser}) m JOIN read_model.clinic USING (clinic_id)
-    ORDER BY clinic.name, clinic.clinic_id
+    ORDER BY ${byName("clinic.name")}, clinic.clinic_id
     LIMIT ${MOST_LISTED}
   ) c`,
   values: () => [],

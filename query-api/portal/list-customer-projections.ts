@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { byName } from "../../shared/postgres/by-name.ts";
 import { limitParameter, offsetParameter } from "../parameters.ts";
 import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
@@ -31,10 +32,10 @@ const customer = z.strictObject({
 
 const animals = `SELECT json_agg(json_build_object('id', n.animal_id, 'name', n.name, 'species', n.species,
     'breed', n.breed, 'sex', n.sex, 'birthDate', n.birth_date, 'weightKg', n.weight_kg,
-    'microchip', n.microchip, 'updatedAt', rfc3339(n.updated_at)) ORDER BY n.name, n.animal_id)
+    'microchip', n.microchip, 'updatedAt', rfc3339(n.updated_at)) ORDER BY ${byName("n.name")}, n.animal_id)
   FROM (SELECT * FROM read_model.animal
     WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
-    ORDER BY name, animal_id LIMIT ${MOST_ANIMALS}) n`;
+    ORDER BY ${byName("name")}, animal_id LIMIT ${MOST_ANIMALS}) n`;
 
 /** @param operatorName the constant that the body names as the owner of identities */
 export function listCustomerProjections(operatorName: string) {
@@ -57,11 +58,11 @@ export function listCustomerProjections(operatorName: string) {
       'customers', coalesce(json_agg(json_build_object('id', u.customer_id, 'fullName', u.full_name,
         'phone', u.phone, 'email', u.email, 'city', u.city, 'createdAt', rfc3339(u.created_at),
         'updatedAt', rfc3339(u.updated_at), 'animals', coalesce((${animals}), '[]'))
-        ORDER BY u.full_name, u.customer_id), '[]'),
+        ORDER BY ${byName("u.full_name")}, u.customer_id), '[]'),
       'page', json_build_object('limit', $3::integer, 'offset', $4::integer, 'returned', count(*)))
     FROM (
       SELECT * FROM read_model.customer WHERE customer.clinic_id = access.clinic_id
-      ORDER BY full_name, customer_id
+      ORDER BY ${byName("full_name")}, customer_id
       LIMIT $3::integer OFFSET $4::integer
     ) u`,
     values: ({ limit, offset }) => [limit, offset, operatorName],

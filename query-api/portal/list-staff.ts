@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { byName } from "../../shared/postgres/by-name.ts";
 import { branchIdsOf } from "./access-sql.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
@@ -50,10 +51,10 @@ export const listStaff = defineOperation({
       'email', s.email, 'role', s.role, 'active', s.active, 'createdAt', rfc3339(s.created_at),
       'access', CASE WHEN m.membership_id IS NOT NULL THEN json_build_object('membershipId', m.membership_id,
         'status', m.status, 'branchAccess', m.branch_access, 'branchIds', ${branchIdsOf("m")},
-        'acceptedAt', rfc3339(m.accepted_at)) END) ORDER BY s.full_name, s.staff_id), '[]'))
+        'acceptedAt', rfc3339(m.accepted_at)) END) ORDER BY ${byName("s.full_name")}, s.staff_id), '[]'))
   FROM (
     SELECT * FROM read_model.staff WHERE staff.clinic_id = access.clinic_id
-    ORDER BY full_name, staff_id
+    ORDER BY ${byName("full_name")}, staff_id
     LIMIT ${MOST_LISTED}
   ) s
   LEFT JOIN LATERAL (${membershipOfStaff}) m ON true`,

@@ -1,0 +1,120 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import pg from "pg";
+import { portalOperations } from "../../../query-api/portal/operations.ts";
+import {
+  animalRegistered,
+  appointmentRequested,
+  branchOpened,
+  type ClinicIds,
+  customerRegistered,
+  membershipGranted,
+  openClinic,
+  resourceAdded,
+} from "../../support/clinics.ts";
+import { eventually } from "../../support/eventually.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import type { GivenEvent } from "../../support/read-models.ts";
+import { testServers } from "../../support/stack.ts";
+
+/** In the order in which people look for them. */
+const NAMES = ["1st", "ada", "Ada", "Äpfel", "Émile", "Ole", "Øystein", "Özge", "Zoe", "Ωmega", "Яна", "李"];
+const shuffled = () => [...NAMES].reverse();
+
+describe("the portal's answers, whatever the server's settings", () => {
+  let api: TestQueryApi;
+  let clinic: ClinicIds;
+  const timeZone = process.env.TZ;
+
+  before(async () => {
+    api = await startTestQueryApi();
+    clinic = await openClinic(api.given);
+    const { clinicId, branchId, userId } = clinic;
+    const owner = randomUUID();
+    await api.given(
+      ...shuffled().flatMap((name): GivenEvent[] => {
+        const id = randomUUID();
+        const service = { serviceId: id, clinicId, name, category: null, price: 19.9, currency: "TRY" };
+        const staff = { staffId: id, clinicId, userId: null, fullName: name, email: null };
+        return [
+          customerRegistered(clinicId, id, { fullName: name }),
+          animalRegistered(clinicId, owner, randomUUID(), { name, birthDate: "2020-02-29", weightKg: 4.35 }),
+          { type: "ServiceOffered", data: { ...service, taxable: true } },
+          { type: "StaffMemberHired", data: { ...staff, role: "assistant" } },
+          branchOpened(clinicId, randomUUID(), { name, isMain: false }),
+          resourceAdded(clinicId, branchId, randomUUID(), { name }),
+        ];
+      }),
+      customerRegistered(clinicId, owner, { fullName: "Ω owner of them all" }),
+      appointmentRequested(clinicId, branchId, "2026-03-10T22:30:00Z"),
+    );
+    for (const name of shuffled()) {
+      const another = await openClinic(api.given, { name });
+      await api.given({ ...membershipGranted(another.clinicId, userId), at: "2026-03-02T08:00:00.000Z" });
+    }
+  });
+
+  after(async () => {
+    if (timeZone === undefined) delete process.env.TZ;
+    else process.env.TZ = timeZone;
+    await api.stop();
+  });
+
+  const get = async (path: string) => (await api.get(`/api/v1/${path}`, clinic.userId)).body;
+  const ours = (listed: string[]) => listed.filter((name) => NAMES.includes(name));
+
+  for (const [what, namesIn] of Object.entries({
+    customers: async () =>
+      (await get("customers")).customers.map((one: { fullName: string }) => one.fullName),
+    animals: async () =>
+      (await get("customers")).customers.flatMap((one: { animals: { name: string }[] }) =>
+        one.animals.map(({ name }) => name),
+      ),
+    services: async () => (await get("services")).services.map((one: { name: string }) => one.name),
+    staff: async () => (await get("staff")).staff.map((one: { fullName: string }) => one.fullName),
+    branches: async () => (await get("branches")).branches.map((one: { name: string }) => one.name),
+    clinics: async () => (await get("clinics")).clinics.map((one: { name: string }) => one.name),
+    resources: async () => (await get("availability")).resources.map((one: { name: string }) => one.name),
+  })) {
+    it(`list ${what} in the order of the alphabet, not of the database's collation`, async () => {
+      expect(ours(await namesIn())).to.deep.equal(NAMES);
+    });
+  }
+
+  it("hold the same dates, times and numbers in every time zone of process and database", async () => {
+    const all = async () => {
+      const window = "from=2026-03-01T00:00:00Z&to=2026-03-31T00:00:00Z&limit=100";
+      const bodies: unknown[] = [];
+      for (const { path } of portalOperations({ operatorName: "Test Operator" })) {
+        const { correlationId, generatedAt, ...body } = await get(
+          `${path.slice("/api/v1/".length)}?${window}`,
+        );
+        expect(correlationId).to.be.a("string");
+        bodies.push(body);
+      }
+      return bodies;
+    };
+    const before = await all();
+    expect(JSON.stringify(before)).to.contain('"birthDate":"2020-02-29","weightKg":4.35');
+    expect(JSON.stringify(before)).to.contain('"price":19.9,');
+    expect(JSON.stringify(before)).to.contain('"scheduledAt":"2026-03-10T22:30:00.000Z"');
+    const { name } = api.database;
+    const admin = new pg.Client({ connectionString: (await testServers()).adminDatabaseUrl });
+    await admin.connect();
+    for (const zone of ["Pacific/Kiritimati", "Pacific/Pago_Pago"]) {
+      process.env.TZ = zone;
+      expect(new Date(0).getTimezoneOffset()).to.not.equal(0);
+      await admin.query(`ALTER DATABASE ${name} SET timezone TO '${zone}'`);
+      // A connection keeps the zone that it was opened with.
+      const ended = await admin.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = '${name}' AND application_name = 'clinic-query-api'`,
+      );
+      expect(ended.rowCount).to.be.greaterThan(0);
+      const answers = async () => (await api.get("/api/v1/clinics", clinic.userId)).status === 200;
+      await eventually("an answer over a new connection", answers);
+      expect(await all()).to.deep.equal(before);
+    }
+    await admin.end();
+  });
+});

@@ -1,11 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import pg from "pg";
+import { authenticate } from "../../../command/audit/access/authenticate.ts";
+import { startAudit } from "../../../command/audit/start.ts";
 import type { AuditAccessEvent, AuditorEvent } from "../../../shared/events/audit.ts";
 import { clinic as clinicCli } from "../cli/terminal.ts";
 import {
   type AuditWorld,
   askAudit,
   clinicWithHistory,
+  deliver,
   type History,
   startAuditWorld,
   type TestAuditor,
@@ -161,6 +165,70 @@ describe("auditors' access", () => {
         ([exit, line]: [number, string]) => exit === 3 && line.includes(problem),
       );
     }
+  });
+
+  it("costs the same for an unknown and a wrong credential: one read of the log", async () => {
+    const { credential } = await world.auditor(null);
+    const unknown = `aud_${randomUUID().replaceAll("-", "")}_${credential.slice(-43)}`;
+    const wrong = credential.slice(0, -43) + auditor.credential.slice(-43);
+    for (const given of [unknown, wrong]) {
+      let reads = 0;
+      const counting = {
+        ...world.log,
+        read: ((stream: string) => {
+          reads += 1;
+          return world.log.read(stream);
+        }) as typeof world.log.read,
+      };
+      const code = await authenticate(counting, `Bearer ${given}`, Date.now()).catch(({ code }) => code);
+      expect([code, reads]).to.deep.equal(["invalid_token", 1]);
+    }
+  });
+
+  it("reaches of the database the deliveries and attempts, without bodies, and changes nothing", async () => {
+    const client = new pg.Client(world.database.urls.audit);
+    await client.connect();
+    await client.query("SELECT delivery_id, status FROM webhooks.delivery");
+    await client.query("SELECT * FROM webhooks.attempt");
+    for (const sql of [
+      "SELECT body FROM webhooks.delivery",
+      "SELECT * FROM webhooks.outbox",
+      "SELECT * FROM rate_limit.counter",
+      "UPDATE webhooks.delivery SET status = 'delivered'",
+      "DELETE FROM webhooks.attempt",
+      "CREATE TABLE webhooks.mine ()",
+      "CREATE TABLE public.mine ()",
+    ]) {
+      const told = await client.query(sql).catch((error: Error) => error.message);
+      expect(told, sql).to.contain("permission denied");
+    }
+    await client.end();
+  });
+
+  it("shows the deliveries of the auditor's own clinics, and says so where the database is out of reach", async () => {
+    await deliver(world, own, "gone");
+    const path = `/audit/v1/deliveries?stream=${own.stream}`;
+    const { body } = await auditor.ask(path);
+    expect(body.deliveries).to.have.length(1);
+    expect(body.deliveries[0]).to.deep.include({
+      clinicId: own.clinicId,
+      stream: own.stream,
+      revision: 0,
+      status: "failed",
+    });
+    expect(body.deliveries[0].attempts[0]).to.include({ number: 1, statusCode: 500, answer: "gone" });
+    const { id, endpointId } = body.deliveries[0];
+    for (const stream of [`webhookDelivery-${id}`, `webhookEndpoint-${endpointId}`]) {
+      expect((await auditor.ask(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(1);
+      const stranger = await world.auditor([foreign.clinicId]);
+      expect((await stranger.ask(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(0);
+    }
+    expect((await (await world.auditor(null)).ask(path)).body.deliveries).to.have.length(2);
+    const service = await startAudit({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
+    const answer = await askAudit(`${service.url}${path}`, bearer(auditor.credential));
+    expect([answer.status, answer.body.error]).to.deep.equal([503, "data_source_unavailable"]);
+    expect((await askAudit(`${service.url}/audit/v1/me`, bearer(auditor.credential))).status).to.equal(200);
+    await service.stop();
   });
 
   it("refuses a question that is none, in detail", async () => {

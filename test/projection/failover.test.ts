@@ -118,6 +118,24 @@ describe("two projection processes", function () {
     expect(projectors.alive).to.equal(true);
   });
 
+  it("are not ready when the leader stopped at an event, live on, and say why", async () => {
+    const leader = processes.find(({ child }) => child.signalCode === null)!;
+    const stream = `customer-${randomUUID()}`;
+    await world.append(stream, { type: "CustomerRegistered", data: {} });
+    const answer = await eventually("not ready", async () => {
+      const ready = await get(leader, "/health/ready");
+      return ready.status === 503 && ready.text.includes(stream) && ready;
+    });
+    expect(JSON.parse(answer.text).parts.projectors).to.match(
+      /^position \d+, stream customer-.*, revision 0: CustomerRegistered does not fit its schema: data\.customerId/,
+    );
+    expect((await get(leader, "/health/live")).status).to.equal(200);
+    await eventually(
+      "on record",
+      async () => (await gauge(leader, 'projection_failed{role="projectors"}')) === 1,
+    );
+  });
+
   it("are missed when both are gone: the status says so, with when one was last seen", async () => {
     const standby = processes.find(({ child }) => child.exitCode === null && child.signalCode === null)!;
     const gone = new Promise((resolve) => {
@@ -130,7 +148,7 @@ describe("two projection processes", function () {
     const { out, code } = await world.cli("status");
     expect(code).to.equal(0);
     expect(out).to.match(
-      /^ {2}process {6}none runs; \S+:\d+ was last seen [67]\d s ago \((stopped|running)\)$/m,
+      /^ {2}process {6}none runs; \S+:\d+ was last seen [67]\d s ago \((failed|running)\)$/m,
     );
   });
 });

@@ -46,19 +46,15 @@ export function startReporter(options: ReporterOptions): Reporter {
   const ended = new AbortController();
   const { signal } = ended;
   const lags = new Map<string, Lag>();
-  const counted = new Map<string, { events: number; at: number }>();
-  const log = createEventLog(options.client);
-
-  /** Events a second since the last time that it was asked. */
-  function rateOf(name: string, { events }: RoleStatus, now: number): number | null {
-    if (events === undefined) return null;
-    const before = counted.get(name) ?? { events: 0, at: now };
-    counted.set(name, { events, at: now });
-    metrics.events.inc({ role: name }, events - before.events);
-    return now > before.at ? ((events - before.events) * 1000) / (now - before.at) : null;
-  }
-
-  async function tell(stopped: boolean): Promise<void> {
+  const rateOf = createRates(metrics);
+  const quietly = async (work: () => Promise<void>) => {
+    try {
+      await work();
+    } catch (error) {
+      logger.debug({ error }, "status is not told");
+    }
+  };
+  const tell = async (stopped: boolean) => {
     const now = clock();
     const said = roles.map(({ name, status }) => {
       const is = status();
@@ -66,37 +62,11 @@ export function startReporter(options: ReporterOptions): Reporter {
       return toProcessStatus(options, name, is, rateOf(name, is, now), stopped, now);
     });
     for (const status of said) await quietly(() => writeProcessStatus(options.pool, status));
-  }
-
-  async function measure(): Promise<void> {
-    const end = await logEnd(options.client);
-    for (const { name, status } of roles) {
-      const { position } = status();
-      if (position === undefined || !isFollower(name)) continue;
-      const lag = await lagBehind(options.client, name, position, end, clock());
-      lags.set(name, lag);
-      metrics.lagEvents.set({ role: name }, lag.events);
-      metrics.lagSeconds.set({ role: name }, lag.seconds);
-    }
-    metrics.parkedStreams.set((await readParked(log)).streams.size);
-    const passed = [...(await readPassedOver(options.pool, READ_MODEL_SCHEMA)).values()];
-    metrics.parkedEvents.set(Number(passed.reduce((sum, { events }) => sum + events, 0n)));
-    const deliveries = await countDeliveries(options.pool, clock());
-    for (const [state, count] of Object.entries(deliveries)) metrics.deliveries.set({ state }, count);
-  }
-
-  async function quietly(work: () => Promise<void>): Promise<void> {
-    try {
-      await work();
-    } catch (error) {
-      logger.debug({ error }, "status is not told");
-    }
-  }
-
+  };
   const done = (async () => {
     while (!signal.aborted) {
       await tell(false);
-      await quietly(measure);
+      await quietly(() => measure(options, lags, clock()));
       await pause(EVERY, signal);
     }
   })();
@@ -109,6 +79,40 @@ export function startReporter(options: ReporterOptions): Reporter {
       await Promise.race([lastWord, pause(LAST_WORD_WITHIN, enough.signal)]);
     },
   };
+}
+
+/** Asked for a role, gives its events a second since the last time that it was asked, and counts them. */
+function createRates(metrics: Metrics) {
+  const counted = new Map<string, { events: number; at: number }>();
+  return (role: string, { events }: RoleStatus, now: number): number | null => {
+    if (events === undefined) return null;
+    const before = counted.get(role) ?? { events: 0, at: now };
+    counted.set(role, { events, at: now });
+    metrics.events.inc({ role }, events - before.events);
+    return now > before.at ? ((events - before.events) * 1000) / (now - before.at) : null;
+  };
+}
+
+/** What has to be asked of log and database. */
+async function measure(
+  { client, pool, roles, metrics }: ReporterOptions,
+  lags: Map<string, Lag>,
+  now: number,
+): Promise<void> {
+  const end = await logEnd(client);
+  for (const { name, status } of roles) {
+    const { position } = status();
+    if (position === undefined || !isFollower(name)) continue;
+    const lag = await lagBehind(client, name, position, end, now);
+    lags.set(name, lag);
+    metrics.lagEvents.set({ role: name }, lag.events);
+    metrics.lagSeconds.set({ role: name }, lag.seconds);
+  }
+  metrics.parkedStreams.set((await readParked(createEventLog(client))).streams.size);
+  const passed = [...(await readPassedOver(pool, READ_MODEL_SCHEMA)).values()];
+  metrics.parkedEvents.set(Number(passed.reduce((sum, { events }) => sum + events, 0n)));
+  const deliveries = await countDeliveries(pool, now);
+  for (const [state, count] of Object.entries(deliveries)) metrics.deliveries.set({ state }, count);
 }
 
 function setGauges(metrics: Metrics, role: string, { state, detail, position }: RoleStatus): void {

@@ -7,8 +7,8 @@ import type { SandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 import type { Branch, Clinic } from "../clinic/clinic.ts";
 import { type CommandContext, toMetadata } from "../handle.ts";
-import { toCommandContext } from "../partner/command-context.ts";
 import type { WriteState } from "../partner/clinic-of-request.ts";
+import { toCommandContext } from "../partner/command-context.ts";
 import { dayOf, fixture } from "./fixture.ts";
 import { loadSandbox, type Sandbox, sandboxStream } from "./sandbox.ts";
 

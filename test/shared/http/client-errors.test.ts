@@ -8,6 +8,8 @@ import { expectRefusal, requestText, sendOne, sendRaw } from "../../support/raw-
 
 describe("listen, asked by clients that are broken, slow or wicked", () => {
   let server: Listening;
+  /** The same, with little patience. */
+  let hasty: Listening;
   let release: () => void = () => undefined;
   let held = 0;
 
@@ -36,10 +38,11 @@ describe("listen, asked by clients that are broken, slow or wicked", () => {
         });
       } else await next();
     });
+    server = await listen(app.callback(), "127.0.0.1", 0);
     const patience = { headersWithin: 300, requestWithin: 300 };
-    server = await listen(app.callback(), "127.0.0.1", 0, 5_000, patience);
+    hasty = await listen(app.callback(), "127.0.0.1", 0, 5_000, patience);
   });
-  after(() => server.close());
+  after(() => Promise.all([server.close(), hasty.close()]));
   afterEach("still answers others", async () => {
     expect((await fetch(`${server.url}/health/live`)).status).to.equal(200);
   });
@@ -116,17 +119,17 @@ describe("listen, asked by clients that are broken, slow or wicked", () => {
   }
 
   it("408 request_timeout: headers that do not come to an end", async () => {
-    expectRefusal(await sendOne(server.url, `${live}\r\nHost: x\r\nX-A: `), 408, "request_timeout");
+    expectRefusal(await sendOne(hasty.url, `${live}\r\nHost: x\r\nX-A: `), 408, "request_timeout");
   });
 
   it("408 request_timeout: a body that does not come to an end", async () => {
     const start = `POST /echo HTTP/1.1\r\nHost: x\r\n${json}\r\nContent-Length: 50\r\n\r\n{"a":`;
-    expectRefusal(await sendOne(server.url, start), 408, "request_timeout");
+    expectRefusal(await sendOne(hasty.url, start), 408, "request_timeout");
   });
 
   it("hangs up on a slow body whose answer has begun, instead of putting another one into it", async () => {
     const start = `POST /begun HTTP/1.1\r\nHost: x\r\n${json}\r\nContent-Length: 50\r\n\r\n{"a":`;
-    const [answer, ...others] = await sendRaw(server.url, start);
+    const [answer, ...others] = await sendRaw(hasty.url, start);
     expect([answer?.status, answer?.text]).to.deep.equal([200, "begun"]);
     expect(others).to.deep.equal([]);
   });

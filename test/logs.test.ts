@@ -1,0 +1,162 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { changeSubscription } from "../command/clinic/clinic-operations.ts";
+import { registerCustomer } from "../command/clinic/customer-operations.ts";
+import { grantMembership } from "../command/clinic/membership-operations.ts";
+import { startProjection } from "../projection/start.ts";
+import { startQueryApi } from "../query-api/start.ts";
+import type { RunningService } from "../shared/runtime/run-service.ts";
+import { type CapturedLogs, captureLogs } from "./support/captured-logs.ts";
+import { eventually } from "./support/eventually.ts";
+import {
+  ask,
+  createPartnerWorld,
+  exchange,
+  operatorContext,
+  type PartnerWorld,
+  startTestCommand,
+  type TestCommand,
+  TOKEN_ISSUER,
+} from "./support/partner.ts";
+import { type IdentityProvider, startIdentityProvider } from "./support/portal.ts";
+import { type Receiver, startReceiver } from "./support/receiver.ts";
+import { createTestDatabase, type TestDatabase, testServers } from "./support/stack.ts";
+
+const PERSON = { fullName: "Melpomene Quistgaard", phone: "+47 555 0199", email: "melpomene@example.com" };
+const NOTES = "limps on the left since Tuesday";
+const ANSWER = "the receiver's own words";
+
+describe("the logs of all services, at their most talkative", () => {
+  let logs: CapturedLogs;
+  let database: TestDatabase;
+  let provider: IdentityProvider;
+  let receiver: Receiver;
+  let command: TestCommand;
+  let projection: RunningService;
+  let query: RunningService;
+
+  before(async () => {
+    const { eventstoreUrl, natsUrl } = await testServers();
+    database = await createTestDatabase();
+    provider = await startIdentityProvider();
+    receiver = await startReceiver();
+    logs = captureLogs();
+    const common = { PORT: "0", LOG_LEVEL: "debug", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
+    const webhooks = {
+      WEBHOOK_SECRET_KEYS: JSON.stringify({
+        current: "k1",
+        keys: { k1: Buffer.alloc(32, 5).toString("base64") },
+      }),
+      WEBHOOK_ALLOW_LOOPBACK: "true",
+      WEBHOOK_RETRY_SCHEDULE: "0.05,0.05",
+    };
+    projection = await startProjection({ ...common, ...webhooks, DATABASE_URL: database.urls.projection });
+    command = await startTestCommand({ ...common, ...webhooks, DATABASE_URL: database.urls.command });
+    query = await startQueryApi({
+      ...common,
+      DATABASE_URL: database.urls.query,
+      OPERATOR_NAME: "Test Operator",
+      PORTAL_COOKIE_NAME: provider.cookieName,
+      PORTAL_JWT_ISSUER: provider.issuer,
+      PORTAL_JWT_SECRET: provider.secret,
+      TOKEN_ISSUER,
+      TOKEN_JWKS_URL: `${command.url}/.well-known/jwks.json`,
+    });
+  });
+
+  after(async () => {
+    logs.end();
+    await receiver.close();
+    await provider.close();
+    await database.drop();
+  });
+
+  it("hold no secret, no token and nothing about people or animals", async () => {
+    const world = await createPartnerWorld(command, "sandbox");
+    const cookie = await portalUser(world);
+    const hook = { url: `${receiver.url}/hooks?key=in-the-url`, events: ["appointment.created"] };
+    const endpoint = await ask("POST", `${command.url}/sandbox/v1/webhook-endpoints`, world.headers, hook);
+    expect(endpoint.status).to.equal(201);
+    receiver.next({ status: 500, body: ANSWER }, { mode: "close" });
+    const key = `key-${randomUUID()}`;
+    await createAppointment(world, key);
+    await eventually("the delivery", () => receiver.requests.some(({ status }) => status === 200));
+    await portalReads(cookie);
+    await wrongRequests(world, cookie);
+    await Promise.all([query.stop(), command.stop()]);
+    await projection.stop();
+
+    const text = logs.text();
+    for (const service of ["command", "query-api", "projection"])
+      expect(text).to.contain(`"service":"${service}"`);
+    expect(text).to.contain('"route":"/sandbox/v1/appointments"').and.contain('"route":"/api/v1/customers"');
+    const secrets = {
+      ...{ clientSecret: world.clientSecret, token: world.token, signature: world.token.split(".")[2] },
+      ...{ cookie, session: cookie.split("=")[1], webhookSecret: endpoint.body.secret, key, NOTES, ANSWER },
+      ...{ ...PERSON, encryptionKey: Buffer.alloc(32, 5).toString("base64"), portal: provider.secret },
+      ...{
+        signingKey: command.signingKey.d,
+        url: "in-the-url",
+        wrong: "cs_wrong",
+        pet: "Pamuk",
+        owner: "Ada Yilmaz",
+      },
+      ...{ password: new URL(database.urls.query).password, animal: world.animalId },
+    };
+    for (const [what, secret] of Object.entries(secrets)) {
+      expect(secret, what).to.be.a("string").and.not.equal("");
+      expect(text, what).not.to.contain(secret);
+    }
+  }).timeout(40_000);
+
+  /** A user who may see everything of the clinic, in which there is a person; and the user's Cookie header. */
+  async function portalUser({ clinicId }: PartnerWorld): Promise<string> {
+    const { log } = command;
+    const context = operatorContext();
+    const [customerId, membershipId, userId] = [randomUUID(), randomUUID(), randomUUID()];
+    const plan = { clinicId, plan: "pro", status: "active" as const, currentPeriodEnd: null };
+    await changeSubscription(log, plan, context);
+    await registerCustomer(log, { customerId, clinicId, ...PERSON, city: null }, context);
+    const permissions = ["view_clinical" as const, "manage_schedule" as const];
+    const rights = { role: "owner" as const, permissions, branchAccess: "all" as const, branchIds: [] };
+    const acceptedAt = "2026-03-01T08:00:00.000Z";
+    await grantMembership(
+      log,
+      { membershipId, clinicId, userId, staffId: null, acceptedAt, ...rights },
+      context,
+    );
+    return provider.signedIn(userId);
+  }
+
+  async function createAppointment(world: PartnerWorld, key: string): Promise<void> {
+    const { branchId, animalId } = world;
+    const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", notes: NOTES };
+    const headers = { ...world.headers, "Idempotency-Key": key };
+    const url = `${command.url}/sandbox/v1/appointments`;
+    expect((await ask("POST", url, headers, body)).status).to.equal(201);
+    expect((await ask("POST", url, headers, { ...body, notes: `${NOTES}!` })).status).to.equal(409);
+  }
+
+  async function portalReads(Cookie: string): Promise<void> {
+    for (const [path, shown] of [
+      ["customers", PERSON.phone],
+      ["appointments?from=2099-05-04T00:00:00Z", NOTES],
+    ]) {
+      await eventually(path!, async () => {
+        const answer = await fetch(`${query.url}/api/v1/${path}`, { headers: { Cookie } });
+        return (await answer.text()).includes(shown!);
+      });
+    }
+  }
+
+  /** What goes wrong is logged too. */
+  async function wrongRequests(world: PartnerWorld, cookie: string): Promise<void> {
+    await exchange(command.url, world, { client_secret: "cs_wrong" });
+    const url = `${command.url}/sandbox/v1/appointments`;
+    await ask("POST", url, { ...world.headers, "Idempotency-Key": "x".repeat(9) }, `{"notes":"${NOTES}"`);
+    await fetch(`${query.url}/api/v1/customers?limit=${PERSON.phone}`, { headers: { Cookie: `${cookie}x` } });
+    const headers = { ...world.headers, Authorization: `Bearer ${world.token}x` };
+    await fetch(`${query.url}/sandbox/v1/appointments?cursor=${world.token}`, { headers });
+    await fetch(`${query.url}/${encodeURIComponent(PERSON.fullName)}`);
+  }
+});

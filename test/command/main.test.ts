@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { expect } from "chai";
 import { exportJWK, generateKeyPair } from "jose";
+import { startCommand } from "../../command/start.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { eventually } from "../support/eventually.ts";
@@ -89,21 +90,26 @@ describe("command process", () => {
     for (const secret of secrets) expect(said.out + said.err).not.to.include(secret);
   });
 
-  it("does not start without its settings, and names each in one line, not its value", async () => {
-    const { TOKEN_ISSUER: _, ...env } = settings;
-    const { said, ended } = run({ ...env, WEBHOOK_SECRET_KEYS: "hush" });
-    expect(await ended).to.equal(1);
-    expect(said.err).to.match(
-      /^command: settings: .*TOKEN_ISSUER is missing.*WEBHOOK_SECRET_KEYS must be JSON\n$/s,
+  /** Why it does not start; as a process it says this in one line. */
+  const refusal = (env: Record<string, string>) =>
+    startCommand(env).then(
+      () => "it starts",
+      (error: Error) => `${error.name}: ${error.message}`,
     );
-    expect(said.err).not.to.include("hush");
+
+  it("does not start without its settings, and names each, not its value", async () => {
+    const { TOKEN_ISSUER: _, ...env } = settings;
+    const said = await refusal({ ...env, WEBHOOK_SECRET_KEYS: "hush" });
+    expect(said).to.match(
+      /^ConfigError: settings: .*TOKEN_ISSUER is missing.*WEBHOOK_SECRET_KEYS must be JSON$/,
+    );
+    expect(said).not.to.include("hush");
   });
 
-  it("does not start with a signing key that is none, in one line", async () => {
+  it("does not start with a signing key that is none", async () => {
     const key = { kty: "OKP", crv: "Ed25519", kid: "broken", x: "AA", d: "AA" };
-    const { said, ended } = run({ ...settings, TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [key] }) });
-    expect(await ended).to.equal(1);
-    expect(said.err).to.match(/^command: settings: TOKEN_SIGNING_KEYS: key broken is not .*\n$/);
+    const said = await refusal({ ...settings, TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [key] }) });
+    expect(said).to.match(/^StartError: settings: TOKEN_SIGNING_KEYS: key broken is not .*$/);
   });
 
   it("does not start without the event log, and says so in one line", async () => {

@@ -143,7 +143,7 @@ describe("an import", () => {
 
   it("goes on where it was killed", async () => {
     const id = randomUUID();
-    const lines = [...clinicLines(id), ...customerLines(id, 400)];
+    const lines = [...clinicLines(id), ...customerLines(id, 200)];
     const file = path.join(makeTestRoot(), "lines.ndjson");
     fs.writeFileSync(file, text(lines));
     await killedUnderWay(file);
@@ -153,10 +153,8 @@ describe("an import", () => {
     expect(done + unchanged).to.equal(lines.length);
     expect(unchanged, "the killed run did something").to.be.greaterThan(0);
     expect(done, "the killed run did not do all").to.be.greaterThan(0);
-    for (const line of lines.slice(1)) {
-      const category = String(line.command).split(" ")[0];
-      expect(await types(`${category}-${line.id}`)).to.have.length(1);
-    }
+    const events = lines.slice(1).map(({ command, id }) => types(`${String(command).split(" ")[0]}-${id}`));
+    for (const found of await Promise.all(events)) expect(found).to.have.length(1);
   }).timeout(60_000);
 
   /** Runs the import as a process of its own and kills it as soon as it tells of its first lines. */

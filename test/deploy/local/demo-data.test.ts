@@ -19,13 +19,20 @@ const now = Date.parse("2026-05-05T09:10:00Z");
 describe("demo data", () => {
   let root: string;
   let server: LogServer;
-  let lines: string[];
-  beforeEach(async () => {
+  const lines: string[] = [];
+  let first: DemoAccess;
+
+  // Seeded once: each test begins where the former one ended.
+  before(async () => {
+    await startEmpty();
+    first = await seed();
+  });
+  after(() => server.stop());
+
+  async function startEmpty(): Promise<void> {
     root = makeTestRoot();
     server = await startLogServer({ dir: path.join(root, "log"), host: "127.0.0.1", port: 0, sync: false });
-    lines = [];
-  });
-  afterEach(() => server.stop());
+  }
 
   const credentialsFile = () => path.join(root, "demo-credentials.json");
   const eventstoreUrl = () => `esdb://127.0.0.1:${server.port}?tls=false`;
@@ -50,7 +57,6 @@ describe("demo data", () => {
     all.filter((event): event is Extract<CatalogEvent, { type: Type }> => event.type === type);
 
   it("is all there, and a second start appends nothing", async () => {
-    const first = await seed();
     const all = await events();
     expect(ofType(all, "ClinicRegistered").map(({ data }) => data.environment)).to.have.members([
       "production",
@@ -75,7 +81,7 @@ describe("demo data", () => {
   }).timeout(60_000);
 
   it("tells how to get in", async () => {
-    const { applications, portalUsers } = await seed();
+    const { applications, portalUsers } = first;
     const all = await events();
     expect(fs.statSync(credentialsFile()).mode & 0o777).to.equal(0o600);
     expect(applications.map(({ environment }) => environment)).to.deep.equal(["production", "sandbox"]);
@@ -110,7 +116,6 @@ describe("demo data", () => {
   }).timeout(60_000);
 
   it("replaces a secret that was lost, and revokes the lost one", async () => {
-    const first = await seed();
     fs.rmSync(credentialsFile());
     const second = await seed();
     const all = await events();
@@ -122,6 +127,8 @@ describe("demo data", () => {
   }).timeout(60_000);
 
   it("is finished, not doubled, after a seeding that was broken off, even hours later", async () => {
+    await server.stop();
+    await startEmpty();
     const broken = await seed(() => {
       throw new Error("broken off");
     }).catch((error: Error) => error);

@@ -15,7 +15,7 @@ export function changesBetween(before: unknown, after: unknown): Change[] {
 }
 
 function* compare(path: string, before: unknown, after: unknown): Generator<Change> {
-  const [was, is] = [fieldsOf(before), fieldsOf(after)];
+  const [was, is] = [fieldsOf(before, after), fieldsOf(after, before)];
   // A whole that comes or goes is told by its parts.
   if ((was && (is || after === undefined)) || (is && before === undefined)) {
     yield* compareFields(path, was ?? new Map(), is ?? new Map());
@@ -40,8 +40,15 @@ function* compareFields(
   }
 }
 
-/** The parts of an object or of a list of things with ids; undefined for a value that is compared as a whole. */
-function fieldsOf(value: unknown): Map<string, unknown> | undefined {
+/**
+ * The parts of an object or of a list of things with ids; undefined for a value that is compared as a whole.
+ *
+ * @param other the other side: an empty list is one of things with ids where that is
+ */
+function fieldsOf(value: unknown, other: unknown): Map<string, unknown> | undefined {
+  if (Array.isArray(value) && value.length === 0 && Array.isArray(other)) {
+    return fieldsOf(other, undefined) && new Map();
+  }
   if (typeof value !== "object" || value === null) return undefined;
   if (!Array.isArray(value)) {
     const fields = Object.entries(value).filter(([, inner]) => inner !== undefined);

@@ -7,7 +7,7 @@ import { scan } from "../../../command/audit/log/scan.ts";
 import { startAudit } from "../../../command/audit/start.ts";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../../shared/eventstore/log.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { operatorContext } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
@@ -24,6 +24,25 @@ import {
 } from "./world.ts";
 
 const LIFE = ["AppointmentRequested", "AppointmentConfirmed", "AppointmentCancelled"];
+
+/** Ten events of 60 kB. */
+async function appendLong(log: EventLog, clinicId: string): Promise<void> {
+  const { correlationId, actor } = operatorContext();
+  const place = { clinicId, branchId: randomUUID(), resourceType: "room", name: "Room", capacity: 1 };
+  const events = Array.from({ length: 10 }, () => {
+    const metadata = { blob: "x".repeat(60_000) };
+    const data = { resourceId: randomUUID(), ...place, timezone: "Europe/Zurich", metadata };
+    return {
+      id: randomUUID(),
+      event: { type: "ResourceAdded" as const, data },
+      metadata: {
+        ...{ $correlationId: correlationId, $causationId: correlationId, clinicId, environment: null },
+        ...{ actor, occurredAt: "2026-05-04T08:00:00.000Z" },
+      },
+    };
+  });
+  await log.append(`resource-${randomUUID()}`, -1n, events);
+}
 
 describe("a list of events", () => {
   let world: AuditWorld;
@@ -192,31 +211,7 @@ describe("a list of events", () => {
     const clinicId = randomUUID();
 
     before(async () => {
-      const blob = "x".repeat(60_000);
-      const metadata = { ...operatorContext(), occurredAt: "2026-05-04T08:00:00.000Z" };
-      for (let part = 0; part < 32; part += 1) {
-        const events = Array.from({ length: 10 }, () => ({
-          id: randomUUID(),
-          event: {
-            type: "ResourceAdded" as const,
-            data: {
-              ...{
-                resourceId: randomUUID(),
-                clinicId,
-                branchId: randomUUID(),
-                resourceType: "room",
-                name: "Room",
-              },
-              ...{ capacity: 1, timezone: "Europe/Zurich", metadata: { blob } },
-            },
-          },
-          metadata: {
-            ...{ $correlationId: metadata.correlationId, $causationId: metadata.correlationId, clinicId },
-            ...{ actor: metadata.actor, environment: null, occurredAt: metadata.occurredAt },
-          },
-        }));
-        await world.log.append(`resource-${randomUUID()}`, -1n, events);
-      }
+      for (let part = 0; part < 32; part += 1) await appendLong(world.log, clinicId);
     });
 
     it("is one of few at once, and ends with the client that asked", async () => {
@@ -246,6 +241,32 @@ describe("a list of events", () => {
       const { status, end } = await auditor.ask(`/audit/v1/events?clinic=${clinicId}&progress=true&limit=5`);
       expect([status, end.count]).to.deep.equal([200, 5]);
     });
+  });
+
+  it("is cut, not ended, where the log is lost on the way", async () => {
+    const dir = path.join(makeTestRoot(), "log");
+    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, sync: false });
+    const url = `esdb://127.0.0.1:${server.port}?tls=false`;
+    const client = connectEventStore(url, "test");
+    const log = createEventLog(client);
+    const clinicId = randomUUID();
+    for (let part = 0; part < 32; part += 1) await appendLong(log, clinicId);
+    const input = { auditorId: randomUUID(), name: "Ada", clinicIds: null, expiresAt: null };
+    const { credential } = await registerAuditor(log, input, operatorContext());
+    const service = await startAudit({ ...world.env, EVENTSTORE_URL: url });
+    const response = await new Promise<http.IncomingMessage>((resolve) => {
+      const headers = { Authorization: `Bearer ${credential}` };
+      http.get(`${service.url}/audit/v1/events?clinic=${clinicId}`, { headers, agent: false }, resolve);
+    });
+    expect(response.statusCode).to.equal(200);
+    await server.stop();
+    let end = "";
+    const broken = await (async () => {
+      for await (const chunk of response) end = (end + chunk).slice(-1_000);
+    })().catch((error: NodeJS.ErrnoException) => error.code);
+    expect([broken, end.includes('{"end":')]).to.deep.equal(["ECONNRESET", false]);
+    await service.stop();
+    await client.dispose();
   });
 
   it("is 503 with Retry-After while the log is out of reach, and comes back with it", async () => {

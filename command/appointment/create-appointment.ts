@@ -33,7 +33,6 @@ export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<Wr
     const { appointment, repeated, seen } = await requestOnce(log, request, ctx.state);
     ctx.state.position = seen;
     if (repeated) ctx.set("Idempotent-Replayed", "true");
-    ctx.set("Location", `/${ctx.state.environment}/v1/appointments/${appointment.id}`);
     ctx.status = 201;
     ctx.body = { ok: true, appointment: toPartnerAppointment(appointment) };
   };

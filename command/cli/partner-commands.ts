@@ -25,7 +25,7 @@ const origin = text(
 
 export const partnerCommands: Command[] = [
   defineCommand({
-    name: "application register",
+    name: "partner register",
     summary: "Registers a partner's application in one environment; its id is the OAuth client id.",
     example: "--name 'Pet Planner' --environment sandbox --scopes clinic:read,appointments:read",
     options: {
@@ -39,7 +39,7 @@ export const partnerCommands: Command[] = [
       registerApplication(log, { applicationId, ...rest }, context),
   }),
   defineCommand({
-    name: "application revoke",
+    name: "partner revoke",
     summary: "Ends an application's access everywhere, for good.",
     example: `--id ${APPLICATION} --reason 'Contract ended'`,
     options: { id: application, reason },
@@ -48,7 +48,7 @@ export const partnerCommands: Command[] = [
       revokeApplication(log, { applicationId, reason }, context),
   }),
   defineCommand({
-    name: "credential issue",
+    name: "partner issue-credential",
     summary: "Issues a client secret and shows it, this once; two may be live at a time.",
     example: `--application ${APPLICATION}`,
     options: { application },
@@ -61,16 +61,16 @@ export const partnerCommands: Command[] = [
     },
   }),
   defineCommand({
-    name: "credential revoke",
+    name: "partner revoke-credential",
     summary: "Revokes a client secret and every token that was exchanged for it.",
-    example: `--id 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a --application ${APPLICATION}`,
-    options: { id: id("the credential"), application },
+    example: `--application ${APPLICATION} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
+    options: { application, credential: id("the credential") },
     changes: (values) => values.application,
-    run: (log, { id: credentialId, application: applicationId }, context) =>
+    run: (log, { application: applicationId, credential: credentialId }, context) =>
       revokeCredential(log, { applicationId, credentialId }, context),
   }),
   defineCommand({
-    name: "origin approve",
+    name: "partner approve-origin",
     summary: "Lets an application register webhook endpoints of an origin in production.",
     example: `--application ${APPLICATION} --origin https://hooks.example.com`,
     options: { application, origin },
@@ -79,7 +79,7 @@ export const partnerCommands: Command[] = [
       approveWebhookOrigin(log, { applicationId, origin }, context),
   }),
   defineCommand({
-    name: "origin withdraw",
+    name: "partner withdraw-origin",
     summary: "Takes the approval of an origin back.",
     example: `--application ${APPLICATION} --origin https://hooks.example.com`,
     options: { application, origin },

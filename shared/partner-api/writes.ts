@@ -87,7 +87,6 @@ export const partnerWrites = {
       description: "The appointment as it was requested.",
       body: z.strictObject({ ok, appointment: partnerAppointment }),
       headers: {
-        Location: { description: "The appointment's own path.", required: true, schema: z.string() },
         "Idempotent-Replayed": {
           description: "`true` where the answer is that of an earlier request with the key; else absent.",
           required: false,

@@ -61,11 +61,11 @@ const STORY: [command: string, more?: string][] = [
   ["ticket issue"],
   ["ticket no-show"],
   ["resource retire"],
-  ["application register", "--environment production"],
-  ["credential issue"],
-  ["credential revoke"],
-  ["origin approve"],
-  ["origin withdraw"],
+  ["partner register", "--environment production"],
+  ["partner issue-credential"],
+  ["partner revoke-credential"],
+  ["partner approve-origin"],
+  ["partner withdraw-origin"],
   ["installation request"],
   ["installation approve"],
   ["installation narrow"],
@@ -75,7 +75,7 @@ const STORY: [command: string, more?: string][] = [
   ["webhooks test"],
   ["endpoint revoke", "--environment production"],
   ["installation revoke"],
-  ["application revoke"],
+  ["partner revoke"],
   ["membership change"],
   ["membership revoke"],
   ["auditor register"],
@@ -100,15 +100,16 @@ describe("the examples of the operator's command line", () => {
       if (name === "endpoint disable") ids.endpoint = await endpoint(env.EVENTSTORE_URL, ids);
       if (name === "appointment no-show") ids.appointment = await missed(env.EVENTSTORE_URL, ids);
       const { noun, verb, example } = command!;
+      const entity = noun === "partner" ? "application" : noun;
       const words = wordsOf(example).map((word, index, all) => {
         const option = all[index - 1]?.replace(/^--/, "") ?? "";
-        return /^[0-9a-f]{8}-/.test(word) ? ids[option === "id" ? noun : option.replace(/s$/, "")]! : word;
+        return /^[0-9a-f]{8}-/.test(word) ? ids[option === "id" ? entity : option.replace(/s$/, "")]! : word;
       });
       const ran = await clinic([noun, verb, ...words, ...(more ? more.split(" ") : []), "--json"], { env });
       expect([name, ran.code, ran.err]).to.deep.equal([name, 0, []]);
       const { id, changed, assignment, credentialId } = JSON.parse(ran.out.join("\n"));
       expect([name, changed]).to.deep.equal([name, true]);
-      Object.assign(ids, { [noun]: ids[noun] ?? id }, command!.options.id?.made && { [noun]: id });
+      Object.assign(ids, { [entity]: ids[entity] ?? id }, command!.options.id?.made && { [entity]: id });
       Object.assign(ids, assignment && { assignment }, credentialId && { credential: credentialId });
     }
   });

@@ -103,7 +103,7 @@ describe("an import", () => {
       { command: "customer register", clinic: id, fullName: 7, colour: "red" },
       "nonsense",
       { command: "hospital open" },
-      { command: "credential issue", application: id },
+      { command: "partner issue-credential", application: id },
       { command: "branch open", id: randomUUID(), clinic: id, name: "Main" },
     ]);
     expect(ran.code).to.equal(3);
@@ -115,7 +115,7 @@ describe("an import", () => {
       "line 5: id is missing; fullName must be of type string; colour is not an option of this command",
       "line 6: is not a JSON object",
       'line 7: command: there is no "hospital open" for an import',
-      'line 8: command: there is no "credential issue" for an import',
+      'line 8: command: there is no "partner issue-credential" for an import',
     ]);
     expect(await types(`customer-${customer}`)).to.deep.equal(["CustomerRegistered"]);
     expect((await importing(["nonsense"])).code).to.equal(2);

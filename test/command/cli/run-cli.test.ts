@@ -39,11 +39,11 @@ describe("the operator's command line", () => {
 
   it("shows a client secret, of which the log keeps the hash", async () => {
     const id = randomUUID();
-    const register = ["application", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
+    const register = ["partner", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
     expect(
       (await clinic([...register, "--scopes", "clinic:read, appointments:read"], { env })).code,
     ).to.equal(0);
-    const { out } = await clinic(["credential", "issue", "--application", id, "--json"], { env });
+    const { out } = await clinic(["partner", "issue-credential", "--application", id, "--json"], { env });
     const { clientSecret, ...answer } = JSON.parse(out.join("\n"));
     expect(answer).to.include({ clientId: id, changed: true });
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");

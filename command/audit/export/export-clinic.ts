@@ -6,6 +6,7 @@ import type { AuditEvent } from "../log/audit-event.ts";
 import { logEnd, scan } from "../log/scan.ts";
 import { canonicalJson, createChain } from "./chain.ts";
 import { FORMAT, type Manifest } from "./manifest.ts";
+import { createMarks } from "./marks.ts";
 import type { ExportSigner } from "./signing.ts";
 
 export const exportQuestion = z.strictObject({
@@ -45,6 +46,7 @@ async function* lines(
   const { client, signal, onProgress, signer, now } = options;
   const stored = { from: asked.from ?? null, to: asked.to ?? now };
   const chain = createChain();
+  const marks = createMarks();
   let count = 0;
   let first: Manifest["first"] = null;
   let last: Manifest["last"] = null;
@@ -56,11 +58,13 @@ async function* lines(
     last = { position, id };
     const event = canonicalJson(shown);
     // The members of a line stand in canonical order.
-    yield `{"chain":"${chain.add(event)}","event":${event}}\n`;
+    const link = chain.add(event);
+    marks.add(link);
+    yield `{"chain":"${link}","event":${event}}\n`;
   }
   if (signal.aborted) return;
   const made = { at: now, by: options.by, accessId: options.accessId, logEnd: String(through) };
-  const contents = { count, first, last, chain: chain.head };
+  const contents = { count, first, last, chain: chain.head, marks: marks.marks() };
   const manifest: Manifest = { format: FORMAT, clinicId: asked.clinic, stored, ...contents, made };
   const signature = await signer.sign(canonicalJson(manifest));
   yield `${canonicalJson({ manifest, signature })}\n`;

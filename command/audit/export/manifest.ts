@@ -17,6 +17,11 @@ export const manifest = z.strictObject({
   last: place.nullable(),
   /** The last link of the chain. */
   chain: hash,
+  /** Along the chain, to find the first line that is another one where somebody made the chain anew. */
+  marks: z.strictObject({
+    every: z.int().min(1),
+    links: z.array(z.string().regex(/^[0-9a-f]{16}$/)),
+  }),
   /** When and by whom, and where the log ended then: all that differs when the same range is exported again. */
   made: z.strictObject({
     at: instant,

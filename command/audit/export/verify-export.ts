@@ -1,15 +1,23 @@
 import { compactVerify } from "jose";
 import { type Chain, canonicalJson, createChain } from "./chain.ts";
 import { eventLine, type Manifest, manifest, manifestLine } from "./manifest.ts";
+import { createMarks, firstDifference } from "./marks.ts";
 import { SIGNATURE_TYPE } from "./signing.ts";
 import { type TrustedKeys, UntrustedKey } from "./verify-key.ts";
 
 /** What came of it: the manifest of a file that is as it was made, or the first line that is not. */
-export type Verdict = { ok: true; manifest: Manifest } | { ok: false; line: number; problem: string };
+export type Verdict = { ok: true; manifest: Manifest } | ({ ok: false } & Fault);
+
+/** The first line that is not as it was, from 1, and why. */
+interface Fault {
+  line: number;
+  problem: string;
+}
 
 /** What has been read of a file. */
 interface Seen {
   chain: Chain;
+  marks: ReturnType<typeof createMarks>;
   count: number;
   first: Manifest["first"];
   last: Manifest["last"];
@@ -18,13 +26,14 @@ interface Seen {
 /**
  * Proves that an export is complete and unaltered, from its lines and the trusted key alone.
  *
- * A line that does not fit the chain is named. Where somebody made the whole chain anew, the lines fit each other, and
- * it is the manifest, the last line, that does not.
+ * A line that does not fit the chain is named. Where somebody made the whole chain anew, the lines fit each other, but
+ * not the marks that were signed: they tell the first line that is another one, exactly in an export of up to 4,096
+ * events, and else within a few lines.
  *
  * @param lines each with its line end, the last one too where it has one
  */
 export async function verifyExport(lines: AsyncIterable<string>, keys: TrustedKeys): Promise<Verdict> {
-  const seen: Seen = { chain: createChain(), count: 0, first: null, last: null };
+  const seen: Seen = { chain: createChain(), marks: createMarks(), count: 0, first: null, last: null };
   let number = 0;
   let pending: string | undefined;
   for await (const text of lines) {
@@ -44,10 +53,8 @@ export async function verifyExport(lines: AsyncIterable<string>, keys: TrustedKe
     if (problem !== undefined) return { ok: false, line: number, problem };
     return { ok: false, line: number + 1, problem: "the file ends here: lines and the manifest are missing" };
   }
-  const judged = await judgeManifest(pending, value, seen, keys);
-  return typeof judged === "string"
-    ? { ok: false, line: number, problem: judged }
-    : { ok: true, manifest: judged };
+  const judged = await judgeEnd(pending, value, seen, keys);
+  return "problem" in judged ? { ok: false, ...judged } : { ok: true, manifest: judged };
 }
 
 /** @returns what is wrong with the line */
@@ -58,37 +65,51 @@ function addEvent(text: string, seen: Seen): string | undefined {
     return manifestLine.safeParse(value).success ? "the manifest stands before the end" : "it is no event";
   }
   const { chain, event } = line.data;
-  if (text !== `${canonicalJson(value)}\n`) return "it is not written as it was";
-  if (seen.chain.add(canonicalJson(event)) !== chain) {
+  if (!isCanonical(text, value)) return "it is not written as it was";
+  const link = seen.chain.add(canonicalJson(event));
+  if (link !== chain) {
     return "it is not the line that followed here: it was altered or put in, or one was left out";
   }
   const { position, id } = event;
+  seen.marks.add(link);
   seen.count += 1;
   seen.first ??= { position, id };
   seen.last = { position, id };
   return undefined;
 }
 
-/** @returns the manifest, or what is wrong with it */
-async function judgeManifest(
+/** The last line. The lines before are judged first, by what was signed, whatever else the manifest says by now. */
+async function judgeEnd(
   text: string,
   value: unknown,
   seen: Seen,
   keys: TrustedKeys,
-): Promise<Manifest | string> {
+): Promise<Manifest | Fault> {
+  const here = (problem: string): Fault => ({ line: seen.count + 1, problem });
   const line = manifestLine.safeParse(value);
-  if (!line.success) return "it is neither an event nor the signed manifest";
-  if (text !== `${canonicalJson(value)}\n`) return "it is not written as it was";
+  if (!line.success) return here("it is neither an event nor the signed manifest");
+  if (!isCanonical(text, value)) return here("it is not written as it was");
   const signed = await readSigned(line.data.signature, keys);
-  if ("problem" in signed) return signed.problem;
-  if (signed.text !== canonicalJson(line.data.manifest)) return "the manifest is not the one that was signed";
-  const known = manifest.safeParse(line.data.manifest);
-  if (!known.success) return "the manifest is of a form that is not known here";
-  const { count, chain, first, last } = known.data;
-  if (count !== seen.count) return `the manifest counts ${count} events, the file holds ${seen.count}`;
-  if (chain !== seen.chain.head) return "the lines before fit each other, but are not those that were signed";
+  if ("problem" in signed) return here(signed.problem);
+  const known = manifest.safeParse(parse(signed.text));
+  if (!known.success) return here("the manifest is of a form that is not known here");
+  const { count, chain, first, last, marks } = known.data;
+  if (chain !== seen.chain.head) return partingOf(marks, seen);
+  if (signed.text !== canonicalJson(line.data.manifest))
+    return here("the manifest is not the one that was signed");
+  if (count !== seen.count) return here(`the manifest counts ${count} events, the file holds ${seen.count}`);
   const ends = canonicalJson({ first, last }) === canonicalJson({ first: seen.first, last: seen.last });
-  return ends ? known.data : "the manifest names other first and last events";
+  return ends ? known.data : here("the manifest names other first and last events");
+}
+
+/** The lines fit each other, but another chain was signed. */
+function partingOf(signed: Manifest["marks"], seen: Seen): Fault {
+  const { first, last } = firstDifference(signed, seen.marks.marks());
+  const among = first === last ? "it is" : `it or one of those up to line ${last} is`;
+  return {
+    line: first,
+    problem: `${among} not the line that was signed: the chain was made anew, or the last lines left out`,
+  };
 }
 
 async function readSigned(
@@ -103,6 +124,15 @@ async function readSigned(
   } catch (error) {
     if (error instanceof UntrustedKey) return { problem: error.message };
     return { problem: "the signature does not hold" };
+  }
+}
+
+/** Whether a line is the one way to write what it says, and ended. What has no such way was never written. */
+function isCanonical(text: string, value: unknown): boolean {
+  try {
+    return text === `${canonicalJson(value)}\n`;
+  } catch {
+    return false;
   }
 }
 

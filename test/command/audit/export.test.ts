@@ -8,6 +8,7 @@ import {
   requestAppointment,
 } from "../../../command/appointment/appointment-operations.ts";
 import { canonicalJson, createChain } from "../../../command/audit/export/chain.ts";
+import { createMarks, firstDifference } from "../../../command/audit/export/marks.ts";
 import { operatorContext } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { audit } from "./cli-terminal.ts";
@@ -18,6 +19,33 @@ import {
   newSigningKeys,
   startAuditWorld,
 } from "./world.ts";
+
+describe("the marks of an export", () => {
+  const marksOf = (links: string[], most: number) => {
+    const marks = createMarks(most);
+    for (const link of links) marks.add(link);
+    return marks.marks();
+  };
+  const links = Array.from({ length: 20 }, (_, index) => String(index + 1).padStart(16, "0"));
+  const from = (line: number) =>
+    links.map((link, index) => (index + 1 < line ? link : link.replace("0", "x")));
+
+  it("are of every line, or of every so many where they are too many", () => {
+    expect(marksOf(links, 20)).to.deep.include({ every: 1 });
+    const { every, links: kept } = marksOf(links, 6);
+    expect([every, kept.map(Number)]).to.deep.equal([4, [4, 8, 12, 16, 20]]);
+  });
+
+  it("tell where two chains part", () => {
+    for (const line of [1, 7, 20]) {
+      const exact = firstDifference(marksOf(links, 20), marksOf(from(line), 20));
+      expect(exact).to.deep.equal({ first: line, last: line });
+      const { first, last } = firstDifference(marksOf(links, 6), marksOf(from(line), 20));
+      expect(first <= line && line <= last && last - first < 4).to.equal(true);
+    }
+    expect(firstDifference(marksOf(links, 20), marksOf(links.slice(0, 15), 20)).first).to.equal(16);
+  });
+});
 
 describe("an export", () => {
   let world: AuditWorld;
@@ -98,6 +126,11 @@ describe("an export", () => {
     ["a line of another form, with the same content", () => alter(2, (line) => line.replace(":", ": ")), 3],
     ["a line with two members of one name", () => alter(2, (line) => line.replace("{", '{"chain":"0",')), 3],
     ["a line end of another system", () => alter(2, (line) => line.replace("\n", "\r\n")), 3],
+    [
+      "half a surrogate pair",
+      () => alter(2, (line) => line.replace(/"type":"[^"]*"/, '"type":"\\ud800"')),
+      3,
+    ],
     ["a blank line", () => alter(1, (line) => `${line}\n`), 3],
     ["an end that is missing", () => lines.slice(0, 4).join(""), 5],
     ["a line cut in the middle", () => lines.slice(0, 4).join("").slice(0, -20), 4],
@@ -165,10 +198,11 @@ describe("an export", () => {
       .to.include({ ok: false, line: lines.length })
       .and.have.property("problem")
       .that.contains("another key");
+    // What was signed tells which line is another one.
     const kept = await verdict([...made, lines.at(-1)].join(""));
-    expect(kept.problem).to.equal("the lines before fit each other, but are not those that were signed");
+    expect(kept).to.deep.include({ ok: false, line: 3 });
     const mixed = await verdict([...made, `${canonicalJson({ manifest, signature: own })}\n`].join(""));
-    expect(mixed.problem).to.equal("the manifest is not the one that was signed");
+    expect(mixed).to.deep.include({ ok: false, line: 3 });
     const { resigned: same } = await forged(world.env.AUDIT_SIGNING_KEYS ?? "", () => undefined);
     expect((await verdict(same)).ok).to.equal(true);
   });

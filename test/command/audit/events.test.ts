@@ -5,9 +5,10 @@ import { expect } from "chai";
 import { registerAuditor } from "../../../command/audit/access/auditor-operations.ts";
 import { scan } from "../../../command/audit/log/scan.ts";
 import { startAudit } from "../../../command/audit/start.ts";
-import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import type { RunningService } from "../../../shared/runtime/run-service.ts";
 import { eventually } from "../../support/eventually.ts";
 import { operatorContext } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
@@ -17,7 +18,6 @@ import {
   askAudit,
   clinicWithHistory,
   type History,
-  newSigningKeys,
   startAuditWorld,
   type TestAuditor,
   typesOf,
@@ -209,92 +209,80 @@ describe("a list of events", () => {
 
   describe("that is long", () => {
     const clinicId = randomUUID();
+    const ends: (() => Promise<unknown>)[] = [];
+    let dir: string;
+    let server: LogServer;
+    let service: RunningService;
+    let log: EventLog;
 
+    // A log of its own: it is stopped, and nobody else must read what it holds.
     before(async () => {
-      for (let part = 0; part < 32; part += 1) await appendLong(world.log, clinicId);
+      dir = path.join(makeTestRoot(), "log");
+      server = await startLogServer({ dir, host: "127.0.0.1", port: 0, sync: false });
+      const url = `esdb://127.0.0.1:${server.port}?tls=false`;
+      const client = connectEventStore(url, "test");
+      log = createEventLog(client);
+      for (let part = 0; part < 24; part += 1) await appendLong(log, clinicId);
+      service = await startAudit({ ...world.env, EVENTSTORE_URL: url });
+      ends.push(
+        () => service.stop(),
+        () => client.dispose(),
+        () => server.stop(),
+      );
+    });
+    after(async () => {
+      for (const end of ends) await end();
     });
 
+    const question = `/audit/v1/events?clinic=${clinicId}`;
+    const newcomer = async () => {
+      const input = { auditorId: randomUUID(), name: "Ada", clinicIds: null, expiresAt: null };
+      const { credential } = await registerAuditor(log, input, operatorContext());
+      return { Authorization: `Bearer ${credential}` };
+    };
+    const ask = (headers: Record<string, string>, more = "") =>
+      askAudit(`${service.url}${question}${more}`, headers);
+    /** An answer that nobody reads: it stands still when the buffers are full. */
+    const begin = (headers: Record<string, string>) =>
+      new Promise<http.IncomingMessage>((resolve, reject) => {
+        http.get(`${service.url}${question}`, { headers, agent: false }, resolve).on("error", reject);
+      });
+
     it("is one of few at once, and ends with the client that asked", async () => {
-      const other = await world.auditor(null);
-      const question = `/audit/v1/events?clinic=${clinicId}`;
-      const begin = () =>
-        new Promise<http.ClientRequest>((resolve, reject) => {
-          const headers = { Authorization: `Bearer ${other.credential}` };
-          // The answer is not read: it stands still when the buffers are full.
-          const request = http.get(`${world.url}${question}`, { headers, agent: false }, () =>
-            resolve(request),
-          );
-          request.on("error", reject);
-        });
-      const underWay = [await begin(), await begin()];
-      const { status, headers, body } = await other.ask(question);
+      const [one, other] = [await newcomer(), await newcomer()];
+      const underWay = [await begin(one), await begin(one)];
+      const { status, headers, body } = await ask(one);
       expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([429, "too_many_scans", "5"]);
-      expect((await auditor.ask(question)).end.count).to.equal(320);
-      for (const request of underWay) request.destroy();
-      await eventually(
-        "the slots are free",
-        async () => (await other.ask(`${question}&limit=1`)).status === 200,
-      );
+      expect((await ask(other)).end.count).to.equal(240);
+      for (const answer of underWay) answer.destroy();
+      await eventually("the slots are free", async () => (await ask(one, "&limit=1")).status === 200);
     });
 
     it("says how far it is, where that is wanted", async () => {
-      const { status, end } = await auditor.ask(`/audit/v1/events?clinic=${clinicId}&progress=true&limit=5`);
+      const { status, end } = await ask(await newcomer(), "&progress=true&limit=5");
       expect([status, end.count]).to.deep.equal([200, 5]);
     });
-  });
 
-  it("is cut, not ended, where the log is lost on the way", async () => {
-    const dir = path.join(makeTestRoot(), "log");
-    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, sync: false });
-    const url = `esdb://127.0.0.1:${server.port}?tls=false`;
-    const client = connectEventStore(url, "test");
-    const log = createEventLog(client);
-    const clinicId = randomUUID();
-    for (let part = 0; part < 32; part += 1) await appendLong(log, clinicId);
-    const input = { auditorId: randomUUID(), name: "Ada", clinicIds: null, expiresAt: null };
-    const { credential } = await registerAuditor(log, input, operatorContext());
-    const service = await startAudit({ ...world.env, EVENTSTORE_URL: url });
-    const response = await new Promise<http.IncomingMessage>((resolve) => {
-      const headers = { Authorization: `Bearer ${credential}` };
-      http.get(`${service.url}/audit/v1/events?clinic=${clinicId}`, { headers, agent: false }, resolve);
+    it("is cut, not ended, where the log is lost; then 503 with Retry-After until the log is back", async () => {
+      const headers = await newcomer();
+      const response = await begin(headers);
+      expect(response.statusCode).to.equal(200);
+      await server.stop();
+      let end = "";
+      const broken = await (async () => {
+        for await (const chunk of response) end = (end + chunk).slice(-1_000);
+      })().catch((error: NodeJS.ErrnoException) => error.code);
+      expect([broken, end.includes('{"end":')]).to.deep.equal(["ECONNRESET", false]);
+      const refused = await ask(headers);
+      expect([refused.status, refused.body.error]).to.deep.equal([503, "event_log_unavailable"]);
+      expect(Number(refused.headers.get("Retry-After"))).to.be.greaterThan(0);
+      expect((await fetch(`${service.url}/health/ready`)).status).to.equal(503);
+      const { port } = server;
+      server = await startLogServer({ dir, host: "127.0.0.1", port, sync: false });
+      await eventually(
+        "the service answers again",
+        async () => (await ask(headers, "&limit=1")).status === 200,
+      );
     });
-    expect(response.statusCode).to.equal(200);
-    await server.stop();
-    let end = "";
-    const broken = await (async () => {
-      for await (const chunk of response) end = (end + chunk).slice(-1_000);
-    })().catch((error: NodeJS.ErrnoException) => error.code);
-    expect([broken, end.includes('{"end":')]).to.deep.equal(["ECONNRESET", false]);
-    await service.stop();
-    await client.dispose();
-  });
-
-  it("is 503 with Retry-After while the log is out of reach, and comes back with it", async () => {
-    const dir = path.join(makeTestRoot(), "log");
-    const options = { dir, host: "127.0.0.1", sync: false };
-    let server = await startLogServer({ ...options, port: 0 });
-    const { port } = server;
-    const url = `esdb://127.0.0.1:${port}?tls=false`;
-    const client = connectEventStore(url, "test");
-    const log = createEventLog(client);
-    const input = { auditorId: randomUUID(), name: "Ada", clinicIds: null, expiresAt: null };
-    const { credential } = await registerAuditor(log, input, operatorContext());
-    const env = { ...world.env, EVENTSTORE_URL: url, AUDIT_SIGNING_KEYS: await newSigningKeys() };
-    const service = await startAudit(env);
-    const ask = () =>
-      askAudit(`${service.url}/audit/v1/events?clinic=${randomUUID()}`, {
-        Authorization: `Bearer ${credential}`,
-      });
-    expect((await ask()).status).to.equal(200);
-    await server.stop();
-    const { status, body, headers } = await ask();
-    expect([status, body.error]).to.deep.equal([503, "event_log_unavailable"]);
-    expect(Number(headers.get("Retry-After"))).to.be.greaterThan(0);
-    expect((await fetch(`${service.url}/health/ready`)).status).to.equal(503);
-    server = await startLogServer({ ...options, port });
-    await eventually("the service answers again", async () => (await ask()).status === 200);
-    await service.stop();
-    await client.dispose();
-    await server.stop();
   });
 });

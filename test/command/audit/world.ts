@@ -54,20 +54,24 @@ export async function newSigningKeys(kid = "audit-test"): Promise<string> {
   return JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid }] });
 }
 
-export async function startAuditWorld(more: Record<string, string> = {}): Promise<AuditWorld> {
-  const { eventstoreUrl } = await testServers();
+/** @param eventstoreUrl of a log of the test's own, where what it appends would stop everybody else */
+export async function startAuditWorld(
+  more: Record<string, string> = {},
+  eventstoreUrl?: string,
+): Promise<AuditWorld> {
+  const logUrl = eventstoreUrl ?? (await testServers()).eventstoreUrl;
   const database = await createTestDatabase();
   await migrate(database.urls.projection, pino({ level: "silent" }));
   const env = {
     PORT: "0",
     LOG_LEVEL: "fatal",
-    EVENTSTORE_URL: eventstoreUrl,
+    EVENTSTORE_URL: logUrl,
     DATABASE_URL: database.urls.audit,
     AUDIT_SIGNING_KEYS: await newSigningKeys(),
     ...more,
   };
   const service = await startAudit(env);
-  const client = connectEventStore(eventstoreUrl, "test");
+  const client = connectEventStore(logUrl, "test");
   const log = createEventLog(client);
   return {
     url: service.url,

@@ -45,37 +45,37 @@ interface ClaimedRow {
   round_attempt_count: number;
 }
 
-/** Rows of one endpoint that are looked at, at the most. */
-const LOOKED_AT = 8;
-
 /** Placeholders of a lane's values in the statement. */
 type LaneParameters = Record<"busyIds" | "busyCounts" | "room" | "perEndpoint", string>;
 
 /**
  * Due deliveries of one lane: of each endpoint, taken in random order, the longest due, as many as it has room for.
- * An endpoint that fails has room for one, so that those that hang cannot take all the room there is.
+ * No more than those are locked. An endpoint that fails has room for one, so that those that hang cannot take all the
+ * room there is.
  */
 function laneQuery(lane: Lane, condition: string, parameters: LaneParameters): string {
   const { busyIds, busyCounts, room, perEndpoint } = parameters;
   return `
     (SELECT '${lane}' AS lane, d.*, e.url
-       FROM (SELECT endpoint_id FROM ${lane}_endpoints ORDER BY random()) x
-       JOIN active e ON e.endpoint_id = x.endpoint_id
-       LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
-       LEFT JOIN unnest(${busyIds}::uuid[], ${busyCounts}::integer[]) b (endpoint_id, count) ON b.endpoint_id = x.endpoint_id
+       FROM (SELECT a.endpoint_id, a.url, a.branch_ids,
+                    CASE WHEN f.endpoint_id IS NULL THEN ${perEndpoint}::integer ELSE 1 END - COALESCE(b.count, 0) AS room
+               FROM ${lane}_endpoints x
+               JOIN active a ON a.endpoint_id = x.endpoint_id
+               LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
+               LEFT JOIN unnest(${busyIds}::uuid[], ${busyCounts}::integer[]) b (endpoint_id, count)
+                      ON b.endpoint_id = x.endpoint_id
+              ORDER BY random()) e
       CROSS JOIN LATERAL (
-        SELECT due.*, row_number() OVER () AS place
-          FROM (SELECT delivery_id, endpoint_id, clinic_id, environment, cause_id, correlation_id,
-                       event_stream, event_revision, body
-                  FROM webhooks.delivery
-                 WHERE endpoint_id = x.endpoint_id AND status = 'pending' AND ${condition} AND due_at <= $1
-                   AND delivery_id <> ALL ($3::uuid[])
-                   AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
-                 ORDER BY due_at
-                 LIMIT ${LOOKED_AT}
-                   FOR UPDATE SKIP LOCKED) due
-      ) d
-      WHERE d.place <= CASE WHEN f.endpoint_id IS NULL THEN ${perEndpoint}::integer ELSE 1 END - COALESCE(b.count, 0)
+        SELECT delivery_id, endpoint_id, clinic_id, environment, cause_id, correlation_id, event_stream, event_revision,
+               body
+          FROM webhooks.delivery
+         WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${condition} AND due_at <= $1
+           AND delivery_id <> ALL ($3::uuid[])
+           AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
+         ORDER BY due_at
+         LIMIT GREATEST(e.room, 0)
+           FOR UPDATE SKIP LOCKED) d
+      WHERE e.room > 0
       LIMIT ${room}::integer)`;
 }
 

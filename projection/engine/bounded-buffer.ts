@@ -44,6 +44,11 @@ export class BoundedBuffer<T> {
         this.#wakeConsumer = resolve;
       });
     }
+    return this.takeNow(most);
+  }
+
+  /** Takes what is there, in order, up to a number; nothing where it is empty. */
+  takeNow(most: number): T[] {
     const taken = this.#items.splice(0, most);
     this.#wakeProducer?.();
     return taken;

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
@@ -35,8 +36,8 @@ export class RelayStopped extends Error {
 }
 
 /** Events whose message is being made, and messages that the server has not yet confirmed. */
-const MAPPING = 64;
-const IN_FLIGHT = 256;
+const MAPPING = 256;
+const IN_FLIGHT = 1_024;
 
 /** Messages that the dispatchers have not dealt with; more are left in the log. */
 const OUTSTANDING = 10_000;
@@ -173,7 +174,7 @@ async function publish(
   signal.addEventListener("abort", () => confirmations.close(), { once: true });
   if (signal.aborted) confirmations.close();
   for (;;) {
-    const taken = await steps.take(MAPPING);
+    const taken = await gather(steps);
     if (taken.length === 0) return;
     const made = await orAborted(Promise.allSettled(taken.map(({ message }) => message)), signal);
     if (!made || signal.aborted) return;
@@ -191,6 +192,14 @@ async function publish(
     for (const confirmation of sent) await confirmations.push(confirmation);
     while (ledger.size >= OUTSTANDING && !signal.aborted) await pause(SETTLE_EVERY, signal);
   }
+}
+
+/** What has come by the event loop's next turn: steps come one by one, many within a turn. */
+async function gather(steps: BoundedBuffer<Step>): Promise<Step[]> {
+  const taken = await steps.take(1);
+  if (taken.length === 0) return taken;
+  await nextTurn();
+  return [...taken, ...steps.takeNow(MAPPING - 1)];
 }
 
 /** Finds out which messages the server has; one that it has not ends the run. */

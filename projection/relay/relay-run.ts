@@ -11,6 +11,7 @@ import { PARKING_STREAM, readParked } from "../parking/parked-streams.ts";
 import { type EventStream, ensureEventStream } from "./event-stream.ts";
 import { Ledger } from "./ledger.ts";
 import type { Outgoing } from "./message.ts";
+import { createPublisher } from "./publisher.ts";
 import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "./relay-checkpoint.ts";
 import { RelayFailure, relayedTypes, toMessage } from "./to-message.ts";
 import { orAborted, together } from "./together.ts";
@@ -43,7 +44,6 @@ const IN_FLIGHT = 1_024;
 const OUTSTANDING = 10_000;
 
 /** Milliseconds. */
-const CONFIRMED_WITHIN = 5_000;
 const SETTLE_EVERY = 100;
 
 /** Operators' acts change what is passed over. */
@@ -161,12 +161,12 @@ async function publish(
   ledger: Ledger,
   signal: AbortSignal,
 ): Promise<void> {
-  const js = connection.jetstream();
-  const send = ({ position }: Step, { id: msgID, subject, message }: Outgoing): Confirmation => {
+  const publisher = createPublisher(connection, signal);
+  const send = ({ position }: Step, { id, subject, message }: Outgoing): Confirmation => {
     const confirmed = ledger.publish(position);
-    const confirmation = js
-      .publish(`${stream.prefix}.${subject}`, codec.encode(message), { msgID, timeout: CONFIRMED_WITHIN })
-      .then(({ seq }) => confirmed(seq));
+    const confirmation = publisher
+      .publish(`${stream.prefix}.${subject}`, id, codec.encode(message))
+      .then(confirmed);
     // It is awaited in its turn; until then a failure must not count as unhandled.
     confirmation.catch(() => undefined);
     return confirmation;

@@ -37,25 +37,25 @@ export function send(
   const started = performance.now();
   const exchange = new Exchange();
   return new Promise((resolve) => {
-    const timer = setTimeout(() => end("timeout"), timeoutMs);
-    const cut = () => {
-      leave();
-      resolve(undefined);
-    };
-    // When it is over before its end it is left alone, whatever it waits for; it is cut as soon as it can be.
-    const leave = () => {
-      exchange.cut();
-      clearTimeout(timer);
-      signal.removeEventListener("abort", cut);
-    };
     const end = (error: string | null) => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", leave);
       const { statusCode, retryAfter, answer } = exchange;
-      leave();
       const durationMs = Math.round(performance.now() - started);
       resolve({ statusCode, error, retryAfter, answer, durationMs });
     };
-    if (signal.aborted) return cut();
-    signal.addEventListener("abort", cut);
+    // What is over before its end is left alone, whatever it waits for; it is cut as soon as it can be.
+    const timer = setTimeout(() => {
+      end("timeout");
+      exchange.cut();
+    }, timeoutMs);
+    const leave = () => {
+      clearTimeout(timer);
+      exchange.cut();
+      resolve(undefined);
+    };
+    if (signal.aborted) return leave();
+    signal.addEventListener("abort", leave, { once: true });
     post().then(
       () => end(null),
       (error) => end(faultOf(error)),

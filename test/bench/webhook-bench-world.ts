@@ -1,4 +1,7 @@
-/** The projection service and a sink, each a process of its own, on real servers; the load comes from this process. */
+/**
+ * The projection service in two processes, each with some of its roles, and a sink in one of its own, on real servers; the
+ * load comes from this process.
+ */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -25,7 +28,7 @@ export interface BenchWorld {
   startService(): Promise<void>;
   /** Ends it, as an operator does. */
   stopService(): Promise<void>;
-  /** The most memory that it has held. MiB. */
+  /** The most memory that one of its processes has held. MiB. */
   mostMemory(): number;
   /** Makes so many deliveries that are due now, at so many new endpoints. */
   makeDue(url: string, endpoints: number, deliveries: number): Promise<void>;
@@ -33,6 +36,9 @@ export interface BenchWorld {
   attempts(): Promise<number>;
   stop(): Promise<void>;
 }
+
+/** The roles of each process of the service: so it uses two cores. */
+export const PROCESSES = ["projectors,relay", "webhooks"];
 
 export const now = () => performance.timeOrigin + performance.now();
 
@@ -47,12 +53,12 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   sink.on("message", (message: { receipts: Receipt[] }) => {
     for (const [id, at] of message.receipts) if (!receipts.has(id)) receipts.set(id, at);
   });
-  let service: ChildProcess | undefined;
+  let service: ChildProcess[] = [];
   const stopService = async () => {
     const running = service;
-    service = undefined;
-    running?.kill("SIGTERM");
-    if (running) await once(running, "exit");
+    service = [];
+    for (const process of running) process.kill("SIGTERM");
+    await Promise.all(running.map((process) => once(process, "exit")));
   };
   return {
     sinkUrl: `http://127.0.0.1:${port}`,
@@ -81,14 +87,17 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       appended.clear();
     },
     async startService() {
-      service = spawnService(world);
-      await once(service.stdout ?? service, "data");
+      service = PROCESSES.map((roles) => spawnService(world, roles));
+      await Promise.all(service.map((process) => once(process.stdout ?? process, "data")));
       await sleep(1_500);
     },
     stopService,
     mostMemory() {
-      const status = readFileSync(`/proc/${service?.pid}/status`, "utf8");
-      return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024;
+      const held = service.map(({ pid }) => {
+        const status = readFileSync(`/proc/${pid}/status`, "utf8");
+        return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024;
+      });
+      return Math.max(...held);
     },
     async makeDue(url, endpoints, deliveries) {
       const made = await Promise.all(Array.from({ length: endpoints }, () => world.endpoint(url)));
@@ -125,13 +134,16 @@ const DUE = `
     JOIN unnest($2::uuid[], $3::uuid[], $4::uuid[]) WITH ORDINALITY AS e (endpoint_id, application_id, clinic_id, place)
       ON e.place = 1 + n % cardinality($2::uuid[])`;
 
-function spawnService(urls: { eventstoreUrl: string; databaseUrl: string; natsUrl: string }): ChildProcess {
+function spawnService(
+  urls: { eventstoreUrl: string; databaseUrl: string; natsUrl: string },
+  roles: string,
+): ChildProcess {
   const main = fileURLToPath(new URL("../../projection/main.ts", import.meta.url));
   return spawn(process.execPath, ["--import=tsx", main], {
     stdio: ["ignore", "pipe", "inherit"],
     env: {
       ...process.env,
-      ...{ PORT: "0", LOG_LEVEL: "info", WEBHOOK_ALLOW_LOOPBACK: "true" },
+      ...{ PORT: "0", ROLES: roles, LOG_LEVEL: "info", WEBHOOK_ALLOW_LOOPBACK: "true" },
       ...{ EVENTSTORE_URL: urls.eventstoreUrl, DATABASE_URL: urls.databaseUrl, NATS_URL: urls.natsUrl },
       WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS),
     },

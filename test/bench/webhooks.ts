@@ -3,7 +3,8 @@
  *
  * - throughput: events appended as fast as the log takes them, from the first append to the last receipt; and events
  *   that stood in the log already, from the first receipt to the last. The limit is taken in the same run: signing and
- *   posting as many bodies to the same sink over kept connections, nothing else.
+ *   posting as many bodies to the same sink over kept connections, nothing else. The service is two processes, each with
+ *   some of the roles, as it is run to use two cores.
  * - memory: the most that the service holds while a hundred thousand deliveries are due, and how fast they go out.
  * - latency: from append to receipt at a steady rate.
  * - isolation: the same for a hundred good endpoints, alone, then beside endpoints that hang, drip, fail and refuse.
@@ -15,7 +16,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Pool } from "undici";
 import { signatureHeaders } from "../../projection/webhooks/signature.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
-import { type BenchWorld, createBenchWorld, now } from "./webhook-bench-world.ts";
+import { type BenchWorld, createBenchWorld, now, PROCESSES } from "./webhook-bench-world.ts";
 
 const THROUGHPUT = { endpoints: 40, events: 8_000, appenders: 64, connections: 64 };
 const LATENCY = { endpoints: 20, perSecond: 200, seconds: 10 };
@@ -162,7 +163,7 @@ const percentiles = (values: readonly number[]) =>
 say(
   `machine: ${os.availableParallelism()} × ${os.cpus()[0]?.model.trim()}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, Node ${process.version}, load ${os.loadavg()[0]?.toFixed(1)}`,
 );
-say(`configuration: ${JSON.stringify({ THROUGHPUT, LATENCY, ISOLATION, MEMORY })}`);
+say(`configuration: ${JSON.stringify({ PROCESSES, THROUGHPUT, LATENCY, ISOLATION, MEMORY })}`);
 const world = await createBenchWorld();
 try {
   const clinics = await Promise.all(

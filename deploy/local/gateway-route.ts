@@ -2,8 +2,8 @@ export type Upstream = "command" | "queryApi" | "audit";
 
 /**
  * Which service a request belongs to: the portal's and the auditors' paths to their service whatever the method, so
- * that it can refuse the wrong ones; else the method decides, and one exact path. No spelling of another path (doubled slashes, dots, percent
- * codes) leads elsewhere, since nothing is decoded or normalised here.
+ * that it can refuse the wrong ones; else the method decides, and one exact path. No spelling of another path (doubled
+ * slashes, dots, percent codes) leads elsewhere, since nothing is decoded or normalised here.
  *
  * @param target the request target as it was sent
  * @returns undefined for a target that is not a path, such as another server's address or `*`

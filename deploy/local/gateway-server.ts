@@ -36,7 +36,7 @@ export async function startGateway(options: GatewayOptions): Promise<Listening> 
     const { method = "GET", url = "" } = request;
     if (url === "/health/live" || url === "/health/ready") return answerHealth(response);
     const upstream = routeOf(method, url);
-    if (!upstream) return answerError(response, 400, "invalid_request_target");
+    if (!upstream) return answerError(response, 400, "malformed_request");
     const origin = new URL(options.upstreams[upstream]);
     forward(request, response, { origin, agent, log: (line) => options.log(`${upstream}: ${line}`) });
   };

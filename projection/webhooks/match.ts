@@ -91,7 +91,8 @@ async function insertDeliveries(
              FROM (SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
                           event_type, event_stream, event_revision, body, status, cause_id, correlation_id
                      FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[],
-                                 $8::text[], $9::text[], $10::bigint[], $11::text[], $12::text[], $13::uuid[], $14::uuid[])
+                                 $8::text[], $9::text[], $10::bigint[], string_to_array($11, E'\\n'), $12::text[],
+                                 $13::uuid[], $14::uuid[])
                        AS u (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
                              event_type, event_stream, event_revision, body, status, cause_id, correlation_id)
                     ORDER BY delivery_id) m
@@ -108,7 +109,8 @@ async function insertDeliveries(
       matches.map(({ event }) => event.body.type),
       matches.map(({ event }) => event.stream),
       matches.map(({ event }) => event.revision),
-      matches.map(({ event }) => JSON.stringify(event.body)),
+      // JSON has no line break in it: as lines the bodies need not be escaped as members of an array are.
+      matches.map(({ event }) => JSON.stringify(event.body)).join("\n"),
       matches.map(({ status }) => status),
       matches.map(({ event }) => event.body.id),
       matches.map(({ event }) => event.correlationId),
@@ -124,8 +126,9 @@ function idOf({ event, endpointId }: Match): string {
 
 function skippedFact(match: Match, added: ReadonlySet<string>, now: number): Fact[] {
   const { event, endpointId, status } = match;
+  if (status !== "skipped") return [];
   const deliveryId = idOf(match);
-  if (status !== "skipped" || !added.has(deliveryId)) return [];
+  if (!added.has(deliveryId)) return [];
   const { clinicId, environment, id: causeId } = event.body;
   const { correlationId, stream, revision } = event;
   const round = { deliveryId, endpointId, clinicId, environment, causeId, correlationId };

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { backoff } from "../../shared/runtime/backoff.ts";
+import { backoff, pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../engine/bounded-buffer.ts";
 import { type Claimed, claimDue, type Lane } from "./claim.ts";
 import { type DeliverOptions, deliver } from "./deliver.ts";
@@ -32,11 +32,15 @@ const LANES: Record<Lane, { most: number; perEndpoint: number }> = {
 /** Deliveries that are not let go of: those under way, and those whose outcome is still to be written. */
 const MOST_HELD = 2 * (LANES.first.most + LANES.retry.most);
 
-/** Outcomes in one transaction. */
-const BATCH = 100;
+/** Outcomes in one transaction; those that come within this are written together. Milliseconds. */
+const BATCH = 200;
+const WRITE_EVERY = 5;
 
 /** Retries come due without anybody saying so; this is how late they may be. Milliseconds. */
 const POLL = 200;
+
+/** What comes due, or finds room, within this is claimed together. Milliseconds. */
+const CLAIM_EVERY = 5;
 
 /** A lease lasts this long for attempts of a given length: as long again to write down how it went. Milliseconds. */
 const leaseFor = (timeoutMs: number) => 2 * timeoutMs + 1_000;
@@ -89,6 +93,7 @@ export async function runSender(options: SenderOptions, signal: AbortSignal): Pr
         sending.add(sent);
       }
       if (claimed.length === 0) await options.due.sleep(POLL, signal);
+      else await pause(CLAIM_EVERY, signal);
     }
   });
   const writing = writeDown(options, ended, underWay, signal);
@@ -140,6 +145,7 @@ async function writeDown(
     if (!(await write(options, outcomes, signal))) continue;
     for (const { claimed } of outcomes) underWay.delete(claimed.deliveryId);
     options.due.wake();
+    await pause(WRITE_EVERY, signal);
   }
 }
 

@@ -4,6 +4,7 @@ import { commands } from "./commands.ts";
 import { importFile } from "./import-file.ts";
 import type { Option } from "./option.ts";
 import { type RecoverWords, recoverWebhooks } from "./recover-webhooks.ts";
+import { type RotateWords, rotateEndpointSecret } from "./rotate-secret.ts";
 import { type GivenOptions, optionName, runCommand, type Terminal } from "./run-command.ts";
 
 const CALL = "npm run clinic --";
@@ -23,6 +24,7 @@ export function createProgram(terminal: Terminal, exit: (code: number) => void):
       .description(own.map(({ verb }) => verb).join(", "))
       .addHelpText("after", `\nExample:\n  ${CALL} ${line(own[0])}`);
     for (const command of own) addCommand(group, command, terminal);
+    if (noun === "endpoint") addRotate(group.description(`${group.description()}, rotate-secret`), terminal);
     if (noun === "webhooks") addRecover(group.description("test, recover"), terminal);
   }
   addImport(program, terminal, exit);
@@ -79,9 +81,29 @@ function addRecover(group: Program, terminal: Terminal): void {
     .action((given: RecoverWords) => recoverWebhooks(given, terminal));
 }
 
+function addRotate(group: Program, terminal: Terminal): void {
+  group
+    .command("rotate-secret")
+    .description(
+      "Gives a webhook endpoint a new signing secret and shows it, this once; the former one signs for 24 hours more.",
+    )
+    .option("--id <uuid>", "the webhook endpoint (required)")
+    .option("--leaked", "the former secret signs nothing any more from now on")
+    .option("--actor <name>", "who does it; by default the user of the operating system")
+    .option("--json", "answer in one line of JSON")
+    .addHelpText("after", ROTATE_HELP)
+    .action((given: RotateWords) => rotateEndpointSecret(given, terminal));
+}
+
 function line(command: Command | undefined): string {
   return command ? `${command.noun} ${command.verb} ${command.example}` : "--help";
 }
+
+const ROTATE_HELP = `
+It encrypts the secret with WEBHOOK_SECRET_KEYS, which must be those of the services.
+
+Example:
+  ${CALL} endpoint rotate-secret --id 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --leaked`;
 
 const RECOVER_HELP = `
 Example:

@@ -5,6 +5,9 @@ import { operatorContext, withEventLog } from "./operator.ts";
 /** What the command line said: texts by option in camelCase, flags as true. */
 export type GivenOptions = Record<string, string | boolean | undefined>;
 
+/** What a command is called. */
+type Words = Pick<Command, "noun" | "verb">;
+
 /** Where a command of the command line gets its surroundings from. */
 export interface Terminal {
   env: NodeJS.ProcessEnv;
@@ -28,7 +31,12 @@ export async function runCommand(command: Command, given: GivenOptions, terminal
   if (Array.isArray(call)) throw new InputError(problemsLine(call, optionName));
   const context = operatorContext(typeof actor === "string" ? actor : undefined, Date.now());
   const outcome = await withEventLog(terminal.env, (log) => call.outcome(log, context));
-  terminal.out(json ? jsonLine(command, outcome) : textLine(command, outcome));
+  terminal.out(outcomeLine(command, outcome, json === true));
+}
+
+/** What came of a command, in one line of text or of JSON. */
+export function outcomeLine(command: Words, outcome: Outcome, json = false): string {
+  return json ? jsonLine(command, outcome) : textLine(command, outcome);
 }
 
 /** `fullName` is `--full-name` on the command line. */
@@ -45,13 +53,13 @@ function fromTexts(command: Command, given: GivenOptions): Record<string, unknow
   );
 }
 
-function textLine({ noun, verb }: Command, { id, events, shown }: Outcome): string {
+function textLine({ noun, verb }: Words, { id, events, shown }: Outcome): string {
   const done = events > 0 ? "done" : "nothing to change";
   const more = Object.entries(shown).map(([name, value]) => `, ${name} ${value}`);
   return `${noun} ${verb}: ${done}, id ${id}${more.join("")}`;
 }
 
-function jsonLine({ noun, verb }: Command, { id, events, position, shown }: Outcome): string {
+function jsonLine({ noun, verb }: Words, { id, events, position, shown }: Outcome): string {
   const where = position === undefined ? null : String(position);
   return JSON.stringify({ command: `${noun} ${verb}`, id, changed: events > 0, position: where, ...shown });
 }

@@ -5,7 +5,8 @@ import type { Stack } from "./stack.ts";
 
 /**
  * Writes what scripts need to know of a running stack, at once and readable for its owner alone: URLs of all parts
- * (passwords among them), bases of the APIs, health checks, and what the demo data bring.
+ * (passwords among them), bases of the APIs, health checks, the keys that command lines work with, and what the demo
+ * data bring.
  *
  * @param demo how to get in: users and applications
  */
@@ -37,6 +38,7 @@ export function writeStackFile(stack: Stack, demo: DemoAccess): void {
       projection: health("projection"),
     },
     auditSigningKeys: servers.root.secrets.auditSigningKeys,
+    webhookSecretKeys: servers.root.secrets.webhookSecretKeys,
     demo,
   };
   const file = servers.root.paths.stack;

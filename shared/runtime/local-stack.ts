@@ -7,6 +7,8 @@ const stackFile = z.object({
   urls: z.object({ eventstore: z.string(), postgres: z.object({ projection: z.string() }) }),
   /** Private JWK Set, as JSON text. */
   auditSigningKeys: z.string().optional(),
+  /** {current, keys}, as JSON text. */
+  webhookSecretKeys: z.string().optional(),
 });
 
 /** Where the servers of the local stack are. */
@@ -30,6 +32,16 @@ export function localStackUrls(env: NodeJS.ProcessEnv): StackUrls {
  */
 export function localStackAuditKeys(env: NodeJS.ProcessEnv): string | undefined {
   return readStackFile(env).auditSigningKeys;
+}
+
+/**
+ * The keys that encrypt the local stack's webhook secrets.
+ *
+ * @returns undefined where the stack says nothing of them
+ * @throws {ConfigError} where no stack runs
+ */
+export function localStackWebhookKeys(env: NodeJS.ProcessEnv): string | undefined {
+  return readStackFile(env).webhookSecretKeys;
 }
 
 /** `stack.json` in LOCAL_DIR, by default `.local`. */

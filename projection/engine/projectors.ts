@@ -1,15 +1,16 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { type Logger, safeMessage } from "../../shared/runtime/logger.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
 import { readParked } from "../parking/parked-streams.ts";
 import { untilParked } from "../parking/until-parked.ts";
 import type { Role, RoleStatus } from "../role.ts";
 import { readCheckpoint } from "./checkpoint.ts";
 import { READ_MODEL_SCHEMA } from "./ddl.ts";
-import { LostLeadership, ProjectionFailure } from "./failure.ts";
+import { LostLeadership } from "./failure.ts";
 import { withLeadership } from "./leadership.ts";
 import { type ProjectionOptions, type ProjectionProgress, runProjection } from "./projection.ts";
+import { failed, kept, statusAfter } from "./projectors-status.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 export interface ProjectorsOptions extends Pick<ProjectionOptions, "onBatch" | "onUnknown"> {
@@ -29,7 +30,6 @@ export interface ProjectorsOptions extends Pick<ProjectionOptions, "onBatch" | "
 export function startProjectors(options: ProjectorsOptions): Role {
   const logger = options.logger.child({ role: "projectors" });
   const log = createEventLog(options.client);
-  const parked = () => readParked(log);
   const ended = new AbortController();
   const { signal } = ended;
   let status: RoleStatus = { state: "starting", detail: null };
@@ -45,13 +45,9 @@ export function startProjectors(options: ProjectorsOptions): Role {
     const onProgress = (progress: ProjectionProgress) => {
       status = statusAfter(status, progress, eventsBefore);
     };
-    try {
-      const run = { ...options, schema: READ_MODEL_SCHEMA, logger, parked, onProgress, onUnknown };
-      await runProjection(run, term);
-    } catch (error) {
-      if (!(error instanceof LostLeadership)) throw error;
-      logger.warn({ error }, "another process writes, or a rebuild has put new read models in place");
-    }
+    const parked = () => readParked(log);
+    const run = { ...options, schema: READ_MODEL_SCHEMA, logger, parked, onProgress, onUnknown };
+    await runUntilLost(run, logger, term);
   };
   const onStandby = (detail: string) => {
     status = { ...kept(status), state: "standby", detail };
@@ -64,13 +60,8 @@ export function startProjectors(options: ProjectorsOptions): Role {
       } catch (error) {
         status = failed(status, error);
         logger.fatal({ error }, "projectors stopped");
-        let stood = status.position;
-        const hasMoved = async () => {
-          const stands = await readCheckpoint(options.pool, READ_MODEL_SCHEMA);
-          stood ??= stands;
-          return stands !== stood;
-        };
-        await untilParked({ log, place: status.failedAt, orElse: hasMoved, logger }, signal);
+        const orElse = movedFrom(options.pool, status.position);
+        await untilParked({ log, place: status.failedAt, orElse, logger }, signal);
         if (!signal.aborted) logger.info("projectors try again");
       }
     }
@@ -85,34 +76,22 @@ export function startProjectors(options: ProjectorsOptions): Role {
   };
 }
 
-/** What one term's end does not wipe away. */
-function kept({ position, events, lastError }: RoleStatus): Partial<RoleStatus> {
-  return {
-    ...(position !== undefined && { position }),
-    ...(events && { events }),
-    ...(lastError && { lastError }),
+/** Another process that writes ends the term, and is no failure. */
+async function runUntilLost(run: ProjectionOptions, logger: Logger, term: AbortSignal): Promise<void> {
+  try {
+    await runProjection(run, term);
+  } catch (error) {
+    if (!(error instanceof LostLeadership)) throw error;
+    logger.warn({ error }, "another process writes, or a rebuild has put new read models in place");
+  }
+}
+
+/** Whether the read models have come away from a position: where that is unknown, from where they are first found. */
+function movedFrom(pool: pg.Pool, position: bigint | undefined): () => Promise<boolean> {
+  let stood = position;
+  return async () => {
+    const stands = await readCheckpoint(pool, READ_MODEL_SCHEMA);
+    stood ??= stands;
+    return stands !== stood;
   };
-}
-
-function statusAfter(before: RoleStatus, progress: ProjectionProgress, eventsBefore: number): RoleStatus {
-  const { position, caughtUp, waitsFor, trouble, events } = progress;
-  const detail = waitsFor === null ? (caughtUp ? null : "catching up") : `waits for ${waitsFor}`;
-  // Once it has caught up it runs, and a later wait does not make it start anew.
-  const state = before.state === "running" || caughtUp ? "running" : "starting";
-  const lastError = waitsFor !== null && trouble ? errorNow(trouble) : before.lastError;
-  return { state, detail, position, events: eventsBefore + events, ...(lastError && { lastError }) };
-}
-
-function failed(before: RoleStatus, error: unknown): RoleStatus {
-  const place = error instanceof ProjectionFailure ? error.place : undefined;
-  const lastError = errorNow(error);
-  return {
-    ...kept(before),
-    ...{ state: "failed", detail: lastError.message, lastError },
-    ...(place && { failedAt: place }),
-  };
-}
-
-function errorNow(error: unknown): { message: string; at: number } {
-  return { message: error instanceof Error ? safeMessage(error) : String(error), at: Date.now() };
 }

@@ -1,0 +1,42 @@
+import { safeMessage } from "../../shared/runtime/logger.ts";
+import type { RoleStatus } from "../role.ts";
+import { ProjectionFailure } from "./failure.ts";
+import type { ProjectionProgress } from "./projection.ts";
+
+/** What one term's end does not wipe away of a status. */
+export function kept({ position, events, lastError }: RoleStatus): Partial<RoleStatus> {
+  return {
+    ...(position !== undefined && { position }),
+    ...(events && { events }),
+    ...(lastError && { lastError }),
+  };
+}
+
+/** @param eventsBefore taken in the terms before this one */
+export function statusAfter(
+  before: RoleStatus,
+  progress: ProjectionProgress,
+  eventsBefore: number,
+): RoleStatus {
+  const { position, caughtUp, waitsFor, trouble, events } = progress;
+  const detail = waitsFor === null ? (caughtUp ? null : "catching up") : `waits for ${waitsFor}`;
+  // Once it has caught up it runs, and a later wait does not make it start anew.
+  const state = before.state === "running" || caughtUp ? "running" : "starting";
+  const lastError = waitsFor !== null && trouble ? errorNow(trouble) : before.lastError;
+  return { state, detail, position, events: eventsBefore + events, ...(lastError && { lastError }) };
+}
+
+/** The status of projectors that stopped, with the event's place where one was the cause. */
+export function failed(before: RoleStatus, error: unknown): RoleStatus {
+  const place = error instanceof ProjectionFailure ? error.place : undefined;
+  const lastError = errorNow(error);
+  return {
+    ...kept(before),
+    ...{ state: "failed", detail: lastError.message, lastError },
+    ...(place && { failedAt: place }),
+  };
+}
+
+function errorNow(error: unknown): { message: string; at: number } {
+  return { message: error instanceof Error ? safeMessage(error) : String(error), at: Date.now() };
+}

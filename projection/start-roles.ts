@@ -1,0 +1,58 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import { createSecretBox } from "../shared/auth/secret-box.ts";
+import type { Config } from "../shared/runtime/config.ts";
+import type { Logger } from "../shared/runtime/logger.ts";
+import { startProjectors } from "./engine/projectors.ts";
+import { readModels } from "./read-models/all.ts";
+import { startRelay } from "./relay/relay.ts";
+import type { Role } from "./role.ts";
+import type { Metrics } from "./status/metrics.ts";
+import { startWebhooks } from "./webhooks/webhooks.ts";
+
+/** The settings that the roles go by. */
+type RoleConfig = Config<
+  | "ROLES"
+  | "DATABASE_URL"
+  | "NATS_URL"
+  | "HEADER_BRAND"
+  | "WEBHOOK_SECRET_KEYS"
+  | "WEBHOOK_RETRY_SCHEDULE"
+  | "WEBHOOK_TIMEOUT_MS"
+  | "WEBHOOK_ALLOW_LOOPBACK"
+>;
+
+/** What all roles share. */
+interface RoleDeps {
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  metrics: Metrics;
+  logger: Logger;
+}
+
+/** Starts the roles that the process is configured for, in the order of ROLES. */
+export function startRoles(config: RoleConfig, { client, pool, metrics, logger }: RoleDeps): Role[] {
+  const deps = { client, pool, databaseUrl: config.DATABASE_URL, logger };
+  const starters = {
+    projectors: () =>
+      startProjectors({
+        ...deps,
+        models: readModels,
+        onBatch: (_, seconds) => metrics.batch.observe(seconds),
+        onUnknown: metrics.countUnknown,
+      }),
+    relay: () => startRelay({ ...deps, natsUrl: config.NATS_URL }),
+    webhooks: () =>
+      startWebhooks({
+        ...deps,
+        natsUrl: config.NATS_URL,
+        secrets: createSecretBox(config.WEBHOOK_SECRET_KEYS),
+        brand: config.HEADER_BRAND,
+        retrySchedule: config.WEBHOOK_RETRY_SCHEDULE,
+        timeoutMs: config.WEBHOOK_TIMEOUT_MS,
+        allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+        onAttempt: (outcome) => metrics.attempts.inc({ outcome }),
+      }),
+  };
+  return config.ROLES.map((name) => starters[name]());
+}

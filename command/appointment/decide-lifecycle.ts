@@ -7,7 +7,7 @@ type Decision = (state: Appointment | undefined) => AppointmentEvent[];
 type Move = Exclude<keyof typeof statusAfter, "AppointmentRequested">;
 
 /** From where each move of the front desk is legal: the whole lifecycle. */
-export const legalFrom = {
+const legalFrom = {
   AppointmentConfirmed: ["requested"],
   AppointmentCheckedIn: ["requested", "confirmed"],
   AppointmentPutInWaiting: ["checked_in"],

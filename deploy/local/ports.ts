@@ -3,7 +3,7 @@ import net from "node:net";
 import { SetupError } from "./setup-error.ts";
 
 /** Each part that listens, the variable that moves it, and its default port. */
-export const PARTS = {
+const PARTS = {
   gateway: { variable: "GATEWAY_PORT", port: 8080 },
   command: { variable: "COMMAND_PORT", port: 8081 },
   queryApi: { variable: "QUERY_API_PORT", port: 8082 },

@@ -26,7 +26,7 @@ export interface ParkedList<Entry = ParkedStream> {
 }
 
 /** Folds the acts, in order. Pure. */
-export function parkedAfter(acts: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
+function parkedAfter(acts: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
   const streams = new Map<string, ParkedStream>();
   for (const { type, data, metadata } of acts) {
     const { stream } = data;

@@ -21,7 +21,7 @@ export const auditorCategory = defineCategory("auditor", {
 export type AuditorEvent = EventOf<typeof auditorCategory>;
 
 /** What can be asked of the record. */
-export const auditAction = z.enum(["sign-in", "events", "state", "diff", "replay", "deliveries", "export"]);
+const auditAction = z.enum(["sign-in", "events", "state", "diff", "replay", "deliveries", "export"]);
 export type AuditAction = z.infer<typeof auditAction>;
 
 /** Somebody looked, or is about to: written before anything is answered. Stream id: the access's own. */

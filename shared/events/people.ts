@@ -5,7 +5,7 @@ import { calendarDate, instant, label, uuid, word } from "./fields.ts";
 export const permission = z.enum(["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"]);
 export type Permission = z.infer<typeof permission>;
 
-export const staffRole = z.enum(["owner", "manager", "veterinarian", "receptionist", "assistant"]);
+const staffRole = z.enum(["owner", "manager", "veterinarian", "receptionist", "assistant"]);
 
 const branchScope = {
   branchAccess: z.enum(["all", "scoped"]),

@@ -93,7 +93,7 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   };
 }
 
-export function someMetadata() {
+function someMetadata() {
   return {
     $correlationId: randomUUID(),
     $causationId: randomUUID(),

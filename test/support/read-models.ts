@@ -23,7 +23,7 @@ export interface ReadModelDatabase extends TestDatabase {
 }
 
 /** When events happened that do not say when. */
-export const recordedAt = "2026-03-01T08:00:00.000Z";
+const recordedAt = "2026-03-01T08:00:00.000Z";
 
 /** Makes a database with migrations and empty read models. */
 export async function createReadModelDatabase(): Promise<ReadModelDatabase> {

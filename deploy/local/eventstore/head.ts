@@ -11,7 +11,7 @@ export interface Head extends StreamState {
 }
 
 /** The head of a stream that was never written. */
-export const NEW_HEAD: Head = {
+const NEW_HEAD: Head = {
   last: NO_STREAM,
   tombstoned: false,
   softDeleted: false,

@@ -2,6 +2,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import Router from "@koa/router";
 import type Koa from "koa";
 import type pg from "pg";
+import { z } from "zod";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
@@ -28,6 +29,9 @@ export interface AuditAppOptions {
   clock?: () => number;
 }
 
+/** What is not asked for is not recorded either. */
+const noQuestion = z.strictObject({});
+
 /** The whole application: what auditors may ask, the keys that verify exports, and the page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
@@ -42,6 +46,7 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const asked = new Router<AuditorState>({ prefix: "/audit/v1" })
     .all("/me", admit, async (ctx) => {
       const { id, name, clinicIds, expiresAt } = ctx.state.auditor;
+      questionOf(ctx.query, noQuestion);
       await recordedAccess(log, ctx, "sign-in");
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt } };
     })

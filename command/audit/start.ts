@@ -60,12 +60,14 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
     throw error;
   }
 
+  /** Why it is not ready is for the log alone: the client names hosts and ports. */
   async function readiness(): Promise<Record<string, string | null>> {
     try {
       await reachEventStore(client, REACH_WITHIN);
       return { eventstore: null };
     } catch (error) {
-      return { eventstore: (error as Error).message };
+      logger.warn({ error }, "not ready");
+      return { eventstore: "unavailable" };
     }
   }
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { instant } from "../../../shared/events/fields.ts";
+import { instant, word } from "../../../shared/events/fields.ts";
 import { categories } from "../../../shared/events/registry.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 
@@ -23,7 +23,7 @@ export const filterFields = {
       ),
     )
     .optional(),
-  actor: z.string().min(1).max(220).optional(),
+  actor: word(220).optional(),
 };
 
 const schema = z.object(filterFields);

@@ -2,7 +2,7 @@ import { CommanderError } from "commander";
 import { EXIT } from "../../cli/failure.ts";
 import { failureOf } from "./failure.ts";
 import { createProgram } from "./program.ts";
-import type { AuditTerminal } from "./terminal.ts";
+import { type AuditTerminal, printable } from "./terminal.ts";
 
 /**
  * Runs one command line.
@@ -17,7 +17,7 @@ export async function runAudit(words: string[], terminal: AuditTerminal): Promis
   } catch (error) {
     if (error instanceof CommanderError) return endOfCommander(error, terminal);
     const failure = failureOf(error);
-    terminal.err(`audit: ${failure.line}`);
+    terminal.err(`audit: ${printable(failure.line)}`);
     return failure.code;
   }
 }

@@ -5,6 +5,9 @@ import type { AuditContext } from "./ask.ts";
 /** A line about the progress goes out this often, where it is wanted. Milliseconds. */
 const TELL_EVERY = 1_000;
 
+/** Whoever takes nothing for this long is hung up on: the place of the scan is wanted by others. Milliseconds. */
+const STALLED_AFTER = 120_000;
+
 export interface LineAnswer {
   /** Each with its line end; read as fast as the client takes them. */
   lines: AsyncIterable<string>;
@@ -15,10 +18,16 @@ export interface LineAnswer {
 }
 
 /**
- * Answers with lines while they are read. A client that goes away ends the reading; a reading that fails cuts the
- * connection, so that nobody takes a part for the whole.
+ * Answers with lines while they are read. A client that goes away, or takes nothing for long, ends the reading; a
+ * reading that fails cuts the connection, so that nobody takes a part for the whole.
+ *
+ * @param stalledAfter milliseconds
  */
-export function answerLines(ctx: AuditContext, { lines, progress, over }: LineAnswer): void {
+export function answerLines(
+  ctx: AuditContext,
+  { lines, progress, over }: LineAnswer,
+  stalledAfter = STALLED_AFTER,
+): void {
   const out = new PassThrough();
   const gone = new AbortController();
   out.once("close", () => {
@@ -28,10 +37,21 @@ export function answerLines(ctx: AuditContext, { lines, progress, over }: LineAn
   const timer = setInterval(() => {
     if (progress && !out.writableNeedDrain && out.writable) out.write(progress());
   }, TELL_EVERY);
+  const drained = async () => {
+    const stalled = setTimeout(() => {
+      ctx.state.log.warn("a list was broken off: its reader took nothing for too long");
+      out.destroy(new Error("its reader took nothing for too long"));
+    }, stalledAfter);
+    try {
+      await once(out, "drain", { signal: gone.signal });
+    } finally {
+      clearTimeout(stalled);
+    }
+  };
   const pump = async () => {
     for await (const line of lines) {
       if (gone.signal.aborted) return;
-      if (!out.write(line)) await once(out, "drain", { signal: gone.signal });
+      if (!out.write(line)) await drained();
     }
     out.end();
   };

@@ -236,6 +236,14 @@ describe("auditors' access", () => {
       ["events", "query"],
       [`events?stream=${own.stream}&clinic=${own.clinicId}`, "query"],
       ["events?stream=kitchen-1", "stream"],
+      // What cannot be recorded cannot be asked.
+      ["events?stream=appointment-%00", "stream"],
+      [`events?clinic=${own.clinicId}&actor=%00`, "actor"],
+      ...["state", "diff", "replay", "deliveries"].map((name): [string, string] => [
+        `${name}?stream=appointment-%00`,
+        "stream",
+      ]),
+      ["me?x=%00", "query"],
       [`events?clinic=x`, "clinic"],
       [`events?clinic=${own.clinicId}&type=Nothing`, "type.0"],
       [`events?clinic=${own.clinicId}&from=yesterday`, "from"],

@@ -195,4 +195,14 @@ describe("an event that the catalog cannot read", () => {
     const { status, body } = await auditor.ask(`/audit/v1/state?stream=${stream}`);
     expect([status, body.error]).to.deep.equal([409, "stream_not_readable"]);
   });
+
+  it("reaches no terminal as a command, whatever its type is called", async () => {
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    const stream = `portalUser-${randomUUID()}`;
+    await client.appendToStream(stream, jsonEvent({ type: "Odd\u001b]0;owned\u0007", data: {} }));
+    await client.dispose();
+    const { code, err } = await audit(["as-of", stream], { env: world.env });
+    expect([code, err.length]).to.deep.equal([3, 1]);
+    expect(err[0]).to.contain("Odd\\u001b]0;owned\\u0007 is not in the catalog");
+  });
 });

@@ -1,0 +1,60 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { expect } from "chai";
+import pino from "pino";
+import { answerLines } from "../../../../command/audit/http/answer-lines.ts";
+import type { AuditContext } from "../../../../command/audit/http/ask.ts";
+import { createApp } from "../../../../shared/http/app.ts";
+import { listen } from "../../../../shared/http/listen.ts";
+
+/** Far more than all buffers between the two hold. */
+const LINES = 5_000;
+const LINE = `${"x".repeat(10_000)}\n`;
+
+describe("an answer in lines", () => {
+  /** Serves the lines, and tells when the answer is over and how far it came. */
+  async function serve(stalledAfter: number) {
+    let told = 0;
+    let over = () => {};
+    const ended = new Promise<void>((resolve) => {
+      over = resolve;
+    });
+    async function* lines() {
+      for (; told < LINES; told += 1) yield LINE;
+    }
+    const logger = pino({ level: "silent" });
+    const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
+    app.use((ctx) => answerLines(ctx as unknown as AuditContext, { lines: lines(), over }, stalledAfter));
+    const server = await listen(app.callback(), "127.0.0.1", 0);
+    return { ...server, ended, told: () => told };
+  }
+
+  it("is over for a client that stays and takes nothing", async () => {
+    const server = await serve(300);
+    const client = connect(Number(new URL(server.url).port), "127.0.0.1");
+    const hungUp = once(client, "close");
+    client.on("error", () => undefined);
+    client.pause();
+    client.write("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    await server.ended;
+    expect(server.told()).to.be.within(1, LINES - 1);
+    client.resume();
+    await hungUp;
+    await server.close();
+  });
+
+  it("goes on for as long as a slow client takes some of it", async () => {
+    const server = await serve(300);
+    const response = await fetch(server.url);
+    let read = 0;
+    // Slower in all than the patience for one standstill.
+    const started = performance.now();
+    for await (const chunk of response.body ?? []) {
+      read += chunk.length;
+      if (performance.now() - started < 1_000) await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    expect(read).to.equal(LINES * LINE.length);
+    await server.ended;
+    await server.close();
+  });
+});

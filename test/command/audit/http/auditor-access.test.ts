@@ -1,0 +1,63 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import pino from "pino";
+import { type AuditorState, auditorAccess } from "../../../../command/audit/http/auditor-access.ts";
+import { createApp } from "../../../../shared/http/app.ts";
+import { type Listening, listen } from "../../../../shared/http/listen.ts";
+import { type AuditWorld, startAuditWorld } from "../world.ts";
+
+describe("a flood of credentials that are worth nothing", () => {
+  let world: AuditWorld;
+  let server: Listening;
+  let reads = 0;
+
+  before(async () => {
+    world = await startAuditWorld();
+    const read = ((stream: string) => {
+      reads += 1;
+      return world.log.read(stream);
+    }) as typeof world.log.read;
+    const logger = pino({ level: "silent" });
+    const app = createApp({ logger, retiredPaths: [], trustProxy: true, readiness: async () => ({}) });
+    app.use(auditorAccess({ ...world.log, read }) as never);
+    app.use((ctx) => {
+      ctx.body = { id: (ctx.state as AuditorState).auditor.id };
+    });
+    server = await listen(app.callback(), "127.0.0.1", 0);
+  });
+  after(async () => {
+    await server.close();
+    await world.stop();
+  });
+
+  const ask = async (credential: string, address: string) => {
+    const headers = { Authorization: `Bearer ${credential}`, "X-Forwarded-For": address };
+    const response = await fetch(server.url, { headers });
+    await response.arrayBuffer();
+    return response;
+  };
+  const unknown = () => `aud_${randomUUID().replaceAll("-", "")}_${"A".repeat(43)}`;
+
+  it("reaches the log no more after so many, and holds up nobody who was let in before", async () => {
+    const [early, late] = [await world.auditor(null), await world.auditor(null)];
+    const [flooder, elsewhere] = ["192.0.2.1", "192.0.2.2"];
+    expect((await ask(early.credential, flooder)).status).to.equal(200);
+    const statuses: number[] = [];
+    for (let part = 0; part < 15; part += 1) {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => ask(unknown(), flooder)));
+      statuses.push(...answers.map(({ status }) => status));
+    }
+    expect(new Set(statuses)).to.deep.equal(new Set([401]));
+    const before = reads;
+    const refused = await ask(unknown(), flooder);
+    expect([refused.status, reads - before]).to.deep.equal([429, 0]);
+    expect(Number(refused.headers.get("Retry-After"))).to.be.within(1, 60);
+    expect((await ask(early.credential, flooder)).status).to.equal(200);
+    expect((await ask(late.credential, elsewhere)).status).to.equal(200);
+    await early.revoke();
+    expect((await ask(early.credential, flooder)).status).to.equal(429);
+    const after = reads;
+    expect((await ask(early.credential, flooder)).status).to.equal(429);
+    expect(reads - after, "reads for a revoked credential").to.equal(0);
+  });
+});

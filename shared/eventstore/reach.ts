@@ -33,8 +33,13 @@ export async function requireEventStore(client: EventStoreDBClient, url: string)
   try {
     await reachEventStore(client, 5_000);
   } catch (error) {
-    throw new StartError(`the event log at ${url.split("?")[0]} does not answer (EVENTSTORE_URL)`, {
+    throw new StartError(`the event log at ${withoutSecrets(url)} does not answer (EVENTSTORE_URL)`, {
       cause: error,
     });
   }
+}
+
+/** A connection string without what may be secret in it: user, password and options. */
+function withoutSecrets(url: string): string {
+  return url.replace(/\?.*$/s, "").replace(/\/\/.*@/s, "//");
 }

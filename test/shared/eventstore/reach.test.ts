@@ -40,8 +40,8 @@ describe("reaching the event log", function () {
     mute.close();
   });
 
-  it("says in one line, without the URL's options, that nothing listens", async () => {
-    const url = "esdb://127.0.0.1:1?tls=false";
+  it("says in one line, without the URL's credentials and options, that nothing listens", async () => {
+    const url = "esdb://admin:p@ss@127.0.0.1:1?tls=false";
     const client = connectEventStore(url, "test");
     const error = await requireEventStore(client, url).then(
       () => undefined,

@@ -13,7 +13,7 @@ import { questionOf, recordedAccess } from "./http/ask.ts";
 import { type AuditorState, auditorAccess } from "./http/auditor-access.ts";
 import { answerEvents } from "./http/events.ts";
 import { answerExport } from "./http/export.ts";
-import { createScanSlots } from "./http/scan-slots.ts";
+import { createScanSlots, MOST_STATES } from "./http/scan-slots.ts";
 import { answerDiff, answerReplay, answerState } from "./http/states.ts";
 import { createPageRouter } from "./page/router.ts";
 
@@ -36,7 +36,11 @@ const noQuestion = z.strictObject({});
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
   const admit = auditorAccess(log);
-  const using = { ...options, takeSlot: createScanSlots() };
+  const using = {
+    ...options,
+    takeSlot: createScanSlots(),
+    takeStateSlot: createScanSlots(MOST_STATES),
+  };
 
   const keys = new Router<RequestState>().get("/audit/v1/jwks.json", (ctx) => {
     ctx.set("Cache-Control", "public, max-age=300");

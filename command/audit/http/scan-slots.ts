@@ -1,7 +1,16 @@
 import { ApiError } from "../../../shared/http/api-error.ts";
 
-/** Scans that run at once: of all auditors, and of one. */
-const MOST = { all: 4, each: 2 };
+/** What runs at once: of all auditors, and of one. */
+export interface Most {
+  all: number;
+  each: number;
+}
+
+/** Scans, and answers that are as long as a stream. */
+const MOST: Most = { all: 4, each: 2 };
+
+/** Questions with a short answer, which may read a long stream for it all the same. */
+export const MOST_STATES: Most = { all: 8, each: 4 };
 
 /** Seconds. */
 const RETRY_AFTER = 5;

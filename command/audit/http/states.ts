@@ -6,31 +6,39 @@ import { diff, diffQuestion, stateAt, stateQuestion } from "../state/state-at.ts
 import { type StreamReading, UnreadableStream } from "../state/walk.ts";
 import { type AuditContext, questionOf, recordedAccess } from "./ask.ts";
 import type { Using } from "./events.ts";
-import { withSlot } from "./with-slot.ts";
+import { type TakeSlot, withSlot } from "./with-slot.ts";
+
+/** States have slots of their own, so that they do not wait for scans. */
+type UsingStates = Using & { takeStateSlot: TakeSlot };
 
 /** GET /audit/v1/state: a stream's state at a point. */
-export function answerState(using: Using): (ctx: AuditContext) => Promise<void> {
+export function answerState(using: UsingStates): (ctx: AuditContext) => Promise<void> {
   return answerObject(using, "state", stateQuestion, stateAt);
 }
 
 /** GET /audit/v1/diff: what differs between two points. */
-export function answerDiff(using: Using): (ctx: AuditContext) => Promise<void> {
+export function answerDiff(using: UsingStates): (ctx: AuditContext) => Promise<void> {
   return answerObject(using, "diff", diffQuestion, diff);
 }
 
 /** One answer about one stream. A stream that does not exist for the auditor is 404, whoever it belongs to. */
 function answerObject<Schema extends z.ZodType>(
-  { log, client }: Using,
+  { log, client, takeStateSlot }: UsingStates,
   action: AuditAction,
   schema: Schema,
   find: (asked: z.output<Schema>, reading: StreamReading) => Promise<object | undefined>,
 ): (ctx: AuditContext) => Promise<void> {
   return async (ctx) => {
     const asked = questionOf(ctx.query, schema);
-    await recordedAccess(log, ctx, action);
-    const found = await find(asked, { client, maySee: ctx.state.maySee }).catch(unreadable);
-    if (!found) throw new ApiError(404, "stream_not_found");
-    ctx.body = { ok: true, ...found };
+    const release = takeStateSlot(ctx.state.auditor.id);
+    try {
+      await recordedAccess(log, ctx, action);
+      const found = await find(asked, { client, maySee: ctx.state.maySee }).catch(unreadable);
+      if (!found) throw new ApiError(404, "stream_not_found");
+      ctx.body = { ok: true, ...found };
+    } finally {
+      release();
+    }
   };
 }
 

@@ -13,8 +13,8 @@ import { operatorContext } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { type AuditWorld, askAudit, startAuditWorld } from "./world.ts";
 
-/** Ten events of 60 kB. */
-async function appendLong(log: EventLog, clinicId: string): Promise<void> {
+/** Ten events of 60 kB. @returns their stream */
+async function appendLong(log: EventLog, clinicId: string): Promise<string> {
   const { correlationId, actor } = operatorContext();
   const place = { clinicId, branchId: randomUUID(), resourceType: "room", name: "Room", capacity: 1 };
   const events = Array.from({ length: 10 }, () => {
@@ -29,7 +29,9 @@ async function appendLong(log: EventLog, clinicId: string): Promise<void> {
       },
     };
   });
-  await log.append(`resource-${randomUUID()}`, -1n, events);
+  const stream = `resource-${randomUUID()}`;
+  await log.append(stream, -1n, events);
+  return stream;
 }
 
 describe("a list of events that is long", () => {
@@ -84,6 +86,16 @@ describe("a list of events that is long", () => {
     expect((await ask(other)).end.count).to.equal(240);
     for (const answer of underWay) answer.destroy();
     await eventually("the slots are free", async () => (await ask(one, "&limit=1")).status === 200);
+  });
+
+  it("is no way around the bound: of states, too, few are folded at once", async () => {
+    const headers = await newcomer();
+    const stream = await appendLong(log, randomUUID());
+    const state = () => askAudit(`${service.url}/audit/v1/state?stream=${stream}`, headers);
+    const answers = await Promise.all(Array.from({ length: 40 }, state));
+    const told = answers.map(({ status, body }) => (status === 200 ? "told" : body.error));
+    expect(new Set(told)).to.deep.equal(new Set(["told", "too_many_scans"]));
+    expect((await state()).status).to.equal(200);
   });
 
   it("says how far it is, where that is wanted", async () => {

@@ -104,6 +104,7 @@ export async function handle<C extends CatalogCategory, State>(
   }
 }
 
+/** The metadata of events that a command leads to. */
 export function toMetadata(context: CommandContext): NewEventMetadata {
   return {
     $correlationId: context.correlationId,

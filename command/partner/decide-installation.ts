@@ -104,6 +104,7 @@ export function decideAgreeRateLimit(rateLimitPerMinute: number): Decision {
   };
 }
 
+/** Ends an installation for good; again changes nothing. */
 export function decideRevokeInstallation(reason: string | null): Decision {
   return (state) => {
     const { id: installationId, status } = known(state);

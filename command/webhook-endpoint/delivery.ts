@@ -41,6 +41,7 @@ export function decideReplay(endpointId: string) {
   };
 }
 
+/** What every replay that cannot be is refused with: a delivery that is unknown, pending or delivered. */
 export function notReplayable(): DomainError {
   return new DomainError("delivery_not_replayable", "only a failed or skipped delivery can be replayed");
 }

@@ -90,6 +90,7 @@ export function disableEndpoint(
   return change(log, input, decideDisableEndpoint("operator"), context);
 }
 
+/** Takes deliveries to a disabled endpoint up again. */
 export function enableEndpoint(
   log: EventLog,
   input: EndpointOf,

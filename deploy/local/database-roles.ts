@@ -83,6 +83,7 @@ export async function createDatabase(
   });
 }
 
+/** Drops a database, whoever is connected to it. */
 export async function dropDatabase(adminUrl: string, database: string): Promise<void> {
   await withClient(adminUrl, (client) =>
     client.query(`DROP DATABASE IF EXISTS ${client.escapeIdentifier(database)} WITH (FORCE)`),

@@ -26,6 +26,7 @@ const NOT_INHERITED = ["DATABASE_URL", "EVENTSTORE_URL", "NATS_URL", "NODE_OPTIO
 export const PORTAL_COOKIE_NAME = "sb-local-auth-token";
 export const portalIssuer = (urls: ServiceUrls) => `${urls.gateway}/auth/v1`;
 
+/** Where each service answers, given its port. */
 export function serviceUrls(ports: Ports): ServiceUrls {
   const at = (port: number) => `http://127.0.0.1:${port}`;
   return {

@@ -27,6 +27,7 @@ export const followers = {
 } as const;
 export type Follower = keyof typeof followers;
 
+/** Whether a role follows the log, so that it can be behind. */
 export function isFollower(role: string): role is Follower {
   return Object.hasOwn(followers, role);
 }

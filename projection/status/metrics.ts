@@ -25,6 +25,7 @@ export interface Metrics {
 const MOST_TYPES = 50;
 const OTHERS = "(others)";
 
+/** The metrics of this process, in a registry of their own. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];

@@ -27,6 +27,7 @@ const FORGOTTEN_AFTER = "1 day";
 /** Longest text of an error that is kept. */
 const LONGEST = 2_000;
 
+/** Puts how the process does in place of what it said before. */
 export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): Promise<void> {
   const { role, process, state, detail, position, eventsPerSecond, unknownEvents, at } = status;
   const { lastError, failedAt } = status;

@@ -37,6 +37,7 @@ export const challengeHeader = {
 
 type HeaderName = keyof typeof commonHeaders | keyof typeof rateLimitHeaders | keyof typeof challengeHeader;
 
+/** References to headers that stand once among the document's components. */
 export function headerRefs(...names: HeaderName[]): Response["headers"] {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }

@@ -23,6 +23,7 @@ export function toComponents(
   );
 }
 
+/** A reference to a schema that stands once among the document's components. */
 export function schemaRef(name: string): string {
   return `#/components/schemas/${name}`;
 }

@@ -88,6 +88,8 @@ function isTokenFault(error: unknown): boolean {
     error instanceof errors.JWTClaimValidationFailed ||
     error instanceof errors.JWSSignatureVerificationFailed ||
     error instanceof errors.JWKSNoMatchingKey ||
+    // A token that names no key, while several are published.
+    error instanceof errors.JWKSMultipleMatchingKeys ||
     error instanceof errors.JOSEAlgNotAllowed ||
     error instanceof errors.JOSENotSupported
   );

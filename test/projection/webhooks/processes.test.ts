@@ -20,21 +20,24 @@ interface ChildOptions {
 
 const CHILD = fileURLToPath(new URL("./webhooks-process.ts", import.meta.url));
 
-/** The log is shared: what other tests told is told again in each database, so that rows are counted by clinic. */
+/** Where the log is shared, what other tests told is told again in each database: rows are counted by clinic. */
 describe("webhooks in several processes", () => {
   let world: World;
   let receiver: Receiver;
+  let failing: Receiver;
   const children: ChildProcess[] = [];
 
   beforeEach(async () => {
     world = await createWorld();
     receiver = await startReceiver();
+    failing = await startReceiver();
     world.start.projectors();
   });
   afterEach(async () => {
     for (const child of children.splice(0)) child.kill("SIGKILL");
     await world.close();
     await receiver.close();
+    await failing.close();
   });
 
   /** Loads a process; it works when it is told to. */
@@ -167,7 +170,6 @@ describe("webhooks in several processes", () => {
   it("a process that is killed between any two steps loses nothing and doubles nothing", async function () {
     this.timeout(60_000);
     world.start.relay();
-    const failing = await startReceiver();
     failing.always({ status: 500 });
     const told: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
     // Loading takes longest: the next one is loaded while this one works.
@@ -211,7 +213,6 @@ describe("webhooks in several processes", () => {
       });
       expect(facts.map(({ type }) => type)).to.deep.equal(["WebhookDeliveryFailed"]);
     }
-    await failing.close();
   });
 
   it("an attempt under way at a stop is finished, or left on record and made again", async () => {

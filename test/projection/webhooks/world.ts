@@ -1,7 +1,12 @@
-/** Projectors, relay and webhooks in this process on the shared servers, in a database of their own. */
+/**
+ * Projectors, relay and webhooks in this process on the shared servers, in a database and, unless EVENTSTORE_URL names
+ * one, a log of their own: else everything that other tests told would be told again here.
+ */
 import { randomBytes, randomUUID } from "node:crypto";
+import path from "node:path";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { migrate } from "../../../projection/migrate.ts";
@@ -20,7 +25,7 @@ import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestDatabase, testServers } from "../../support/stack.ts";
+import { createTestDatabase, makeTestRoot, testServers } from "../../support/stack.ts";
 
 export const BRAND = "SERVICE";
 export const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
@@ -104,7 +109,8 @@ export interface Told {
 
 export async function createWorld(given?: WorldServers): Promise<World> {
   const database = given ? undefined : await createTestDatabase();
-  const urls = given ?? { ...(await testServers()), databaseUrl: database!.urls.projection };
+  const own = given ? undefined : await startOwnLog();
+  const urls = given ?? { ...(await testServers()), ...own?.urls, databaseUrl: database!.urls.projection };
   const { databaseUrl, eventstoreUrl, natsUrl } = urls;
   const client = connectEventStore(eventstoreUrl, "test");
   const log = createEventLog(client);
@@ -143,9 +149,20 @@ export async function createWorld(given?: WorldServers): Promise<World> {
       await Promise.all([...roles].map((role) => role.stop()));
       await pool.end();
       await client.dispose();
+      await own?.stop();
       await database?.drop();
     },
   };
+}
+
+async function startOwnLog(): Promise<
+  { urls: { eventstoreUrl: string }; stop(): Promise<void> } | undefined
+> {
+  if (process.env.EVENTSTORE_URL) return undefined;
+  const dir = path.join(makeTestRoot(), "log");
+  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, sync: false });
+  const eventstoreUrl = `esdb://127.0.0.1:${server.port}?tls=false`;
+  return { urls: { eventstoreUrl }, stop: () => server.stop() };
 }
 
 const box = createSecretBox(SECRET_KEYS);

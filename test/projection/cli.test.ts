@@ -13,6 +13,7 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
+import { storedMetadata } from "../support/stored-metadata.ts";
 
 const CLI = fileURLToPath(new URL("../../projection/cli/main.ts", import.meta.url));
 const logger = createLogger("test", "fatal");
@@ -34,15 +35,7 @@ describe("the projection command line", function () {
     env = { ...process.env, EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: url };
     const client = connectEventStore(eventstoreUrl, "test");
     const details = { fullName: "Ana Kos", phone: null, email: null, city: null };
-    const metadata = {
-      $correlationId: randomUUID(),
-      $causationId: randomUUID(),
-      actor: { type: "operator" as const, id: "test" },
-      clinicId: null,
-      environment: null,
-      schemaVersion: 1,
-      occurredAt: "2030-01-02T03:04:05.678Z",
-    };
+    const metadata = storedMetadata();
     const event = {
       type: "CustomerRegistered" as const,
       data: { customerId, clinicId: randomUUID(), ...details },

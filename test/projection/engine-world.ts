@@ -17,6 +17,7 @@ import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase } from "../support/stack.ts";
+import { storedMetadata } from "../support/stored-metadata.ts";
 
 /** What a command line said. */
 export interface Said {
@@ -59,7 +60,7 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   return {
     ...{ client, log: createEventLog(client), pool, eventstoreUrl, databaseUrl },
     async append(stream, ...events) {
-      const proposed = events.map(({ type, data, metadata = someMetadata() }) =>
+      const proposed = events.map(({ type, data, metadata = storedMetadata() }) =>
         jsonEvent({
           type,
           data: data as Record<string, unknown>,
@@ -90,18 +91,6 @@ export async function createEngineWorld(): Promise<EngineWorld> {
       await database.drop();
       await rm(dir, { recursive: true });
     },
-  };
-}
-
-function someMetadata() {
-  return {
-    $correlationId: randomUUID(),
-    $causationId: randomUUID(),
-    actor: { type: "operator" as const, id: "test" },
-    clinicId: null,
-    environment: null,
-    schemaVersion: 1,
-    occurredAt: "2030-01-02T03:04:05.678Z",
   };
 }
 

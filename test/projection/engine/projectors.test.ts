@@ -24,17 +24,9 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
+import { storedMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
-const metadata = () => ({
-  $correlationId: randomUUID(),
-  $causationId: randomUUID(),
-  actor: { type: "operator" as const, id: "test" },
-  clinicId: null,
-  environment: null,
-  schemaVersion: 1,
-  occurredAt: "2030-01-02T03:04:05.678Z",
-});
 const registered = (customerId: string, fullName = "Ana Kos"): CatalogEvent => ({
   type: "CustomerRegistered",
   data: { customerId, clinicId: randomUUID(), fullName, phone: null, email: null, city: "Ljubljana" },
@@ -89,7 +81,7 @@ describe("projectors", () => {
     log.append(
       `customer-${id}`,
       expected,
-      events.map((event) => ({ id: randomUUID(), event, metadata: metadata() })),
+      events.map((event) => ({ id: randomUUID(), event, metadata: storedMetadata() })),
     );
   const row = async (id: string) =>
     (await pool.query(`SELECT * FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`, [id])).rows[0];
@@ -141,7 +133,7 @@ describe("projectors", () => {
       const append = (stream: string, { type, data }: CatalogEvent | { type: string; data: object }) =>
         poisoned.appendToStream(
           stream,
-          jsonEvent({ type, data: data as Record<string, string>, metadata: metadata() }),
+          jsonEvent({ type, data: data as Record<string, string>, metadata: storedMetadata() }),
         );
       await append(`customer-${id}`, registered(id));
       await append(`customer-${broken}`, { type: "CustomerRegistered", data: { customerId: broken } });
@@ -176,7 +168,7 @@ describe("projectors", () => {
         stream: "customer-x",
         revision: position,
         position,
-        metadata: metadata(),
+        metadata: storedMetadata(),
       }) as RecordedEvent;
     const models = readModels.filter(({ table }) => table === customers.table);
 

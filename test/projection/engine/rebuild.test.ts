@@ -19,6 +19,7 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
+import { storedMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
 const never = new AbortController().signal;
@@ -63,15 +64,7 @@ describe("a rebuild under traffic", () => {
     const customerId = randomUUID();
     const details = { fullName: "Ana Kos", phone: null, email: null, city: null };
     const event = { type: "CustomerRegistered" as const, data: { customerId, clinicId, ...details } };
-    const metadata = {
-      $correlationId: randomUUID(),
-      $causationId: randomUUID(),
-      actor: { type: "operator" as const, id: "test" },
-      clinicId,
-      environment: null,
-      schemaVersion: 1,
-      occurredAt: "2030-01-02T03:04:05.678Z",
-    };
+    const metadata = { ...storedMetadata(), clinicId };
     await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata }]);
     appended.push(customerId);
   }

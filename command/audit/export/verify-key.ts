@@ -19,6 +19,11 @@ export class UntrustedKey extends Error {
   override readonly name = "UntrustedKey";
 }
 
+/** Whether a text has the form of a thumbprint: base64url of 32 bytes. */
+export function isThumbprint(text: string): boolean {
+  return /^[\w-]{43}$/.test(text);
+}
+
 /**
  * Reads what the verifier trusts: the JSON of a key or of a key set, or a key's thumbprint (RFC 7638, SHA-256), by which
  * the key that the file itself brings is recognised.
@@ -26,7 +31,7 @@ export class UntrustedKey extends Error {
  * @returns undefined for a text that is none of these
  */
 export async function readTrustedKeys(text: string): Promise<TrustedKeys | undefined> {
-  const thumbprints = /^[\w-]{43}$/.test(text.trim()) ? [text.trim()] : await thumbprintsOf(text);
+  const thumbprints = isThumbprint(text.trim()) ? [text.trim()] : await thumbprintsOf(text);
   if (!thumbprints) return undefined;
   const trusted = new Set(thumbprints);
   return {

@@ -217,6 +217,23 @@ describe("an export", () => {
     expect((await verify(path.join(folder, "nothing"))).code).to.equal(2);
   });
 
+  it("is not proven by a file that is called as the thumbprint is, and holds another key", async () => {
+    const thumbprint = (await run(["keys", "--thumbprint"])).out.trim();
+    const others = await newSigningKeys();
+    const { resigned } = await forged(others, (event) => {
+      event.type = "Forged";
+    });
+    const here = process.cwd();
+    process.chdir(folder);
+    try {
+      fs.writeFileSync(thumbprint, (await run(["keys"], { ...world.env, AUDIT_SIGNING_KEYS: others })).out);
+      expect((await verdict(resigned, `./${thumbprint}`)).ok, "by the file").to.equal(true);
+      expect((await verdict(resigned, thumbprint)).problem).to.contain("another key");
+    } finally {
+      process.chdir(here);
+    }
+  });
+
   it("of the same range has the same bytes up to when and by whom it was made", async () => {
     const to = new Date().toISOString();
     const auditor = await world.auditor([history.clinicId]);

@@ -1,7 +1,8 @@
 import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
-import { reachEventStore, requireEventStore } from "../shared/eventstore/reach.ts";
+import { requireEventStore } from "../shared/eventstore/reach.ts";
+import { eventStoreReadiness } from "../shared/eventstore/readiness.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createRateLimiter } from "../shared/http/rate-limit.ts";
 import { createPool } from "../shared/postgres/pool.ts";
@@ -12,11 +13,24 @@ import { createCommandApp } from "./app.ts";
 import { createAwaitReads } from "./partner/tell-position.ts";
 import { createTokenIssuer } from "./partner/token-issuer.ts";
 
+const SETTINGS = [
+  "HOST",
+  "PORT",
+  "LOG_LEVEL",
+  "EVENTSTORE_URL",
+  "DATABASE_URL",
+  "DATABASE_POOL_SIZE",
+  "HEADER_BRAND",
+  "TRUST_PROXY",
+  "RETIRED_PATHS",
+  "TOKEN_ISSUER",
+  "TOKEN_SIGNING_KEYS",
+  "WEBHOOK_SECRET_KEYS",
+  "WEBHOOK_ALLOW_LOOPBACK",
+] as const;
+
 /** A count is one short statement. Milliseconds. */
 const STATEMENT_WITHIN = 1_000;
-
-/** The log answers a question after its health within this. Milliseconds. */
-const REACH_WITHIN = 2_000;
 
 /**
  * Starts the command service. It needs the event log; Postgres holds the shared rate limits and tells how far the
@@ -26,24 +40,7 @@ const REACH_WITHIN = 2_000;
  * @throws {StartError} where the log does not answer, or where it cannot listen
  */
 export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningService> {
-  const config = readConfig(
-    [
-      "HOST",
-      "PORT",
-      "LOG_LEVEL",
-      "EVENTSTORE_URL",
-      "DATABASE_URL",
-      "DATABASE_POOL_SIZE",
-      "HEADER_BRAND",
-      "TRUST_PROXY",
-      "RETIRED_PATHS",
-      "TOKEN_ISSUER",
-      "TOKEN_SIGNING_KEYS",
-      "WEBHOOK_SECRET_KEYS",
-      "WEBHOOK_ALLOW_LOOPBACK",
-    ],
-    env,
-  );
+  const config = readConfig(SETTINGS, env);
   const logger = createLogger("command", config.LOG_LEVEL);
   const issuer = await createTokenIssuer(config.TOKEN_SIGNING_KEYS.keys, config.TOKEN_ISSUER);
   const client = connectEventStore(config.EVENTSTORE_URL, "command");
@@ -60,7 +57,7 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
     const app = createCommandApp({
       logger,
       log: createEventLog(client),
-      readiness,
+      readiness: eventStoreReadiness(client, logger),
       limiter: createRateLimiter(pool, logger),
       awaitReads: createAwaitReads(pool, logger),
       issuer,
@@ -83,16 +80,5 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
   } catch (error) {
     await closeConnections();
     throw error;
-  }
-
-  /** Why it is not ready is for the log alone: the client names hosts and ports. */
-  async function readiness(): Promise<Record<string, string | null>> {
-    try {
-      await reachEventStore(client, REACH_WITHIN);
-      return { eventstore: null };
-    } catch (error) {
-      logger.warn({ error }, "not ready");
-      return { eventstore: "unavailable" };
-    }
   }
 }

@@ -11,6 +11,24 @@ import { createTokenKeys } from "./partner/token-keys.ts";
 import { createSessionVerifier } from "./portal/session.ts";
 import { createReadRow } from "./read.ts";
 
+const SETTINGS = [
+  "HOST",
+  "PORT",
+  "LOG_LEVEL",
+  "DATABASE_URL",
+  "DATABASE_POOL_SIZE",
+  "HEADER_BRAND",
+  "OPERATOR_NAME",
+  "TRUST_PROXY",
+  "RETIRED_PATHS",
+  "PORTAL_COOKIE_NAME",
+  "PORTAL_JWT_ISSUER",
+  "PORTAL_JWT_SECRET",
+  "PORTAL_JWKS_URL",
+  "TOKEN_ISSUER",
+  "TOKEN_JWKS_URL",
+] as const;
+
 /** Postgres gives up on a statement after this. Milliseconds. */
 const STATEMENT_WITHIN = 2_000;
 
@@ -28,26 +46,7 @@ const LIMITER_CONNECTIONS = 2;
  * @throws {StartError} where it cannot listen
  */
 export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningService> {
-  const config = readConfig(
-    [
-      "HOST",
-      "PORT",
-      "LOG_LEVEL",
-      "DATABASE_URL",
-      "DATABASE_POOL_SIZE",
-      "HEADER_BRAND",
-      "OPERATOR_NAME",
-      "TRUST_PROXY",
-      "RETIRED_PATHS",
-      "PORTAL_COOKIE_NAME",
-      "PORTAL_JWT_ISSUER",
-      "PORTAL_JWT_SECRET",
-      "PORTAL_JWKS_URL",
-      "TOKEN_ISSUER",
-      "TOKEN_JWKS_URL",
-    ],
-    env,
-  );
+  const config = readConfig(SETTINGS, env);
   const logger = createLogger("query-api", config.LOG_LEVEL);
   const verifySession = createSessionVerifier(config);
   const tokenKeys = createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger);

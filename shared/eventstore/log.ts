@@ -103,14 +103,7 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
 
     async append(stream, expectedRevision, events) {
       for (const { event } of events) requireFit(event);
-      const proposed = events.map(({ id, event, metadata }) =>
-        jsonEvent({
-          id,
-          type: event.type,
-          data: event.data as Record<string, unknown>,
-          metadata: { ...metadata, schemaVersion: currentVersion(event.type) },
-        }),
-      );
+      const proposed = events.map(toStored);
       const append = () =>
         answered(() =>
           client.appendToStream(stream, proposed, {
@@ -147,6 +140,16 @@ function toRecordedEvent(event: StoredRecord): RecordedEvent {
     revision: event.revision,
     position: event.position?.commit ?? 0n,
   };
+}
+
+/** The event as it goes into the log: with the current version of its schema. */
+function toStored({ id, event, metadata }: NewEvent) {
+  return jsonEvent({
+    id,
+    type: event.type,
+    data: event.data as Record<string, unknown>,
+    metadata: { ...metadata, schemaVersion: currentVersion(event.type) },
+  });
 }
 
 /**

@@ -74,7 +74,6 @@ export function serviceEnvironments(options: EnvironmentOptions): Environments {
     },
     queryApi: {
       ...common,
-      ...log,
       PORT: String(ports.queryApi),
       DATABASE_URL: servers.databaseUrls.query,
       TRUST_PROXY: "true",

@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { registerEndpoint } from "../../../command/webhook-endpoint/endpoint-operations.ts";
@@ -6,7 +8,7 @@ import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { operatorContext } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { makeTestRoot, testServers } from "../../support/stack.ts";
 import { clinic } from "./terminal.ts";
 
 const DAY = 24 * 60 * 60 * 1000;
@@ -74,6 +76,21 @@ describe("endpoint rotate-secret", () => {
     ]);
     const { code, err } = await clinic(["endpoint", "rotate-secret"], { env });
     expect([code, err]).to.deep.equal([2, ["clinic: --id is missing"]]);
+  });
+
+  it("turns to the local stack that runs, for the log and for the keys", async () => {
+    const folder = makeTestRoot();
+    const urls = { eventstore: env.EVENTSTORE_URL, postgres: { projection: "" } };
+    const stack = { urls, webhookSecretKeys: JSON.stringify(keys) };
+    await writeFile(join(folder, "stack.json"), JSON.stringify(stack));
+    const id = await endpoint();
+    const ran = await clinic(["endpoint", "rotate-secret", "--id", id], { env: { LOCAL_DIR: folder } });
+    const { secret } = await rotation(id);
+    expect(ran).to.deep.equal({
+      code: 0,
+      out: [`endpoint rotate-secret: done, id ${id}, secret ${secret}`],
+      err: [],
+    });
   });
 
   it("takes no keys from the local stack for a log that is another's", async () => {

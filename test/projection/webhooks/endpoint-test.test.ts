@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { acceptedBy, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -69,6 +70,7 @@ describe("the test of an endpoint", () => {
     receiver.always({});
     const deliveryId = webhookDeliveryId(testId, endpoint.endpointId);
     const { endpointId } = endpoint;
+    await eventually("the fact", () => world.log.last(`webhookDelivery-${deliveryId}`));
     await world.append(`webhookDelivery-${deliveryId}`, {
       type: "WebhookDeliveryReplayRequested",
       data: { deliveryId, endpointId },

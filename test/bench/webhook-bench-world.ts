@@ -9,6 +9,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { createWorld, SECRET_KEYS } from "../projection/webhooks/world.ts";
+import { createTestDatabase, testServers } from "../support/stack.ts";
 import type { Receipt } from "./webhook-sink.ts";
 
 export interface BenchWorld {
@@ -43,7 +44,10 @@ export const PROCESSES = ["projectors,relay", "webhooks"];
 export const now = () => performance.timeOrigin + performance.now();
 
 export async function createBenchWorld(): Promise<BenchWorld> {
-  const world = await createWorld();
+  // Servers of their own processes: a log within this one would share its core with the load.
+  const { eventstoreUrl, natsUrl } = await testServers();
+  const database = await createTestDatabase();
+  const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
   const receipts = new Map<string, number>();
   const appended = new Map<string, number>();
   const sink = fork(fileURLToPath(new URL("./webhook-sink.ts", import.meta.url)), {
@@ -51,7 +55,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   });
   const [{ port }] = (await once(sink, "message")) as [{ port: number }];
   sink.on("message", (message: { receipts: Receipt[] }) => {
-    for (const [id, at] of message.receipts) if (!receipts.has(id)) receipts.set(id, at);
+    for (const [id, at] of message.receipts) if (appended.has(id) && !receipts.has(id)) receipts.set(id, at);
   });
   let service: ChildProcess[] = [];
   const stopService = async () => {
@@ -119,6 +123,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       await stopService();
       sink.disconnect();
       await world.close();
+      await database.drop();
     },
   };
 }

@@ -48,8 +48,9 @@ export interface ProjectionOptions {
 
 export type Report = (change: Partial<ProjectionProgress>, events?: number) => void;
 
-/** Most events in one transaction, and most that wait while one is written. */
+/** Most events in one transaction, and most that wait while one is written: reading must never wait for writing. */
 const BATCH = 2_000;
+const AHEAD = 2 * BATCH;
 
 /**
  * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position: one
@@ -116,7 +117,7 @@ async function follow(
   const parked = await options.parked();
   const passed = await readPassedOver(options.pool, options.schema);
   const gaps = gapsOf(parked, passed, standing.position);
-  const buffer = new BoundedBuffer<SubscriptionItem>(BATCH);
+  const buffer = new BoundedBuffer<SubscriptionItem>(AHEAD);
   const life = new AbortController();
   const end = () => {
     life.abort();

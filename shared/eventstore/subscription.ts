@@ -141,7 +141,7 @@ function toItem(
       ? {
           kind: "event",
           position: commitPosition,
-          event: { ...parsed, id, stream, revision, position: commitPosition },
+          event: Object.assign(parsed, { id, stream, revision, position: commitPosition }),
         }
       : { kind: "unknown", type, position: commitPosition };
   } catch (error) {

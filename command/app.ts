@@ -11,7 +11,12 @@ import { jsonBody } from "../shared/http/json-body.ts";
 import type { RateLimiter } from "../shared/http/rate-limit.ts";
 import { partnerAccess } from "../shared/partner-api/access.ts";
 import { type PartnerOperationId, partnerOperations } from "../shared/partner-api/operations.ts";
-import { countRefusals, limitAddress, limitInstallation } from "../shared/partner-api/rate-limits.ts";
+import {
+  countRefusals,
+  limitAddress,
+  limitInstallation,
+  limitResets,
+} from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { partnerWrites } from "../shared/partner-api/writes.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
@@ -77,7 +82,11 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
       domainAnswers(partnerWrites.createPartnerAppointment.refusals),
       createAppointment(options),
     ],
-    resetSandbox: (environment) => [...admit("resetSandbox", environment), resetOwnSandbox(options)],
+    resetSandbox: (environment) => [
+      ...admit("resetSandbox", environment),
+      limitResets(limiter),
+      resetOwnSandbox(options),
+    ],
     createWebhookEndpoint: (environment) => [
       ...admit("createWebhookEndpoint", environment),
       operationalClinic(),

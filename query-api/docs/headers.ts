@@ -16,12 +16,12 @@ export const commonHeaders = {
 
 export const rateLimitHeaders = {
   "RateLimit-Remaining": {
-    description: "Requests left in the current minute.",
+    description: "Requests left until `RateLimit-Reset`.",
     required: true,
     schema: { type: "integer", minimum: 0 },
   },
   "RateLimit-Reset": {
-    description: "When the current minute ends.",
+    description: "When the count starts anew.",
     required: true,
     schema: { type: "string", format: "date-time" },
   },

@@ -7,20 +7,21 @@ import { ApiError } from "./api-error.ts";
 import type { RequestState } from "./app.ts";
 import { createCircuit } from "./circuit.ts";
 
-/** Counts requests in windows of a minute. */
+/** Counts requests in windows, each from the first request on. */
 export interface RateLimiter {
   /**
    * Counts one request. Once a window has had more than the limit, it is known to be over and no longer counted on.
    *
    * @param key at most 200 characters
    * @param limit requests a window
+   * @param window its length in seconds, a minute where absent; a key always has the same
    * @returns how many the key's current window has had, this one included, and how long it still lasts in milliseconds
    */
-  count(key: string, limit: number): Promise<{ used: number; endsIn: number }>;
+  count(key: string, limit: number, window?: number): Promise<{ used: number; endsIn: number }>;
 }
 
-/** Length of a window. Seconds. */
-const WINDOW = 60;
+/** Length of a window that is not said to be longer. Seconds. */
+const MINUTE = 60;
 
 /** More than anybody's limit: what is too much is judged here, key by key, not by the library. */
 const NO_LIMIT = 1_000_000_000;
@@ -29,6 +30,7 @@ const NO_LIMIT = 1_000_000_000;
 const MOST_OVER = 10_000;
 
 const REMAINING = "RateLimit-Remaining";
+const RESET = "RateLimit-Reset";
 
 /** The shared count is had within this, or this process counts for itself. Milliseconds. */
 const ANSWER_WITHIN = 400;
@@ -53,19 +55,21 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
     tableCreated: true,
     keyPrefix: "",
     points: NO_LIMIT,
-    duration: WINDOW,
-    insuranceLimiter: new RateLimiterMemory({ keyPrefix: "", points: NO_LIMIT, duration: WINDOW }),
+    duration: MINUTE,
+    insuranceLimiter: new RateLimiterMemory({ keyPrefix: "", points: NO_LIMIT, duration: MINUTE }),
   });
   // A flood is refused from memory, so that it reaches neither Postgres nor the requests of others that wait for it.
   const over = new Map<string, { used: number; endsAt: number }>();
   return {
-    async count(key, limit) {
+    async count(key, limit, window = MINUTE) {
       const known = over.get(key);
       if (known && known.used > limit && known.endsAt > performance.now()) {
         return { used: known.used, endsIn: known.endsAt - performance.now() };
       }
       over.delete(key);
-      const { consumedPoints: used, msBeforeNext: endsIn } = await limiter.consume(key).catch(counted);
+      const { consumedPoints: used, msBeforeNext: endsIn } = await limiter
+        .consume(key, 1, { customDuration: window })
+        .catch(counted);
       if (used > limit) {
         over.set(key, { used, endsAt: performance.now() + endsIn });
         for (const oldest of over.keys()) {
@@ -85,9 +89,11 @@ function counted(thrown: unknown): RateLimiterRes {
 }
 
 /**
- * Counts a request and says in the headers how many are left and until when; of several limits, the nearest.
+ * Counts a request and says in the headers how many are left and until when; of several limits, the nearest, and of
+ * two as near the one that holds longer.
  *
- * @param limit requests a minute
+ * @param limit requests a window
+ * @param window its length in seconds, a minute where absent
  * @throws {ApiError} 429 `rate_limit_exceeded`
  */
 export async function enforce(
@@ -95,17 +101,24 @@ export async function enforce(
   ctx: Koa.ParameterizedContext<RequestState>,
   key: string,
   limit: number,
+  window?: number,
 ): Promise<void> {
-  const { used, endsIn } = await limiter.count(key, limit);
+  const { used, endsIn } = await limiter.count(key, limit, window);
   const remaining = Math.max(0, limit - used);
-  if (!isCounted(ctx) || remaining < Number(ctx.response.get(REMAINING))) {
+  const reset = toInstant(ctx.state.now + endsIn);
+  if (!isCounted(ctx) || isNearer(remaining, reset, ctx.response)) {
     ctx.set(REMAINING, String(remaining));
-    ctx.set("RateLimit-Reset", toInstant(ctx.state.now + endsIn));
+    ctx.set(RESET, reset);
   }
   if (used > limit) {
     const retryAfter = String(Math.max(1, Math.ceil(endsIn / 1000)));
     throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfter } });
   }
+}
+
+function isNearer(remaining: number, reset: string, told: Koa.Response): boolean {
+  const less = remaining - Number(told.get(REMAINING));
+  return less < 0 || (less === 0 && reset > told.get(RESET));
 }
 
 /** Whether some limit has counted the request. */

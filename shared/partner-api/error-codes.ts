@@ -16,7 +16,7 @@ export const partnerErrors = {
   branch_denied: "The branch header names no branch of the installation.",
   sandbox_only: "There is no sandbox in production.",
   clinic_not_operational: "The clinic is suspended or closed.",
-  rate_limit_exceeded: "Too many requests in this minute; wait as `Retry-After` says.",
+  rate_limit_exceeded: "Too many requests; wait as `Retry-After` says.",
   invalid_cursor: "The cursor is not one that an answer carried.",
   invalid_destination: "The URL is malformed or of a kind that webhooks do not go to.",
   unsafe_destination: "The URL leads to an address that is not public.",

@@ -14,6 +14,14 @@ export const ADDRESS_PER_MINUTE = 1_200;
 /** Requests a minute of one application that show a valid token and are refused before an installation counts them. */
 export const REFUSED_PER_MINUTE = 600;
 
+/**
+ * Resets of its sandbox in an hour, for each application. One is an event of about 11 KB that the log keeps for good;
+ * test runs that begin with a reset are let do so every three minutes.
+ */
+export const RESETS_PER_HOUR = 20;
+
+const HOUR = 3_600;
+
 /** Everything below the bases. */
 const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
 
@@ -22,6 +30,14 @@ export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicSt
   return async (ctx, next) => {
     const { applicationId, clinicId, installation } = ctx.state;
     await enforce(limiter, ctx, `installation ${applicationId} ${clinicId}`, installation.rateLimitPerMinute);
+    await next();
+  };
+}
+
+/** Holds an application to the resets of its sandbox. Stands after `limitInstallation`. */
+export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
+  return async (ctx, next) => {
+    await enforce(limiter, ctx, `reset ${ctx.state.applicationId}`, RESETS_PER_HOUR, HOUR);
     await next();
   };
 }

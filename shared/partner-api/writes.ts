@@ -3,6 +3,7 @@ import { TOKEN_LIFETIME } from "../auth/access-token.ts";
 import { partnerAppointment } from "./appointment-record.ts";
 import type { PartnerRefusals } from "./error-codes.ts";
 import type { PartnerOperationId, partnerOperations } from "./operations.ts";
+import { RESETS_PER_HOUR } from "./rate-limits.ts";
 import {
   createAppointmentRequest,
   createWebhookEndpointRequest,
@@ -97,8 +98,7 @@ export const partnerWrites = {
     refusals: { ...operational, idempotency_conflict: 409, validation_failed: 422, too_many_changes: 503 },
   },
   resetSandbox: {
-    description:
-      "Starts the sandbox anew with the fixture of the day (UTC). Appointments made before are gone from the next request on, idempotency keys start anew, and webhook endpoints stay. Two resets on one day give the same fixture.",
+    description: `Starts the sandbox anew with the fixture of the day (UTC). Appointments made before are gone from the next request on, idempotency keys start anew, and webhook endpoints stay. Two resets on one day give the same fixture. An application has ${RESETS_PER_HOUR} resets an hour.`,
     request: null,
     requestHeaders: {},
     success: {

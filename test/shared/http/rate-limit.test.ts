@@ -58,6 +58,20 @@ describe("rate limiter", () => {
     expect((await limiter.count(key, LIMIT)).used).to.equal(1);
   });
 
+  it("counts in a window that is longer than a minute, shared or by itself", async () => {
+    const hour = 3_600;
+    for (const url of [database.urls.command, "postgres://nobody:nothing@127.0.0.1:9/clinic"]) {
+      const [limiter, key] = [limiterOf(url), randomUUID()];
+      for (let used = 1; used <= 3; used += 1) {
+        const counted = await limiter.count(key, 2, hour);
+        expect(counted.used).to.equal(used);
+        expect(counted.endsIn).to.be.within(3_590_000, 3_600_000);
+      }
+      expect((await limiter.count(key, 2, hour)).endsIn, "of whom is over").to.be.above(3_590_000);
+      expect((await limiter.count(randomUUID(), 2)).endsIn, "of others").to.be.within(1, 60_000);
+    }
+  });
+
   it("counts by itself while Postgres is dead, quickly, and says so once", async () => {
     const [warnings, key] = [[] as unknown[], randomUUID()];
     const limiter = limiterOf("postgres://nobody:nothing@127.0.0.1:9/clinic", warnings);

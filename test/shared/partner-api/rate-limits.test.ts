@@ -1,8 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
+import { DEFAULT_RATE_LIMIT } from "../../../command/partner/installation.ts";
 import { agreeRateLimit, revokeInstallation } from "../../../command/partner/installation-operations.ts";
-import { ADDRESS_PER_MINUTE, REFUSED_PER_MINUTE } from "../../../shared/partner-api/rate-limits.ts";
+import { loadSandbox } from "../../../command/sandbox/sandbox.ts";
+import {
+  ADDRESS_PER_MINUTE,
+  REFUSED_PER_MINUTE,
+  RESETS_PER_HOUR,
+} from "../../../shared/partner-api/rate-limits.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   ask,
@@ -136,6 +142,47 @@ describe("rate limits of the partner API", () => {
     expect(told(await exchange(second.url, world))).to.equal(28);
     await exceed("address", ADDRESS_PER_MINUTE - 5);
     expect(told(await exchange(second.url, world))).to.equal(4);
+  });
+
+  it("hold an application to the resets of its sandbox in an hour, over all processes, and to nothing else", async () => {
+    const partner = await api.partner();
+    const urls = [api.command.url, second.url];
+    const reset = (count: number, headers = partner.headers) =>
+      ask("POST", `${urls[count % 2]}/sandbox/v1/sandbox/reset`, headers);
+    const hour = ({ headers }: PartnerAnswer) => {
+      const at = Date.parse(headers.get("RateLimit-Reset") ?? "");
+      expect(at - Date.now()).to.be.within(3_500_000, 3_600_000);
+      return Number(headers.get("RateLimit-Remaining"));
+    };
+    expect(hour(await reset(0))).to.equal(RESETS_PER_HOUR - 1);
+    await exceed(`reset ${partner.applicationId}`, RESETS_PER_HOUR - 3);
+    for (const left of [2, 1, 0]) {
+      const answer = await reset(left);
+      expect([answer.status, hour(answer)]).to.deep.equal([200, left]);
+    }
+    for (const count of [0, 1]) {
+      const { status, body, headers } = await reset(count);
+      expect([status, body.error]).to.deep.equal([429, "rate_limit_exceeded"]);
+      expect(Number(headers.get("Retry-After"))).to.be.within(3_500, 3_600);
+    }
+    const sandbox = await loadSandbox(api.command.log, partner.applicationId);
+    expect(sandbox?.generation, "of the first and four more").to.equal(5);
+    expect((await partner.ask("GET", "/sandbox")).status, "of reads").to.equal(200);
+    // Both have one left: it is told of the one that holds for an hour.
+    const other = await api.partner();
+    expect((await reset(0, other.headers)).status).to.equal(200);
+    await exceed(`reset ${other.applicationId}`, RESETS_PER_HOUR - 1);
+    await exceed(`installation ${other.applicationId}`, DEFAULT_RATE_LIMIT - 1);
+    const last = await reset(0, other.headers);
+    expect([last.status, hour(last)]).to.deep.equal([200, 0]);
+  });
+
+  it("let a sandbox be reset while the shared counters are gone", async () => {
+    const partner = await api.partner();
+    await admin.query("ALTER TABLE rate_limit.counter RENAME TO elsewhere");
+    const { status } = await partner.ask("POST", "/sandbox/reset");
+    await admin.query("ALTER TABLE rate_limit.elsewhere RENAME TO counter");
+    expect(status).to.equal(200);
   });
 
   it("go on in each process while the shared counters are broken, slow or gone, and are shared again afterwards", async () => {

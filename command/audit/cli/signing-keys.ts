@@ -4,7 +4,7 @@ import { localStackAuditKeys } from "../../../shared/runtime/local-stack.ts";
 type Keys = Config<"AUDIT_SIGNING_KEYS">["AUDIT_SIGNING_KEYS"]["keys"];
 
 /**
- * The keys that sign exports: AUDIT_SIGNING_KEYS, or those of the local stack that runs.
+ * The keys that sign exports: AUDIT_SIGNING_KEYS, or for the log of the local stack that runs, the stack's.
  *
  * @throws {ConfigError} where neither says so
  */

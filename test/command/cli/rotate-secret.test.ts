@@ -93,9 +93,18 @@ describe("endpoint rotate-secret", () => {
     });
   });
 
-  it("takes no keys from the local stack for a log that is another's", async () => {
-    const other = { EVENTSTORE_URL: env.EVENTSTORE_URL };
-    const { code, err } = await clinic(["endpoint", "rotate-secret", "--id", randomUUID()], { env: other });
+  it("takes keys from the local stack for the stack's own log alone", async () => {
+    const folder = makeTestRoot();
+    const { EVENTSTORE_URL } = env;
+    const rotate = async (eventstore: string | undefined) => {
+      const stack = { urls: { eventstore, postgres: { projection: "" } } };
+      const content = JSON.stringify({ ...stack, webhookSecretKeys: JSON.stringify(keys) });
+      await writeFile(join(folder, "stack.json"), content);
+      const words = ["endpoint", "rotate-secret", "--id", await endpoint()];
+      return clinic(words, { env: { EVENTSTORE_URL, LOCAL_DIR: folder } });
+    };
+    expect((await rotate(EVENTSTORE_URL)).code).to.equal(0);
+    const { code, err } = await rotate("esdb://127.0.0.1:1?tls=false");
     expect(code).to.equal(2);
     expect(err.join("\n")).to.match(/^clinic: .*WEBHOOK_SECRET_KEYS[^\n]*$/);
   });

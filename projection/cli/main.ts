@@ -4,8 +4,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
-import { ConfigError, readConfig } from "../../shared/runtime/config.ts";
-import { localStackUrls } from "../../shared/runtime/local-stack.ts";
+import { ConfigError } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { ProjectionFailure } from "../engine/failure.ts";
@@ -13,6 +12,7 @@ import { ActRefused } from "../parking/parking-acts.ts";
 import type { CommandContext, Terminal } from "./command.ts";
 import { type ActOptions, park, resume } from "./parking.ts";
 import { rebuildReadModels } from "./rebuild.ts";
+import { serverUrls } from "./server-urls.ts";
 import { showStatus } from "./status.ts";
 import { verifyReadModels } from "./verify.ts";
 
@@ -83,7 +83,7 @@ async function run(work: (context: CommandContext) => Promise<number>): Promise<
 }
 
 async function withServers(work: (context: CommandContext) => Promise<number>): Promise<number> {
-  const { EVENTSTORE_URL, DATABASE_URL } = readConfig(["EVENTSTORE_URL", "DATABASE_URL"], serverUrls());
+  const { EVENTSTORE_URL, DATABASE_URL } = serverUrls(process.env);
   const logger = createLogger("projection-cli", "error");
   const client = connectEventStore(EVENTSTORE_URL, "projection-cli");
   const pool = createPool({
@@ -101,10 +101,4 @@ async function withServers(work: (context: CommandContext) => Promise<number>): 
   } finally {
     await Promise.all([pool.end(), client.dispose()]);
   }
-}
-
-function serverUrls(): NodeJS.ProcessEnv {
-  if (process.env.EVENTSTORE_URL && process.env.DATABASE_URL) return process.env;
-  const { eventstore, postgres } = localStackUrls(process.env);
-  return { EVENTSTORE_URL: eventstore, DATABASE_URL: postgres.projection };
 }

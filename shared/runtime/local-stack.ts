@@ -26,6 +26,11 @@ export function localStackUrls(env: NodeJS.ProcessEnv): StackUrls {
   return requireStack(env).urls;
 }
 
+/** The same, undefined where no stack runs. */
+export function findLocalStackUrls(env: NodeJS.ProcessEnv): StackUrls | undefined {
+  return readStack(env)?.urls;
+}
+
 /**
  * The keys that sign the local stack's audit exports, where the log is the stack's own: another log's exports must not
  * be signed by them.

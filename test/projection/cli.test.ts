@@ -104,4 +104,10 @@ describe("the projection command line", function () {
     expect(code).to.equal(2);
     expect(err.trim()).to.match(/^projection: no server is named and no local stack runs: .*$/);
   });
+
+  it("does not take one server from the environment and the other from elsewhere", async () => {
+    const { code, out, err } = await projection("rebuild", { DATABASE_URL: "", LOCAL_DIR: tmpdir() });
+    expect([code, out]).to.deep.equal([2, ""]);
+    expect(err.trim()).to.match(/^projection: EVENTSTORE_URL is set and DATABASE_URL is not: .*$/);
+  });
 });

@@ -50,8 +50,8 @@ async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
 /** Under another name until it is whole; a file that is there is never written over. */
 async function writeWhole(file: string, lines: AsyncIterable<string>): Promise<number> {
   const part = `${file}.part`;
-  fs.rmSync(part, { force: true });
-  const stream = fs.createWriteStream(part, { flags: "wx", mode: 0o600, flush: true });
+  const fd = openAnew(file, part);
+  const stream = fs.createWriteStream(part, { fd, flush: true });
   const failed = new Promise<never>((_, reject) => stream.once("error", reject));
   failed.catch(() => undefined);
   try {
@@ -65,12 +65,25 @@ async function writeWhole(file: string, lines: AsyncIterable<string>): Promise<n
     fs.linkSync(part, file);
     return count;
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw code?.startsWith("E") && code !== "ERR"
-      ? new InputError(`--out ${file} cannot be written: ${message}`)
-      : error;
+    throw asInputError(file, error);
   } finally {
     stream.destroy();
     fs.rmSync(part, { force: true });
   }
+}
+
+/** Opens the file of that other name; what an export that was killed left there goes. */
+function openAnew(file: string, part: string): number {
+  try {
+    fs.rmSync(part, { force: true });
+    return fs.openSync(part, "wx", 0o600);
+  } catch (error) {
+    throw asInputError(file, error);
+  }
+}
+
+/** What the file system refuses, in one line that names the file; anything else as it is. */
+function asInputError(file: string, error: unknown): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code?.startsWith("E") ? new InputError(`--out ${file} cannot be written: ${message}`) : error;
 }

@@ -110,6 +110,32 @@ describe("an export", () => {
     expect([code, err]).to.deep.equal([2, [`audit: --out ${file} is there already`]]);
   });
 
+  it("says in one line that it cannot be written, and why; what is there stays", async () => {
+    const taken = path.join(folder, "taken.ndjson");
+    fs.mkdirSync(path.join(`${taken}.part`, "inner"), { recursive: true });
+    const cases = [
+      [taken, "directory"],
+      [path.join(folder, "no-such-folder", "export.ndjson"), "ENOENT"],
+      [path.join(file, "export.ndjson"), "ENOTDIR"],
+    ] as const;
+    for (const [out, why] of cases) {
+      const { code, err } = await run(["export", "--clinic", history.clinicId, "--out", out]);
+      expect([code, err.length], err.join()).to.deep.equal([2, 1]);
+      expect(err[0]).to.match(/^audit: --out [^\n]*$/);
+      expect(err[0]).to.contain(`${out} cannot be written: `).and.contain(why);
+      expect(fs.existsSync(out)).to.equal(false);
+    }
+    expect(fs.readdirSync(`${taken}.part`)).to.deep.equal(["inner"]);
+  });
+
+  it("replaces what an export that was killed has left", async () => {
+    const out = path.join(folder, "again.ndjson");
+    fs.writeFileSync(`${out}.part`, "half a li");
+    expect((await run(["export", "--clinic", history.clinicId, "--out", out])).code).to.equal(0);
+    expect((await verify(out)).code).to.equal(0);
+    expect([fs.existsSync(`${out}.part`), fs.statSync(out).mode & 0o777]).to.deep.equal([false, 0o600]);
+  });
+
   const alter = (index: number, change: (line: string) => string) =>
     lines.map((line, place) => (place === index ? change(line) : line)).join("");
   const named: [string, () => string, number][] = [

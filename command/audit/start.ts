@@ -1,6 +1,7 @@
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { reachEventStore, requireEventStore } from "../../shared/eventstore/reach.ts";
+import { requireEventStore } from "../../shared/eventstore/reach.ts";
+import { eventStoreReadiness } from "../../shared/eventstore/readiness.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
@@ -11,9 +12,6 @@ import { createExportSigner } from "./export/signing.ts";
 
 /** Deliveries of one stream are a short read. Milliseconds. */
 const STATEMENT_WITHIN = 5_000;
-
-/** The log answers a question after its health within this. Milliseconds. */
-const REACH_WITHIN = 2_000;
 
 /**
  * Starts the audit service, a process of its own, so that its long reads slow nobody. It needs the event log; Postgres
@@ -45,6 +43,7 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
     await requireEventStore(client, config.EVENTSTORE_URL);
     const log = createEventLog(client);
     const trustProxy = config.TRUST_PROXY;
+    const readiness = eventStoreReadiness(client, logger);
     const app = createAuditApp({ logger, log, client, pool, signer, readiness, trustProxy });
     const server = await listen(app.callback(), config.HOST, config.PORT);
     logger.info({ url: server.url, exportKey: signer.thumbprint }, "audit listens");
@@ -58,16 +57,5 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
   } catch (error) {
     await closeConnections();
     throw error;
-  }
-
-  /** Why it is not ready is for the log alone: the client names hosts and ports. */
-  async function readiness(): Promise<Record<string, string | null>> {
-    try {
-      await reachEventStore(client, REACH_WITHIN);
-      return { eventstore: null };
-    } catch (error) {
-      logger.warn({ error }, "not ready");
-      return { eventstore: "unavailable" };
-    }
   }
 }

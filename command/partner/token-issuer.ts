@@ -1,9 +1,8 @@
-import { createPublicKey } from "node:crypto";
-import { importJWK, type JSONWebKeySet, type JWK, SignJWT } from "jose";
+import { type JSONWebKeySet, SignJWT } from "jose";
 import type { AccessToken } from "../../shared/auth/access-token.ts";
 import { audience, TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
+import { importSigningKeys } from "../../shared/auth/signing-keys.ts";
 import type { Config } from "../../shared/runtime/config.ts";
-import { StartError } from "../../shared/runtime/run-service.ts";
 
 /** Signs access tokens, and publishes what they are verified with. */
 export interface TokenIssuer {
@@ -23,10 +22,7 @@ export async function createTokenIssuer(
   keys: Config<"TOKEN_SIGNING_KEYS">["TOKEN_SIGNING_KEYS"]["keys"],
   issuer: string,
 ): Promise<TokenIssuer> {
-  const jwks = { keys: keys.map(publicHalf) };
-  const [first] = keys;
-  if (!first) throw new StartError("settings: TOKEN_SIGNING_KEYS holds no key");
-  const key = await importJWK(first, "EdDSA").catch(() => unusable(first.kid));
+  const { key, kid, jwks } = await importSigningKeys("TOKEN_SIGNING_KEYS", keys);
   return {
     jwks,
     sign({ applicationId, credentialId, environment, scopes }, jti, now) {
@@ -37,7 +33,7 @@ export async function createTokenIssuer(
         environment,
         scope: scopes.join(" "),
       })
-        .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid: first.kid })
+        .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid })
         .setIssuer(issuer)
         .setAudience(audience(issuer, environment))
         .setSubject(applicationId)
@@ -47,17 +43,4 @@ export async function createTokenIssuer(
         .sign(key);
     },
   };
-}
-
-function publicHalf(key: { kid: string } & JWK): JWK {
-  try {
-    const { kty, crv, x } = createPublicKey({ key: { ...key }, format: "jwk" }).export({ format: "jwk" });
-    return { kty: kty ?? "", crv: crv ?? "", x: x ?? "", kid: key.kid, alg: "EdDSA", use: "sig" };
-  } catch {
-    return unusable(key.kid);
-  }
-}
-
-function unusable(kid: string): never {
-  throw new StartError(`settings: TOKEN_SIGNING_KEYS: key ${kid} is not an Ed25519 private key`);
 }

@@ -1,11 +1,11 @@
 import Router from "@koa/router";
-import { ApiError } from "../../shared/http/api-error.ts";
+import { type Page, servePages, toPage } from "../../shared/http/pages.ts";
 import { partnerReads } from "../partner/reads.ts";
 import { portalOperations } from "../portal/operations.ts";
 import type { OpenApiDocument } from "./openapi.ts";
 import { type PartnerDocumentOptions, partnerDocument } from "./partner-document.ts";
 import { type PortalDocumentOptions, portalDocument } from "./portal-document.ts";
-import { type Page, readSite, toPage } from "./site.ts";
+import { readSite } from "./site.ts";
 
 export type DocsOptions = PortalDocumentOptions & PartnerDocumentOptions;
 
@@ -27,18 +27,7 @@ export function createDocsRouter(options: DocsOptions): Router {
     ...readSite(),
   ];
   const router = new Router();
-  for (const { path, type, body, etag } of pages) {
-    router.register(path, ["GET", "HEAD"], (ctx) => {
-      ctx.set({ ...PAGE_HEADERS, ETag: etag });
-      ctx.type = type;
-      ctx.status = 200;
-      if (ctx.fresh) ctx.status = 304;
-      else ctx.body = body;
-    });
-    router.all(path, () => {
-      throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET, HEAD" } });
-    });
-  }
+  servePages(router, pages, PAGE_HEADERS);
   return router;
 }
 

@@ -1,16 +1,7 @@
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
-
-/** One thing that the documentation serves, ready to be sent. */
-export interface Page {
-  path: string;
-  type: string;
-  body: Buffer;
-  /** Strong: of the bytes. */
-  etag: string;
-}
+import { type Page, toPage } from "../../shared/http/pages.ts";
 
 /** Beside this module; the renderer's files come from its package, so that their versions are those of the lock file. */
 const ours = path.join(import.meta.dirname, "assets");
@@ -32,8 +23,4 @@ const files = [
 /** The page that renders the documents, and all that it loads. */
 export function readSite(): Page[] {
   return files.map(({ path, type, file }) => toPage(path, type, readFileSync(file)));
-}
-
-export function toPage(path: string, type: string, body: Buffer): Page {
-  return { path, type, body, etag: `"${createHash("sha256").update(body).digest("base64url")}"` };
 }

@@ -1,6 +1,6 @@
 import Router from "@koa/router";
-import { ApiError } from "../../../shared/http/api-error.ts";
 import type { RequestState } from "../../../shared/http/app.ts";
+import { servePages } from "../../../shared/http/pages.ts";
 import { readSite } from "./site.ts";
 
 /** Only this origin's own files, nothing inline, nothing evaluated, in nobody's frame. */
@@ -17,18 +17,7 @@ const HEADERS = {
 /** GET /audit: a page for people. It holds nothing by itself; what it shows it asks for with the auditor's credential. */
 export function createPageRouter(): Router<RequestState> {
   const router = new Router<RequestState>({ strict: true });
-  for (const { path, type, body, etag } of readSite()) {
-    router.register(path, ["GET", "HEAD"], (ctx) => {
-      ctx.set({ ...HEADERS, ETag: etag });
-      ctx.type = type;
-      ctx.status = 200;
-      if (ctx.fresh) ctx.status = 304;
-      else ctx.body = body;
-    });
-    router.all(path, () => {
-      throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET, HEAD" } });
-    });
-  }
+  servePages(router, readSite(), HEADERS);
   // The page's own files are named from here, without a slash at the end.
   router.get("/audit/", (ctx) => ctx.redirect("/audit"));
   return router;

@@ -1,0 +1,36 @@
+import { createHash } from "node:crypto";
+import type Router from "@koa/router";
+import { ApiError } from "./api-error.ts";
+
+/** One file that a service serves, ready to be sent. */
+export interface Page {
+  path: string;
+  type: string;
+  body: Buffer;
+  /** Strong: of the bytes. */
+  etag: string;
+}
+
+export function toPage(path: string, type: string, body: Buffer): Page {
+  return { path, type, body, etag: `"${createHash("sha256").update(body).digest("base64url")}"` };
+}
+
+/** Serves each page at its path, to whoever asks, with these headers; 304 where the asker has it already. */
+export function servePages(
+  router: Pick<Router, "register" | "all">,
+  pages: readonly Page[],
+  headers: Readonly<Record<string, string>>,
+): void {
+  for (const { path, type, body, etag } of pages) {
+    router.register(path, ["GET", "HEAD"], (ctx) => {
+      ctx.set({ ...headers, ETag: etag });
+      ctx.type = type;
+      ctx.status = 200;
+      if (ctx.fresh) ctx.status = 304;
+      else ctx.body = body;
+    });
+    router.all(path, () => {
+      throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET, HEAD" } });
+    });
+  }
+}

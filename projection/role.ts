@@ -8,11 +8,29 @@ export interface Role {
   stop(): Promise<void>;
 }
 
+/** What a role is about, or waits for, in words that hold nothing of an event or an error: anybody may read them. */
+export type Detail =
+  | "catching up"
+  | "another process leads"
+  | "the database is out of reach"
+  | `waits for ${Awaited}`
+  | "waits";
+
+/** What projectors can name that they wait for. */
+export type Awaited = "the database" | "the event log";
+
+/** What kept a role from working. Its text may quote an event: it is for the log file and the operator's status. */
+export interface LastError {
+  message: string;
+  /** Milliseconds since 1970. */
+  at: number;
+}
+
 export interface RoleStatus {
   /** `standby`: another process leads. `failed`: stopped, until an operator has seen to the cause. */
   state: "starting" | "running" | "standby" | "failed";
-  /** What it waits for, or why it failed. */
-  detail: string | null;
+  /** Null where it works, and where it failed: `lastError` says why. */
+  detail: Detail | null;
   /** How far it is in the event log; absent for a role that does not follow it. */
   position?: bigint;
   /** Events of the log that it has taken since the process started. */
@@ -20,7 +38,7 @@ export interface RoleStatus {
   /** Of types that the catalog does not know, passed over. */
   unknownEvents?: number;
   /** What last kept it from working, whether or not it does so still. */
-  lastError?: { message: string; at: number };
+  lastError?: LastError;
   /** The event that it cannot get past. */
   failedAt?: Place;
 }

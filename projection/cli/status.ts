@@ -69,8 +69,8 @@ function processText({ process, alive, standby }: FollowerStatus, now: number): 
   const others = standby > (process.state === "standby" ? 1 : 0) ? `, ${standby} more on standby` : "";
   if (!alive)
     return `none runs; ${process.process} was last seen ${ago(now - process.at)} ago (${process.state})`;
-  const { detail } = process;
-  return `${process.process} ${HOW[process.state]}${detail === null ? "" : `: ${detail}`}${others}`;
+  const why = process.state === "failed" ? process.lastError?.message : process.detail;
+  return `${process.process} ${HOW[process.state]}${why ? `: ${why}` : ""}${others}`;
 }
 
 function parkedLines(parked: ParkedStatus): string[] {

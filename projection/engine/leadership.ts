@@ -1,6 +1,7 @@
 import pg from "pg";
 import { backoff, pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import type { Detail } from "../role.ts";
 
 export interface LeadershipOptions {
   databaseUrl: string;
@@ -8,11 +9,11 @@ export interface LeadershipOptions {
   name: string;
   logger: Logger;
   signal: AbortSignal;
-  onStandby(detail: string): void;
+  onStandby(detail: Detail): void;
 }
 
 /** What a standby says that is ready to take over. */
-export const ANOTHER_LEADS = "another process leads";
+export const ANOTHER_LEADS = "another process leads" satisfies Detail;
 
 /** A standby asks this often whether the leader is gone, a leader whether its connection lives. Milliseconds. */
 const ASK_EVERY = 1_000;

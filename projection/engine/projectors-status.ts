@@ -1,5 +1,5 @@
-import { safeMessage } from "../../shared/runtime/logger.ts";
 import type { RoleStatus } from "../role.ts";
+import { lastErrorNow } from "../status/last-error.ts";
 import { ProjectionFailure } from "./failure.ts";
 import type { ProjectionProgress } from "./projection.ts";
 
@@ -19,24 +19,19 @@ export function statusAfter(
   eventsBefore: number,
 ): RoleStatus {
   const { position, caughtUp, waitsFor, trouble, events } = progress;
-  const detail = waitsFor === null ? (caughtUp ? null : "catching up") : `waits for ${waitsFor}`;
+  const detail = waitsFor === null ? (caughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
   // Once it has caught up it runs, and a later wait does not make it start anew.
   const state = before.state === "running" || caughtUp ? "running" : "starting";
-  const lastError = waitsFor !== null && trouble ? errorNow(trouble) : before.lastError;
+  const lastError = waitsFor !== null && trouble ? lastErrorNow(trouble) : before.lastError;
   return { state, detail, position, events: eventsBefore + events, ...(lastError && { lastError }) };
 }
 
-/** The status of projectors that stopped, with the event's place where one was the cause. */
+/** The status of projectors that stopped, with the cause, and the event's place where one was the cause. */
 export function failed(before: RoleStatus, error: unknown): RoleStatus {
   const place = error instanceof ProjectionFailure ? error.place : undefined;
-  const lastError = errorNow(error);
   return {
     ...kept(before),
-    ...{ state: "failed", detail: lastError.message, lastError },
+    ...{ state: "failed", detail: null, lastError: lastErrorNow(error) },
     ...(place && { failedAt: place }),
   };
-}
-
-function errorNow(error: unknown): { message: string; at: number } {
-  return { message: error instanceof Error ? safeMessage(error) : String(error), at: Date.now() };
 }

@@ -4,7 +4,7 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { readParked } from "../parking/parked-streams.ts";
 import { untilParked } from "../parking/until-parked.ts";
-import type { Role, RoleStatus } from "../role.ts";
+import type { Detail, Role, RoleStatus } from "../role.ts";
 import { readCheckpoint } from "./checkpoint.ts";
 import { READ_MODEL_SCHEMA } from "./ddl.ts";
 import { LostLeadership } from "./failure.ts";
@@ -49,7 +49,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
     const run = { ...options, schema: READ_MODEL_SCHEMA, logger, parked, onProgress, onUnknown };
     await runUntilLost(run, logger, term);
   };
-  const onStandby = (detail: string) => {
+  const onStandby = (detail: Detail) => {
     status = { ...kept(status), state: "standby", detail };
   };
   const leadership = { databaseUrl: options.databaseUrl, name: `projectors ${READ_MODEL_SCHEMA}` };

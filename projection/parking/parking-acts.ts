@@ -57,7 +57,7 @@ export async function parkStream(deps: ParkingDeps, position: bigint, act: Act):
     throw new ActRefused(`stream ${place.stream} is parked since ${parked.since}`);
   }
   const { stream, revision, type: eventType } = place;
-  const cause = (stopped.detail ?? "").slice(0, LONGEST_CAUSE) || "unknown";
+  const cause = (stopped.lastError?.message ?? "").slice(0, LONGEST_CAUSE) || "unknown";
   const of = { stream, revision: Number(revision), position: String(position) };
   const data = { ...of, eventType, cause, reason: act.reason };
   await record(deps.log, upTo, { type: "StreamParked", data }, act);

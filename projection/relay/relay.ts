@@ -5,7 +5,8 @@ import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { withLeadership } from "../engine/leadership.ts";
 import { untilParked } from "../parking/until-parked.ts";
-import type { Role, RoleStatus } from "../role.ts";
+import type { Detail, Role, RoleStatus } from "../role.ts";
+import { lastErrorNow } from "../status/last-error.ts";
 import { eventStreamOf } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import { LostCheckpoint, readRelayCheckpoint } from "./relay-checkpoint.ts";
@@ -39,7 +40,7 @@ export function startRelay(options: RelayOptions): Role {
     events += 1;
   };
   const lead = (term: AbortSignal) => relayOn({ ...options, logger }, term, report, onTaken);
-  const onStandby = (detail: string) => report({ state: "standby", detail });
+  const onStandby = (detail: Detail) => report({ state: "standby", detail });
   const leadership = { databaseUrl: options.databaseUrl, name: "webhook relay", logger, signal, onStandby };
   const done = (async () => {
     while (!signal.aborted) {
@@ -50,8 +51,8 @@ export function startRelay(options: RelayOptions): Role {
         report({
           ...status,
           state: "failed",
-          detail: stopped.message,
-          ...troubleNow(stopped),
+          detail: null,
+          lastError: lastErrorNow(stopped),
           failedAt: stopped.place,
         });
         logger.fatal({ error }, "relay stopped");
@@ -70,10 +71,6 @@ export function startRelay(options: RelayOptions): Role {
       await done;
     },
   };
-}
-
-function troubleNow(error: Error): Pick<RoleStatus, "lastError"> {
-  return { lastError: { message: error.message, at: Date.now() } };
 }
 
 /** Relays until the signal aborts or another process does; what is out of reach is waited for. */
@@ -111,8 +108,8 @@ async function relayOn(
       logger.warn({ error }, "relay waits");
       report({
         state,
-        detail: `waits: ${(error as Error).message}`,
-        ...troubleNow(error as Error),
+        detail: "waits",
+        lastError: lastErrorNow(error),
         ...(position !== undefined && { position }),
       });
     }

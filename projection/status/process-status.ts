@@ -1,7 +1,7 @@
 import type pg from "pg";
 import type { Place } from "../../shared/eventstore/subscription.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
-import type { RoleStatus } from "../role.ts";
+import type { LastError, RoleStatus } from "../role.ts";
 
 /** What a process says of one of its roles. */
 export interface ProcessStatus {
@@ -15,7 +15,7 @@ export interface ProcessStatus {
   eventsPerSecond: number | null;
   /** Events of types that the catalog does not know, passed over since the process started. */
   unknownEvents: number;
-  lastError: { message: string; at: number } | null;
+  lastError: LastError | null;
   failedAt: Place | null;
   /** When it said so. Milliseconds since 1970. */
   at: number;

@@ -1,22 +1,28 @@
 import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import type { LastError, RoleStatus } from "../role.ts";
+import { lastErrorNow } from "../status/last-error.ts";
 
 export interface Troubles {
   /** Why a part of the role does not get on; null where it does. */
-  report(part: string, trouble: string | null): void;
-  current(): string | null;
+  report(part: string, error: unknown): void;
+  status(): Pick<RoleStatus, "detail" | "lastError">;
 }
 
 export function createTroubles(): Troubles {
-  const troubles = new Map<string, string>();
+  const hindered = new Set<string>();
+  let lastError: LastError | undefined;
   return {
-    report(part, trouble) {
-      if (trouble === null) troubles.delete(part);
-      else troubles.set(part, trouble);
+    report(part, error) {
+      if (error === null) {
+        hindered.delete(part);
+        return;
+      }
+      hindered.add(part);
+      const { message, at } = lastErrorNow(error);
+      lastError = { message: `${part}: ${message}`, at };
     },
-    current() {
-      return troubles.size === 0 ? null : [...troubles].map((entry) => entry.join(": ")).join("; ");
-    },
+    status: () => ({ detail: hindered.size === 0 ? null : "waits", ...(lastError && { lastError }) }),
   };
 }
 
@@ -43,7 +49,7 @@ export async function keepTrying(
     } catch (error) {
       if (signal.aborted) return;
       logger.warn({ error, part }, "tries again");
-      troubles.report(part, (error as Error).message);
+      troubles.report(part, error);
     }
     await wait.next(signal);
   }

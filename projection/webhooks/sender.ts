@@ -165,7 +165,7 @@ async function write(
       return true;
     } catch (error) {
       logger.warn({ error, outcomes: outcomes.length }, "outcomes are not written yet");
-      troubles.report("outcomes", (error as Error).message);
+      troubles.report("outcomes", error);
       if (signal.aborted) return false;
       await wait.next(signal);
     }

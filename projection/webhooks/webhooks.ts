@@ -80,7 +80,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
   ]);
   return {
     name: "webhooks",
-    status: () => ({ state: started ? "running" : "starting", detail: troubles.current() }),
+    status: () => ({ state: started ? "running" : "starting", ...troubles.status() }),
     async stop() {
       ended.abort();
       await done;

@@ -15,6 +15,7 @@ import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
 import type { Role } from "../../projection/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
+import { readinessOf } from "../../projection/status/readiness.ts";
 import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
 import { eventually } from "../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "./engine-world.ts";
@@ -27,8 +28,9 @@ const broken: AnyReadModel[] = readModels.map((model) => {
   const takes = model.on.CustomerDetailsChanged;
   if (model.table !== customers.table || !takes) return model;
   const CustomerDetailsChanged: typeof takes = (row, event) => {
-    if (event.type === "CustomerDetailsChanged" && event.data.fullName === "Poison")
-      throw new Error("cannot");
+    if (event.type === "CustomerDetailsChanged" && event.data.fullName === "Poison") {
+      throw new Error(`cannot be ${event.data.fullName}`);
+    }
     return takes(row, event);
   };
   return { ...model, on: { ...model.on, CustomerDetailsChanged } };
@@ -82,12 +84,20 @@ describe("a stream that projectors cannot take", function () {
   });
 
   it("stops them right before its event, named with stream, revision and cause", async () => {
-    expect(role.status().detail).to.equal(
-      `position ${stoppedAt}, stream customer-${bad}, revision 1: read model customer cannot take CustomerDetailsChanged: cannot`,
+    expect(role.status().lastError?.message).to.equal(
+      `position ${stoppedAt}, stream customer-${bad}, revision 1: read model customer cannot take CustomerDetailsChanged: cannot be Poison`,
     );
     expect(await world.nameOf(bad)).to.equal("Before");
     expect(await world.nameOf(good)).to.equal("Ana Kos");
     expect((await readCheckpoint(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
+  });
+
+  it("is told to anybody who asks for the health by its place, without what the cause quotes of its data", async () => {
+    const { projectors } = await readinessOf([role], reporter)();
+    const place = `position ${stoppedAt}, stream customer-${bad}, revision 1`;
+    expect(projectors).to.match(
+      new RegExp(`^stopped at ${place}, CustomerDetailsChanged(; \\d+ events and \\d+ s behind)?$`),
+    );
   });
 
   it("has a status that says how to go on", async () => {
@@ -99,7 +109,7 @@ describe("a stream that projectors cannot take", function () {
     });
     const { out } = await world.cli("status");
     expect(out).to.match(
-      /process {6}test:1 stopped: position \d+, stream customer-.*, revision 1: .*cannot$/m,
+      /process {6}test:1 stopped: position \d+, stream customer-.*, revision 1: .*cannot be Poison$/m,
     );
     expect(out).to.contain(`npm run projection -- park ${stoppedAt} --reason`);
     expect(out).to.match(/position {5}\d+ {2}3 events and [\d.]+ s behind/);
@@ -150,7 +160,9 @@ describe("a stream that projectors cannot take", function () {
       ...{ stream: `customer-${bad}`, position: String(stoppedAt), revision: "1", events: "3" },
       ...{ reason: act.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
     });
-    expect(parked[0].cause).to.contain("read model customer cannot take CustomerDetailsChanged: cannot");
+    expect(parked[0].cause).to.contain(
+      "read model customer cannot take CustomerDetailsChanged: cannot be Poison",
+    );
     expect(Date.parse(parked[0].since)).to.be.closeTo(Date.now(), 60_000);
     const shows = async (line: string) => (await metrics.registry.metrics()).split("\n").includes(line);
     await eventually("the metrics", () => shows("projection_parked_events 3"));

@@ -140,7 +140,7 @@ describe("projectors", () => {
       await append(`customer-${id}`, renamed(id, "Too Late"));
       const role = start(poisoned);
       await eventually("failed", () => role.status().state === "failed");
-      expect(role.status().detail)
+      expect(role.status().lastError?.message)
         .to.contain(`stream customer-${broken}, revision 0`)
         .and.contain("data.clinicId");
       expect((await row(id))?.full_name ?? "Ana Kos").to.equal("Ana Kos");

@@ -101,6 +101,10 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     const roles = [world.start.relay(), world.start.webhooks()];
     await allDelivered(await tell(1));
     await Promise.all(Object.values(servers.parts).map((part) => part.stop()));
+    // Anybody may read what they wait for, and the errors' texts nobody but the operator.
+    const words = ["waits", "the database is out of reach"];
+    await eventually("both wait", () => roles.every((role) => words.includes(`${role.status().detail}`)));
+    expect(roles[1]?.status().lastError?.message).to.match(/ECONN|CONNECTION|connection|UNAVAILABLE/);
     // Nothing that they wait for is there: they end without it.
     await world.stopRoles(...roles);
     await Promise.all(Object.values(servers.parts).map((part) => part.start()));
@@ -146,7 +150,9 @@ describe("relay and dispatchers, when what they stand on fails", function () {
       const now = relay.status();
       return now.state === "failed" && now;
     });
-    expect(status.detail).to.match(/position \d+, stream appointment-.*, revision 0: .*appointmentId/);
+    expect(status.lastError?.message).to.match(
+      /position \d+, stream appointment-.*, revision 0: .*appointmentId/,
+    );
     const stuckAt = await readRelayCheckpoint(world.pool);
     await allDelivered(events);
     const later = await tell(2);

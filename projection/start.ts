@@ -5,6 +5,7 @@ import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { readConfig } from "../shared/runtime/config.ts";
+import { endsWithin } from "../shared/runtime/ends-within.ts";
 import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
 import { ensureReadModels } from "./engine/ensure-schema.ts";
@@ -33,6 +34,10 @@ const SETTINGS = [
 
 /** A batch of thousands of events may take a while. Milliseconds. */
 const STATEMENT_TIMEOUT = 30_000;
+
+/** At a stop, roles have this long to finish what they do, and connections to be closed. Milliseconds. */
+const ROLES_END_WITHIN = 3_500;
+const CONNECTIONS_END_WITHIN = 1_500;
 
 /**
  * Starts the projection service: brings the database up to date, then does the roles that it is configured for.
@@ -70,9 +75,12 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   return {
     url: server.url,
     async stop() {
-      await Promise.all([server.close(), ...roles.map((role) => role.stop())]);
+      const stopped = Promise.all(roles.map((role) => role.stop()));
+      const [ended] = await Promise.all([endsWithin(stopped, ROLES_END_WITHIN), server.close()]);
+      // What they began, checkpoints, leases and transactions bring to its end elsewhere, as after a kill.
+      if (!ended) logger.warn("roles wait for a server that does not answer, and are left");
       await reporter.stop();
-      await closeConnections();
+      await endsWithin(closeConnections(), CONNECTIONS_END_WITHIN);
     },
   };
 }

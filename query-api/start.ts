@@ -1,9 +1,9 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { createTokenVerifier } from "../shared/auth/access-token.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createRateLimiter } from "../shared/http/rate-limit.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { readConfig } from "../shared/runtime/config.ts";
+import { endsWithin } from "../shared/runtime/ends-within.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createQueryApp } from "./app.ts";
@@ -80,9 +80,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     url: server.url,
     async stop() {
       await server.close();
-      // A server that no longer answers does not answer a goodbye either.
-      const ended = Promise.all([pool.end(), limiterPool.end()]);
-      await Promise.race([ended, delay(POOLS_END_WITHIN, undefined, { ref: false })]);
+      await endsWithin(Promise.all([pool.end(), limiterPool.end()]), POOLS_END_WITHIN);
     },
   };
 }

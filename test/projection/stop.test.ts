@@ -1,0 +1,58 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { expect } from "chai";
+import { eventually } from "../support/eventually.ts";
+import { type MutableProxy, startMutableProxy } from "../support/mutable-proxy.ts";
+import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
+
+const MAIN = fileURLToPath(new URL("../../projection/main.ts", import.meta.url));
+
+describe("a projection process", function () {
+  this.timeout(40_000);
+  let database: TestDatabase;
+  let child: ChildProcess | undefined;
+  const proxies: MutableProxy[] = [];
+
+  afterEach(async () => {
+    child?.kill("SIGKILL");
+    await Promise.all(proxies.map((proxy) => proxy.close()));
+    await database.drop();
+  });
+
+  async function startBehindProxies(): Promise<string> {
+    const { eventstoreUrl, natsUrl } = await testServers();
+    database = await createTestDatabase();
+    const urls = [eventstoreUrl, database.urls.projection, natsUrl];
+    proxies.push(...(await Promise.all(urls.map(startMutableProxy))));
+    const [EVENTSTORE_URL, DATABASE_URL, NATS_URL] = proxies.map(({ url }) => url);
+    const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
+    child = spawn(process.execPath, ["--import=tsx", MAIN], {
+      env: {
+        ...process.env,
+        ...{ EVENTSTORE_URL, DATABASE_URL, NATS_URL, PORT: "0", LOG_LEVEL: "info" },
+        WEBHOOK_SECRET_KEYS: JSON.stringify(keys),
+      },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const lines = createInterface(child.stdout!);
+    for await (const line of lines) {
+      const { msg, url } = JSON.parse(line) as { msg: string; url: string };
+      if (msg !== "projection runs") continue;
+      child.stdout!.resume();
+      return url;
+    }
+    throw new Error("it did not start");
+  }
+
+  it("ends in time, and in good order, when none of its servers answers any more", async () => {
+    const url = await startBehindProxies();
+    await eventually("all roles at work", async () => (await fetch(`${url}/health/ready`)).ok);
+    for (const proxy of proxies) proxy.mute();
+    child!.kill("SIGTERM");
+    // Where a stop takes too long, the process says so and ends with 1.
+    expect(await once(child!, "exit")).to.deep.equal([0, null]);
+  });
+});

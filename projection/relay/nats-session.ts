@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { connect, type NatsConnection } from "nats";
 
 export interface NatsSessionOptions {
@@ -53,6 +54,9 @@ export async function withNats(
   } finally {
     options.signal.removeEventListener("abort", end);
     clearTimeout(overtime);
+    // A close takes the client's listeners off its socket. What the run just wrote fails by the next turn where the
+    // server is gone, and without a listener that would end the process.
+    await nextTurn();
     await connection.close();
   }
 }

@@ -1,0 +1,33 @@
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import { expect } from "chai";
+import type { NatsConnection } from "nats";
+import { withNats } from "../../../projection/relay/nats-session.ts";
+import { startMutableProxy } from "../../support/mutable-proxy.ts";
+import { testServers } from "../../support/stack.ts";
+
+describe("a session with NATS", () => {
+  it("that is told to end as the server goes fails in order, whatever it wrote last", async () => {
+    const proxy = await startMutableProxy((await testServers()).natsUrl);
+    const ended = new AbortController();
+    const run = async (connection: NatsConnection, life: AbortSignal) => {
+      const subscription = connection.subscribe("anything");
+      await connection.flush();
+      // The other side has hung up, and the client has not noticed yet: the one moment in which it may still write.
+      socketOf(connection).once("end", () => ended.abort());
+      life.addEventListener("abort", () => subscription.unsubscribe());
+      const aborted = once(life, "abort");
+      void proxy.close();
+      await aborted;
+    };
+    // An error that nobody caught would fail the test.
+    await withNats({ url: proxy.url, name: "test", signal: ended.signal }, run).catch((error: unknown) =>
+      expect(error).to.be.instanceOf(Error),
+    );
+    expect(ended.signal.aborted).to.equal(true);
+  });
+});
+
+function socketOf(connection: NatsConnection): Socket {
+  return (connection as unknown as { protocol: { transport: { socket: Socket } } }).protocol.transport.socket;
+}

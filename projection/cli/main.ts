@@ -41,7 +41,11 @@ program
   .command("verify")
   .description("Compare the read models that serve with what the log says; every row that differs is named.")
   .action(() => run(verifyReadModels));
-act("park", "Pass over the stream of the event that the projectors stopped at, from that event on.", park);
+act(
+  "park",
+  "Pass over the stream of the event that projectors or relay stopped at, from that event on.",
+  park,
+);
 act(
   "resume",
   "Take a parked stream back: where events of it were passed over, after a rebuild that has them.",

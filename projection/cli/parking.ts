@@ -20,14 +20,22 @@ export async function park(
   options: ActOptions,
 ): Promise<number> {
   const log = createEventLog(client);
-  const { stream, revision } = await parkStream({ client, log, pool }, position, toAct(options, now));
-  terminal.out(`parked: stream ${stream} is passed over from revision ${revision} on`);
-  terminal.out("the projectors go on by themselves within seconds; `resume` takes the stream back");
+  const parked = await parkStream({ client, log, pool }, position, toAct(options, now));
+  const { stream, revision, passedOverBy } = parked;
+  if (passedOverBy === "relay") {
+    terminal.out(`parked: partners are told nothing of stream ${stream} from revision ${revision} on`);
+    terminal.out(
+      "the read models keep it; the relay goes on by itself within seconds; `resume` takes the stream back",
+    );
+  } else {
+    terminal.out(`parked: stream ${stream} is passed over from revision ${revision} on`);
+    terminal.out("the projectors go on by themselves within seconds; `resume` takes the stream back");
+  }
   return 0;
 }
 
 /**
- * Takes the stream parked at a position back. Where the read models leave events of it out, they are rebuilt with it
+ * Takes the stream parked at a position back. What partners were not told of it they are not told later. Where the read models leave events of it out, they are rebuilt with it
  * first, beside those that serve: only when that has worked is the stream resumed, so that a cause that is still there
  * leaves all as it was.
  *

@@ -56,7 +56,7 @@ function followerLines(follower: FollowerStatus, now: number): string[] {
     `  rate         ${rate === null || rate === undefined ? "unknown" : `${rate.toFixed(1)} events/s`}`,
     `  last error   ${error ? `${ago(now - error.at)} ago: ${error.message}` : "none"}`,
     ...(process?.unknownEvents ? [`  passed over  ${process.unknownEvents} events of unknown types`] : []),
-    ...(process?.state === "failed" && role === "projectors" && process.failedAt
+    ...(process?.state === "failed" && process.failedAt
       ? [
           `  to go on     run a release that can take the event, or: npm run projection -- park ${process.failedAt.position} --reason …`,
         ]
@@ -77,6 +77,7 @@ function parkedLines(parked: ParkedStatus): string[] {
   const { stream, revision, position, events, state, eventType, cause, actor, since, reason } = parked;
   const notes = {
     parked: `${events} events passed over`,
+    untold: "partners are told nothing of it; the read models have it",
     resumed: `${events} events passed over; it was resumed: npm run projection -- rebuild brings them in`,
     taken: `the read models have it all the same: npm run projection -- resume ${position} takes it off the list`,
   };

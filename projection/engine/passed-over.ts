@@ -1,5 +1,4 @@
 import type { ClientBase, Pool } from "pg";
-import type { ParkedList } from "../parking/parked-streams.ts";
 
 /** What read models leave out of a stream: everything from a revision on. */
 export interface PassedOver {
@@ -42,7 +41,11 @@ type Gap = Pick<PassedOver, "revision" | "position">;
 export type Gaps = ReadonlyMap<string, Gap>;
 
 /** The streams that a run is to pass over when it comes to them. */
-export type Parked = ParkedList<Gap>;
+export interface Parked {
+  streams: Gaps;
+  /** The revision of the last act of parking or resuming that it knows of. */
+  upTo: bigint;
+}
 
 /**
  * What a run passes over that goes on from a checkpoint: what its tables leave out already, as long as they are these

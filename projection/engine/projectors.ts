@@ -61,7 +61,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
         status = failed(status, error);
         logger.fatal({ error }, "projectors stopped");
         const orElse = movedFrom(options.pool, status.position);
-        await untilParked({ log, place: status.failedAt, orElse, logger }, signal);
+        await untilParked({ log, by: "projectors", place: status.failedAt, orElse, logger }, signal);
         if (!signal.aborted) logger.info("projectors try again");
       }
     }

@@ -8,8 +8,9 @@ import { toInstant } from "../../shared/time/rfc3339.ts";
 import { readCheckpoint } from "../engine/checkpoint.ts";
 import { READ_MODEL_SCHEMA } from "../engine/ddl.ts";
 import { readPassedOver } from "../engine/passed-over.ts";
+import { readRelayCheckpoint } from "../relay/relay-checkpoint.ts";
 import { readProcessStatuses } from "../status/process-status.ts";
-import { PARKING_STREAM, type ParkedStream, readParked } from "./parked-streams.ts";
+import { type Follower, isParked, PARKING_STREAM, type ParkedStream, readParked } from "./parked-streams.ts";
 
 /** An operator's act cannot be done; the message says why. */
 export class ActRefused extends Error {
@@ -34,34 +35,53 @@ export interface ParkingDeps {
 const LONGEST_CAUSE = 2_000;
 
 /**
- * Parks the stream of the event that the projectors stopped at, from that event on. Nowhere else: what the read
- * models have of a stream must end where it is parked, or a rebuild would come to another result.
+ * Parks the stream of the event that the projectors or the relay stopped at, from that event on. Nowhere else: what the
+ * read models have of a stream must end where all pass it over, or a rebuild would come to another result. Where the
+ * relay alone has stopped, the relay alone passes it over, and the read models keep it.
  *
- * @returns the event
+ * @returns the event, and who passes it over
  * @throws {ActRefused}
  */
-export async function parkStream(deps: ParkingDeps, position: bigint, act: Act): Promise<Place> {
+export async function parkStream(
+  deps: ParkingDeps,
+  position: bigint,
+  act: Act,
+): Promise<Place & { passedOverBy: "all" | "relay" }> {
   const place = await eventAt(deps.client, position);
   if (!place) throw new ActRefused(`no event stands at position ${position}`);
-  const statuses = await readProcessStatuses(deps.pool);
-  const stopped = statuses.find(
-    ({ role, state, failedAt }) =>
-      role === "projectors" && state === "failed" && failedAt?.position === position,
-  );
-  if (!stopped || (await readCheckpoint(deps.pool, READ_MODEL_SCHEMA)) >= position) {
-    throw new ActRefused(`the projectors have not stopped at position ${position}: see status`);
+  const stopped = await findStopped(deps.pool, position);
+  if (!stopped) {
+    throw new ActRefused(`neither projectors nor relay have stopped at position ${position}: see status`);
   }
-  const { streams, upTo } = await readParked(deps.log);
-  const parked = streams.get(place.stream);
-  if (parked && parked.revision <= place.revision) {
-    throw new ActRefused(`stream ${place.stream} is parked since ${parked.since}`);
-  }
+  const parked = await readParked(deps.log);
+  if (isParked(parked, stopped.by, place))
+    throw new ActRefused(`stream ${place.stream} is parked: see status`);
   const { stream, revision, type: eventType } = place;
-  const cause = (stopped.lastError?.message ?? "").slice(0, LONGEST_CAUSE) || "unknown";
-  const of = { stream, revision: Number(revision), position: String(position) };
-  const data = { ...of, eventType, cause, reason: act.reason };
-  await record(deps.log, upTo, { type: "StreamParked", data }, act);
-  return place;
+  const passedOverBy = stopped.by === "relay" ? "relay" : "all";
+  const of = { stream, revision: Number(revision), position: String(position), passedOverBy } as const;
+  const data = { ...of, eventType, cause: stopped.cause, reason: act.reason };
+  await record(deps.log, parked.upTo, { type: "StreamParked", data }, act);
+  return { ...place, passedOverBy };
+}
+
+/** Who has stopped at a position and why: the projectors, or the relay where they have not. */
+async function findStopped(
+  pool: pg.Pool,
+  position: bigint,
+): Promise<{ by: Follower; cause: string } | undefined> {
+  const checkpoints = {
+    projectors: await readCheckpoint(pool, READ_MODEL_SCHEMA),
+    relay: await readRelayCheckpoint(pool),
+  };
+  const statuses = await readProcessStatuses(pool);
+  for (const by of ["projectors", "relay"] as const) {
+    const stopped = statuses.find(
+      ({ role, state, failedAt }) => role === by && state === "failed" && failedAt?.position === position,
+    );
+    if (!stopped || checkpoints[by] >= position) continue;
+    return { by, cause: (stopped.lastError?.message ?? "").slice(0, LONGEST_CAUSE) || "unknown" };
+  }
+  return undefined;
 }
 
 /**
@@ -75,8 +95,8 @@ export async function findParked(
   { log, pool }: ParkingDeps,
   position: bigint,
 ): Promise<{ parked: ParkedStream; leftOut: boolean }> {
-  const { streams } = await readParked(log);
-  const parked = [...streams.values()].find((entry) => entry.position === position);
+  const { streams, untold } = await readParked(log);
+  const parked = [...streams.values(), ...untold.values()].find((entry) => entry.position === position);
   if (!parked) throw new ActRefused(`nothing is parked at position ${position}`);
   return { parked, leftOut: (await readPassedOver(pool, READ_MODEL_SCHEMA)).has(parked.stream) };
 }

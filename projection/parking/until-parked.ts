@@ -2,10 +2,12 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { Place } from "../../shared/eventstore/subscription.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { readParked } from "./parked-streams.ts";
+import { type Follower, isParked, readParked } from "./parked-streams.ts";
 
 export interface StoppedAt {
   log: EventLog;
+  /** Who has stopped. */
+  by: Follower;
   /** The event that somebody cannot get past; undefined where it is no event's fault, and parking is no help. */
   place: Place | undefined;
   /** Something else that makes it worth while to try again. */
@@ -18,14 +20,13 @@ const ASK_EVERY = 1_000;
 
 /** Waits until the stream of an event is parked from that event on, or the signal aborts. */
 export async function untilParked(
-  { log, place, orElse, logger }: StoppedAt,
+  { log, by, place, orElse, logger }: StoppedAt,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     await pause(ASK_EVERY, signal);
     try {
-      const parked = place && (await readParked(log)).streams.get(place.stream);
-      if (parked && parked.revision <= place.revision) return;
+      if (place && isParked(await readParked(log), by, place)) return;
       if (await orElse?.()) return;
     } catch (error) {
       logger.warn({ error }, "cannot ask whether the stream is parked");

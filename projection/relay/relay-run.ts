@@ -7,7 +7,7 @@ import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/
 import { catchUp, type Place, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../engine/bounded-buffer.ts";
-import { PARKING_STREAM, readParked } from "../parking/parked-streams.ts";
+import { isParked, PARKING_STREAM, readParked } from "../parking/parked-streams.ts";
 import { type EventStream, ensureEventStream } from "./event-stream.ts";
 import { Ledger } from "./ledger.ts";
 import type { Outgoing } from "./message.ts";
@@ -48,9 +48,6 @@ const SETTLE_EVERY = 100;
 
 /** Operators' acts change what is passed over. */
 const acts = Object.keys(parkingCategory.events) as ParkingEvent["type"][];
-
-/** Beyond every revision. */
-const NEVER = 2n ** 63n;
 
 /** A step of the log, in order; the message is still being made. */
 type Step = { position: bigint; message: Promise<Outgoing | undefined> | undefined };
@@ -101,8 +98,7 @@ async function follow(
   signal.addEventListener("abort", () => steps.close(), { once: true });
   if (signal.aborted) steps.close();
   let parked = await readParked(log);
-  const passesOver = (stream: string, revision: bigint) =>
-    revision >= (parked.streams.get(stream)?.revision ?? NEVER);
+  const passesOver = (stream: string, revision: bigint) => isParked(parked, "relay", { stream, revision });
   const push = (step: Step) => {
     // A message is awaited in its turn; until then a failure must not count as unhandled.
     step.message?.catch(() => undefined);

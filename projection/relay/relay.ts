@@ -58,7 +58,8 @@ export function startRelay(options: RelayOptions): Role {
         logger.fatal({ error }, "relay stopped");
         const stood = status.position;
         const hasMoved = async () => (await readRelayCheckpoint(options.pool)) !== stood;
-        await untilParked({ log, place: stopped.place, orElse: hasMoved, logger }, signal);
+        const at = { by: "relay", place: stopped.place } as const;
+        await untilParked({ log, ...at, orElse: hasMoved, logger }, signal);
         if (!signal.aborted) logger.info("relay tries again");
       }
     }

@@ -1,3 +1,4 @@
+import { StreamDeletedError } from "@eventstore/db-client";
 import type { AppointmentEvent } from "../../shared/events/appointment.ts";
 import { appointmentCategory } from "../../shared/events/appointment.ts";
 import { type CatalogEventType, EventSchemaError } from "../../shared/events/registry.ts";
@@ -44,8 +45,9 @@ export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Ou
 async function webhookBodyOf(log: EventLog, event: RecordedEvent) {
   const place = `position ${event.position}, stream ${event.stream}, revision ${event.revision}`;
   const history = await historyUpTo(log, event).catch((cause: unknown) => {
-    if (cause instanceof EventSchemaError) throw new RelayFailure(`${place}: ${cause.message}`, { cause });
-    throw cause;
+    // What no waiting mends: an event of the stream that cannot be read, or a stream that is gone for ever.
+    const isFinal = cause instanceof EventSchemaError || cause instanceof StreamDeletedError;
+    throw isFinal ? new RelayFailure(`${place}: ${cause.message}`, { cause }) : cause;
   });
   const last = history.at(-1);
   if (last?.id !== event.id) throw new RelayFailure(`${place}: the stream does not end in the event`);

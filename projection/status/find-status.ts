@@ -36,8 +36,11 @@ export interface ParkedStatus extends Partial<ParkedStream> {
   revision: bigint;
   /** Of its events, how many the read models that serve leave out. */
   events: bigint;
-  /** `resumed`: no longer parked, but still left out; `taken`: parked, though the read models have it. */
-  state: "parked" | "resumed" | "taken";
+  /**
+   * `resumed`: no longer parked, but still left out; `taken`: parked, though the read models have it; `untold`: passed
+   * over by the relay alone.
+   */
+  state: "parked" | "resumed" | "taken" | "untold";
 }
 
 /** A process that runs speaks every two seconds. Milliseconds. */
@@ -97,7 +100,7 @@ async function findParked(
   pool: pg.Pool,
   checkpoint: bigint,
 ): Promise<ParkedStatus[]> {
-  const { streams } = await readParked(createEventLog(client));
+  const { streams, untold } = await readParked(createEventLog(client));
   const passed = await readPassedOver(pool, READ_MODEL_SCHEMA);
   const listed = [...streams.values()].map((parked): ParkedStatus => {
     const events = passed.get(parked.stream)?.events ?? 0n;
@@ -107,5 +110,8 @@ async function findParked(
   const resumed = [...passed].flatMap(([stream, left]): ParkedStatus[] =>
     streams.has(stream) ? [] : [{ stream, ...left, state: "resumed" }],
   );
-  return [...listed, ...resumed];
+  const relayed = [...untold.values()].map((parked): ParkedStatus => {
+    return { ...parked, events: 0n, state: "untold" };
+  });
+  return [...listed, ...resumed, ...relayed];
 }

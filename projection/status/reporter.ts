@@ -108,7 +108,8 @@ async function measure(
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   }
-  metrics.parkedStreams.set((await readParked(createEventLog(client))).streams.size);
+  const { streams, untold } = await readParked(createEventLog(client));
+  metrics.parkedStreams.set(new Set([...streams.keys(), ...untold.keys()]).size);
   const passed = [...(await readPassedOver(pool, READ_MODEL_SCHEMA)).values()];
   metrics.parkedEvents.set(Number(passed.reduce((sum, { events }) => sum + events, 0n)));
   const deliveries = await countDeliveries(pool, now);

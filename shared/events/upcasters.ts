@@ -12,6 +12,10 @@ const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
     // Version 1 left the generation out where no sandbox's application asked for the appointment.
     (data) => ({ sandboxGeneration: 0, ...data }),
   ],
+  StreamParked: [
+    // In version 1 a stream could be parked only where the projectors had stopped.
+    (data) => ({ passedOverBy: "all", ...data }),
+  ],
   SandboxReset: [
     // The facts of a reset have no version of their own: in version 1 they were all of version 1.
     (data) => ({

@@ -9,7 +9,13 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import type { EventMetadata, NewEventMetadata } from "../events/metadata.ts";
-import { type CatalogEvent, parseStoredEvent, requireFit, type StoredEvent } from "../events/registry.ts";
+import {
+  type CatalogEvent,
+  EventSchemaError,
+  parseStoredEvent,
+  requireFit,
+  type StoredEvent,
+} from "../events/registry.ts";
 import { currentVersion } from "../events/upcasters.ts";
 
 /** An event of the catalog as it stands in the log. */
@@ -50,14 +56,14 @@ export interface EventLog {
    *
    * @param upTo the last revision to read, all where absent
    * @throws {LogUnavailable}
-   * @throws {EventSchemaError} for a stored event that its schema does not accept
+   * @throws {EventSchemaError} for a stored event that its schema does not accept, or of an unknown type
    */
   read<Event extends CatalogEvent>(stream: string, upTo?: bigint): Promise<RecordedEvent<Event>[]>;
   /**
    * The last event of a stream; undefined where there is no such stream.
    *
    * @throws {LogUnavailable}
-   * @throws {EventSchemaError} for a stored event that its schema does not accept
+   * @throws {EventSchemaError} for a stored event that its schema does not accept, or of an unknown type
    */
   last<Event extends CatalogEvent>(stream: string): Promise<RecordedEvent<Event> | undefined>;
   /**
@@ -132,7 +138,9 @@ interface StoredRecord extends StoredEvent {
 /** Reads an event by the catalog. Unknown types do not occur in a stream that we write. */
 function toRecordedEvent(event: StoredRecord): RecordedEvent {
   const parsed = parseStoredEvent(event);
-  if (!parsed) throw new Error(`stream ${event.streamId} holds an event of unknown type ${event.type}`);
+  if (!parsed) {
+    throw new EventSchemaError(`stream ${event.streamId} holds an event of unknown type ${event.type}`);
+  }
   return {
     ...parsed,
     id: event.id,

@@ -34,6 +34,15 @@ export interface FormerEvent {
   present: object;
 }
 
+const parked = {
+  stream: "customer-99999999-9999-4999-8999-999999999999",
+  revision: 1,
+  position: "4711",
+  eventType: "CustomerDetailsChanged",
+  cause: "cannot",
+  reason: "Broken by an import",
+};
+
 export const formerEvents: readonly FormerEvent[] = [
   {
     type: "AppointmentRequested",
@@ -67,5 +76,13 @@ export const formerEvents: readonly FormerEvent[] = [
         },
       ],
     },
+  },
+  {
+    type: "StreamParked",
+    stream: "parking-streams",
+    version: 1,
+    data: '{"stream":"customer-99999999-9999-4999-8999-999999999999","revision":1,"position":"4711","eventType":"CustomerDetailsChanged","cause":"cannot","reason":"Broken by an import"}',
+    metadata,
+    present: { ...parked, passedOverBy: "all" },
   },
 ];

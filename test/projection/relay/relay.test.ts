@@ -162,6 +162,7 @@ describe("relay and dispatchers, when what they stand on fails", function () {
       stream,
       revision: 0,
       position: `${position}`,
+      passedOverBy: "all" as const,
       eventType,
       cause: "nonsense",
       reason: "import",

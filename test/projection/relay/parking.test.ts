@@ -1,0 +1,160 @@
+import { join } from "node:path";
+import { jsonEvent, NO_STREAM } from "@eventstore/db-client";
+import { expect } from "chai";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { park, resume } from "../../../projection/cli/parking.ts";
+import { showStatus } from "../../../projection/cli/status.ts";
+import { READ_MODEL_SCHEMA } from "../../../projection/engine/ddl.ts";
+import { readPassedOver } from "../../../projection/engine/passed-over.ts";
+import { rebuild } from "../../../projection/engine/rebuild.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import { RelayFailure, toMessage } from "../../../projection/relay/to-message.ts";
+import type { Role } from "../../../projection/role.ts";
+import { createMetrics } from "../../../projection/status/metrics.ts";
+import { type Reporter, startReporter } from "../../../projection/status/reporter.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createTestDatabase, makeTestRoot, type TestDatabase, testServers } from "../../support/stack.ts";
+import { storedMetadata } from "../../support/stored-metadata.ts";
+import { createWorld, type Endpoint, type Told, type World } from "../webhooks/world.ts";
+
+const logger = createLogger("test", "silent");
+const signal = new AbortController().signal;
+
+describe("an event that projectors take and the relay cannot map", function () {
+  this.timeout(60_000);
+  /** Of its own: what no relay can map would stop all that follow a shared one. */
+  let log: Awaited<ReturnType<typeof startLogServer>>;
+  let database: TestDatabase;
+  let world: World;
+  let receiver: Receiver;
+  let endpoint: Endpoint;
+  let relay: Role;
+  let reporter: Reporter;
+
+  beforeEach(async () => {
+    log = await startLogServer({ dir: join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0, sync: false });
+    database = await createTestDatabase();
+    world = await createWorld({
+      eventstoreUrl: `esdb://127.0.0.1:${log.port}?tls=false`,
+      natsUrl: (await testServers()).natsUrl,
+      databaseUrl: database.urls.projection,
+    });
+    receiver = await startReceiver();
+    endpoint = await world.endpoint(receiver.url);
+    const projectors = world.start.projectors();
+    relay = world.start.relay();
+    world.start.webhooks();
+    reporter = startReporter({ ...world, roles: [projectors, relay], metrics: createMetrics(), logger });
+  });
+  afterEach(async () => {
+    await reporter.stop();
+    await world.close();
+    await receiver.close();
+    await log.stop();
+    await database.drop();
+  });
+
+  const operate = async (work: typeof park, position: bigint) => {
+    const lines: string[] = [];
+    const terminal = { out: (line: string) => void lines.push(line), progress: () => undefined };
+    const context = { ...world, logger, terminal, now: Date.now(), signal };
+    const code = await work(context, position, { reason: "Written by another program", actor: "Ada" });
+    return { code, out: lines.join("\n") };
+  };
+  const status = async () => (await operate(async (context) => showStatus(context, { json: false }), 0n)).out;
+  /** As another program might write it, whatever the stream holds. */
+  const write = (stream: string, type: string, data: object) => {
+    const metadata = { ...storedMetadata(), environment: "production", clinicId: endpoint.clinicId };
+    return world.client.appendToStream(
+      stream,
+      jsonEvent({ type, data: data as Record<string, string>, metadata }),
+    );
+  };
+  const reschedule = ({ appointmentId }: Told) =>
+    write(`appointment-${appointmentId}`, "AppointmentRescheduled", {
+      ...{ appointmentId, scheduledAt: "2030-06-07T08:09:00.000Z", durationMinutes: 45 },
+    });
+  const minutesOf = async ({ appointmentId }: Told) => {
+    const { rows } = await world.pool.query<{ duration_minutes: number }>(
+      `SELECT duration_minutes FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`,
+      [appointmentId],
+    );
+    return rows[0]?.duration_minutes;
+  };
+  const delivered = (eventId: string) =>
+    world.until(eventId, endpoint, (delivery) => delivery.status === "delivered", 20_000);
+  const told = async () => {
+    const appointment = await world.appointment(endpoint.clinicId);
+    await delivered(appointment.eventId);
+    return appointment;
+  };
+  /** Waits until the relay has stopped, the status says so, and the projectors are past the place. */
+  const stopped = async (at: Told) => {
+    const place = await eventually("the relay stops", () => relay.status().failedAt);
+    expect(place).to.deep.include({
+      stream: `appointment-${at.appointmentId}`,
+      type: "AppointmentRescheduled",
+    });
+    const hint = `npm run projection -- park ${place.position} --reason`;
+    await eventually("the status", async () => (await status()).includes(hint));
+    await eventually("the row", async () => (await minutesOf(at)) === 45);
+    return place.position;
+  };
+
+  it("is parked where the relay stopped, for the relay alone", async () => {
+    const odd = await told();
+    await write(`appointment-${odd.appointmentId}`, "AppointmentPainted", { colour: "red" });
+    await reschedule(odd);
+    const position = await stopped(odd);
+    const later = await world.appointment(endpoint.clinicId);
+    const { code, out } = await operate(park, position);
+    expect(code).to.equal(0);
+    expect(out).to.contain(
+      `partners are told nothing of stream appointment-${odd.appointmentId} from revision 2 on`,
+    );
+    await delivered(later.eventId);
+    await eventually("the relay goes on", () => relay.status().state === "running");
+    const types = receiver.requests.map(({ body }) => JSON.parse(body).type);
+    expect(types).to.deep.equal(["appointment.created", "appointment.created"]);
+    // It was no fault of the read models: neither they nor those that follow leave anything out.
+    await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, signal);
+    expect(await minutesOf(odd)).to.equal(45);
+    expect((await readPassedOver(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
+    expect(await status()).to.match(
+      /parked streams: 1\n {2}position \d+, stream appointment-.*, from revision 2 on: partners are told nothing of it.*\n {4}AppointmentRescheduled: .*unknown type AppointmentPainted$/m,
+    );
+  });
+
+  it("is resumed when its history makes sense again: partners hear of what comes then", async () => {
+    const hidden = await told();
+    const stream = `appointment-${hidden.appointmentId}`;
+    await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
+    await reschedule(hidden);
+    const position = await stopped(hidden);
+    await operate(park, position);
+    await told();
+    await world.client.setStreamMetadata(stream, {});
+    const { code, out } = await operate(resume, position);
+    expect(code).to.equal(0);
+    expect(out).to.equal(`resumed: stream ${stream} is taken from revision 1 on`);
+    expect(await status()).to.contain("parked streams: none");
+    const eventId = await world.change(hidden.appointmentId, {
+      type: "AppointmentConfirmed",
+      data: { appointmentId: hidden.appointmentId },
+    });
+    await delivered(eventId);
+    expect(receiver.requests).to.have.length(3);
+  });
+
+  it("may be one whose stream was deleted for ever", async () => {
+    const gone = await told();
+    await reschedule(gone);
+    const stream = `appointment-${gone.appointmentId}`;
+    const [, event] = await world.log.read(stream);
+    await world.client.tombstoneStream(stream);
+    const error = await toMessage(world.log, event!).catch((error: Error) => error);
+    expect(error).to.be.instanceOf(RelayFailure);
+  });
+});

@@ -1,0 +1,90 @@
+import { expect } from "chai";
+import { connect, JSONCodec, type NatsConnection } from "nats";
+import { eventStreamOf } from "../../../projection/relay/event-stream.ts";
+import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type World } from "./world.ts";
+
+describe("a message to the webhooks that comes again", () => {
+  let world: World;
+  let receiver: Receiver;
+  let nats: NatsConnection;
+
+  beforeEach(async () => {
+    world = await createWorld();
+    receiver = await startReceiver();
+    nats = await connect({ servers: world.natsUrl });
+    world.start.projectors();
+  });
+  afterEach(async () => {
+    await nats.close();
+    await world.close();
+    await receiver.close();
+  });
+
+  /** Every message that is published from now on, as often as it is. */
+  const listen = () => {
+    const { prefix } = eventStreamOf(world.databaseUrl);
+    const heard: { subject: string; data: Uint8Array; content: Record<string, unknown> }[] = [];
+    nats.subscribe(`${prefix}.>`, {
+      callback: (_, { subject, data }) => {
+        heard.push({ subject, data, content: JSONCodec<Record<string, unknown>>().decode(data) });
+      },
+    });
+    return heard;
+  };
+
+  it("makes no second delivery", async () => {
+    const heard = listen();
+    await nats.flush();
+    world.start.relay();
+    world.start.webhooks();
+    const endpoint = await world.endpoint(receiver.url);
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    const message = heard.find(({ content }) => (content.body as { id?: string })?.id === eventId)!;
+    for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
+    const { eventId: last } = await world.appointment(endpoint.clinicId);
+    await world.until(last, endpoint, ({ status }) => status === "delivered");
+    expect(receiver.requests).to.have.length(2);
+  });
+
+  it("starts no second round of a replay", async () => {
+    const heard = listen();
+    await nats.flush();
+    world.start.relay();
+    world.start.webhooks({ retrySchedule: [] });
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.always({ status: 500 });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ status }) => status === "failed");
+    const deliveryId = webhookDeliveryId(eventId, endpoint.endpointId);
+    await world.append(`webhookDelivery-${deliveryId}`, {
+      type: "WebhookDeliveryReplayRequested",
+      data: { deliveryId, endpointId: endpoint.endpointId },
+    });
+    await world.until(
+      eventId,
+      endpoint,
+      ({ status, attempts }) => status === "failed" && attempts.length === 2,
+    );
+    const message = heard.find(({ content }) => content.deliveryId === deliveryId)!;
+    for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
+    receiver.always({});
+    const { eventId: last } = await world.appointment(endpoint.clinicId);
+    await world.until(last, endpoint, ({ status }) => status === "delivered");
+    expect((await world.delivery(eventId, endpoint))?.attempts).to.have.length(2);
+  });
+
+  it("is taken off where it is not readable, and the next goes on", async () => {
+    world.start.relay();
+    world.start.webhooks();
+    const endpoint = await world.endpoint(receiver.url);
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    const { prefix } = eventStreamOf(world.databaseUrl);
+    await nats.jetstream().publish(`${prefix}.production.appointment.created`, Buffer.from("nonsense"));
+    const { eventId: next } = await world.appointment(endpoint.clinicId);
+    await world.until(next, endpoint, ({ status }) => status === "delivered");
+  });
+});

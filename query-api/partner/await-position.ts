@@ -13,19 +13,28 @@ const MOST_OF_ONE = 50;
 /** Most reads that wait at a time, of all. */
 const MOST_WAITING = 500;
 
-/**
- * Waits until the read models know of what the request's position header stands for; at once where it has none.
- *
- * @param applicationId whose token the request showed
- */
-export type AwaitPosition = (ctx: Koa.ParameterizedContext, applicationId: string) => Promise<void>;
+/** Knows how far the read models are, beside the position that a request's header gives. */
+export interface AwaitPosition {
+  /**
+   * Whether the read models do not know yet of what the position stands for; never where there is none.
+   *
+   * @throws {ApiError} 400 `invalid_log_position`
+   */
+  isAhead(ctx: Koa.ParameterizedContext): Promise<boolean>;
+  /**
+   * Waits until they do. The request has been counted against a limit before.
+   *
+   * @param applicationId whose token the request showed
+   * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` where they are not there in time
+   */
+  wait(ctx: Koa.ParameterizedContext, applicationId: string): Promise<void>;
+}
 
 /**
  * Lets a read see what its caller wrote before: the caller gives the position back that came with the write's answer.
  * Nothing vouches for a position; the worst that one that was made up does is to wait, and be told to come again.
  *
  * @param brand the segment of the header's name
- * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` where the read models are not there in time
  */
 export function createAwaitPosition(read: ReadRow, brand: string): AwaitPosition {
   const header = positionHeader(brand).toLowerCase();
@@ -34,17 +43,28 @@ export function createAwaitPosition(read: ReadRow, brand: string): AwaitPosition
     return (await read<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
   const places = createPlaces();
-  return async (ctx, applicationId) => {
+  const positionOf = (ctx: Koa.ParameterizedContext): bigint | undefined => {
     const given = ctx.req.headersDistinct[header];
-    if (given === undefined) return;
+    if (given === undefined) return undefined;
     const [text = ""] = given;
     if (given.length > 1 || !/^\d{1,20}$/.test(text)) throw new ApiError(400, "invalid_log_position");
-    if (!places.take(applicationId)) throw behind();
-    try {
-      if (!(await watch(BigInt(text), WITHIN))) throw behind();
-    } finally {
-      places.leave(applicationId);
-    }
+    return BigInt(text);
+  };
+  return {
+    async isAhead(ctx) {
+      const position = positionOf(ctx);
+      return position !== undefined && !(await watch(position, 0));
+    },
+    async wait(ctx, applicationId) {
+      const position = positionOf(ctx);
+      if (position === undefined) return;
+      if (!places.take(applicationId)) throw behind();
+      try {
+        if (!(await watch(position, WITHIN))) throw behind();
+      } finally {
+        places.leave(applicationId);
+      }
+    },
   };
 }
 

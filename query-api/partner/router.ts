@@ -4,9 +4,9 @@ import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/events/fields.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { RateLimiter } from "../../shared/http/rate-limit.ts";
-import { type ClinicState, type FindAccess, partnerAccess } from "../../shared/partner-api/access.ts";
+import { type ClinicState, partnerAccess } from "../../shared/partner-api/access.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
-import { limitInstallation } from "../../shared/partner-api/rate-limits.ts";
+import { countRefused, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import { readParameters } from "../parameters.ts";
 import type { QueryState, ReadRow } from "../read.ts";
@@ -38,13 +38,18 @@ export function createPartnerReadRouter(reads: readonly AnyPartnerRead[], parts:
     (environment: Environment) => [
       admit(read, environment, parts, awaitPosition),
       limitInstallation(parts.limiter),
+      seeOwnWrites(awaitPosition),
       answer(read, parts),
     ],
   ]);
   return createPartnerRouter(Object.fromEntries(routes));
 }
 
-/** Lets the request through by token, scope and installation, looked up within the request's own deadline. */
+/**
+ * Lets the request through by token, scope and installation, looked up within the request's own deadline. What is on
+ * record about the access may be what was written just before: where the caller's position is still ahead, a refusal
+ * is thought over when it is reached. That wait is counted first, as a refusal is.
+ */
 function admit(
   read: AnyPartnerRead,
   environment: Environment,
@@ -53,15 +58,28 @@ function admit(
 ): Koa.Middleware<State> {
   const operation = partnerOperations[read.operationId];
   const { verifyToken: verify, brand } = parts;
-  return (ctx, next) => {
-    const { deadline } = ctx.state;
-    const find = findAccessBy(parts.read, deadline);
-    // What is on record about the access may be what was written just before.
-    const findAccess: FindAccess = async (asked) => {
-      await awaitPosition(ctx, asked.applicationId);
-      return find(asked);
-    };
-    return partnerAccess(operation, environment, { verify, findAccess, brand })(ctx, next);
+  return async (ctx, next) => {
+    const findAccess = findAccessBy(parts.read, ctx.state.deadline);
+    const access = partnerAccess(operation, environment, { verify, findAccess, brand });
+    try {
+      await access(ctx, async () => undefined);
+    } catch (refusal) {
+      const { applicationId } = ctx.state as Partial<State>;
+      const refused = refusal instanceof ApiError && refusal.status < 500;
+      if (!refused || applicationId === undefined || !(await awaitPosition.isAhead(ctx))) throw refusal;
+      await countRefused(parts.limiter, ctx);
+      await awaitPosition.wait(ctx, applicationId);
+      await access(ctx, async () => undefined);
+    }
+    await next();
+  };
+}
+
+/** Stands behind authorization and rate limit, so that nobody waits here whom they would refuse. */
+function seeOwnWrites(awaitPosition: AwaitPosition): Koa.Middleware<State> {
+  return async (ctx, next) => {
+    await awaitPosition.wait(ctx, ctx.state.applicationId);
+    await next();
   };
 }
 

@@ -69,7 +69,12 @@ export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState
   };
 }
 
-async function countRefused(
+/**
+ * Counts a request that is refused: by application where its token was good, else by address.
+ *
+ * @throws {ApiError} 429 `rate_limit_exceeded`
+ */
+export async function countRefused(
   limiter: RateLimiter,
   ctx: Koa.ParameterizedContext<RequestState & Partial<PartnerState>>,
 ): Promise<void> {

@@ -1,4 +1,7 @@
 import { expect } from "chai";
+import { installationId } from "../../../shared/events/ids.ts";
+import { eventually } from "../../support/eventually.ts";
+import { installationApproved } from "../../support/partner-events.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import { createCaller } from "./caller.ts";
 
@@ -42,6 +45,48 @@ describe("a read that waits for a position", () => {
     // Fifty have a place to wait in; the others are told at once.
     expect(answers.filter(({ took }) => took < 1_900)).to.have.length.within(5, 20);
     expect((await good.get("/clinic/context", known)).status).to.equal(200);
+  });
+
+  it("waits for no more requests than the installation's rate allows", async () => {
+    const caller = await createCaller(api);
+    const { application, clinic } = caller;
+    await api.given(installationApproved(application, clinic.clinicId, { rateLimitPerMinute: 2 }));
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => timed(caller.get("/clinic/context", { headers: MADE_UP }))),
+    );
+    const refused = answers.filter(({ result }) => result.status === 429);
+    expect(refused).to.have.length(6);
+    for (const { took } of refused) expect(took).to.be.below(1_500);
+    expect(answers.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
+  });
+
+  it("lets a caller in whose access was granted just before, and counts the wait", async () => {
+    const caller = await createCaller(api);
+    const { application, clinic } = caller;
+    const { applicationId } = application;
+    const id = installationId(applicationId, clinic.clinicId);
+    await api.given({ type: "InstallationRevoked", data: { installationId: id, reason: null } });
+    const { rows } = await api.database.admin.query("SELECT position FROM read_model.checkpoint");
+    const headers = { "X-SERVICE-Log-Position": String(BigInt(rows[0].position) + 1n) };
+    const waiting = caller.get("/clinic/context", { headers });
+    await eventually("it is counted among the refused", async () => {
+      const { rowCount } = await api.database.admin.query("SELECT FROM rate_limit.counter WHERE key = $1", [
+        `refused ${applicationId}`,
+      ]);
+      return rowCount === 1;
+    });
+    await api.given(installationApproved(application, clinic.clinicId));
+    expect((await waiting).status).to.equal(200);
+  });
+
+  it("refuses at once whom it refuses for good, once it has come as far as the position", async () => {
+    const caller = await createCaller(api);
+    const { applicationId, credentialId } = caller.application;
+    await api.given({ type: "CredentialRevoked", data: { applicationId, credentialId } });
+    const headers = { "X-SERVICE-Log-Position": "0" };
+    const { result, took } = await timed(caller.get("/clinic/context", { headers }));
+    expect([result.status, result.body.error]).to.deep.equal([401, "invalid_token"]);
+    expect(took).to.be.below(1_500);
   });
 
   it("waits for nobody who shows no token", async () => {

@@ -13,11 +13,11 @@ export type Detail =
   | "catching up"
   | "another process leads"
   | "the database is out of reach"
-  | `waits for ${Awaited}`
+  | `waits for ${AwaitedServer}`
   | "waits";
 
 /** What projectors can name that they wait for. */
-export type Awaited = "the database" | "the event log";
+export type AwaitedServer = "the database" | "the event log";
 
 /** What kept a role from working. Its text may quote an event: it is for the log file and the operator's status. */
 export interface LastError {

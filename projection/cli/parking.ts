@@ -35,9 +35,9 @@ export async function park(
 }
 
 /**
- * Takes the stream parked at a position back. What partners were not told of it they are not told later. Where the read models leave events of it out, they are rebuilt with it
- * first, beside those that serve: only when that has worked is the stream resumed, so that a cause that is still there
- * leaves all as it was.
+ * Takes the stream parked at a position back. What partners were not told of it they are not told later. Where the read
+ * models leave events of it out, they are rebuilt with it first, beside those that serve: only when that has worked is
+ * the stream resumed, so that a cause that is still there leaves all as it was.
  *
  * @returns the exit code
  * @throws {ActRefused}

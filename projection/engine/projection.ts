@@ -4,7 +4,7 @@ import { catchUp, type SubscriptionItem, UnreadableEvent } from "../../shared/ev
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import type { Awaited } from "../role.ts";
+import type { AwaitedServer } from "../role.ts";
 import { BoundedBuffer } from "./bounded-buffer.ts";
 import { readStanding } from "./checkpoint.ts";
 import { BEFORE_FIRST } from "./ddl.ts";
@@ -18,7 +18,7 @@ export interface ProjectionProgress {
   position: bigint;
   caughtUp: boolean;
   /** What it waits for; null while it works. */
-  waitsFor: Awaited | null;
+  waitsFor: AwaitedServer | null;
   /** What made it wait, the last time that it had to. */
   trouble: Error | null;
   /** Events that it has taken since it started. */
@@ -91,7 +91,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
 }
 
 /** @throws what waiting does not mend */
-function whatToWaitFor(error: Error): Awaited {
+function whatToWaitFor(error: Error): AwaitedServer {
   if (error instanceof UnreadableEvent) throw new ProjectionFailure(error.reason, error.place, error);
   if (error instanceof ProjectionFailure || error instanceof LostLeadership) throw error;
   if (isPostgresUnavailable(error)) return "the database";

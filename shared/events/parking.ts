@@ -7,7 +7,8 @@ const stream = word(300);
 /**
  * What operators decided about streams that the projectors or the relay cannot take. From its parking until it is
  * resumed, a stream is passed over from that revision on: by all, since whatever came later would be folded over a gap,
- * or by the relay alone, where the read models have it and only partners cannot be told. One stream for all of them, so that the list of parked streams is one short read. Stream id: `streams`.
+ * or by the relay alone, where the read models have it and only partners cannot be told. One stream for all of them, so
+ * that the list of parked streams is one short read. Stream id: `streams`.
  */
 export const parkingCategory = defineCategory("parking", {
   StreamParked: z.object({

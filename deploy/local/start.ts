@@ -104,9 +104,10 @@ Clinic Service runs (${(tookMs / 1000).toFixed(1)} s). Ctrl-C stops it.
   everything    ${relative(stackFile)} (URLs, demo users, demo applications, demo auditor)
 
 Try, in another terminal:
-  npm run demo
-  curl ${urls.gateway}/.well-known/jwks.json
-  curl ${urls.queryApi}/health/ready
+  npm run demo                    an appointment's way: created, read, told by webhook, replayed
+  npm run projection -- status    how far the read models are
+  npm run clinic -- --help        what the operator can do
+README.md has requests to make as staff, as a partner and as an auditor.
 `);
 }
 

@@ -8,7 +8,6 @@ import {
   requestAppointment,
 } from "../../../command/appointment/appointment-operations.ts";
 import { canonicalJson, createChain } from "../../../command/audit/export/chain.ts";
-import { createMarks, firstDifference } from "../../../command/audit/export/marks.ts";
 import { operatorContext } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { audit } from "./cli-terminal.ts";
@@ -19,33 +18,6 @@ import {
   newSigningKeys,
   startAuditWorld,
 } from "./world.ts";
-
-describe("the marks of an export", () => {
-  const marksOf = (links: string[], most: number) => {
-    const marks = createMarks(most);
-    for (const link of links) marks.add(link);
-    return marks.marks();
-  };
-  const links = Array.from({ length: 20 }, (_, index) => String(index + 1).padStart(16, "0"));
-  const from = (line: number) =>
-    links.map((link, index) => (index + 1 < line ? link : link.replace("0", "x")));
-
-  it("are of every line, or of every so many where they are too many", () => {
-    expect(marksOf(links, 20)).to.deep.include({ every: 1 });
-    const { every, links: kept } = marksOf(links, 6);
-    expect([every, kept.map(Number)]).to.deep.equal([4, [4, 8, 12, 16, 20]]);
-  });
-
-  it("tell where two chains part", () => {
-    for (const line of [1, 7, 20]) {
-      const exact = firstDifference(marksOf(links, 20), marksOf(from(line), 20));
-      expect(exact).to.deep.equal({ first: line, last: line });
-      const { first, last } = firstDifference(marksOf(links, 6), marksOf(from(line), 20));
-      expect(first <= line && line <= last && last - first < 4).to.equal(true);
-    }
-    expect(firstDifference(marksOf(links, 20), marksOf(links.slice(0, 15), 20)).first).to.equal(16);
-  });
-});
 
 describe("an export", () => {
   let world: AuditWorld;

@@ -4,6 +4,7 @@ import type { Environment } from "../shared/events/fields.ts";
 import type { Actor, NewEventMetadata } from "../shared/events/metadata.ts";
 import type { CatalogEvent, categories } from "../shared/events/registry.ts";
 import { type EventLog, type RecordedEvent, WrongExpectedRevision } from "../shared/eventstore/log.ts";
+import { backoff } from "../shared/runtime/backoff.ts";
 import { toInstant } from "../shared/time/rfc3339.ts";
 
 type CatalogCategory = (typeof categories)[number];
@@ -54,8 +55,11 @@ export interface Handled<State> {
   seen: bigint | undefined;
 }
 
-/** A race that is lost this often in a row is given up. */
-const ATTEMPTS = 5;
+/** A race that is lost this often in a row is given up, after about a second. */
+const ATTEMPTS = 15;
+
+/** Those who lost a race together must not run the next one together. Milliseconds. */
+const BEFORE_NEXT = { first: 5, most: 100 };
 
 /** Reads an aggregate's stream and folds it. */
 export async function load<C extends CatalogCategory, State>(
@@ -83,6 +87,7 @@ export async function handle<C extends CatalogCategory, State>(
   context: CommandContext,
   options: { onLostRace?: "retry" | "throw" } = {},
 ): Promise<Handled<State>> {
+  const wait = backoff(BEFORE_NEXT);
   for (let attempt = 1; ; attempt += 1) {
     const { state, revision, events: known } = await load(log, aggregate, id);
     const events = decide(state) as (EventOf<C> & CatalogEvent)[];
@@ -101,6 +106,7 @@ export async function handle<C extends CatalogCategory, State>(
       const lost = error instanceof WrongExpectedRevision;
       if (!lost || options.onLostRace === "throw" || attempt === ATTEMPTS) throw error;
     }
+    await wait.next(new AbortController().signal);
   }
 }
 

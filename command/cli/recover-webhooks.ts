@@ -56,6 +56,6 @@ export async function recoverWebhooks(words: RecoverWords, terminal: Terminal): 
 function text({ found, requested, left }: Recovery, dryRun: boolean): string {
   const said = dryRun
     ? `${found} deliveries failed or were skipped; nothing was replayed`
-    : `${requested} of ${found} deliveries are replayed, ${left} could not be`;
+    : `${requested} of ${found} deliveries are replayed${left > 0 ? `; ${left} no longer stood failed or skipped, or their endpoint is not active any more` : ""}`;
   return `${NAME}: ${said}`;
 }

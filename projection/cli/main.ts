@@ -16,6 +16,9 @@ import { serverUrls } from "./server-urls.ts";
 import { showStatus } from "./status.ts";
 import { verifyReadModels } from "./verify.ts";
 
+// Whoever reads it may have seen enough, as `head` has.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 2));
+
 const terminal: Terminal = {
   out: (line) => process.stdout.write(`${line}\n`),
   progress: (text) => process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : `${text}\n`),

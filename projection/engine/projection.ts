@@ -149,10 +149,16 @@ async function fill(
     const gap = gaps.get(stream);
     return gap !== undefined && revision >= gap.revision;
   };
-  for await (const item of catchUp({ client, after, passesOver, signal })) {
-    if (until !== undefined && "position" in item && item.position > until) return;
-    const room = buffer.push(item);
-    if (room) await room;
+  const isBeyond = (position: bigint) => until !== undefined && position > until;
+  try {
+    for await (const item of catchUp({ client, after, passesOver, signal })) {
+      if ("position" in item && isBeyond(item.position)) return;
+      const room = buffer.push(item);
+      if (room) await room;
+    }
+  } catch (error) {
+    // Nobody asked for it.
+    if (!(error instanceof UnreadableEvent && isBeyond(error.place.position))) throw error;
   }
 }
 

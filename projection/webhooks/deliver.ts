@@ -39,6 +39,8 @@ export async function deliver(
     const headers = {
       "Content-Type": "application/json",
       "User-Agent": USER_AGENT,
+      // The beginning of the answer is kept as it comes: it is to be text.
+      "Accept-Encoding": "identity",
       ...signatureHeaders({ deliveryId, timestamp, body }, opened, brand),
     };
     const result = await send(url, headers, body, { connections, allowLoopback, lookup, timeoutMs, signal });

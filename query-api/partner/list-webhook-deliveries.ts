@@ -22,10 +22,18 @@ export const delivery = z.strictObject({
       z.strictObject({
         number: z.int().min(1),
         startedAt: instant,
-        durationMs: z.int().nullable(),
-        statusCode: z.int().nullable(),
-        error: z.string().nullable(),
-        answer: z.string().nullable(),
+        durationMs: z
+          .int()
+          .nullable()
+          .describe(
+            "Null while the attempt is under way, and for good where the sender was cut off: its outcome is unknown then, and another attempt followed.",
+          ),
+        statusCode: z.int().nullable().describe("Null where no answer came."),
+        error: z
+          .string()
+          .nullable()
+          .describe("What went wrong beside the status code, such as `timeout` or `connection_refused`."),
+        answer: z.string().nullable().describe("The beginning of the answer's body."),
       }),
     )
     .max(MOST_ATTEMPTS),

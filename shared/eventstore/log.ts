@@ -175,7 +175,8 @@ async function answered<T>(exchange: () => Promise<T>): Promise<T> {
   try {
     return await Promise.race([exchange(), late]);
   } catch (error) {
-    if (error instanceof WrongExpectedVersionError) throw new WrongExpectedRevision(error.message);
+    if (error instanceof WrongExpectedVersionError)
+      throw new WrongExpectedRevision("somebody else appended to the stream first");
     if (isUnavailable(error)) throw new LogUnavailable("the event log is unavailable", { cause: error });
     throw error;
   } finally {

@@ -26,6 +26,19 @@ export const filterFields = {
   actor: word(220).optional(),
 };
 
+/** A range that holds no time at all is a mistake, and an empty list would look like an answer. */
+export function endsAfterItBegins({
+  from,
+  to,
+}: {
+  from?: string | undefined;
+  to?: string | undefined;
+}): boolean {
+  return from === undefined || to === undefined || from < to;
+}
+
+export const EMPTY_RANGE = { path: ["to"], message: "must be later than from" };
+
 const schema = z.object(filterFields);
 export type EventFilter = z.output<typeof schema>;
 

@@ -6,7 +6,7 @@ import { prefixesFor, type Subject, type SubjectKind, subjectId, subjectKinds } 
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { logEnd, type ScanProgress, scan } from "../log/scan.ts";
-import { filterFields, passes } from "./filter.ts";
+import { EMPTY_RANGE, endsAfterItBegins, filterFields, passes } from "./filter.ts";
 import { streamField } from "./stream.ts";
 
 const subjectFields = Object.fromEntries(subjectKinds.map((kind) => [kind, subjectId.optional()])) as Record<
@@ -33,7 +33,8 @@ export const listQuestion = z
   .refine(
     (asked) => [asked.stream, ...subjectKinds.map((kind) => asked[kind])].filter(Boolean).length === 1,
     { message: `ask for one of stream, ${subjectKinds.join(", ")}` },
-  );
+  )
+  .refine(endsAfterItBegins, EMPTY_RANGE);
 export type ListQuestion = z.output<typeof listQuestion>;
 
 /** Where the events come from and who wants to see them. */

@@ -24,8 +24,11 @@ export async function exportToFile(
   if (fs.existsSync(file)) throw new InputError(`--out ${file} is there already`);
   await looking(terminal, { actor, action: "export", asked: given }, async (using) => {
     const { client, log, context, accessId } = using;
-    if (asked.to !== undefined && Date.parse(asked.to) > context.now)
-      throw new InputError("--to must not be in the future");
+    for (const end of ["from", "to"] as const) {
+      const at = asked[end];
+      if (at !== undefined && Date.parse(at) > context.now)
+        throw new InputError(`--${end} must not be in the future`);
+    }
     await requireClinic(log, asked.clinic);
     const { signal } = new AbortController();
     const progress = createScanProgress(terminal);

@@ -118,7 +118,7 @@ function addExport(program: Program, terminal: AuditTerminal): void {
     .argument("<file>", "the export")
     .requiredOption(
       "--key <key>",
-      "the key that must have signed it: its thumbprint, or a file with the key or key set",
+      "the key that must have signed it (required): its thumbprint, or a file with the key or key set, as `keys` prints it; one that the export brings itself would prove nothing",
     )
     .option("--json", "answer in one line of JSON")
     .addHelpText("after", `\nExample:\n  ${CALL} verify may.ndjson --key audit-keys.json`)

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/events/fields.ts";
 import { clinicsOf, maySeeOf } from "../access/may-see.ts";
+import { EMPTY_RANGE, endsAfterItBegins } from "../ask/filter.ts";
 import type { Reading } from "../ask/list-events.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { logEnd, scan } from "../log/scan.ts";
@@ -9,12 +10,14 @@ import { FORMAT, type Manifest } from "./manifest.ts";
 import { createMarks } from "./marks.ts";
 import type { ExportSigner } from "./signing.ts";
 
-export const exportQuestion = z.strictObject({
-  clinic: uuid,
-  /** By when the log took the events: only then does a range that is over get no more of them. */
-  from: instant.optional(),
-  to: instant.optional(),
-});
+export const exportQuestion = z
+  .strictObject({
+    clinic: uuid,
+    /** By when the log took the events: only then does a range that is over get no more of them. */
+    from: instant.optional(),
+    to: instant.optional(),
+  })
+  .refine(endsAfterItBegins, EMPTY_RANGE);
 export type ExportQuestion = z.output<typeof exportQuestion>;
 
 export interface ExportOptions extends Pick<Reading, "client" | "signal" | "onProgress"> {

@@ -16,7 +16,10 @@ export function answerExport(using: Using & { signer: ExportSigner }): (ctx: Aud
   return async (ctx) => {
     const asked = questionOf(ctx.query, exportQuestion);
     const { auditor, now } = ctx.state;
-    if (asked.to !== undefined && Date.parse(asked.to) > now) throw notOver();
+    for (const end of ["from", "to"] as const) {
+      const at = asked[end];
+      if (at !== undefined && Date.parse(at) > now) throw inFuture(end);
+    }
     await withSlot(ctx, takeSlot, async (signal) => {
       const accessId = await recordedAccess(log, ctx, "export");
       await requireOwn(log, auditor, asked.clinic);
@@ -30,9 +33,9 @@ export function answerExport(using: Using & { signer: ExportSigner }): (ctx: Aud
 }
 
 /** Events may still be added to a range that is not over: what it holds cannot be proven. */
-function notOver(): ApiError {
+function inFuture(path: "from" | "to"): ApiError {
   return new ApiError(400, "invalid_query", {
-    details: [{ path: "to", message: "must not be in the future" }],
+    details: [{ path, message: "must not be in the future" }],
   });
 }
 

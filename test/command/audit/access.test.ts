@@ -250,6 +250,13 @@ describe("auditors' access", () => {
       [`events?clinic=${own.clinicId}&clinic=${own.clinicId}`, "clinic"],
       [`state?stream=${own.stream}&at=noon`, "at"],
       [`export?clinic=${own.clinicId}&to=2999-01-01T00:00:00Z`, "to"],
+      [`export?clinic=${own.clinicId}&from=2999-01-01T00:00:00Z`, "from"],
+      ...["export", "events"].flatMap((name) =>
+        ["2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"].map((to): [string, string] => [
+          `${name}?clinic=${own.clinicId}&from=2026-01-02T00:00:00Z&to=${to}`,
+          "to",
+        ]),
+      ),
     ];
     for (const [path, field] of wrong) {
       const { status, body } = await auditor.ask(`/audit/v1/${path}`);

@@ -165,10 +165,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       const said = "webhooks recover: 4 deliveries failed or were skipped; nothing was replayed";
       expect(dry).to.deep.equal({ code: 0, out: [said], err: [] });
       const ran = await clinic(words(of), { env });
-      expect([ran.code, ran.out]).to.deep.equal([
-        0,
-        ["webhooks recover: 4 of 4 deliveries are replayed, 0 could not be"],
-      ]);
+      expect([ran.code, ran.out]).to.deep.equal([0, ["webhooks recover: 4 of 4 deliveries are replayed"]]);
       expect(ran.err.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
       const again = await clinic([...words(of), "--json"], { env });
       expect(JSON.parse(again.out.join())).to.deep.equal({

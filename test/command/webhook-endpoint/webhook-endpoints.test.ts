@@ -152,6 +152,14 @@ describe("webhook endpoints", () => {
       expect(tested).to.have.length(2);
     });
 
+    it("202 for each of twenty at once", async () => {
+      const id = await create();
+      const answers = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/test`)));
+      expect(answers.map(({ status }) => status)).to.deep.equal(Array(20).fill(202));
+      expect(new Set(answers.map(({ body }) => body.delivery.id)).size).to.equal(20);
+      expect(await eventsOf(id)).to.have.length(21);
+    });
+
     it("409: the endpoint is disabled, or revoked", async () => {
       const endpointId = await create();
       const { applicationId, clinicId, environment } = world;

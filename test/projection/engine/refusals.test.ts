@@ -5,6 +5,7 @@ import { readModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { ProjectionFailure } from "../../../projection/engine/failure.ts";
 import { type ProjectionProgress, runProjection } from "../../../projection/engine/projection.ts";
+import { startProjectors } from "../../../projection/engine/projectors.ts";
 import type { AnyReadModel } from "../../../projection/engine/read-model.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
@@ -39,6 +40,33 @@ describe("read models of another release", function () {
       await rebuild(options, new AbortController().signal);
       await ensureReadModels(world.pool, models);
       expect(await world.nameOf(id)).to.equal("Ana Kos");
+    } finally {
+      await world.close();
+    }
+  });
+});
+
+describe("an event that does not fit the catalog", function () {
+  this.timeout(30_000);
+
+  it("does not keep what stands before it from being verified", async () => {
+    const world = await createEngineWorld();
+    try {
+      const [one, other] = [randomUUID(), randomUUID()];
+      await world.append(`customer-${one}`, registered(one, "Ana Kos"));
+      const before = await world.append(`customer-${other}`, registered(other, "Bor Rak"));
+      await world.append(`customer-${one}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
+      const projectors = startProjectors({ ...world, models: readModels, logger: silent });
+      await eventually("stopped", () => projectors.status().state === "failed");
+      await projectors.stop();
+      expect(await world.cli("verify")).to.deep.include({
+        code: 0,
+        out: `2 rows compared at position ${before}: 0 differ\n`,
+      });
+      await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [
+        other,
+      ]);
+      expect((await world.cli("verify")).out).to.contain(`customer ${other}: full_name`);
     } finally {
       await world.close();
     }

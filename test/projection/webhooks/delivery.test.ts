@@ -39,6 +39,7 @@ describe("webhook delivery", () => {
     const id = webhookDeliveryId(eventId, endpoint.endpointId);
     expect(request!.headers).to.include({
       "content-type": "application/json",
+      "accept-encoding": "identity",
       "webhook-id": id,
       "x-service-delivery-id": id,
       "x-service-signature": request!.headers["webhook-signature"],

@@ -47,11 +47,11 @@ function card(delivery) {
       h("span", { title: endpointId }, shortId(endpointId)),
       nextAttemptAt ? ` · next attempt ${timeText(nextAttemptAt)}` : "",
     ),
-    attempts.length === 0 ? h("p", { class: "empty" }, "No attempt yet.") : attemptTable(attempts),
+    attempts.length === 0 ? h("p", { class: "empty" }, "No attempt yet.") : attemptTable(id, attempts),
   );
 }
 
-function attemptTable(attempts) {
+function attemptTable(deliveryId, attempts) {
   const head = ["#", "Started", "Took", "Answer", "Said"].map((title) => h("th", { scope: "col" }, title));
   const rows = attempts.map(({ number, startedAt, durationMs, statusCode, error, answer }) =>
     h(
@@ -60,13 +60,13 @@ function attemptTable(attempts) {
       h("td", {}, String(number)),
       h("td", {}, timeText(startedAt)),
       h("td", {}, durationMs === null ? "unknown" : `${durationMs} ms`),
-      h("td", {}, String(statusCode ?? error ?? "none")),
+      h("td", {}, [statusCode, error].filter((part) => part !== null).join(", ") || "none"),
       h("td", { class: "said" }, answer ?? ""),
     ),
   );
   return h(
     "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Attempts" },
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": `Attempts of ${shortId(deliveryId)}` },
     h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)),
   );
 }

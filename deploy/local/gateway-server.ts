@@ -70,7 +70,10 @@ function forward(request: http.IncomingMessage, response: http.ServerResponse, t
   });
   onward.on("timeout", () => onward.destroy(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
   onward.on("response", (answer) => {
-    response.writeHead(answer.statusCode ?? 502, answer.statusMessage, forwardedHeaders(answer.rawHeaders));
+    const headers = forwardedHeaders(answer.rawHeaders);
+    // The service has given the request up: its rest must be neither taken for another nor answered once more.
+    if (answer.statusCode === 408) headers.push("Connection", "close");
+    response.writeHead(answer.statusCode ?? 502, answer.statusMessage, headers);
     pipeline(answer, response, () => undefined); // either side's end ends the other
   });
   onward.on("error", (error: NodeJS.ErrnoException) => {

@@ -1,5 +1,6 @@
 import { type DatabaseUrls, ensureGivenDatabase, ensureOwnDatabase } from "./database-roles.ts";
 import { prepareEventstore } from "./eventstore.ts";
+import { type GivenServers, requireUrls } from "./given-servers.ts";
 import { type LocalRoot, openLocalRoot } from "./local-root.ts";
 import { prepareNats } from "./nats.ts";
 import { externalPart, type Part, type PartContext } from "./part.ts";
@@ -9,13 +10,6 @@ import type { Progress } from "./progress.ts";
 import { SetupError } from "./setup-error.ts";
 
 export type ServerName = "eventstore" | "postgres" | "nats";
-
-/** Servers that run elsewhere; each replaces one of ours. */
-export interface GivenServers {
-  EVENTSTORE_URL?: string | undefined;
-  DATABASE_URL?: string | undefined;
-  NATS_URL?: string | undefined;
-}
 
 export interface ServerOptions {
   /** The stack's folder: data, logs, secrets. */
@@ -53,6 +47,7 @@ export interface Servers {
  */
 export async function startServers(options: ServerOptions): Promise<Servers> {
   const { progress, given, ports } = options;
+  requireUrls(given);
   const root = await openLocalRoot(options.root, progress.line);
   const { paths, pids, secrets } = root;
   const context = { paths, pids, log: progress.line, onGivenUp: options.onGivenUp };

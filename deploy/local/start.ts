@@ -3,6 +3,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { type DemoAccess, seedDemoData } from "./demo-data.ts";
 import { PORTAL_COOKIE_NAME, portalIssuer } from "./environment.ts";
+import { reachGiven, requireUrls } from "./given-servers.ts";
 import type { Part } from "./part.ts";
 import { lineProgress } from "./progress.ts";
 import { localRoot, PROJECT } from "./project.ts";
@@ -22,6 +23,8 @@ await runEntry(async () => {
   const progress = lineProgress((line) => console.log(line), true);
   const startedAt = Date.now();
   console.log(`Starting Clinic Service in ${relative(root)}`);
+  requireUrls(process.env);
+  await reachGiven(process.env);
   const stack = await startStack({
     root,
     ports: "fixed",

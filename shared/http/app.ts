@@ -48,7 +48,9 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     const duration = Math.round(performance.now() - started);
     // The route's pattern, not the URL: paths and queries may hold what logs must not.
     const route = (ctx as { _matchedRoute?: unknown })._matchedRoute ?? "none";
-    ctx.state.log.info({ method: ctx.method, route, status: ctx.status, duration }, "request");
+    // Whoever asks for health asks every few moments, and would drown what the log file is for.
+    const level = ctx.path.startsWith("/health/") ? "debug" : "info";
+    ctx.state.log[level]({ method: ctx.method, route, status: ctx.status, duration }, "request");
   });
   app.use(pathOfTarget());
   app.use(health(options.readiness));

@@ -14,11 +14,12 @@ import {
   roleUrls,
   urlFor,
 } from "../../deploy/local/database-roles.ts";
+import type { GivenServers } from "../../deploy/local/given-servers.ts";
 import { removeLocalRoot } from "../../deploy/local/local-root.ts";
 import { lockHolder } from "../../deploy/local/pid-lock.mjs";
 import { freePorts } from "../../deploy/local/ports.ts";
 import { lineProgress } from "../../deploy/local/progress.ts";
-import { type GivenServers, type Servers, startServers } from "../../deploy/local/servers.ts";
+import { type Servers, startServers } from "../../deploy/local/servers.ts";
 import { type Stack, type StackOptions, startStack } from "../../deploy/local/stack.ts";
 
 /** A database of a test's own on the shared Postgres, empty: its roles are there, its migrations are not applied. */

@@ -282,6 +282,30 @@ describe("gateway", () => {
     }
   });
 
+  it("ends the connection of a request that a service has given up, so that it is answered once", async () => {
+    const answer = '{"ok":false,"error":"request_timeout"}';
+    const impatient = await listen(
+      net.createServer((socket) => {
+        socket.once("data", () =>
+          socket.end(
+            `HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
+          ),
+        );
+        socket.on("error", () => undefined);
+      }),
+    );
+    const own = await gatewayTo(impatient);
+    const { hostname, port } = new URL(own.url);
+    const client = net.connect(Number(port), hostname);
+    client.write("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
+    let text = "";
+    for await (const chunk of client) text += chunk;
+    expect(text)
+      .to.match(/^HTTP\/1\.1 408 /)
+      .and.contain("Connection: close");
+    expect(text.endsWith(answer)).to.equal(true);
+  });
+
   it("stops within its bound, though a service never answers", async () => {
     const silent = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
     const own = await gatewayTo(silent, 50);

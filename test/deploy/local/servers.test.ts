@@ -4,11 +4,12 @@ import fs from "node:fs";
 import net from "node:net";
 import { expect } from "chai";
 import pg from "pg";
+import { type GivenServers, reachGiven } from "../../../deploy/local/given-servers.ts";
 import { processIdentity } from "../../../deploy/local/pid-lock.mjs";
 import { freePorts } from "../../../deploy/local/ports.ts";
 import { lineProgress } from "../../../deploy/local/progress.ts";
 import { nodeEntry, PROJECT } from "../../../deploy/local/project.ts";
-import { type GivenServers, startServers } from "../../../deploy/local/servers.ts";
+import { startServers } from "../../../deploy/local/servers.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../support/stack.ts";
 
@@ -66,6 +67,32 @@ describe("embedded Postgres", () => {
       expect(await failure(query(stranger.href, "SELECT 1"))).to.include("password authentication failed");
     }
     await drop();
+  });
+});
+
+describe("a server that is given", () => {
+  for (const [name, text] of [
+    ["EVENTSTORE_URL", "nonsense"],
+    ["EVENTSTORE_URL", "http://127.0.0.1:2113"],
+    ["DATABASE_URL", "nonsense"],
+    ["DATABASE_URL", "mysql://a:b@127.0.0.1/clinic"],
+    ["NATS_URL", "127.0.0.1:4222"],
+    ["NATS_URL", "http://127.0.0.1:4222"],
+  ] as const) {
+    it(`is refused by its setting before anything starts: ${name}=${text}`, async () => {
+      expect(await failure(startTestServers({ ...POSTGRES_ONLY, [name]: text }))).to.match(
+        new RegExp(`^settings: .*${name}.*[a-z]+://`),
+      );
+    });
+  }
+
+  it("is named where it does not answer", async () => {
+    expect(await failure(reachGiven({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
+      "the event log at esdb://127.0.0.1:1 does not answer (EVENTSTORE_URL)",
+    );
+    expect(await failure(reachGiven({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
+      "NATS_URL: the server at 127.0.0.1:1 does not answer (CONNECTION_REFUSED)",
+    );
   });
 });
 

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { EventLog } from "../../shared/eventstore/log.ts";
+import { inPlainWords } from "../../shared/validation/plain-words.ts";
 import type { CommandContext } from "../handle.ts";
 import type { Option } from "./option.ts";
 
@@ -116,12 +117,6 @@ function problems(issue: z.core.$ZodIssue, given: Record<string, unknown>): Opti
   const option = issue.path.join(".");
   const missing = issue.path.length === 1 && given[option] === undefined;
   return [{ option, message: missing ? "is missing" : inPlainWords(issue) }];
-}
-
-function inPlainWords(issue: z.core.$ZodIssue): string {
-  if (issue.code === "invalid_type") return `must be of type ${issue.expected}`;
-  if (issue.code === "invalid_format" && issue.format === "guid") return "must be a UUID";
-  return issue.message.charAt(0).toLowerCase() + issue.message.slice(1);
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import type { ErrorDetail } from "../../shared/http/api-error.ts";
+import { inPlainWords } from "../../shared/validation/plain-words.ts";
 
 /** So many things wrong are told; a body of nothing but unknown fields has no more to say. */
 const MOST_TOLD = 20;
@@ -8,7 +9,7 @@ const MOST_TOLD = 20;
 export function toDetails(error: z.ZodError): ErrorDetail[] {
   const details = error.issues.flatMap((issue) => {
     if (issue.code !== "unrecognized_keys") {
-      return [{ path: issue.path.join(".") || "body", message: issue.message }];
+      return [{ path: issue.path.join(".") || "body", message: inPlainWords(issue) }];
     }
     return issue.keys.map((key) => ({
       path: [...issue.path, key].join("."),

@@ -36,12 +36,12 @@ export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "
 
 /** Text that every store keeps as it is: Postgres takes no NUL, and UTF-8 no half of a surrogate pair. */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
-const storable = z.string().refine(isStorable, "must be text without NUL");
+const storable = z.string().refine(isStorable, "must be text without NUL or half a character");
 
 /** A JSON object of any shape. */
 export const freeForm = z
   .record(z.string(), z.unknown())
-  .refine((value) => isStorableDeep(value), "must have texts without NUL");
+  .refine((value) => isStorableDeep(value), "must have texts without NUL or half a character");
 
 function isStorableDeep(value: unknown): boolean {
   if (typeof value === "string") return isStorable(value);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { inPlainWords } from "../validation/plain-words.ts";
 
 /** A whole number of the given range, from its text. */
 function whole(minimum: number, maximum: number) {
@@ -139,7 +140,7 @@ export function readConfig<Name extends keyof Settings>(
     const result = settings[name].safeParse(env[name]);
     if (result.success) config[name] = result.data;
     else if (env[name] === undefined) problems.push(`${name} is missing (${settings[name].description})`);
-    else problems.push(`${name} ${result.error.issues.map((issue) => issue.message).join(", ")}`);
+    else problems.push(`${name} ${result.error.issues.map(inPlainWords).join(", ")}`);
   }
   if (problems.length > 0) throw new ConfigError(`settings: ${problems.join("; ")}`);
   return config as Config<Name>;

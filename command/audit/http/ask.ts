@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { AuditAction } from "../../../shared/events/audit.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
+import { inPlainWords } from "../../../shared/validation/plain-words.ts";
 import { recordAccess } from "../access/record-access.ts";
 import type { AuditorState } from "./auditor-access.ts";
 
@@ -23,7 +24,7 @@ export function questionOf<Schema extends z.ZodType>(
   const issues = checked.error?.issues ?? [];
   const details = [
     ...repeated.map((path) => ({ path, message: "must be given once" })),
-    ...issues.map(({ path, message }) => ({ path: path.join(".") || "query", message })),
+    ...issues.map((issue) => ({ path: issue.path.join(".") || "query", message: inPlainWords(issue) })),
   ];
   throw new ApiError(400, "invalid_query", { details });
 }

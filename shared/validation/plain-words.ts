@@ -1,0 +1,45 @@
+import type { z } from "zod";
+
+/** How the library's own messages begin; the others are ours. */
+const LIBRARY = /^(Invalid|Too) /;
+
+const UNITS: Record<string, string> = { string: " characters", array: " items" };
+
+const FORMATS: Record<string, string> = {
+  guid: "must be a UUID",
+  url: "must be a URL",
+  datetime: "must be an RFC 3339 date-time in UTC",
+};
+
+/**
+ * What is wrong with a value, in words for whoever wrote it, a program's author or an operator: they say what would be
+ * right, and stand after the field's name.
+ */
+export function inPlainWords(issue: z.core.$ZodIssue): string {
+  const { message } = issue;
+  if (!LIBRARY.test(message)) return message;
+  switch (issue.code) {
+    case "invalid_type":
+      if (message.endsWith("received undefined")) return "is missing";
+      return `must be of type ${issue.expected === "int" ? "integer" : issue.expected}`;
+    case "invalid_value":
+      return `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.join(", ")}`;
+    case "too_small":
+      return bound(issue.inclusive ? "at least" : "more than", issue.minimum, issue.origin);
+    case "too_big":
+      return bound(issue.inclusive ? "at most" : "less than", issue.maximum, issue.origin);
+    case "invalid_format":
+      return (
+        FORMATS[issue.format] ?? (issue.pattern ? `must match ${issue.pattern}` : withoutCapital(message))
+      );
+    default:
+      return withoutCapital(message);
+  }
+}
+
+function bound(how: string, limit: number | bigint, origin: string): string {
+  const unit = UNITS[origin];
+  return unit ? `must have ${how} ${limit}${unit}` : `must be ${how} ${limit}`;
+}
+
+const withoutCapital = (text: string) => text.charAt(0).toLowerCase() + text.slice(1);

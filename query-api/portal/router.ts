@@ -16,7 +16,7 @@ export interface PortalParts {
 
 /** The routes of the portal API. A path of it asked with another method than GET is 405 with `Allow`. */
 export function createPortalRouter(operations: readonly AnyPortalOperation[], parts: PortalParts): Router {
-  const router = new Router();
+  const router = new Router({ sensitive: true, strict: true });
   for (const operation of operations) {
     router.register(operation.path, ["GET", "HEAD"], handle(operation, parts));
     router.all(operation.path, () => {

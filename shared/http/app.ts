@@ -49,7 +49,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     // The route's pattern, not the URL: paths and queries may hold what logs must not.
     const route = (ctx as { _matchedRoute?: unknown })._matchedRoute ?? "none";
     // Whoever asks for health asks every few moments, and would drown what the log file is for.
-    const level = ctx.path.startsWith("/health/") ? "debug" : "info";
+    const level = ctx.req.url?.startsWith("/health/") ? "debug" : "info";
     ctx.state.log[level]({ method: ctx.method, route, status: ctx.status, duration }, "request");
   });
   app.use(pathOfTarget());

@@ -123,9 +123,7 @@ describe("webhooks that a partner can trust", function () {
       const { found } = JSON.parse((await recover("--dry-run", "--json")).out.join());
       return found === 3;
     });
-    expect((await recover()).out).to.deep.equal([
-      "webhooks recover: 3 of 3 deliveries are replayed, 0 could not be",
-    ]);
+    expect((await recover()).out).to.deep.equal(["webhooks recover: 3 of 3 deliveries are replayed"]);
     const listed = await untilListed("all delivered", (all) =>
       all.every(({ status }) => status === "delivered"),
     );

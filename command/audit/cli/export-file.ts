@@ -56,6 +56,7 @@ async function writeWhole(file: string, lines: AsyncIterable<string>): Promise<n
   const fd = openAnew(file, part);
   const stream = fs.createWriteStream(part, { fd, flush: true });
   const failed = new Promise<never>((_, reject) => stream.once("error", reject));
+  // It is raced with each wait below; until the first one it must not count as unhandled.
   failed.catch(() => undefined);
   try {
     let count = 0;

@@ -1,10 +1,10 @@
-import { once } from "node:events";
 import http from "node:http";
-import net, { type AddressInfo } from "node:net";
+import net from "node:net";
 import { expect } from "chai";
 import fc from "fast-check";
 import { startGateway } from "../../../deploy/local/gateway-server.ts";
 import type { Listening } from "../../../shared/http/listen.ts";
+import { endAll, listen, origin, portOf } from "./gateway-world.ts";
 
 interface Seen {
   service: string;
@@ -29,35 +29,6 @@ async function upstream(service: string, port = 0): Promise<http.Server> {
     });
   });
   return listen(server, port);
-}
-
-/** Ends what is open, also where a test failed. */
-const endings: (() => unknown)[] = [];
-
-async function listen<Server extends net.Server>(server: Server, port = 0): Promise<Server> {
-  const sockets = new Set<net.Socket>();
-  server.on("connection", (socket) => sockets.add(socket));
-  endings.push(() => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  server.listen(port, "127.0.0.1");
-  await once(server, "listening");
-  return server;
-}
-
-const portOf = (server: net.Server) => (server.address() as AddressInfo).port;
-const origin = (server: net.Server) => `http://127.0.0.1:${portOf(server)}`;
-
-/** A gateway of a test's own with one service behind it; requests under way at its end are cut at once. */
-async function gatewayTo(service: net.Server, drainWithin = 0): Promise<Listening> {
-  const upstreams = { command: origin(service), queryApi: origin(service), audit: origin(service) };
-  const log = () => undefined;
-  const gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainWithin });
-  let closed: Promise<void> | undefined;
-  const close = () => (closed ??= gateway.close());
-  endings.push(close);
-  return { ...gateway, close };
 }
 
 /** Sends the bytes as they are and gives the whole answer. */
@@ -93,7 +64,7 @@ describe("gateway", () => {
 
   after(async () => {
     await gateway.close();
-    for (const end of endings) await end();
+    await endAll();
   });
 
   async function send(head: string, body = ""): Promise<Seen> {
@@ -228,94 +199,5 @@ describe("gateway", () => {
     expect((await fetch(`${gateway.url}/a`)).status, "the other service").to.equal(200);
     command = await upstream("command", commandPort);
     expect((await fetch(`${gateway.url}/a`, { method: "POST" })).status).to.equal(200);
-  });
-
-  it("answers 502 when a service hangs up, and ends an answer that is cut short", async () => {
-    const cut = await listen(
-      net.createServer((socket) => {
-        socket.once("data", (data) => {
-          if (data.toString().startsWith("PUT")) socket.destroy();
-          else socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
-        });
-      }),
-    );
-    const own = await gatewayTo(cut);
-    expect((await fetch(`${own.url}/a`, { method: "PUT" })).status).to.equal(502);
-    const half = await fetch(`${own.url}/a`);
-    expect(await half.text().catch(() => "cut short")).to.equal("cut short");
-  });
-
-  it("streams: the first part of an answer arrives before the last is written", async () => {
-    let finish = () => undefined as unknown;
-    const slow = await listen(
-      http.createServer((_, response) => {
-        response.write("first");
-        finish = () => response.end("last");
-      }),
-    );
-    const own = await gatewayTo(slow);
-    const reader = (await fetch(`${own.url}/a`)).body!.getReader();
-    expect(Buffer.from((await reader.read()).value!).toString()).to.equal("first");
-    finish();
-    expect(Buffer.from((await reader.read()).value!).toString()).to.equal("last");
-  });
-
-  it("hands on an answer that a service gives before it has read the body, though it hangs up at once", async () => {
-    const answer = '{"ok":false,"error":"body_too_large"}';
-    const hasty = await listen(
-      net.createServer((socket) => {
-        socket.once("data", () => {
-          socket.pause();
-          socket.write(
-            `HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
-          );
-          socket.destroySoon(); // what is unread makes the system reset the connection
-        });
-        socket.on("error", () => undefined);
-      }),
-    );
-    const own = await gatewayTo(hasty);
-    const body = Buffer.alloc(2_000_000, "x");
-    for (let times = 0; times < 20; times += 1) {
-      const response = await fetch(`${own.url}/a`, { method: "POST", body });
-      expect([response.status, await response.text()]).to.eql([413, answer]);
-    }
-  });
-
-  it("ends the connection of a request that a service has given up, so that it is answered once", async () => {
-    const answer = '{"ok":false,"error":"request_timeout"}';
-    const impatient = await listen(
-      net.createServer((socket) => {
-        socket.once("data", () =>
-          socket.end(
-            `HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
-          ),
-        );
-        socket.on("error", () => undefined);
-      }),
-    );
-    const own = await gatewayTo(impatient);
-    const { hostname, port } = new URL(own.url);
-    const client = net.connect(Number(port), hostname);
-    client.write("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
-    let text = "";
-    for await (const chunk of client) text += chunk;
-    expect(text)
-      .to.match(/^HTTP\/1\.1 408 /)
-      .and.contain("Connection: close");
-    expect(text.endsWith(answer)).to.equal(true);
-  });
-
-  it("stops within its bound, though a service never answers", async () => {
-    const silent = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
-    const own = await gatewayTo(silent, 50);
-    const asked = once(silent, "connection");
-    const outcome = fetch(`${own.url}/a`).then(
-      () => "answered",
-      () => "cut",
-    );
-    await asked;
-    await own.close();
-    expect(await outcome).to.equal("cut");
   });
 });

@@ -1,0 +1,40 @@
+/** Servers of a test's own in front of and behind the gateway. */
+import { once } from "node:events";
+import type net from "node:net";
+import type { AddressInfo } from "node:net";
+import { startGateway } from "../../../deploy/local/gateway-server.ts";
+import type { Listening } from "../../../shared/http/listen.ts";
+
+/** Ends what is open, also where a test failed. */
+const endings: (() => unknown)[] = [];
+
+export async function listen<Server extends net.Server>(server: Server, port = 0): Promise<Server> {
+  const sockets = new Set<net.Socket>();
+  server.on("connection", (socket) => sockets.add(socket));
+  endings.push(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  return server;
+}
+
+export const portOf = (server: net.Server) => (server.address() as AddressInfo).port;
+export const origin = (server: net.Server) => `http://127.0.0.1:${portOf(server)}`;
+
+/** A gateway of a test's own with one service behind it; requests under way at its end are cut at once. */
+export async function gatewayTo(service: net.Server, drainWithin = 0): Promise<Listening> {
+  const upstreams = { command: origin(service), queryApi: origin(service), audit: origin(service) };
+  const log = () => undefined;
+  const gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainWithin });
+  let closed: Promise<void> | undefined;
+  const close = () => (closed ??= gateway.close());
+  endings.push(close);
+  return { ...gateway, close };
+}
+
+/** Ends all that was opened, the newest first: a gateway before what stands behind it. */
+export async function endAll(): Promise<void> {
+  for (const end of endings.splice(0).reverse()) await end();
+}

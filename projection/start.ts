@@ -56,7 +56,8 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
     logger,
   });
   const client = connectEventStore(config.EVENTSTORE_URL, "projection");
-  const closeConnections = () => Promise.all([pool.end(), client.dispose()]);
+  const closeConnections = () =>
+    endsWithin(Promise.all([pool.end(), client.dispose()]), CONNECTIONS_END_WITHIN);
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
     await prepareDatabase(config.DATABASE_URL, pool, logger);
@@ -70,17 +71,26 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const readiness = readinessOf(roles, reporter);
   const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
   app.use(serveMetrics(metrics));
-  const server = await listen(app.callback(), config.HOST, config.PORT);
+  const endRoles = async () => {
+    const ended = await endsWithin(Promise.all(roles.map((role) => role.stop())), ROLES_END_WITHIN);
+    // What they began, checkpoints, leases and transactions bring to its end elsewhere, as after a kill.
+    if (!ended) logger.warn("roles wait for a server that does not answer, and are left");
+  };
+  const endAll = async () => {
+    await reporter.stop();
+    await closeConnections();
+  };
+  const server = await listen(app.callback(), config.HOST, config.PORT).catch(async (error: unknown) => {
+    await endRoles();
+    await endAll();
+    throw error;
+  });
   logger.info({ url: server.url, roles: roles.map((role) => role.name) }, "projection runs");
   return {
     url: server.url,
     async stop() {
-      const stopped = Promise.all(roles.map((role) => role.stop()));
-      const [ended] = await Promise.all([endsWithin(stopped, ROLES_END_WITHIN), server.close()]);
-      // What they began, checkpoints, leases and transactions bring to its end elsewhere, as after a kill.
-      if (!ended) logger.warn("roles wait for a server that does not answer, and are left");
-      await reporter.stop();
-      await endsWithin(closeConnections(), CONNECTIONS_END_WITHIN);
+      await Promise.all([endRoles(), server.close()]);
+      await endAll();
     },
   };
 }

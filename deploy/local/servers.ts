@@ -63,7 +63,7 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
       await part.start();
       return part;
     });
-  const adminDatabaseUrl = given.DATABASE_URL ?? superuserUrl(ports.postgres, secrets.postgres.superuser);
+  const adminDatabaseUrl = given.DATABASE_URL || superuserUrl(ports.postgres, secrets.postgres.superuser);
   const startPostgres = () =>
     start("postgres", () => {
       const { superuser: password } = secrets.postgres;
@@ -84,8 +84,8 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
     return {
       root,
       context,
-      eventstoreUrl: given.EVENTSTORE_URL ?? `esdb://127.0.0.1:${ports.eventstore}?tls=false`,
-      natsUrl: given.NATS_URL ?? `nats://127.0.0.1:${ports.nats}`,
+      eventstoreUrl: given.EVENTSTORE_URL || `esdb://127.0.0.1:${ports.eventstore}?tls=false`,
+      natsUrl: given.NATS_URL || `nats://127.0.0.1:${ports.nats}`,
       adminDatabaseUrl,
       databaseUrls,
       parts: { eventstore, postgres, nats },

@@ -1,9 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
+import pg from "pg";
+import { startProjection } from "../../projection/start.ts";
+import { StartError } from "../../shared/runtime/run-service.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MutableProxy, startMutableProxy } from "../support/mutable-proxy.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
@@ -54,5 +58,27 @@ describe("a projection process", function () {
     child!.kill("SIGTERM");
     // Where a stop takes too long, the process says so and ends with 1.
     expect(await once(child!, "exit")).to.deep.equal([0, null]);
+  });
+
+  it("leaves nothing running behind a start that fails", async () => {
+    const { eventstoreUrl, natsUrl } = await testServers();
+    database = await createTestDatabase();
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
+    const start = startProjection({
+      ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: database.urls.projection, NATS_URL: natsUrl },
+      ...{ PORT: String((taken.address() as AddressInfo).port), LOG_LEVEL: "fatal" },
+      WEBHOOK_SECRET_KEYS: JSON.stringify(keys),
+    });
+    const error = await start.catch((error: Error) => error);
+    taken.close();
+    expect(error).to.be.instanceOf(StartError);
+    const client = new pg.Client(database.urls.projection);
+    await client.connect();
+    const others =
+      "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    await eventually("no connection left", async () => (await client.query(others)).rowCount === 0);
+    await client.end();
   });
 });

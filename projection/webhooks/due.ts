@@ -1,6 +1,7 @@
 /**
  * Which endpoints may be sent to, as the read models say now: the endpoint is active, its application and the
- * application's installation at the clinic too. An endpoint that is to be disabled already counts as disabled.
+ * application's installation at the clinic too. In production the operator approves the URL's origin for the
+ * application; while the approval is withdrawn, deliveries stay pending. An endpoint that is to be disabled already counts as disabled.
  * `branch_ids` bounds what it may be told of.
  *
  * None of it holds while the read models are being rebuilt and have not come as far as they were: what was revoked
@@ -12,7 +13,7 @@ export const ACTIVE_ENDPOINTS = `
     JOIN read_model.installation i
       ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
     JOIN read_model.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
-   WHERE e.status = 'active'
+   WHERE e.status = 'active' AND (e.environment <> 'production' OR a.webhook_origins ? e.origin)
      AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)`;
 
 export const READ_MODELS_ARE_CURRENT = `

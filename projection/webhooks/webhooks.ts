@@ -15,7 +15,7 @@ import { createTroubles, keepTrying } from "./keep-trying.ts";
 import { deleteOldDeliveries } from "./retention.ts";
 import { remembering, type SecretReader } from "./secrets.ts";
 import { runSender } from "./sender.ts";
-import { closeUnsendable } from "./sweep.ts";
+import { closeUnsendable, skipLongHeld } from "./sweep.ts";
 import { createWaker, type Waker } from "./waker.ts";
 
 export interface WebhooksOptions extends DestinationOptions {
@@ -117,10 +117,16 @@ async function sweepOn(
   }
 }
 
-async function deleteOn({ pool, clock }: Shared, works: () => void, signal: AbortSignal): Promise<void> {
+async function deleteOn(
+  { pool, facts, clock }: Shared,
+  works: () => void,
+  signal: AbortSignal,
+): Promise<void> {
   while (!signal.aborted) {
+    const held = await skipLongHeld(pool, clock());
+    if (held.facts > 0) facts.wake();
     const more = await deleteOldDeliveries(pool, clock());
     works();
-    if (!more) await pause(RETENTION_REST, signal);
+    if (!more && !held.more) await pause(RETENTION_REST, signal);
   }
 }

@@ -229,6 +229,10 @@ async function registerEndpoint(
     type: "ApplicationRegistered",
     data: { applicationId, environment, name: "Calendar", scopes },
   });
+  await append(`partnerApplication-${applicationId}`, {
+    type: "WebhookOriginApproved",
+    data: { applicationId, origin: new URL(url).origin },
+  });
   const grant = { scopes, branchIds, approvedBy: null, rateLimitPerMinute: 100 };
   await append(`installation-${installationId}`, {
     type: "InstallationApproved",

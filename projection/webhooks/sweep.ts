@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../shared/time/rfc3339.ts";
-import { endpointsWithPending, READ_MODELS_ARE_CURRENT } from "./due.ts";
+import { endpointsWithPending, IN_LANE, READ_MODELS_ARE_CURRENT } from "./due.ts";
 import { type DeliveryRound, deliverySkipped, keepFacts } from "./facts.ts";
 import { inTransaction } from "./transaction.ts";
 
@@ -71,8 +71,8 @@ const CLOSE_CHOSEN = `
             d.event_stream, d.event_revision`;
 
 const CLOSE = `
-  WITH RECURSIVE ${endpointsWithPending("first_endpoints", "round_attempt_count = 0")},
-  ${endpointsWithPending("retry_endpoints", "round_attempt_count > 0")},
+  WITH RECURSIVE ${endpointsWithPending("first_endpoints", IN_LANE.first)},
+  ${endpointsWithPending("retry_endpoints", IN_LANE.retry)},
   standing AS MATERIALIZED (
     SELECT e.endpoint_id, i.branch_ids,
            e.status = 'revoked' OR a.revoked OR i.status <> 'approved' AS revoked, e.status = 'disabled' AS disabled

@@ -11,6 +11,7 @@ import type { Role } from "../role.ts";
 import { createConnections } from "./connections.ts";
 import { runDispatcher } from "./dispatcher.ts";
 import { drainOutbox } from "./drain.ts";
+import { createDueEndpoints } from "./due-endpoints.ts";
 import { createTroubles, keepTrying } from "./keep-trying.ts";
 import { deleteOldDeliveries } from "./retention.ts";
 import { remembering, type SecretReader } from "./secrets.ts";
@@ -57,11 +58,13 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const { signal } = ended;
   const troubles = createTroubles();
   const connections = createConnections();
-  const due = createWaker();
+  const due = createDueEndpoints();
+  const search = createWaker();
   const facts = createWaker();
   const shared = {
     ...{ pool: options.pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
-    ...{ logger, troubles, clock, random, due, facts, onDue: due.wake, onFacts: facts.wake },
+    ...{ logger, troubles, clock, random, due, search, facts },
+    ...{ onDue: due.add, onReplay: search.wake, onFacts: facts.wake },
   };
   const secrets = remembering(options.secrets);
   let started = false;

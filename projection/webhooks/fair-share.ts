@@ -14,6 +14,8 @@ export interface WaitingApplication<Endpoint extends WaitingEndpoint> {
   busy: number;
   /** Slot time that all its endpoints used recently. Milliseconds. */
   usedMs: number;
+  /** Most slots that it may take in this decision. */
+  atOnce: number;
   /** Lists its endpoints that wait; called only if the application may take a slot. */
   endpoints(): readonly Endpoint[];
 }
@@ -51,7 +53,7 @@ export function allot<Endpoint extends WaitingEndpoint>(
   const given = new Map<Endpoint, number>();
   let free = slots - busy;
   let left = Math.min(atMost, free);
-  const mayTake = applications.filter((application) => application.busy < part(free));
+  const mayTake = applications.filter(({ busy: held, atOnce }) => held < part(free) && atOnce > 0);
   let turns = mayTake.sort((a, b) => a.usedMs - b.usedMs || a.busy - b.busy).map(turnOf);
   while (left > 0 && turns.length > 0) {
     const next: typeof turns = [];
@@ -72,11 +74,11 @@ export function allot<Endpoint extends WaitingEndpoint>(
 function turnOf<Endpoint extends WaitingEndpoint>(
   application: WaitingApplication<Endpoint>,
 ): (free: number) => Endpoint | undefined {
-  let { busy } = application;
+  let { busy, atOnce } = application;
   let queue: { endpoint: Endpoint; busy: number }[] | undefined;
   return (free) => {
     const share = part(free);
-    if (busy >= share) return undefined;
+    if (busy >= share || atOnce === 0) return undefined;
     queue ??= application
       .endpoints()
       .toSorted((a, b) => a.usedMs - b.usedMs)
@@ -85,6 +87,7 @@ function turnOf<Endpoint extends WaitingEndpoint>(
       // The limits only become smaller during one decision: an endpoint at its limit is out.
       if (first.busy >= Math.min(first.endpoint.most, part(share - busy))) continue;
       busy += 1;
+      atOnce -= 1;
       first.busy += 1;
       queue.push(first);
       return first.endpoint;
@@ -93,6 +96,7 @@ function turnOf<Endpoint extends WaitingEndpoint>(
   };
 }
 
-function part(slots: number): number {
+/** Part of the slots that one of those who share them may hold, and at least one. */
+export function part(slots: number): number {
   return Math.max(1, Math.floor(slots * PART));
 }

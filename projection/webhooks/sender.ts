@@ -29,13 +29,13 @@ export interface SenderOptions extends DeliverOptions, OutcomeWriterOptions {
 const SEARCH_EVERY = 200;
 
 /** A search is followed by a rest of at least this many times its duration, so that it cannot take up the database. */
-const SEARCH_REST = 4;
+const SEARCH_REST = 9;
 
 /** What comes due, or finds room, within this is claimed together. Milliseconds. */
 const CLAIM_EVERY = 5;
 
-/** Longest sleep while nothing is due. Milliseconds. */
-const CLAIM_REST = 1_000;
+/** Longest sleep before the next decision, so that an application that starts attempts slowly goes on. Milliseconds. */
+const CLAIM_REST = 25;
 
 /** A lease lasts this long for attempts of a given length: as long again to write down how it went. Milliseconds. */
 const leaseFor = (timeoutMs: number) => 2 * timeoutMs + 1_000;

@@ -1,7 +1,8 @@
 import { type Environment, environment as environments } from "../../shared/events/fields.ts";
 import type { DueEndpoint, DueEndpoints, Lane } from "./due-endpoints.ts";
-import { allot } from "./fair-share.ts";
+import { allot, part } from "./fair-share.ts";
 import { SlotUse } from "./slot-use.ts";
+import { StartPace } from "./start-pace.ts";
 
 /** Slots for an endpoint, to be claimed. */
 export interface Allotment extends DueEndpoint {
@@ -34,6 +35,12 @@ export const LANES: Record<Lane, LaneLimits> = {
   retry: { slots: 320, perEndpoint: 2, atOnce: 64 },
 };
 
+/** Slot time expected of an attempt if the application had none recently. Milliseconds. */
+const EXPECTED_MS = 4_000;
+
+/** Shortest slot time expected of an attempt. Milliseconds. */
+const SHORTEST_MS = 1;
+
 /** An endpoint that fails may hold one slot. */
 const FAILING = 1;
 
@@ -44,6 +51,12 @@ const HELD_PER_SLOT = 2;
 export const MOST_HELD =
   environments.options.length * HELD_PER_SLOT * (LANES.first.slots + LANES.retry.slots);
 
+/** An application's use, and the pace of its starts. */
+interface PacedUse {
+  use: SlotUse;
+  pace: StartPace;
+}
+
 /** Slots of one lane in one environment, with those who hold them. */
 interface Pool {
   lane: Lane;
@@ -51,7 +64,7 @@ interface Pool {
   all: SlotUse;
   /** Deliveries under way, or whose outcome is still to be written. */
   held: number;
-  applications: Map<string, SlotUse>;
+  applications: Map<string, PacedUse>;
   endpoints: Map<string, SlotUse>;
 }
 
@@ -85,7 +98,9 @@ export function createSlots(clock: () => number): Slots {
       const startedAt = clock();
       const pool = poolOf(endpoint);
       pool.held += 1;
-      for (const use of usesOf(pool, endpoint)) use.start(startedAt);
+      const { use, pace } = applicationOf(pool, endpoint);
+      pace.start(startedAt, spacingOf(pool, use, startedAt));
+      for (const one of usesOf(pool, endpoint)) one.start(startedAt);
       return { endpoint, startedAt };
     },
     free({ endpoint, startedAt }) {
@@ -98,9 +113,8 @@ export function createSlots(clock: () => number): Slots {
     forget() {
       const now = clock();
       for (const { applications, endpoints } of pools) {
-        for (const uses of [applications, endpoints]) {
-          for (const [id, use] of uses) if (use.isForgotten(now)) uses.delete(id);
-        }
+        for (const [id, { use }] of applications) if (use.isForgotten(now)) applications.delete(id);
+        for (const [id, use] of endpoints) if (use.isForgotten(now)) endpoints.delete(id);
       }
     },
   };
@@ -110,13 +124,25 @@ function createPool(lane: Lane, environment: Environment): Pool {
   return { lane, environment, all: new SlotUse(), held: 0, applications: new Map(), endpoints: new Map() };
 }
 
-function usesOf(pool: Pool, { applicationId, endpointId }: DueEndpoint): SlotUse[] {
-  const of = (uses: Map<string, SlotUse>, id: string) => {
-    const use = uses.get(id) ?? new SlotUse();
-    uses.set(id, use);
-    return use;
-  };
-  return [pool.all, of(pool.applications, applicationId), of(pool.endpoints, endpointId)];
+function applicationOf({ applications }: Pool, { applicationId }: DueEndpoint): PacedUse {
+  const known = applications.get(applicationId) ?? { use: new SlotUse(), pace: new StartPace() };
+  applications.set(applicationId, known);
+  return known;
+}
+
+function usesOf(pool: Pool, endpoint: DueEndpoint): SlotUse[] {
+  const use = pool.endpoints.get(endpoint.endpointId) ?? new SlotUse();
+  pool.endpoints.set(endpoint.endpointId, use);
+  return [pool.all, applicationOf(pool, endpoint).use, use];
+}
+
+/**
+ * Time between two starts of an application at which it would just use its share of the slots, if each attempt took as
+ * long as recent ones. So slow attempts that were started together do not end, and start again, together for ever.
+ */
+function spacingOf(pool: Pool, use: SlotUse | undefined, now: number): number {
+  const expected = use?.expectedMs(now, EXPECTED_MS) ?? EXPECTED_MS;
+  return Math.max(SHORTEST_MS, expected) / part(LANES[pool.lane].slots - pool.all.busy);
 }
 
 function allotPool(pool: Pool, due: DueEndpoints, now: number): Allotment[] {
@@ -125,10 +151,11 @@ function allotPool(pool: Pool, due: DueEndpoints, now: number): Allotment[] {
   const entries = due.of(lane, environment);
   if (entries.size === 0) return [];
   const waiting = [...entries].map(([applicationId, endpoints]) => {
-    const use = pool.applications.get(applicationId);
+    const { use, pace } = pool.applications.get(applicationId) ?? {};
     return {
       busy: use?.busy ?? 0,
       usedMs: use?.usedMs(now) ?? 0,
+      atOnce: (pace ?? new StartPace()).possible(now, spacingOf(pool, use, now)),
       endpoints: () =>
         Array.from(endpoints.values(), ({ endpointId, failing }) => {
           const used = pool.endpoints.get(endpointId);

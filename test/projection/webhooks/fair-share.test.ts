@@ -21,7 +21,7 @@ function application(
   more: Partial<WaitingApplication<Endpoint>> = {},
 ): WaitingApplication<Endpoint> {
   const busy = endpoints.reduce((sum, one) => sum + one.busy, 0);
-  return { busy, usedMs: 0, endpoints: () => endpoints, ...more };
+  return { busy, usedMs: 0, atOnce: SLOTS, endpoints: () => endpoints, ...more };
 }
 
 const manyEndpoints = (name: string, count: number) =>
@@ -73,9 +73,14 @@ describe("the fair share of slots", () => {
     const full: WaitingApplication<Endpoint> = {
       busy: 200,
       usedMs: 0,
+      atOnce: SLOTS,
       endpoints: () => expect.fail("the endpoints are listed"),
     };
     expect(given({ busy: 200 }, full, application([endpoint("b")]))).to.deep.equal({ b: 4 });
+  });
+
+  it("given an application that may take two slots at once, gives it two", () => {
+    expect(sum(given({}, application(manyEndpoints("a", 50), { atOnce: 2 })))).to.equal(2);
   });
 
   it("given one slot for an application, gives it to the endpoint that used the least slot time", () => {

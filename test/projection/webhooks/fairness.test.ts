@@ -15,7 +15,7 @@ const MANY = 150;
 const TIMEOUT = 300_000;
 
 describe("an application whose endpoints do not answer", function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
   let world: World;
   let slow: Receiver;
   let healthy: Receiver;
@@ -52,10 +52,10 @@ describe("an application whose endpoints do not answer", function () {
   }
   /** Waits until the application has as many attempts under way as it can get. */
   const untilFull = (endpoint: Endpoint) =>
-    eventually("many attempts", async () => (await attempts(endpoint, "under way")) >= MANY, 20_000);
+    eventually("many attempts", async () => (await attempts(endpoint, "under way")) >= MANY, 40_000);
   async function expectDelivered(endpoint: Endpoint, environment: Environment): Promise<void> {
     const { eventId } = await world.appointment(endpoint.clinicId, { environment });
-    await world.until(eventId, endpoint, ({ status }) => status === "delivered", 20_000);
+    await world.until(eventId, endpoint, ({ status }) => status === "delivered", 40_000);
   }
 
   it("delays no application on another host", async () => {
@@ -90,7 +90,11 @@ describe("an application whose endpoints do not answer", function () {
     slow.release();
     await eventually("the outcomes", async () => (await attempts(holding, "ended")) >= released);
     for (let n = 0; n < EACH; n += 1) await fill(holding, "sandbox");
-    await eventually("as many again", async () => (await attempts(holding, "under way")) >= firstWave - 16);
+    await eventually(
+      "as many again",
+      async () => (await attempts(holding, "under way")) >= firstWave - 16,
+      40_000,
+    );
     const ended = await attempts(holding, "ended");
     for (let n = 0; n < 5; n += 1) await expectDelivered(other, "sandbox");
     expect(await attempts(holding, "ended")).to.equal(ended);

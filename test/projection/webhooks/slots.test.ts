@@ -24,23 +24,29 @@ describe("the slots of a sender", () => {
     slots = createSlots(() => now);
   });
 
-  /** Decides and takes until nothing more is given. */
-  function takeAll(endpoints: readonly DueEndpoint[]): Slot[] {
+  /** Takes what is given, every 25 ms for a while. */
+  function takeAll(endpoints: readonly DueEndpoint[], forMs = 20_000): Slot[] {
     const due = createDueEndpoints();
     due.add(endpoints);
     const taken: Slot[] = [];
-    for (let given = slots.allot(due); given.length > 0; given = slots.allot(due)) {
-      for (const { slots: count, ...one } of given) {
+    for (const end = now + forMs; now < end; now += 25) {
+      for (const { slots: count, ...one } of slots.allot(due)) {
         for (let n = 0; n < count; n += 1) taken.push(slots.take(one));
       }
     }
     return taken;
   }
+  function endAll(taken: readonly Slot[]): void {
+    for (const slot of taken) {
+      slots.free(slot);
+      slots.letGo(slot);
+    }
+  }
 
   it("given a sandbox that takes all it can, leaves production as many as before", () => {
     const alone = takeAll(greedy(20, { environment: "production" })).length;
     slots = createSlots(() => now);
-    for (let round = 0; round < 40; round += 1) takeAll(greedy(40));
+    takeAll(greedy(40));
     expect(takeAll(greedy(20, { environment: "production" }))).to.have.length(alone);
   });
 
@@ -55,11 +61,7 @@ describe("the slots of a sender", () => {
     const due = createDueEndpoints();
     due.add([...greedy(1), endpoint("quick", "q")]);
     const firstOf = () => slots.allot(due)[0]?.applicationId;
-    for (const slot of takeAll(greedy(1))) {
-      now += 10;
-      slots.free(slot);
-      slots.letGo(slot);
-    }
+    endAll(takeAll(greedy(1)));
     expect(firstOf()).to.equal("quick");
     now += 60 * MINUTE;
     slots.forget();
@@ -68,8 +70,8 @@ describe("the slots of a sender", () => {
 
   it("given outcomes that are not written, gives no more than twice the slots", () => {
     let held = 0;
-    for (let round = 0; round < 100; round += 1) {
-      const taken = takeAll(greedy(1));
+    for (let round = 0; round < 400; round += 1) {
+      const taken = takeAll(greedy(1), 25);
       for (const slot of taken) slots.free(slot);
       held += taken.length;
     }
@@ -84,6 +86,27 @@ describe("the slots of a sender", () => {
     expect(slots.allot(due).map(({ slots: count }) => count)).to.deep.equal([1]);
     due.setFailing(one, false);
     expect(slots.allot(due).map(({ slots: count }) => count)).to.deep.equal([4]);
+  });
+
+  it("given an application without recent attempts, lets four start at once", () => {
+    expect(takeAll(greedy(1), 25)).to.have.length(4);
+  });
+
+  it("given slow attempts that end together, lets others start one by one", () => {
+    const taken = takeAll(greedy(1));
+    now += 10_000;
+    endAll(taken);
+    // About 190 slots, for attempts of 20 seconds on average.
+    expect(takeAll(greedy(1), 1_000)).to.have.length.within(4, 20);
+  });
+
+  it("given quick attempts, lets all start at once that the application may have", () => {
+    for (let round = 0; round < 200; round += 1) {
+      const taken = takeAll(greedy(1), 25);
+      now -= 20;
+      endAll(taken);
+    }
+    expect(takeAll(greedy(1), 25)).to.have.length.above(150);
   });
 });
 
@@ -107,10 +130,13 @@ describe("the use of slots", () => {
     use.start(0);
     use.start(1_000);
     expect(use.usedMs(4_000)).to.equal(7_000);
+    expect(use.expectedMs(4_000, 10_000)).to.equal(10_000);
+    expect(use.expectedMs(44_000, 10_000)).to.equal(43_500);
     use.end(0, 4_000);
     use.end(1_000, 4_000);
     expect([use.busy, use.usedMs(4_000)]).to.deep.equal([0, 7_000]);
     expect(use.usedMs(34_000)).to.equal(3_500);
+    expect(use.expectedMs(34_000, 0)).to.equal(3_500);
     expect(use.isForgotten(34_000)).to.equal(false);
     expect(use.isForgotten(60 * MINUTE)).to.equal(true);
   });

@@ -77,6 +77,8 @@ const dueIn = (lane: Lane) => `
  * One statement, so one transaction: choose, lease, and put each attempt on record with its outcome unknown, before
  * anything is sent. A lease that was lost with its process is not counted against the schedule. Endpoints that may not
  * be sent to have no room; one that fails has room for a single attempt.
+ *
+ * The arrays come from sub-selects, so that their length does not make the planner plan each claim again.
  */
 const CLAIM = `
   WITH allotted AS MATERIALIZED (
@@ -84,7 +86,7 @@ const CLAIM = `
            CASE WHEN a.endpoint_id IS NULL THEN NULL
                 WHEN f.endpoint_id IS NULL THEN x.slots
                 ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END AS room
-      FROM unnest($4::text[], $5::uuid[], $6::integer[], $7::integer[])
+      FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]))
            WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, place)
       LEFT JOIN LATERAL (${activeEndpoint("x.endpoint_id")}) a ON ${READ_MODELS_ARE_CURRENT}
       LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id

@@ -37,7 +37,7 @@ export interface DueEndpoints {
   additions(): number;
   /** Entries by application. */
   of(lane: Lane, environment: Environment): ReadonlyMap<string, ReadonlyMap<string, DueEntry>>;
-  /** Wakes the sender: a slot is free. */
+  /** Wakes the sender. */
   wake(): void;
   /** Sleeps until woken, for at most so many milliseconds, or until the signal aborts. */
   sleep(milliseconds: number, signal: AbortSignal): Promise<void>;

@@ -34,7 +34,10 @@ const SEARCH_REST = 9;
 /** What comes due, or finds room, within this is claimed together. Milliseconds. */
 const CLAIM_EVERY = 5;
 
-/** Longest sleep before the next decision, so that an application that starts attempts slowly goes on. Milliseconds. */
+/**
+ * Longest sleep before the next decision. New deliveries and written outcomes wake the sender; the pace of an application
+ * that is slow does not. Milliseconds.
+ */
 const CLAIM_REST = 25;
 
 /** A lease lasts this long for attempts of a given length: as long again to write down how it went. Milliseconds. */
@@ -73,7 +76,6 @@ export async function runSender(options: SenderOptions, signal: AbortSignal): Pr
     if (!result) return;
     // A slot is free at once; the delivery is held until its outcome is on record.
     slots.free(slot);
-    due.wake();
     const { schedule, random } = options;
     const verdict = judge(result, { attempts: claimed.attempts, schedule, now: clock(), random: random() });
     await ended.push({ claimed, result, verdict });

@@ -35,8 +35,8 @@ export const LANES: Record<Lane, LaneLimits> = {
   retry: { slots: 320, perEndpoint: 2, atOnce: 64 },
 };
 
-/** Slot time expected of an attempt if the application had none recently. Milliseconds. */
-const EXPECTED_MS = 4_000;
+/** Slot time expected of an attempt if none of the application ended recently: the usual time limit. Milliseconds. */
+const EXPECTED_MS = 10_000;
 
 /** Shortest slot time expected of an attempt. Milliseconds. */
 const SHORTEST_MS = 1;

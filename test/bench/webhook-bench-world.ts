@@ -8,12 +8,14 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { createWorld, SECRET_KEYS } from "../projection/webhooks/world.ts";
+import { createWorld, type Endpoint, SECRET_KEYS } from "../projection/webhooks/world.ts";
 import { createTestDatabase, testServers } from "../support/stack.ts";
 import type { Receipt } from "./webhook-sink.ts";
 
 export interface BenchWorld {
   sinkUrl: string;
+  /** The same sink at another origin. */
+  otherSinkUrl: string;
   /** Registers an endpoint of a clinic of its own; gives the clinic. */
   endpoint(url: string): Promise<string>;
   /** Appends an appointment of a clinic, and remembers when, for {@link waits}. */
@@ -31,8 +33,13 @@ export interface BenchWorld {
   stopService(): Promise<void>;
   /** The most memory that one of its processes has held. MiB. */
   mostMemory(): number;
-  /** Makes so many deliveries that are due now, at so many new endpoints. */
-  makeDue(url: string, endpoints: number, deliveries: number): Promise<void>;
+  /** Makes deliveries that are due now, in turn at new endpoints of new applications. */
+  makeDue(
+    url: string,
+    of: { applications: number; endpointsEach: number; deliveries: number },
+  ): Promise<void>;
+  /** Cancels deliveries that are due, and waits until the attempts under way have ended. */
+  cancelDue(): Promise<void>;
   /** Attempts that have ended since the database was made. */
   attempts(): Promise<number>;
   stop(): Promise<void>;
@@ -53,7 +60,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   const sink = fork(fileURLToPath(new URL("./webhook-sink.ts", import.meta.url)), {
     execArgv: ["--import=tsx"],
   });
-  const [{ port }] = (await once(sink, "message")) as [{ port: number }];
+  const [{ ports }] = (await once(sink, "message")) as [{ ports: [number, number] }];
   sink.on("message", (message: { receipts: Receipt[] }) => {
     for (const [id, at] of message.receipts) if (appended.has(id) && !receipts.has(id)) receipts.set(id, at);
   });
@@ -65,7 +72,8 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     await Promise.all(running.map((process) => once(process, "exit")));
   };
   return {
-    sinkUrl: `http://127.0.0.1:${port}`,
+    sinkUrl: `http://127.0.0.1:${ports[0]}`,
+    otherSinkUrl: `http://127.0.0.1:${ports[1]}`,
     receipts,
     endpoint: async (url) => (await world.endpoint(url, { events: ["appointment.created"] })).clinicId,
     async appointment(clinicId) {
@@ -103,8 +111,13 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       });
       return Math.max(...held);
     },
-    async makeDue(url, endpoints, deliveries) {
-      const made = await Promise.all(Array.from({ length: endpoints }, () => world.endpoint(url)));
+    async makeDue(url, { applications, endpointsEach, deliveries }) {
+      const made: Endpoint[] = [];
+      for (let n = 0; n < applications; n += 1) {
+        const sibling = await world.endpoint(url);
+        const others = Array.from({ length: endpointsEach - 1 }, () => world.endpoint(url, { sibling }));
+        made.push(sibling, ...(await Promise.all(others)));
+      }
       const values = [
         made.map(({ endpointId }) => endpointId),
         made.map(({ applicationId }) => applicationId),
@@ -112,6 +125,20 @@ export async function createBenchWorld(): Promise<BenchWorld> {
         JSON.stringify({ id: randomUUID(), type: "appointment.created", filler: "x".repeat(600) }),
       ];
       for (let n = 0; n < deliveries; n += 5_000) await world.pool.query(DUE, [5_000, ...values]);
+    },
+    async cancelDue() {
+      for (;;) {
+        const { rowCount: cancelled } = await world.pool.query(
+          `UPDATE webhooks.delivery SET status = 'cancelled', next_attempt_at = NULL, lease_expires_at = NULL
+            WHERE delivery_id IN (SELECT delivery_id FROM webhooks.delivery
+                                   WHERE status = 'pending' AND lease_expires_at IS NULL LIMIT 5000)`,
+        );
+        const { rowCount: left } = await world.pool.query(
+          "SELECT FROM webhooks.delivery WHERE status = 'pending' LIMIT 1",
+        );
+        if (cancelled === 0 && left === 0) return;
+        await sleep(100);
+      }
     },
     async attempts() {
       const { rows } = await world.pool.query<{ count: number }>(

@@ -8,6 +8,7 @@
  * - memory: the most that the service holds while a hundred thousand deliveries are due, and how fast they go out.
  * - latency: from append to receipt at a steady rate.
  * - isolation: the same for a hundred good endpoints, alone, then beside endpoints that hang, drip, fail and refuse.
+ * - fairness: the same beside 20 applications with 50 endpoints each that never answer, then that answer after 9 s.
  */
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";
@@ -21,6 +22,14 @@ import { type BenchWorld, createBenchWorld, now, PROCESSES } from "./webhook-ben
 const THROUGHPUT = { endpoints: 40, events: 20_000, appenders: 64, connections: 64, posts: 20_000 };
 const LATENCY = { endpoints: 20, perSecond: 200, seconds: 10 };
 const ISOLATION = { endpoints: 100, perSecond: 100, badPerSecond: 20, seconds: 15 };
+const FAIRNESS = {
+  endpoints: 100,
+  perSecond: 100,
+  seconds: 15,
+  applications: 20,
+  endpointsEach: 50,
+  dueEach: 20,
+};
 const MEMORY = { endpoints: 100, deliveries: 100_000, seconds: 20 };
 const WARM_UP = 2_000;
 
@@ -100,7 +109,7 @@ async function besideLimit(
 async function memory(world: BenchWorld): Promise<void> {
   const { endpoints, deliveries, seconds } = MEMORY;
   await world.stopService();
-  await world.makeDue(`${world.sinkUrl}/`, endpoints, deliveries);
+  await world.makeDue(`${world.sinkUrl}/`, { applications: endpoints, endpointsEach: 1, deliveries });
   await world.startService();
   const before = await world.attempts();
   await sleep(seconds * 1_000);
@@ -170,6 +179,29 @@ async function isolation(world: BenchWorld): Promise<void> {
   row("p99 beside bad ones, of p99 alone", (beside[2] / alone[2]).toFixed(2), "at most 2");
 }
 
+async function fairness(world: BenchWorld): Promise<void> {
+  const { endpoints, perSecond, seconds, applications, endpointsEach, dueEach } = FAIRNESS;
+  const good = await Promise.all(Array.from({ length: endpoints }, () => world.endpoint(world.sinkUrl)));
+  const measure = () => latency(world, good, perSecond, seconds);
+  await latency(world, good, perSecond, 3);
+  const alone = await measure();
+  row(`${endpoints} good endpoints alone, ${perSecond} events/s`, percentiles(alone), "");
+  const bad = [
+    { path: "/black-hole", what: "never answer" },
+    { path: "/slow", what: "answer after 9 s" },
+  ];
+  for (const { path, what } of bad) {
+    const deliveries = applications * endpointsEach * dueEach;
+    await world.makeDue(`${world.otherSinkUrl}${path}`, { applications, endpointsEach, deliveries });
+    await sleep(2_000);
+    const beside = await measure();
+    row(`beside ${applications} applications that ${what}`, percentiles(beside), "");
+    row(`p99 beside them, of p99 alone`, (beside[2] / alone[2]).toFixed(2), "at most 2");
+    row("most memory of a process", `${world.mostMemory().toFixed(0)} MiB`, "");
+    await world.cancelDue();
+  }
+}
+
 const say = (line: string) => console.log(line);
 const row = (what: string, measured: string, goal: string) =>
   say(`${what.padEnd(46)} ${measured.padEnd(26)} ${goal}`.trimEnd());
@@ -179,7 +211,7 @@ const percentiles = (values: readonly number[]) =>
 say(
   `machine: ${os.availableParallelism()} × ${os.cpus()[0]?.model.trim()}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, Node ${process.version}, load ${os.loadavg()[0]?.toFixed(1)}`,
 );
-say(`configuration: ${JSON.stringify({ PROCESSES, THROUGHPUT, LATENCY, ISOLATION, MEMORY })}`);
+say(`configuration: ${JSON.stringify({ PROCESSES, THROUGHPUT, LATENCY, ISOLATION, FAIRNESS, MEMORY })}`);
 const world = await createBenchWorld();
 try {
   const clinics = await Promise.all(
@@ -192,6 +224,7 @@ try {
   const waits = await latency(world, some, LATENCY.perSecond, LATENCY.seconds);
   row(`${LATENCY.perSecond} events/s: p50 / p95 / p99`, percentiles(waits), "p95 below 130 ms");
   await isolation(world);
+  await fairness(world);
   await world.stopService();
   await limit(world.sinkUrl, WARM_UP);
   await besideLimit(world, "deliveries of events that were waiting", "0.25", backlog, clinics);

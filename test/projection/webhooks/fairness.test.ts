@@ -9,7 +9,7 @@ const ENDPOINTS = 49;
 const EACH = 6;
 
 /** Attempts that such an application has under way at least, when it has all that it can get. */
-const MANY = 150;
+const MANY = 100;
 
 /** Longer than any test: no attempt ends by itself. Milliseconds. */
 const TIMEOUT = 300_000;

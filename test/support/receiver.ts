@@ -38,8 +38,8 @@ export interface Receiver {
   mostAtOnce(): number;
   /** Does these with the next requests, one each; then goes back to what it always does. */
   next(...behaviours: Behaviour[]): void;
-  /** Does this with every request from now on; 200 at first. */
-  always(behaviour: Behaviour): void;
+  /** Does this with every request from now on, or with those of one path; 200 at first. */
+  always(behaviour: Behaviour, path?: string): void;
   /** Requests that are held now. */
   held(): number;
   /** Answers the requests that are held now. */
@@ -54,6 +54,7 @@ export async function startReceiver(port = 0): Promise<Receiver> {
   const requests: ReceivedRequest[] = [];
   const queue: Behaviour[] = [];
   let usual: Behaviour = {};
+  const usualAt = new Map<string, Behaviour>();
   const held = new Set<() => void>();
   let open = 0;
   let most = 0;
@@ -67,7 +68,7 @@ export async function startReceiver(port = 0): Promise<Receiver> {
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("error", () => undefined);
     request.on("end", () => {
-      const behaviour = queue.shift() ?? usual;
+      const behaviour = queue.shift() ?? usualAt.get(request.url ?? "") ?? usual;
       const silent = behaviour.mode === "hang" || behaviour.mode === "close";
       requests.push({
         method: request.method ?? "",
@@ -97,8 +98,9 @@ export async function startReceiver(port = 0): Promise<Receiver> {
     requests,
     mostAtOnce: () => most,
     next: (...behaviours) => queue.push(...behaviours),
-    always: (behaviour) => {
-      usual = behaviour;
+    always: (behaviour, path) => {
+      if (path === undefined) usual = behaviour;
+      else usualAt.set(path, behaviour);
     },
     held: () => held.size,
     release() {

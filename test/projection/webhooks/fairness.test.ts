@@ -68,6 +68,17 @@ describe("an application whose endpoints do not answer", function () {
     expect(await attempts(hanging, "ended")).to.equal(0);
   });
 
+  it("delays no application on the same host", async () => {
+    slow.always({ mode: "hang" });
+    slow.always({ status: 200 }, "/healthy");
+    const hanging = await registerMany(slow.url, "sandbox");
+    const other = await world.endpoint(`${slow.url}/healthy`, { environment: "sandbox" });
+    await fill(hanging, "sandbox");
+    await untilFull(hanging);
+    await expectDelivered(other, "sandbox");
+    expect(await attempts(hanging, "ended")).to.equal(0);
+  });
+
   it("delays nothing in the other environment", async () => {
     slow.always({ mode: "hang" });
     const hanging = await registerMany(slow.url, "sandbox");

@@ -10,6 +10,7 @@ export type Lane = "first" | "retry";
 /** A delivery that this process may attempt, once, until the lease expires. Its attempt is on record already. */
 export interface Claimed extends DeliveryRound {
   lane: Lane;
+  applicationId: string;
   body: string;
   url: string;
   /** The current one first, then former ones that still sign. */
@@ -31,6 +32,7 @@ interface ClaimedRow {
   lane: Lane;
   delivery_id: string;
   endpoint_id: string;
+  application_id: string;
   clinic_id: string;
   environment: "sandbox" | "production";
   cause_id: string;
@@ -66,8 +68,8 @@ function laneQuery(lane: Lane, condition: string, parameters: LaneParameters): s
                       ON b.endpoint_id = x.endpoint_id
               ORDER BY random()) e
       CROSS JOIN LATERAL (
-        SELECT delivery_id, endpoint_id, clinic_id, environment, cause_id, correlation_id, event_stream, event_revision,
-               body
+        SELECT delivery_id, endpoint_id, application_id, clinic_id, environment, cause_id, correlation_id,
+               event_stream, event_revision, body
           FROM webhooks.delivery
          WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${condition} AND due_at <= $1
            AND delivery_id <> ALL ($3::uuid[])
@@ -149,6 +151,7 @@ function toClaimed(row: ClaimedRow, now: number): Claimed {
     lane: row.lane,
     deliveryId: row.delivery_id,
     endpointId: row.endpoint_id,
+    applicationId: row.application_id,
     clinicId: row.clinic_id,
     environment: row.environment,
     causeId: row.cause_id,

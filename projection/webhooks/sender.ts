@@ -6,6 +6,7 @@ import { type DeliverOptions, deliver } from "./deliver.ts";
 import { keepTrying, type Troubles } from "./keep-trying.ts";
 import { type Outcome, releaseLeases, writeOutcomes } from "./outcomes.ts";
 import { judge } from "./retry-policy.ts";
+import type { AttemptLimits } from "./send.ts";
 import type { Waker } from "./waker.ts";
 
 export interface SenderOptions extends DeliverOptions {
@@ -42,8 +43,8 @@ const POLL = 200;
 /** What comes due, or finds room, within this is claimed together. Milliseconds. */
 const CLAIM_EVERY = 5;
 
-/** A lease lasts this long for attempts of a given length: as long again to write down how it went. Milliseconds. */
-const leaseFor = (timeoutMs: number) => 2 * timeoutMs + 1_000;
+/** A lease lasts twice as long as an attempt may take, and a second: as long again to write its outcome. Milliseconds. */
+const leaseFor = (limits: AttemptLimits) => 2 * (limits.connectTimeoutMs + limits.timeoutMs) + 1_000;
 
 /** Attempts under way at a stop may take this long; then they are cut. Milliseconds. */
 const FINISH_WITHIN = 1_500;
@@ -86,7 +87,7 @@ export async function runSender(options: SenderOptions, signal: AbortSignal): Pr
     while (!signal.aborted) {
       const room = roomBeside(underWay);
       const now = options.clock();
-      const claimed = await claimDue(options.pool, room, now, leaseFor(options.timeoutMs));
+      const claimed = await claimDue(options.pool, room, now, leaseFor(options));
       works();
       for (const one of claimed) {
         const sent = attempt(one).finally(() => sending.delete(sent));

@@ -14,11 +14,12 @@ import { drainOutbox } from "./drain.ts";
 import { createTroubles, keepTrying } from "./keep-trying.ts";
 import { deleteOldDeliveries } from "./retention.ts";
 import { remembering, type SecretReader } from "./secrets.ts";
+import type { AttemptLimits } from "./send.ts";
 import { runSender } from "./sender.ts";
 import { closeUnsendable } from "./sweep.ts";
 import { createWaker, type Waker } from "./waker.ts";
 
-export interface WebhooksOptions extends DestinationOptions {
+export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
   client: EventStoreDBClient;
   pool: pg.Pool;
   databaseUrl: string;
@@ -30,8 +31,6 @@ export interface WebhooksOptions extends DestinationOptions {
   brand: string;
   /** Seconds before each retry. */
   retrySchedule: readonly number[];
-  /** Of one attempt, in all. Milliseconds. */
-  timeoutMs: number;
   /** Told of each attempt whose outcome is on record: delivered, pending (again), or failed for good. */
   onAttempt?(outcome: string): void;
   /** Milliseconds since 1970. */
@@ -84,7 +83,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
     async stop() {
       ended.abort();
       await done;
-      await connections.close();
+      connections.close();
     },
   };
 }

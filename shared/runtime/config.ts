@@ -105,9 +105,12 @@ export const settings = {
     .transform((text) => (text === "" ? [] : text.split(",").map(Number)))
     .pipe(z.array(z.number().positive()).max(20))
     .describe("Seconds before each retry of a webhook, separated by commas."),
+  WEBHOOK_CONNECT_TIMEOUT_MS: whole(100, 60_000)
+    .prefault("5000")
+    .describe("Time limit of an attempt for looking up the name, connecting and the TLS handshake together."),
   WEBHOOK_TIMEOUT_MS: whole(100, 60_000)
     .prefault("10000")
-    .describe("Longest that one attempt may take, in all."),
+    .describe("Time limit of an attempt from the moment that it has a connection to the end of the answer."),
   ROLES: z
     .string()
     .default("projectors,relay,webhooks")

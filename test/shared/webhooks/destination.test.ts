@@ -143,6 +143,7 @@ const hostileUrls: [DestinationFault, ...string[]][] = [
     "https://[2001:2::1]/",
     "https://[2001:10::1]/",
     "https://[2001:20::1]/",
+    "https://[3ffe::1]/",
     "https://[3fff::1]/",
     "https://[100::1]/",
     "https://[fe80::1]/",

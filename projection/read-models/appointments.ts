@@ -1,4 +1,5 @@
 import { type AppointmentStatus, statusAfter } from "../../shared/appointment/appointment.ts";
+import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { change, defineReadModel, type RecordedOf } from "../engine/read-model.ts";
 
 type AppointmentRow = {
@@ -13,18 +14,23 @@ type AppointmentRow = {
   status: AppointmentStatus;
   reason: string | null;
   notes: string | null;
+  /** Of the last event in the appointment's stream. */
+  revision: number;
   created_at: string;
   updated_at: string;
 };
 
-const moved = change<AppointmentRow, RecordedOf<keyof typeof statusAfter>>(({ type, metadata }) => ({
-  status: statusAfter[type],
-  updated_at: metadata.occurredAt,
+/** Columns that every event of the appointment changes. */
+function latest({ revision, metadata }: RecordedEvent) {
+  return { revision: Number(revision), updated_at: metadata.occurredAt };
+}
+
+const moved = change<AppointmentRow, RecordedOf<keyof typeof statusAfter>>((event) => ({
+  status: statusAfter[event.type],
+  ...latest(event),
 }));
 
-const touched = change<AppointmentRow, RecordedOf<"ResourceAllocated" | "ResourceReleased">>(
-  ({ metadata }) => ({ updated_at: metadata.occurredAt }),
-);
+const touched = change<AppointmentRow, RecordedOf<"ResourceAllocated" | "ResourceReleased">>(latest);
 
 export const appointments = defineReadModel<AppointmentRow>()({
   table: "appointment",
@@ -40,6 +46,7 @@ export const appointments = defineReadModel<AppointmentRow>()({
     status: "text",
     reason: "text",
     notes: "text",
+    revision: "integer",
     created_at: "timestamptz",
     updated_at: "timestamptz",
   },
@@ -49,7 +56,7 @@ export const appointments = defineReadModel<AppointmentRow>()({
   inSandbox: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.appointmentId],
   on: {
-    AppointmentRequested: (_, { data, metadata }) => ({
+    AppointmentRequested: (_, { data, revision, metadata }) => ({
       appointment_id: data.appointmentId,
       clinic_id: data.clinicId,
       branch_id: data.branchId,
@@ -61,6 +68,7 @@ export const appointments = defineReadModel<AppointmentRow>()({
       status: "requested",
       reason: data.reason,
       notes: data.notes,
+      revision: Number(revision),
       created_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     }),
@@ -71,10 +79,10 @@ export const appointments = defineReadModel<AppointmentRow>()({
     AppointmentCompleted: moved,
     AppointmentCancelled: moved,
     AppointmentMarkedNoShow: moved,
-    AppointmentRescheduled: change(({ data, metadata }) => ({
-      scheduled_at: data.scheduledAt,
-      duration_minutes: data.durationMinutes,
-      updated_at: metadata.occurredAt,
+    AppointmentRescheduled: change((event) => ({
+      scheduled_at: event.data.scheduledAt,
+      duration_minutes: event.data.durationMinutes,
+      ...latest(event),
     })),
     ResourceAllocated: touched,
     ResourceReleased: touched,

@@ -28,7 +28,13 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
 
   before(async () => {
     stack = await startTestStack({
-      serviceEnv: { projection: { WEBHOOK_RETRY_SCHEDULE: "0.2,0.5,1,1,1,1", WEBHOOK_CONNECT_TIMEOUT_MS: "1000", WEBHOOK_TIMEOUT_MS: "1000" } },
+      serviceEnv: {
+        projection: {
+          WEBHOOK_RETRY_SCHEDULE: "0.2,0.5,1,1,1,1",
+          WEBHOOK_CONNECT_TIMEOUT_MS: "1000",
+          WEBHOOK_TIMEOUT_MS: "1000",
+        },
+      },
     });
     world = await createWorld(stack);
     receiver = await startReceiver();

@@ -26,7 +26,13 @@ describe("webhooks that a partner can trust", function () {
 
   before(async () => {
     stack = await startTestStack({
-      serviceEnv: { projection: { WEBHOOK_RETRY_SCHEDULE: "0.1", WEBHOOK_CONNECT_TIMEOUT_MS: "1000", WEBHOOK_TIMEOUT_MS: "1000" } },
+      serviceEnv: {
+        projection: {
+          WEBHOOK_RETRY_SCHEDULE: "0.1",
+          WEBHOOK_CONNECT_TIMEOUT_MS: "1000",
+          WEBHOOK_TIMEOUT_MS: "1000",
+        },
+      },
     });
     world = await createWorld(stack);
     receiver = await startReceiver();

@@ -81,7 +81,9 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       const [appointmentId, animalId] = [randomUUID(), randomUUID()];
       const more = { appointmentId, animalId, notes: "n", reason: "not told", customerId: randomUUID() };
       await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", more));
-      expect(await list()).to.deep.equal({
+      const answer = await list();
+      const { revision } = answer.appointments[0];
+      expect(answer).to.deep.equal({
         ok: true,
         window: { from: "2026-03-01T00:00:00.000Z", to: "2026-04-01T00:00:00.000Z", maximumDays: 31 },
         appointments: [
@@ -94,12 +96,30 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
             durationMinutes: 30,
             status: "requested",
             notes: "n",
+            revision,
             createdAt: "2026-03-01T08:00:00.000Z",
             updatedAt: "2026-03-01T08:00:00.000Z",
           },
         ],
         page: { limit: 100, returned: 1, nextCursor: null },
       });
+    });
+
+    it("gives a higher revision after each change", async () => {
+      const { clinicId, branchId } = clinic;
+      const appointmentId = randomUUID();
+      await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", { appointmentId }));
+      const revisionOf = async (): Promise<number> => (await list()).appointments[0].revision;
+      const revisions = [await revisionOf()];
+      const allocation = {
+        ...{ appointmentId, assignmentId: randomUUID(), resourceId: randomUUID() },
+        ...{ allocationStart: "2026-03-10T09:00:00.000Z", allocationEnd: "2026-03-10T09:30:00.000Z" },
+      };
+      await api.given({ type: "AppointmentConfirmed", data: { appointmentId } });
+      revisions.push(await revisionOf());
+      await api.given({ type: "ResourceAllocated", data: allocation });
+      revisions.push(await revisionOf());
+      expect(revisions).to.deep.equal([...new Set(revisions)].sort((a, b) => a - b));
     });
 
     it("pages through all of them once, in order, with many at one time", async () => {

@@ -51,7 +51,8 @@ ON CONFLICT (id) DO UPDATE SET revision = $2, record = $3
 WHERE appointment.revision < $2
 \`\`\`
 
-\`GET /appointments\` returns the same revisions, so a list can be combined with events in the same way.`;
+\`GET /appointments\` returns the same revisions, so a list can be combined with events in the same way.
+A reset of the sandbox replaces all of its appointments: forget the revisions that you hold of it.`;
 
 const noRevision = `A test carries no appointment and no revision.`;
 

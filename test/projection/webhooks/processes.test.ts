@@ -131,7 +131,7 @@ describe("webhooks in several processes", () => {
   });
 
   it("a process that is killed at work, again and again, loses nothing", async function () {
-    this.timeout(40_000);
+    this.timeout(150_000);
     world.start.relay();
     const endpoints = await Promise.all(Array.from({ length: 4 }, () => world.endpoint(receiver.url)));
     const events: string[] = [];
@@ -154,7 +154,7 @@ describe("webhooks in several processes", () => {
         );
         return rows[0]?.count === events.length;
       },
-      20_000,
+      60_000,
     );
     // A success that nobody heard of may come twice, but only with an attempt without an answer to show for it.
     const { rows } = await world.pool.query<{ unanswered: number }>(
@@ -166,7 +166,7 @@ describe("webhooks in several processes", () => {
   });
 
   it("a process that is killed between any two steps loses nothing and doubles nothing", async function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     world.start.relay();
     failing.always({ status: 500 });
     const told: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
@@ -192,7 +192,7 @@ describe("webhooks in several processes", () => {
     world.start.webhooks({ timeoutMs: 300 });
     for (const { eventId, endpoint, step } of told) {
       const wanted = step.startsWith("fact") ? "failed" : "delivered";
-      const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === wanted, 20_000);
+      const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === wanted, 60_000);
       const deliveryId = webhookDeliveryId(eventId, endpoint.endpointId);
       const requests = [...receiver.of(deliveryId), ...failing.of(deliveryId)];
       const unknown = attempts.filter(({ duration_ms }) => duration_ms === null);

@@ -81,9 +81,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       const [appointmentId, animalId] = [randomUUID(), randomUUID()];
       const more = { appointmentId, animalId, notes: "n", reason: "not told", customerId: randomUUID() };
       await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", more));
-      const answer = await list();
-      const { revision } = answer.appointments[0];
-      expect(answer).to.deep.equal({
+      expect(await list()).to.deep.equal({
         ok: true,
         window: { from: "2026-03-01T00:00:00.000Z", to: "2026-04-01T00:00:00.000Z", maximumDays: 31 },
         appointments: [
@@ -96,7 +94,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
             durationMinutes: 30,
             status: "requested",
             notes: "n",
-            revision,
+            revision: 0,
             createdAt: "2026-03-01T08:00:00.000Z",
             updatedAt: "2026-03-01T08:00:00.000Z",
           },
@@ -119,7 +117,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       revisions.push(await revisionOf());
       await api.given({ type: "ResourceAllocated", data: allocation });
       revisions.push(await revisionOf());
-      expect(revisions).to.deep.equal([...new Set(revisions)].sort((a, b) => a - b));
+      expect(revisions).to.deep.equal([0, 1, 2]);
     });
 
     it("pages through all of them once, in order, with many at one time", async () => {

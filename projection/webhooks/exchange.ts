@@ -37,15 +37,17 @@ export class Exchange {
    * it recognises the delivery's id, as with every retry.
    *
    * @param open starts the request, on a kept connection unless `fresh`
-   * @param onConnected called once, when the request has its connection and is sent
+   * @param onConnected called whenever the request gets a connection and is sent
    * @throws the connection's error, {@link AnswerTooLong}, or {@link InvalidAnswer}
    */
   async run(open: (fresh: boolean) => ClientRequest, body: string, onConnected: () => void): Promise<void> {
+    // The destination may have been checked for longer than the attempt may take.
+    if (this.#isCut) throw new Error("the attempt is over");
     try {
       await this.#send(open(false), body, onConnected);
     } catch (error) {
       if (!this.#mayBeStale(error)) throw error;
-      await this.#send(open(true), body, () => undefined);
+      await this.#send(open(true), body, onConnected);
     }
   }
 
@@ -69,15 +71,14 @@ export class Exchange {
         request.destroy();
       };
       request.on("error", fail);
-      if (this.#isCut) return fail(new Error("the attempt is over"));
       request.once("socket", (socket) => {
         if (request.reusedSocket) return onConnected();
         socket.once("encrypted" in socket ? "secureConnect" : "connect", onConnected);
       });
       request.on("information", () => {
         this.#informational += 1;
-        if (this.#informational > MOST_INFORMATIONAL)
-          fail(new InvalidAnswer("too many informational answers"));
+        if (this.#informational <= MOST_INFORMATIONAL) return;
+        fail(new InvalidAnswer("too many informational answers"));
       });
       request.once("upgrade", () => fail(new InvalidAnswer("the receiver switched protocols")));
       request.once("response", (answer) => {
@@ -92,9 +93,9 @@ export class Exchange {
     this.statusCode = answer.statusCode ?? null;
     this.retryAfter = answer.headers["retry-after"] ?? null;
     answer.on("data", (chunk: Buffer) => {
+      const missing = ANSWER_KEPT - this.#length;
       // Copied, since the chunk is part of a much larger buffer.
-      if (this.#length < ANSWER_KEPT)
-        this.#kept.push(Buffer.from(chunk.subarray(0, ANSWER_KEPT - this.#length)));
+      if (missing > 0) this.#kept.push(Buffer.from(chunk.subarray(0, missing)));
       this.#length += chunk.length;
       if (this.#length > ANSWER_MOST) onError(new AnswerTooLong());
     });

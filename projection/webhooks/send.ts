@@ -67,6 +67,8 @@ export function send(
       resolve(undefined);
     };
     const onConnected = () => {
+      // A request that is sent a second time has no more time than the first.
+      if (late === "timeout") return;
       late = "timeout";
       clearTimeout(timer);
       timer = setTimeout(expire, timeoutMs);

@@ -113,7 +113,8 @@ describe("webhooks in several processes", () => {
     await hanging.close();
   });
 
-  it("a process that is killed in the middle of an attempt leaves it on record; another takes over", async () => {
+  it("a process that is killed in the middle of an attempt leaves it on record; another takes over", async function () {
+    this.timeout(60_000);
     world.start.relay();
     const child = await start(loadChild({ timeoutMs: 800 }));
     const endpoint = await world.endpoint(receiver.url);
@@ -122,7 +123,7 @@ describe("webhooks in several processes", () => {
     await eventually("the first attempt", () => receiver.requests.length === 1);
     child.kill("SIGKILL");
     world.start.webhooks();
-    const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "delivered", 30_000);
     expect(
       attempts.map(({ number, duration_ms, status_code }) => [number, duration_ms, status_code]),
     ).to.deep.include([...[1, null, null]]);

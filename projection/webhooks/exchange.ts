@@ -5,7 +5,7 @@ export class AnswerTooLong extends Error {
   override readonly name = "AnswerTooLong";
 }
 
-/** The answer is HTTP, but none that a request like ours may get. */
+/** The answer is valid HTTP, but not an answer to a plain POST. */
 export class InvalidAnswer extends Error {
   override readonly name = "InvalidAnswer";
 }
@@ -80,10 +80,13 @@ export class Exchange {
         if (this.#informational <= MOST_INFORMATIONAL) return;
         fail(new InvalidAnswer("too many informational answers"));
       });
-      request.once("upgrade", () => fail(new InvalidAnswer("the receiver switched protocols")));
+      const refuse = () => fail(new InvalidAnswer("the receiver switched protocols"));
+      request.once("upgrade", refuse);
       request.once("response", (answer) => {
         // What arrives in one piece is parsed to its end, whatever has happened in between.
-        if (!request.destroyed) this.#read(answer, resolve, fail);
+        if (request.destroyed) return;
+        if (answer.statusCode === 101) refuse();
+        else this.#read(answer, resolve, fail);
       });
       request.end(body);
     });

@@ -149,12 +149,15 @@ describe("connections to receivers", () => {
       });
     });
 
-    it("a switch of protocols is an invalid response", async () => {
-      const receiver = await rawReceiver((socket) =>
-        socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"),
-      );
-      expect(await attempt(receiver.url, "a")).to.deep.include({ error: "invalid_response" });
-    });
+    for (const headers of ["Connection: upgrade\r\nUpgrade: x\r\n", ""]) {
+      it(`101 ${headers ? "with" : "without"} an Upgrade header is an invalid response`, async () => {
+        const receiver = await rawReceiver((socket) =>
+          socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n${OK}`),
+        );
+        const result = await attempt(receiver.url, "a");
+        expect(result).to.deep.include({ statusCode: null, error: "invalid_response" });
+      });
+    }
 
     it("an answer with more than 16 KiB of headers is an invalid response", async () => {
       const receiver = await rawReceiver((socket) =>

@@ -30,6 +30,7 @@ function move(verb: string, summary: string, operation: typeof confirmAppointmen
     summary,
     example: `${ID} ${CLINIC}`,
     options: appointment,
+    category: appointmentCategory,
     changes: (values) => values.id,
     run: (log, { id: appointmentId, clinic: clinicId }, context) =>
       operation(log, { appointmentId, clinicId }, context),
@@ -51,6 +52,7 @@ export const appointmentCommands: Command[] = [
       reason: textOrNull(requested.reason.unwrap(), "why"),
       notes: textOrNull(requested.notes.unwrap(), "notes"),
     },
+    category: appointmentCategory,
     changes: (values) => values.id,
     run: (
       log,
@@ -69,6 +71,7 @@ export const appointmentCommands: Command[] = [
     summary: "Cancels an appointment before its consultation.",
     example: `${ID} ${CLINIC} --reason 'Owner called off'`,
     options: { ...appointment, reason: textOrNull(AppointmentCancelled.shape.reason.unwrap(), "why") },
+    category: appointmentCategory,
     changes: (values) => values.id,
     run: (log, { id: appointmentId, clinic: clinicId, reason }, context) =>
       cancelAppointment(log, { appointmentId, clinicId, reason }, context),
@@ -82,6 +85,7 @@ export const appointmentCommands: Command[] = [
       scheduledAt: text(requested.scheduledAt, "when", "date-time"),
       durationMinutes: number(requested.durationMinutes.optional(), "minutes; as before where left out"),
     },
+    category: appointmentCategory,
     changes: (values) => values.id,
     run: (log, { id: appointmentId, clinic: clinicId, scheduledAt, durationMinutes }, context) => {
       const to = { appointmentId, clinicId, scheduledAt, ...named({ durationMinutes }) };
@@ -99,6 +103,7 @@ export const appointmentCommands: Command[] = [
       from: text(ResourceAllocated.shape.allocationStart, "from", "date-time"),
       until: text(ResourceAllocated.shape.allocationEnd, "until", "date-time"),
     },
+    category: appointmentCategory,
     changes: (values) => values.id,
     run: (log, values, context) => {
       const { id: appointmentId, clinic: clinicId, assignment: assignmentId, resource: resourceId } = values;
@@ -111,6 +116,7 @@ export const appointmentCommands: Command[] = [
     summary: "Gives a resource of an appointment free again.",
     example: `${ID} ${CLINIC} --assignment 8b1f0d2c-7f4e-4b0a-a5c7-2e9d6f3a0008`,
     options: { ...appointment, assignment: id("the assignment") },
+    category: appointmentCategory,
     changes: (values) => values.id,
     run: (log, { id: appointmentId, clinic: clinicId, assignment: assignmentId }, context) =>
       releaseResource(log, { appointmentId, clinicId, assignmentId }, context),

@@ -33,17 +33,27 @@ const OPTION_OF_CODE: Record<string, string> = {
 };
 
 /**
- * Names the fields that a refused command is refused for. A refusal that is not about one field, such as an illegal
- * transition, is about what the command changes.
+ * Describes the refusal of a line's command, with the fields that it is refused for. A refusal that is not about one
+ * field, such as an illegal transition, is about what the command changes.
  */
-export function problemsOfRefusal(error: DomainError, command: Command): FieldProblem[] {
-  if (error instanceof InvalidAppointment) {
-    return error.details.map(({ path, message }) => {
-      const option = [path, path.replace(/Id$/, "")].find((name) => name in command.options);
-      return { field: jsonPath(option ? [option] : []), reason: message };
-    });
-  }
-  return [{ field: jsonPath([optionOf(error.code, command)]), reason: error.message }];
+export function refusalOf(line: number, error: DomainError, command: Command): LineFailure {
+  const { code, message } = error;
+  const problems =
+    error instanceof InvalidAppointment
+      ? error.details.map((detail) => ({ field: fieldOf(detail.path, command), reason: detail.message }))
+      : [{ field: jsonPath([optionOf(code, command)]), reason: message }];
+  const said =
+    error instanceof InvalidAppointment
+      ? problems.map(({ field, reason }) => `${field.replace(/^\$\.?/, "")} ${reason}`).join("; ")
+      : message;
+  return { line, code, problems, text: `refused: ${said} (${code})` };
+}
+
+/** The domain's `resourceIds.1` is the import's `resources[1]`. */
+function fieldOf(path: string, { options }: Command): string {
+  const [name = "", ...rest] = path.split(".");
+  const option = [name, name.replace(/Id(s?)$/, "$1")].find((known) => known in options);
+  return jsonPath(option === undefined ? [] : [option, ...rest.map(Number)]);
 }
 
 /** `branch_not_found` is about the option `branch`, or about `id` if the command is one about branches. */

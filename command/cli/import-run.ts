@@ -1,8 +1,7 @@
 import type { EventMetadata } from "../../shared/events/metadata.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, DomainError } from "../handle.ts";
-import { failureOf } from "./failure.ts";
-import { type LineFailure, problemsOfRefusal } from "./import-failure.ts";
+import { type LineFailure, refusalOf } from "./import-failure.ts";
 import { createLineIds, type ReadLine, readLine, unreadable } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
 import { createOrder } from "./import-order.ts";
@@ -95,9 +94,7 @@ async function carryOutInTurn(running: Running, line: CommandLine): Promise<void
   } catch (error) {
     if (error instanceof DomainError) {
       if (!failed.has(call.changes)) failed.set(call.changes, number);
-      const problems = problemsOfRefusal(error, command);
-      const text = failureOf(error).line;
-      await fail(running, "refused", { line: number, code: error.code, problems, text });
+      await fail(running, "refused", refusalOf(number, error, command));
     } else if (!interruption.aborted) running.broken ??= { error };
   } finally {
     turn.over();

@@ -57,6 +57,7 @@ const MOST_NESTED = 100;
 export function json<Schema extends z.ZodType>(schema: Schema, help: string) {
   const bounded = z
     .unknown()
+    .optional()
     .refine(isNestedWithin, `must not nest more than ${MOST_NESTED} levels deep`)
     .pipe(schema);
   return option(bounded, help, "json", (given) => {

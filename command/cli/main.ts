@@ -25,7 +25,7 @@ function interruption(): AbortSignal {
   return controller.signal;
 }
 
-process.exitCode = await runCli(process.argv.slice(2), {
+const code = await runCli(process.argv.slice(2), {
   env,
   stdin,
   out: lineWriter(stdout),
@@ -33,3 +33,6 @@ process.exitCode = await runCli(process.argv.slice(2), {
   redraw: stderr.isTTY ? (text) => stderr.write(`\r\x1b[K${text}`) : undefined,
   interruption,
 });
+
+// A call that a silent log never answers would keep the process alive.
+process.exit(code);

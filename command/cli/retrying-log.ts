@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { type EventLog, LogUnavailable } from "../../shared/eventstore/log.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 
@@ -20,6 +21,8 @@ export interface RetryOptions {
  * @throws {LogUnavailable} from an operation that is not answered in time
  */
 export function retryingLog(log: EventLog, { within, signal, onChange }: RetryOptions): EventLog {
+  // Each operation that waits listens: as many as the caller has under way.
+  setMaxListeners(0, signal);
   let answers = true;
   const note = (answered: boolean) => {
     if (answers === answered) return;

@@ -98,11 +98,11 @@ describe("an import, when the event log does not answer", function () {
     const events = createEventLog(client);
     const of = (noun: string) =>
       lines.filter(({ command }) => command === `${noun} register`).map(({ id }) => `${noun}-${id}`);
-    const count = async (stream: string) => (await events.read(stream)).length;
-    const customers = await Promise.all(of("customer").map(count));
-    expect(customers.filter((events) => events !== 1)).to.deep.equal([]);
+    const wrong: string[] = [];
+    for (const stream of of("customer")) if ((await events.read(stream)).length !== 1) wrong.push(stream);
+    expect(wrong).to.deep.equal([]);
     const weighings = lines.filter(({ command }) => command === "animal weigh").length;
-    expect(await Promise.all(of("animal").map(count))).to.deep.equal([1 + weighings]);
+    for (const stream of of("animal")) expect(await events.read(stream)).to.have.length(1 + weighings);
     await client.dispose();
   }
 

@@ -110,6 +110,10 @@ function addExport(program: Program, terminal: AuditTerminal): void {
       `\nExample:\n  ${CALL} export --clinic ${CLINIC} --to 2026-06-01T00:00:00Z --out may.ndjson`,
     )
     .action((given) => exportToFile(given, terminal));
+  addVerify(program, terminal);
+}
+
+function addVerify(program: Program, terminal: AuditTerminal): void {
   program
     .command("verify")
     .description(

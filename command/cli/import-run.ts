@@ -56,10 +56,25 @@ export async function carryOutLines(
   const tally: Tally = { applied: 0, alreadyApplied: 0, invalid: 0, refused: 0 };
   const order = { takeTurn: createOrder(), failed: new Map<string, number>() };
   const running: Running = { ...given, tally, ...order, broken: undefined };
-  const idOf = createLineIds();
   const inFlight = new Set<Promise<void>>();
+  try {
+    await beginLines(lines, running, inFlight);
+  } catch (error) {
+    running.broken ??= { error };
+  }
+  await Promise.all(inFlight);
+  if (running.broken) return { tally, end: "failed", error: running.broken.error };
+  return { tally, end: given.interruption.aborted ? "interrupted" : "complete" };
+}
+
+async function beginLines(
+  lines: AsyncIterable<Line>,
+  running: Running,
+  inFlight: Set<Promise<void>>,
+): Promise<void> {
+  const idOf = createLineIds();
   for await (const line of lines) {
-    if (isStopped(running)) break;
+    if (isStopped(running)) return;
     const read = "text" in line ? readLine(line.text) : unreadable(line.problem);
     if ("reason" in read) {
       const { reason, problems } = read;
@@ -71,9 +86,6 @@ export async function carryOutLines(
     inFlight.add(work);
     if (inFlight.size >= IN_FLIGHT) await Promise.race(inFlight);
   }
-  await Promise.all(inFlight);
-  if (running.broken) return { tally, end: "failed", error: running.broken.error };
-  return { tally, end: given.interruption.aborted ? "interrupted" : "complete" };
 }
 
 function isStopped({ broken, interruption }: Running): boolean {

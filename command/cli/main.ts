@@ -1,5 +1,4 @@
 /** The operator's command line: `npm run clinic -- <noun> <verb> [options]`. */
-import { once } from "node:events";
 import { EXIT } from "./failure.ts";
 import { runCli } from "./run-cli.ts";
 
@@ -9,9 +8,7 @@ const { stdin, stdout, stderr, env } = process;
 for (const stream of [stdout, stderr]) stream.on("error", () => process.exit(EXIT.broken));
 
 function lineWriter(stream: NodeJS.WriteStream) {
-  return async (line: string): Promise<void> => {
-    if (!stream.write(`${line}\n`)) await once(stream, "drain");
-  };
+  return (line: string) => new Promise<void>((written) => stream.write(`${line}\n`, () => written()));
 }
 
 function interruption(): AbortSignal {

@@ -6,8 +6,15 @@ import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { eventMessage, type Outgoing } from "./message.ts";
 
-/** Resources are no part of the appointment that partners know: to them these change nothing. */
-const UNTOLD: readonly AppointmentEvent["type"][] = ["ResourceAllocated", "ResourceReleased"];
+/**
+ * Events that partners are not told. Resources are not part of the appointment that partners know. An imported appointment
+ * is history: partners hear of it when it changes next.
+ */
+const UNTOLD: readonly AppointmentEvent["type"][] = [
+  "AppointmentImported",
+  "ResourceAllocated",
+  "ResourceReleased",
+];
 
 /** The event types that the relay subscribes to. */
 export const relayedTypes: readonly CatalogEventType[] = [

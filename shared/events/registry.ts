@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { inPlainWords } from "../validation/plain-words.ts";
 import { appointmentCategory, holdCategory, queueTicketCategory } from "./appointment.ts";
 import { auditAccessCategory, auditorCategory } from "./audit.ts";
 import type { Category, EventOf } from "./category.ts";
@@ -113,6 +114,6 @@ function newerVersion(type: string, version: number, known: number): EventSchema
 }
 
 function schemaError(type: string, part: string, error: z.ZodError): EventSchemaError {
-  const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")}: ${issue.message}`);
+  const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")} ${inPlainWords(issue)}`);
   return new EventSchemaError(`${type} does not fit its schema: ${fields.join("; ")}`);
 }

@@ -62,7 +62,7 @@ export const settings = {
   NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("NATS server with JetStream."),
   HEADER_BRAND: z
     .string()
-    .regex(/^[A-Za-z0-9]+$/)
+    .regex(/^[A-Za-z0-9]+$/, "must be letters and digits")
     .default("SERVICE")
     .describe("The brand segment of header names, X-<brand>-Clinic-ID."),
   OPERATOR_NAME: z.string().min(1).describe("Who operates the service; sent as identityOwner."),
@@ -74,7 +74,7 @@ export const settings = {
     .describe("Path prefixes, separated by commas, that answer 410."),
   PORTAL_COOKIE_NAME: z
     .string()
-    .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/)
+    .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/, "must be a name like sb-<project_ref>-auth-token")
     .describe("Name of the portal's session cookie, sb-<project_ref>-auth-token."),
   PORTAL_JWT_ISSUER: httpUrl.describe("Issuer of the portal's sessions."),
   PORTAL_JWT_SECRET: z.string().min(32).optional().describe("Shared secret of HS256 sessions."),

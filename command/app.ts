@@ -1,4 +1,3 @@
-import Router from "@koa/router";
 import { createLocalJWKSet } from "jose";
 import type Koa from "koa";
 import { createTokenVerifier } from "../shared/auth/access-token.ts";
@@ -9,6 +8,7 @@ import { createApp, type RequestState } from "../shared/http/app.ts";
 import type { Readiness } from "../shared/http/health.ts";
 import { jsonBody } from "../shared/http/json-body.ts";
 import type { RateLimiter } from "../shared/http/rate-limit.ts";
+import { createRouter } from "../shared/http/router.ts";
 import { partnerAccess } from "../shared/partner-api/access.ts";
 import { type PartnerOperationId, partnerOperations } from "../shared/partner-api/operations.ts";
 import {
@@ -116,7 +116,7 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
       replayWebhookDelivery(options),
     ],
   });
-  const keyRouter = new Router<RequestState>().get("/.well-known/jwks.json", publishKeys(issuer.jwks));
+  const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(issuer.jwks));
 
   const app = createApp(options);
   app.use(keyRouter.routes());

@@ -2,7 +2,7 @@
 export const partnerErrors = {
   invalid_json: "The body is not JSON.",
   body_too_large: "The body is larger than 64 KiB.",
-  unsupported_media_type: "The body is not sent as JSON.",
+  unsupported_media_type: "The body is not sent as uncompressed JSON in UTF-8.",
   validation_failed: "The request is not valid; `details` names each thing wrong.",
   invalid_request: "A parameter is missing or of the wrong type.",
   invalid_client: "The credentials are wrong, revoked, or of the other environment.",

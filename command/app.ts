@@ -7,7 +7,6 @@ import type { EventLog } from "../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../shared/http/app.ts";
 import type { Readiness } from "../shared/http/health.ts";
 import { jsonBody } from "../shared/http/json-body.ts";
-import type { RateLimiter } from "../shared/http/rate-limit.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { partnerAccess } from "../shared/partner-api/access.ts";
 import { type PartnerOperationId, partnerOperations } from "../shared/partner-api/operations.ts";
@@ -19,6 +18,7 @@ import {
 } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { partnerWrites } from "../shared/partner-api/writes.ts";
+import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createAppointment } from "./appointment/create-appointment.ts";
 import { clinicOfRequest, operationalClinic } from "./partner/clinic-of-request.ts";

@@ -17,6 +17,7 @@ export const partnerErrors = {
   sandbox_only: "There is no sandbox in production.",
   clinic_not_operational: "The clinic is suspended or closed.",
   rate_limit_exceeded: "Too many requests; wait as `Retry-After` says.",
+  rate_limit_unavailable: "The request could not be counted in time; nothing was done.",
   invalid_cursor: "The cursor is not one that an answer carried.",
   invalid_destination: "The URL is malformed or of a kind that webhooks do not go to.",
   unsafe_destination: "The URL leads to an address that is not public.",

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import { unavailable } from "../http/api-error.ts";
+import { createBatches, TooManyWaiting } from "../runtime/batches.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { within } from "../runtime/within.ts";
-import { createBatches, TooManyWaiting } from "./batches.ts";
 import { watchOutage } from "./outage.ts";
 import { registerProcess } from "./processes.ts";
 import { addShared } from "./shared-counter.ts";
@@ -43,6 +43,9 @@ const MINUTE = 60;
  */
 const COUNT_WITHIN = 1_200;
 
+/** Requests of a key that may wait for their count, and that one statement counts. */
+const MOST = { waiting: 2_000, together: 2_000 };
+
 /**
  * Creates a limiter whose counts are shared by all processes, in Postgres. If Postgres is slow, requests wait for their
  * count and are answered 503 after a while, but never let through uncounted. If it is out of order, each process
@@ -56,7 +59,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
   const own = { key: `process ${randomUUID()}`, requests: 1, window: 1_000, known: undefined };
   const tryOut = () => addShared(pool, own);
   const outage = watchOutage({ tryOut, answerWithin: COUNT_WITHIN, onEnd: () => void addAll(), logger });
-  const inBatches = createBatches<Count>();
+  const inBatches = createBatches<null, Count>(MOST);
 
   /** Counts the requests of a batch, and those of the key that were let through without Postgres. */
   async function send(key: string, requests: number, length: number): Promise<Count[]> {
@@ -101,7 +104,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
       const length = window * 1_000;
       if (outage.isOn()) return countAlone(key, limit, length);
       try {
-        return await inBatches(key, (requests) => send(key, requests, length));
+        return await inBatches(key, null, (requests) => send(key, requests.length, length));
       } catch (error) {
         const isFull = error instanceof TooManyWaiting;
         if (isFull || !(await outage.follows(error))) throw unavailable("rate_limit_unavailable", error, 1);

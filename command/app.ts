@@ -4,6 +4,7 @@ import { createTokenVerifier } from "../shared/auth/access-token.ts";
 import type { SecretBox } from "../shared/auth/secret-box.ts";
 import type { Environment } from "../shared/events/fields.ts";
 import type { EventLog } from "../shared/eventstore/log.ts";
+import { answerWithin } from "../shared/http/answer-within.ts";
 import { createApp, type RequestState } from "../shared/http/app.ts";
 import type { Readiness } from "../shared/http/health.ts";
 import { jsonBody } from "../shared/http/json-body.ts";
@@ -52,7 +53,12 @@ export interface CommandAppOptions {
   retiredPaths: readonly string[];
   trustProxy: boolean;
   clock?: () => number;
+  /** Every request is answered within this. Milliseconds. */
+  answerWithin?: number;
 }
+
+/** Longer than a body may take to arrive (22 s with the check for it), and less than clients usually wait. Milliseconds. */
+const ANSWER_WITHIN = 25_000;
 
 /** The whole application: every operation of the partner API that changes something, and the keys of its tokens. */
 export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
@@ -120,6 +126,7 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
 
   const app = createApp(options);
   app.use(keyRouter.routes());
+  app.use(answerWithin(options.answerWithin ?? ANSWER_WITHIN, "event_log_unavailable"));
   app.use(countRefusals(limiter));
   app.use(partnerRouter.routes());
   return app;

@@ -23,7 +23,7 @@ export interface Patience {
 const PATIENCE: Patience = { headersWithin: 10_000, requestWithin: 20_000 };
 
 /** Node looks for slow clients so often. Milliseconds. */
-const LOOK_EVERY = 5_000;
+const LOOK_EVERY = 2_000;
 
 /**
  * Listens on an address.

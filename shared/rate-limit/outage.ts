@@ -1,5 +1,5 @@
 import type { Logger } from "../runtime/logger.ts";
-import { within } from "../runtime/within.ts";
+import { Late, within } from "../runtime/within.ts";
 
 /** During an outage, one call in this time finds out whether it is over. Milliseconds. */
 const TRY_EVERY = 2_000;
@@ -13,8 +13,8 @@ const WARN_EVERY = 30_000;
  */
 const SLOW = new Set(["57014", "55P03", "40P01", "40001"]);
 
-/** Errors without a code that only say that time ran out: of this process, and pg's own words. */
-const LATE = /^no answer within|Query read timeout|timeout exceeded when trying to connect/;
+/** pg's words for an answer or a connection that was late, which carry no code. */
+const LATE = /Query read timeout|timeout exceeded when trying to connect/;
 
 /** Knows whether Postgres is out of order or merely slow. */
 export interface Outage {
@@ -89,6 +89,7 @@ export function watchOutage(using: {
 }
 
 function isSlow(error: unknown): boolean {
-  const { code, message } = error as { code?: unknown; message?: unknown };
-  return SLOW.has(String(code)) || (code === undefined && LATE.test(String(message)));
+  if (!(error instanceof Error) || error instanceof Late) return error instanceof Late;
+  const { code, message } = error as Error & { code?: unknown };
+  return SLOW.has(String(code)) || (code === undefined && LATE.test(message));
 }

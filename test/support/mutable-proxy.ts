@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 
 /** Stands before a server, and can be slow, silent or closed. */
 export interface MutableProxy {
@@ -33,9 +34,14 @@ export async function startMutableProxy(url: string): Promise<MutableProxy> {
     const server = connect(Number(port), hostname);
     keep(server);
     caller.pipe(server);
+    let passedOn = Promise.resolve();
     server.on("data", (bytes) => {
-      if (late === 0) caller.write(bytes);
-      else setTimeout(() => caller.write(bytes), late);
+      if (state === "muted") return;
+      const at = performance.now() + late;
+      // One after the other, so that a shorter delay overtakes no answer.
+      passedOn = passedOn
+        .then(() => sleep(Math.max(0, at - performance.now())))
+        .then(() => void caller.write(bytes));
     });
     server.on("close", () => caller.destroy());
     caller.on("close", () => server.destroy());

@@ -41,7 +41,7 @@ describe("rate limits of the partner API", () => {
     admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
   });
   // Processes continue a window that they know if its row is gone, but not one that has ended.
-  beforeEach(() => admin.query("UPDATE rate_limit.counter SET expire = 1"));
+  beforeEach(() => admin.query("UPDATE rate_limit.counter SET expire = $1", [Date.now() - 1]));
   after(async () => {
     await admin.end();
     await second.stop();

@@ -59,8 +59,8 @@ describe("rate limiter", () => {
     const { count, pool } = world.limiterOf(world.database.urls.command);
     await count(key, LIMIT);
     expect((await count(key, LIMIT)).used).to.equal(2);
-    const sql = "UPDATE rate_limit.counter SET expire = 1 WHERE key = $1";
-    expect((await pool.query(sql, [key])).rowCount).to.equal(1);
+    const sql = "UPDATE rate_limit.counter SET expire = $2 WHERE key = $1";
+    expect((await pool.query(sql, [key, Date.now() - 1])).rowCount).to.equal(1);
     expect((await count(key, LIMIT)).used).to.equal(1);
   });
 

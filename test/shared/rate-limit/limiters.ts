@@ -1,9 +1,9 @@
 import type pg from "pg";
 import { pino } from "pino";
-import { migrate } from "../../../projection/migrate.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { type Count, createRateLimiter, type RateLimiter } from "../../../shared/rate-limit/limiter.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
+import { createMigratedDatabase } from "../../support/migrated-database.ts";
+import type { TestDatabase } from "../../support/stack.ts";
 
 const logger = pino({ enabled: false });
 
@@ -16,8 +16,7 @@ export interface LimiterWorld {
 }
 
 export async function startLimiterWorld(): Promise<LimiterWorld> {
-  const database = await createTestDatabase();
-  await migrate(database.urls.projection, logger);
+  const database = await createMigratedDatabase();
   const limiters: (RateLimiter & { pool: pg.Pool })[] = [];
   return {
     database,

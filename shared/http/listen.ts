@@ -3,6 +3,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { StartError } from "../runtime/run-service.ts";
 import { answerClientErrors, requireHost } from "./client-errors.ts";
+import { NoSniffingResponse } from "./no-sniffing.ts";
 
 /** An HTTP server that listens, and how to close it. */
 export interface Listening {
@@ -22,7 +23,7 @@ export interface Patience {
 const PATIENCE: Patience = { headersWithin: 10_000, requestWithin: 20_000 };
 
 /** Node looks for slow clients so often. Milliseconds. */
-const LOOK_EVERY = 5_000;
+const LOOK_EVERY = 2_000;
 
 /**
  * Listens on an address.
@@ -45,6 +46,7 @@ export async function listen(
       connectionsCheckingInterval: Math.min(LOOK_EVERY, patience.requestWithin),
       maxHeaderSize: 32_768,
       requireHostHeader: false,
+      ServerResponse: NoSniffingResponse,
     },
     requireHost(handler),
   );

@@ -1,6 +1,7 @@
+import type { Place } from "../../shared/eventstore/subscription.ts";
+import { DIFFERENT_LOG, DifferentLog } from "../log/same-log.ts";
 import type { RoleStatus } from "../role.ts";
 import { lastErrorNow } from "../status/last-error.ts";
-import { ProjectionFailure } from "./failure.ts";
 import type { ProjectionProgress } from "./projection.ts";
 
 /** What one term's end does not wipe away of a status. */
@@ -23,15 +24,18 @@ export function statusAfter(
   // Once it has caught up it runs, and a later wait does not make it start anew.
   const state = before.state === "running" || caughtUp ? "running" : "starting";
   const lastError = waitsFor !== null && trouble ? lastErrorNow(trouble) : before.lastError;
-  return { state, detail, position, events: eventsBefore + events, ...(lastError && { lastError }) };
+  return {
+    ...{ state, detail, leads: true, position, events: eventsBefore + events },
+    ...(lastError && { lastError }),
+  };
 }
 
-/** The status of projectors that stopped, with the cause, and the event's place where one was the cause. */
-export function failed(before: RoleStatus, error: unknown): RoleStatus {
-  const place = error instanceof ProjectionFailure ? error.place : undefined;
+/** The status of a role that stopped, with the cause, and the event's place if an event is the cause. */
+export function failed(before: RoleStatus, error: unknown, place?: Place): RoleStatus {
+  const detail = error instanceof DifferentLog ? DIFFERENT_LOG : null;
   return {
     ...kept(before),
-    ...{ state: "failed", detail: null, lastError: lastErrorNow(error) },
+    ...{ state: "failed", detail, leads: false, lastError: lastErrorNow(error) },
     ...(place && { failedAt: place }),
   };
 }

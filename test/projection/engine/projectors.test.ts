@@ -152,12 +152,18 @@ describe("projectors", () => {
     }
   });
 
-  it("pass over events of unknown types", async () => {
+  it("ignore events of other programs' streams, whatever their type", async () => {
     const id = randomUUID();
-    await client.appendToStream(`other-${id}`, jsonEvent({ type: "SomethingElse", data: {} }));
+    const stranger = registered(randomUUID(), "Stranger") as unknown as { type: string; data: { x: string } };
+    await client.appendToStream(`other-${id}`, [
+      jsonEvent({ type: "SomethingElse", data: {} }),
+      jsonEvent(stranger),
+    ]);
     await append(id, -1n, registered(id, "After Unknown"));
     start();
     await appearsAs(id, "After Unknown");
+    const { rowCount } = await pool.query("SELECT FROM read_model.customer WHERE full_name = 'Stranger'");
+    expect(rowCount).to.equal(0);
   });
 
   describe("a batch", () => {
@@ -179,7 +185,10 @@ describe("projectors", () => {
     const apply = async (events: RecordedEvent[], from: bigint, to: bigint) => {
       const connection = await pool.connect();
       try {
-        await applyBatch(connection, "forced", models, events, from, to);
+        await applyBatch(connection, "forced", models, events, from, {
+          position: to,
+          eventId: events.at(-1)!.id,
+        });
       } finally {
         connection.release();
       }
@@ -215,7 +224,7 @@ describe("projectors", () => {
         [failing],
         [recorded(registered(id), 1n), recorded(renamed(id, "x"), 2n)],
         -1n,
-        2n,
+        { position: 2n, eventId: randomUUID() },
       );
       const error = await attempt
         .then(

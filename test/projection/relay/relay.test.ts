@@ -173,7 +173,10 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     ]);
     await allDelivered([...events, ...later]);
     await eventually("it relays", () => relay.status().state === "running");
-    await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)) > position);
+    await eventually(
+      "the checkpoint",
+      async () => (await readRelayCheckpoint(world.pool)).position > position,
+    );
   });
 });
 

@@ -1,19 +1,16 @@
-import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { cp, rm } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import pg from "pg";
 import type { Stack } from "../../deploy/local/stack.ts";
 import { logEnd } from "../../projection/log/log-end.ts";
 import { DIFFERENT_LOG } from "../../projection/log/same-log.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { runCli } from "../projection/service-process.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { startTestStack } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
-
-const CLI = fileURLToPath(new URL("../../projection/cli/main.ts", import.meta.url));
 
 /** Servers that somebody else runs are not ours to stop. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
@@ -84,18 +81,10 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     ]);
     return rows[0]?.status;
   };
-  const projection = (...args: string[]) =>
-    new Promise<{ code: number; out: string; err: string }>((resolve) => {
-      const env = {
-        ...process.env,
-        EVENTSTORE_URL: stack.servers.eventstoreUrl,
-        DATABASE_URL: stack.servers.databaseUrls.projection,
-        NATS_URL: stack.servers.natsUrl,
-      };
-      const child = execFile(process.execPath, ["--import=tsx", CLI, ...args], { env }, (_, out, err) =>
-        resolve({ code: child.exitCode ?? -1, out, err }),
-      );
-    });
+  const projection = (...args: string[]) => {
+    const { eventstoreUrl, natsUrl, databaseUrls } = stack.servers;
+    return runCli({ eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection }, args);
+  };
 
   it("stops the whole projection, which says so, and goes on after the documented command", async () => {
     const { eventstore } = stack.parts;

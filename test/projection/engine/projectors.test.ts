@@ -206,6 +206,20 @@ describe("projectors", () => {
       expect(rows).to.deep.equal([{ full_name: "Once Only", at: "2030-01-02T03:04:05.678Z" }]);
     });
 
+    it("of another release than the tables' is refused, whatever the checkpoint's position", async () => {
+      const other = models.map((model) => ({
+        ...model,
+        columns: { ...model.columns, extra: "text" as const },
+      }));
+      const connection = await pool.connect();
+      const to = { position: 5n, eventId: randomUUID() };
+      const error = await applyBatch(connection, "forced", other, [], -1n, to)
+        .catch((error: Error) => error)
+        .finally(() => connection.release());
+      expect(error).to.be.instanceOf(LostLeadership);
+      expect(await readCheckpoint(pool, "forced")).to.equal(-1n);
+    });
+
     it("that a projector cannot take writes nothing and leaves the checkpoint", async () => {
       const id = randomUUID();
       const failing = {

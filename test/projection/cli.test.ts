@@ -19,7 +19,7 @@ const CLI = fileURLToPath(new URL("../../projection/cli/main.ts", import.meta.ur
 const logger = createLogger("test", "fatal");
 
 describe("the projection command line", function () {
-  this.timeout(30_000);
+  this.timeout(120_000);
   let database: TestDatabase;
   let pool: pg.Pool;
   let env: NodeJS.ProcessEnv;

@@ -37,7 +37,7 @@ const broken: AnyReadModel[] = readModels.map((model) => {
 });
 
 describe("a stream that projectors cannot take", function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
   let world: EngineWorld;
   let role: Role;
   let reporter: Reporter;

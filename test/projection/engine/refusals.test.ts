@@ -24,7 +24,7 @@ const numbered: AnyReadModel[] = readModels
   .map((model) => ({ ...model, columns: { ...model.columns, full_name: "integer" as const }, indexes: [] }));
 
 describe("read models of another release", function () {
-  this.timeout(30_000);
+  this.timeout(120_000);
 
   it("serve on while this release's projectors stand by, until its rebuild", async () => {
     const world = await createEngineWorld();
@@ -58,7 +58,7 @@ describe("read models of another release", function () {
 });
 
 describe("an event that does not fit the catalog", function () {
-  this.timeout(30_000);
+  this.timeout(120_000);
 
   it("does not keep what stands before it from being verified", async () => {
     const world = await createEngineWorld();
@@ -85,7 +85,7 @@ describe("an event that does not fit the catalog", function () {
 });
 
 describe("a projection whose database refuses", function () {
-  this.timeout(30_000);
+  this.timeout(120_000);
   let world: EngineWorld;
 
   beforeEach(async () => {

@@ -1,6 +1,7 @@
 /** The operator's commands for the read models: `npm run projection -- status | rebuild | verify | park | resume`. */
 import os from "node:os";
 import { Command, InvalidArgumentError } from "commander";
+import type pg from "pg";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
@@ -130,10 +131,24 @@ async function withServers(work: (context: CommandContext) => Promise<number>): 
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interrupted.abort());
   try {
     await requireEventStore(client, EVENTSTORE_URL);
+    await requirePrepared(pool);
     const { signal } = interrupted;
     const context = { client, pool, logger, terminal, databaseUrl: DATABASE_URL };
     return await work({ ...context, now: Date.now(), signal });
   } finally {
     await Promise.all([pool.end(), client.dispose()]);
   }
+}
+
+/** @throws {StartError} if this release's projection service has never run on the database */
+async function requirePrepared(pool: pg.Pool): Promise<void> {
+  const { rows } = await pool.query<{ prepared: bigint }>(
+    `SELECT count(*) AS prepared FROM pg_attribute
+      WHERE attrelid IN (to_regclass('read_model.checkpoint'), to_regclass('webhooks.relay_checkpoint'))
+        AND attname = 'anchor_event_id'`,
+  );
+  if (rows[0]?.prepared === 2n) return;
+  throw new StartError(
+    "The database is not prepared for this release. Start this release's projection service first: it prepares the database.",
+  );
 }

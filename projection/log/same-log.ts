@@ -33,16 +33,26 @@ export class DifferentLog extends Error {
 /** The words for a different log that anybody may read. */
 export const DIFFERENT_LOG = "the event log is not the one that this database was built from";
 
+/** The checkpoints of a database. */
+export interface Checkpoints {
+  readModels: Checkpoint;
+  relay: Checkpoint;
+}
+
 /**
  * Checks that the log is the one that the database was built from: it holds the event of each checkpoint's anchor.
  * Read models and relay are checked together, so that no role works while another one has stopped.
  *
+ * @returns the checkpoints
  * @throws {DifferentLog}
  * @throws {LogUnavailable}
  */
-export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<void> {
-  await requireAnchored(client, "the read models", await readStanding(pool, READ_MODEL_SCHEMA));
-  await requireAnchored(client, "the relay", await readRelayCheckpoint(pool));
+export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<Checkpoints> {
+  const readModels = await readStanding(pool, READ_MODEL_SCHEMA);
+  await requireAnchored(client, "the read models", readModels);
+  const relay = await readRelayCheckpoint(pool);
+  await requireAnchored(client, "the relay", relay);
+  return { readModels, relay };
 }
 
 /**
@@ -89,7 +99,10 @@ function endsAt(end: bigint): string {
 /** The log is asked again this often. Milliseconds. */
 const ASK_EVERY = 1_000;
 
-/** Waits until the log is the one that the database was built from, or the signal aborts. */
+/**
+ * Waits until the log is the one that the database was built from, or the signal aborts. Logs the checkpoints then:
+ * after an adoption they are others than before.
+ */
 export async function untilSameLog(
   { logger, ...both }: LogAndDatabase & { logger: Logger },
   signal: AbortSignal,
@@ -97,7 +110,13 @@ export async function untilSameLog(
   while (!signal.aborted) {
     await pause(ASK_EVERY, signal);
     try {
-      await orAborted(requireSameLog(both), signal);
+      const checkpoints = await orAborted(requireSameLog(both), signal);
+      if (!checkpoints) return;
+      const { readModels, relay } = checkpoints;
+      logger.warn(
+        { readModels: String(readModels.position), relay: String(relay.position) },
+        "The event log is the one behind the database again, or was adopted; the role continues",
+      );
       return;
     } catch (error) {
       if (!(error instanceof DifferentLog)) logger.warn({ error }, "cannot check which event log this is");

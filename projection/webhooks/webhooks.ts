@@ -76,7 +76,6 @@ export function startWebhooks(options: WebhooksOptions): Role {
       status = () => stopped;
       logger.fatal({ error: different }, "webhooks stopped");
       await untilSameLog({ ...options, logger }, signal);
-      if (!signal.aborted) logger.warn("the event log fits the database again; webhooks go on");
     }
   })();
   return {
@@ -135,7 +134,7 @@ function createTerm(
   const shared = {
     ...{ pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
     ...{ logger, troubles, clock, random, due, facts, onDue: due.wake, onFacts: facts.wake },
-    requireLog: () => requireSameLog({ client, pool }),
+    requireLog: async () => void (await requireSameLog({ client, pool })),
   };
   const secrets = remembering(options.secrets);
   let started = false;

@@ -105,6 +105,16 @@ describe("the projection command line", function () {
     expect(err.trim()).to.match(/^projection: no server is named and no local stack runs: .*$/);
   });
 
+  it("refuses a database that this release's projection service has not prepared, and says what to do", async () => {
+    const empty = await createTestDatabase();
+    const { code, err } = await projection("rebuild", { DATABASE_URL: empty.urls.projection });
+    await empty.drop();
+    expect(code).to.equal(2);
+    expect(err.trim()).to.equal(
+      "projection: The database is not prepared for this release. Start this release's projection service first: it prepares the database.",
+    );
+  });
+
   it("does not take one server from the environment and the other from elsewhere", async () => {
     const { code, out, err } = await projection("rebuild", { DATABASE_URL: "", LOCAL_DIR: tmpdir() });
     expect([code, out]).to.deep.equal([2, ""]);

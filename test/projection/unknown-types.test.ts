@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { standingDeliveries } from "../../command/webhook-endpoint/standing-deliveries.ts";
 import { READ_MODEL_SCHEMA } from "../../projection/engine/ddl.ts";
 import { readPassedOver } from "../../projection/engine/passed-over.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
@@ -9,6 +10,7 @@ import type { Role } from "../../projection/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
 import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
 import { EventSchemaError } from "../../shared/events/registry.ts";
+import { UnreadableEvent } from "../../shared/eventstore/subscription.ts";
 import { eventually } from "../support/eventually.ts";
 import { testServers } from "../support/stack.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "./engine-world.ts";
@@ -73,6 +75,18 @@ describe("an event of a type that only a newer release knows", function () {
     const error = await world.log.read(`customer-${customerId}`).catch((error: Error) => error);
     expect(error).to.be.instanceOf(EventSchemaError);
     expect((error as Error).message).to.equal(`CustomerPraised ${UNKNOWN}`);
+  });
+
+  it("stops a recovery of deliveries that comes to it", async () => {
+    const elsewhere = await createEngineWorld();
+    try {
+      await elsewhere.append(`webhookDelivery-${randomUUID()}`, { type: "WebhookDeliveryPraised", data: {} });
+      const filter = { endpointId: randomUUID(), since: 0, until: undefined };
+      const error = await standingDeliveries(elsewhere.client, filter).catch((error: Error) => error);
+      expect(error).to.be.instanceOf(UnreadableEvent);
+    } finally {
+      await elsewhere.close();
+    }
   });
 
   it("is passed over with its stream once an operator parks it, on record for good", async () => {

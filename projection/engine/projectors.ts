@@ -6,12 +6,13 @@ import { DifferentLog, untilSameLog } from "../log/same-log.ts";
 import { readParked } from "../parking/parked-streams.ts";
 import { untilParked } from "../parking/until-parked.ts";
 import type { Detail, Role, RoleStatus } from "../role.ts";
+import { failed, kept } from "../status/role-status.ts";
 import { readCheckpoint, readStanding } from "./checkpoint.ts";
 import { READ_MODEL_SCHEMA, shapeOf } from "./ddl.ts";
 import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "./failure.ts";
 import { withLeadership } from "./leadership.ts";
 import { type ProjectionOptions, type ProjectionProgress, runProjection } from "./projection.ts";
-import { failed, kept, statusAfter } from "./projectors-status.ts";
+import { statusAfter } from "./projectors-status.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 export interface ProjectorsOptions extends Pick<ProjectionOptions, "onBatch"> {

@@ -123,5 +123,11 @@ describe("two releases at once", function () {
     await eventually("the newer one leads again", () => leads(back), 20_000);
     await eventually("the live event", async () => (await rows()).at(-1)?.shouted === "BOR R");
     expect((await cli(newer, "verify")).out).to.match(/: 0 differ$/m);
+
+    // The way back.
+    const rebuiltByOlder = await cli(ROOT, "rebuild");
+    expect(rebuiltByOlder.code, rebuiltByOlder.err).to.equal(0);
+    await standsBy(back);
+    await eventually("an older one leads", async () => (await leads(older)) || (await leads(late)), 20_000);
   });
 });

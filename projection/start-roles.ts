@@ -40,7 +40,6 @@ export function startRoles(config: RoleConfig, { client, pool, metrics, logger }
         ...deps,
         models: readModels,
         onBatch: (_, seconds) => metrics.batch.observe(seconds),
-        onUnknown: metrics.countUnknown,
       }),
     relay: () => startRelay({ ...deps, natsUrl: config.NATS_URL }),
     webhooks: () =>

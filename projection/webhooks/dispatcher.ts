@@ -15,6 +15,8 @@ import { replay } from "./replay.ts";
 export interface DispatcherOptions {
   pool: pg.Pool;
   log: EventLog;
+  /** Checks that the log is the one that the database was built from. */
+  requireLog(): Promise<void>;
   stream: EventStream;
   logger: Logger;
   /** Called when there is something to send. */

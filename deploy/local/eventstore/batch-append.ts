@@ -5,8 +5,8 @@
 import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { type AnswerTo, answerRefusal, answerResult, answerTimeout } from "./batch-answer.ts";
-import { asCallError, CallError, invalidArgument, unavailable } from "./errors.ts";
-import type { NotTried } from "./group-commit.ts";
+import { asCallError, CallError, invalidArgument, logFull, unavailable } from "./errors.ts";
+import type { NotWritten } from "./group-commit.ts";
 import { MAX_MESSAGES_AHEAD, MAX_UNFINISHED_APPENDS } from "./limits.ts";
 import { shared } from "./pb.ts";
 import type { ProposedEvent } from "./record.ts";
@@ -19,6 +19,7 @@ import {
   uuidText,
   writableStreamName,
 } from "./request-parts.ts";
+import type { WriteResult } from "./staged-group.ts";
 import type { Store } from "./store.ts";
 
 export type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
@@ -122,14 +123,28 @@ class BatchAppendSession {
       const result = await beforeDeadline(written, append.deadline);
       // Shutting down: the end of the call answers, for this append and for all that come after it.
       if (result.outcome === "closing") return;
-      const untried = result.outcome === "expired" || result.outcome === "overloaded";
-      this.#write(untried ? answerTimeout(to) : answerResult(to, result));
+      this.#write(this.#answer(to, result));
     } catch {
       // The reason is the log's, not the append's: the server reports it once for all appends that waited.
       this.#fail(unavailable("The log cannot write to its disk."));
     } finally {
       this.#awaited -= 1;
       this.#endWhenAnswered();
+    }
+  }
+
+  #answer(to: AnswerTo, result: WriteResult | NotWritten): BatchAppendResp {
+    switch (result.outcome) {
+      case "written":
+      case "wrong-revision":
+      case "deleted":
+        return answerResult(to, result);
+      case "log-full":
+        return answerRefusal(to, logFull());
+      case "damaged":
+        return answerRefusal(to, asCallError(result.reason, this.#log));
+      default:
+        return answerTimeout(to);
     }
   }
 
@@ -164,7 +179,7 @@ function collect(append: Unfinished, request: BatchAppendReq): void {
 }
 
 /** The result, or that the deadline passed before it came. The write may then still happen. */
-function beforeDeadline<T>(result: Promise<T>, deadline: number): Promise<T | NotTried> {
+function beforeDeadline<T>(result: Promise<T>, deadline: number): Promise<T | NotWritten> {
   const wait = deadline - Date.now();
   if (wait > LONGEST_TIMER_MS) return result;
   return new Promise((resolve, reject) => {

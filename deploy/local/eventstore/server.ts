@@ -18,10 +18,10 @@
  */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { OpenCalls } from "./calls.ts";
-import { LogStartError } from "./database.ts";
 import { unavailable } from "./errors.ts";
 import { MAX_MESSAGE_BYTES } from "./limits.ts";
 import { addServices } from "./service.ts";
+import { LogStartError } from "./start-error.ts";
 import { Store } from "./store.ts";
 
 export interface LogServerOptions {
@@ -52,7 +52,7 @@ const GRACE_MS = 500;
  * @throws LogStartError with one readable line where the directory or the port cannot be had.
  */
 export async function startLogServer(options: LogServerOptions): Promise<LogServer> {
-  const store = await Store.open({ dir: options.dir, sync: options.sync ?? true });
+  const store = await Store.open(options);
   const server = new Server({ "grpc.max_receive_message_length": MAX_MESSAGE_BYTES });
   const calls = new OpenCalls();
   let port = options.port;

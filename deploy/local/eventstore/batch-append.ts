@@ -11,9 +11,8 @@ import { MAX_MESSAGES_AHEAD, MAX_UNFINISHED_APPENDS } from "./limits.ts";
 import { shared } from "./pb.ts";
 import type { ProposedEvent } from "./record.ts";
 import {
-  checkAppendSize,
+  AppendSize,
   checkMetadata,
-  eventSize,
   expectedRevision,
   proposedEvent,
   uuidText,
@@ -30,7 +29,7 @@ interface Unfinished {
   readonly stream: string;
   readonly deadline: number;
   readonly events: ProposedEvent[];
-  bytes: number;
+  readonly size: AppendSize;
 }
 
 /** setTimeout takes no more; a deadline beyond it is none in practice. */
@@ -104,7 +103,7 @@ class BatchAppendSession {
     try {
       const stream = writableStreamName(options?.getStreamIdentifier());
       const deadline = options?.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY;
-      this.#unfinished.set(correlation, { to, stream, deadline, events: [], bytes: 0 });
+      this.#unfinished.set(correlation, { to, stream, deadline, events: [], size: new AppendSize() });
     } catch (error) {
       this.#refuse(to, error);
     }
@@ -119,7 +118,7 @@ class BatchAppendSession {
     const write = { kind: "append", stream, expected: to.expected, events } as const;
     this.#awaited += 1;
     try {
-      const written = this.#store.submit(write, append.bytes, append.deadline);
+      const written = this.#store.submit(write, append.size.stored, append.deadline);
       const result = await beforeDeadline(written, append.deadline);
       // Shutting down: the end of the call answers, for this append and for all that come after it.
       if (result.outcome === "closing") return;
@@ -172,8 +171,7 @@ function exactRevision(options: BatchAppendReq.Options): string | undefined {
 
 function collect(append: Unfinished, request: BatchAppendReq): void {
   const events = request.getProposedMessagesList().map(proposedEvent);
-  for (const event of events) append.bytes += eventSize(event);
-  checkAppendSize(append.bytes);
+  for (const event of events) append.size.add(append.stream, event);
   checkMetadata(append.stream, events);
   append.events.push(...events);
 }

@@ -5,7 +5,7 @@
  * the event before it, every record agrees with its key, and the index and heads of the database agree with the
  * events. A database that fails a check is refused and left as it is.
  */
-import { damageOf } from "./damage.ts";
+import { damageOf, type LogDamaged } from "./damage.ts";
 import { type OpenOptions, openEvents } from "./events-directory.ts";
 import type { Head } from "./head.ts";
 import { indexRecord } from "./index-record.ts";
@@ -53,7 +53,7 @@ export async function copyLevelDb(
       const records = entries.map(([key, value]) => {
         const record = storedRecord(dir, index, positionOfKey(key), value);
         const problem = indexRecord(index, record, 0);
-        if (problem !== undefined) throw damageOf(dir, `Position ${record.position}: ${problem}`);
+        if (problem !== undefined) throw damagedAt(dir, record.position, problem);
         return record;
       });
       await target.writer.append(records);
@@ -95,29 +95,30 @@ export async function requireSameEnd(database: Database, dir: string, log: Commi
 
 /** The event of a database entry, checked against its key and the event before it. */
 function storedRecord(dir: string, index: LogIndex, position: number, body: Buffer): StoredRecord {
-  const damaged = (what: string) => damageOf(dir, `Position ${position}: ${what}`);
   const stored = decoded(body);
   const event = stored?.getEvent();
-  if (stored === undefined || event === undefined) throw damaged("The event cannot be read.");
+  if (stored === undefined || event === undefined)
+    throw damagedAt(dir, position, "The event cannot be read.");
   const stream = streamOf(body);
+  const type = typeOf(body);
   const name = Buffer.from(event.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString();
   const agrees =
     stored.getCommitPosition() === String(position) &&
     event.getCommitPosition() === String(position) &&
     name === stream &&
-    event.getMetadataMap().get("type") === typeOf(body);
-  if (!agrees) throw damaged("The event contradicts its place in the database.");
-  const content = {
-    type: typeOf(body),
-    data: event.getData_asU8(),
-    metadata: event.getCustomMetadata_asU8(),
-  };
+    event.getMetadataMap().get("type") === type;
+  if (!agrees) throw damagedAt(dir, position, "The event contradicts its place in the database.");
+  const content = { type, data: event.getData_asU8(), metadata: event.getCustomMetadata_asU8() };
   if (positionAfter(index.position, stream, content) !== position) {
-    throw damaged(`Events are missing between position ${index.position} and this one.`);
+    throw damagedAt(dir, position, `Events are missing between position ${index.position} and this one.`);
   }
   const revision = event.getStreamRevision();
   const isTombstone = revision === String(TOMBSTONE_REVISION);
   return { ordinal: index.events, position, revision: isTombstone ? undefined : Number(revision), body };
+}
+
+function damagedAt(dir: string, position: number, what: string): LogDamaged {
+  return damageOf(dir, `Position ${position}: ${what}`);
 }
 
 function decoded(body: Buffer) {
@@ -136,7 +137,7 @@ async function compareRevisions(database: Database, dir: string, index: LogIndex
       const ordinal = index.ordinalOf(stream, revision);
       const position = positionInValue(value);
       if (ordinal !== undefined && index.positionOf(ordinal) === position) continue;
-      throw damageOf(dir, `Position ${position}: revision ${revision} of the stream '${stream}' is missing.`);
+      throw damagedAt(dir, position, `Revision ${revision} of the stream '${stream}' is missing.`);
     }
   }
 }

@@ -14,7 +14,7 @@ const FORMAT = "1";
 
 /** Files that hold data, and those that LevelDB writes besides. */
 const DATA_FILE = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
-const OTHER_FILE = /^(LOG|LOG\.old)$/;
+const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
 
 /**
  * Content of CURRENT once the log is in segment files. LevelDB takes it for the name of a file, and so an earlier

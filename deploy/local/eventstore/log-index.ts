@@ -154,8 +154,8 @@ export class LogIndex {
   #jumpFrom(newest: number): number {
     const jump = this.#jumps.at(newest);
     const further = this.#jumps.at(jump);
-    const revision = (ordinal: number) => this.#revisions.at(ordinal);
-    const sameLength = revision(newest) - revision(jump) === revision(jump) - revision(further);
+    const middle = this.#revisions.at(jump);
+    const sameLength = this.#revisions.at(newest) - middle === middle - this.#revisions.at(further);
     return sameLength ? further : newest;
   }
 }

@@ -53,6 +53,12 @@ const TAG = {
 const FIXED_BYTES = 256;
 const POSITION_OVERHEAD = 64;
 
+/** Most bytes that the record of an event takes. */
+export function recordBound(stream: string, event: ProposedEvent): number {
+  const texts = 2 * (stream.length + event.type.length) * 3 + event.contentType.length * 3;
+  return FIXED_BYTES + texts + event.data.length + event.metadata.length;
+}
+
 /**
  * Position of an event, given the one before: positions grow by what an event takes up, as if they were offsets
  * in one file. Read models hold positions, so this rule never changes.
@@ -68,8 +74,7 @@ export function positionAfter(
 
 /** The record of an event at its place. */
 export function encodeRecord(event: ProposedEvent, place: Placement): Buffer {
-  const texts = 2 * (place.stream.length + event.type.length) * 3 + event.contentType.length * 3;
-  const writer = new BackwardWriter(FIXED_BYTES + texts + event.data.length + event.metadata.length);
+  const writer = new BackwardWriter(recordBound(place.stream, event));
   writeReadResp(writer, event, place);
   const typeLength = writer.text(event.type);
   const streamLength = writer.text(place.stream);

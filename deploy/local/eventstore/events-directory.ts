@@ -8,7 +8,7 @@ import type { LogBounds } from "./limits.ts";
 import type { CommittedLog } from "./log-reader.ts";
 import { scanLog } from "./log-scan.ts";
 import { LogWriter, type LogWriterOptions } from "./log-writer.ts";
-import { encodeSegmentHeader, LOG_START, SEGMENT_HEADER_BYTES } from "./segment-format.ts";
+import { checksumSeed, encodeSegmentHeader, LOG_START, SEGMENT_HEADER_BYTES } from "./segment-format.ts";
 import { createFile, isUnfinished, Segments, segmentName, segmentNumber } from "./segments.ts";
 
 /** A log that is open for reads and appends. */
@@ -59,7 +59,11 @@ export async function openEvents(dir: string, options: OpenOptions): Promise<Ope
     if (!isIntact)
       options.log(`${file.path}: replaced a damaged copy of the acknowledged end by the other copy.`);
     await makeDurable(segments, file, end);
-    return { log: { index, segments }, writer: new LogWriter(segments, file, end, options.writing), close };
+    return {
+      log: { index, segments, seed: checksumSeed(end.logId) },
+      writer: new LogWriter(segments, file, end, options.writing),
+      close,
+    };
   } catch (error) {
     await close();
     throw error;

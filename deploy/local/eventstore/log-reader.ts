@@ -10,6 +10,8 @@ import type { Segments } from "./segments.ts";
 export interface CommittedLog {
   readonly index: LogIndex;
   readonly segments: Segments;
+  /** Start value of the checksums of records. */
+  readonly seed: number;
 }
 
 export interface PositionRange {
@@ -134,13 +136,13 @@ function runOf(index: LogIndex, ordinal: number): Run {
 }
 
 async function readRun(log: CommittedLog, run: Run, stream?: string): Promise<LogEvent[]> {
-  const { index, segments } = log;
+  const { index, segments, seed } = log;
   const [first = 0] = run.ordinals;
   const bytes = await segments.read(run.segment, run.start, run.end - run.start, index.positionOf(first));
   return run.ordinals.map((ordinal) => {
     const offset = index.offsetOf(ordinal);
     const position = index.positionOf(ordinal);
-    const record = decodeStoredRecord(bytes, offset - run.start);
+    const record = decodeStoredRecord(bytes, offset - run.start, seed);
     const isExpected =
       record !== undefined &&
       record.ordinal === ordinal &&

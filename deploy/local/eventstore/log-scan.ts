@@ -12,6 +12,7 @@ import { type LogBounds, MAX_FRAME_BYTES } from "./limits.ts";
 import { LogIndex } from "./log-index.ts";
 import {
   type ChainEnd,
+  checksumSeed,
   decodeFrameHeader,
   decodeSegmentHeader,
   decodeStoredRecord,
@@ -70,6 +71,7 @@ class LogScan {
   readonly #log: (line: string) => void;
   readonly #window: SegmentWindow;
   readonly #index = new LogIndex();
+  readonly #seed: number;
   #chain: ChainEnd = LOG_START;
   #reachedAcknowledged = false;
   #reportAt = performance.now() + PROGRESS_EVERY_MS;
@@ -78,6 +80,7 @@ class LogScan {
     this.#segments = segments;
     this.#count = count;
     this.#acknowledged = acknowledged;
+    this.#seed = checksumSeed(acknowledged.logId);
     this.#bounds = options.bounds;
     this.#log = options.log;
     this.#window = new SegmentWindow(segments);
@@ -174,7 +177,7 @@ class LogScan {
     let at = 0;
     while (at < payload.length) {
       const recordOffset = offset + FRAME_HEADER_BYTES + at;
-      const record = decodeStoredRecord(payload, at);
+      const record = decodeStoredRecord(payload, at, this.#seed);
       if (record === undefined) {
         throw this.#damage(segment, recordOffset, "The event's checksum does not match its content.");
       }

@@ -1,6 +1,7 @@
 /** Appends frames to the last segment, and decides when a frame counts as acknowledged. */
 import type { AcknowledgedEnd, LogEnd } from "./acknowledged-end.ts";
 import {
+  checksumSeed,
   encodeFrame,
   encodeSegmentHeader,
   encodeStoredRecord,
@@ -26,6 +27,7 @@ export class LogWriter {
   readonly #segments: Segments;
   readonly #acknowledged: AcknowledgedEnd;
   readonly #options: LogWriterOptions;
+  readonly #seed: number;
   #end: LogEnd;
 
   /** `end` is the end of the last segment, which must be open. */
@@ -33,6 +35,7 @@ export class LogWriter {
     this.#segments = segments;
     this.#acknowledged = acknowledged;
     this.#end = end;
+    this.#seed = checksumSeed(end.logId);
     this.#options = options;
   }
 
@@ -59,9 +62,7 @@ export class LogWriter {
   async append(records: readonly StoredRecord[]): Promise<number[]> {
     if (this.#isSegmentFull) await this.#startSegment();
     const { offset, segment, logId, events, position } = this.#end;
-    const encoded = records.map((record) =>
-      encodeStoredRecord(record.ordinal, record.position, record.revision, record.body),
-    );
+    const encoded = records.map((record) => encodeStoredRecord(record, this.#seed));
     const frame = encodeFrame(encoded, this.#end);
     await this.#write(frame.bytes, offset);
     if (this.#options.sync) await this.#segments.flush();

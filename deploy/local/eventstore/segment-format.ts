@@ -10,10 +10,11 @@
  *       12  events before        20  position of the event before
  *       28  checksum of the frame before   32  checksum of the payload   36  checksum of bytes 0 to 35
  *     record, 32 bytes and its body
- *        0  checksum of the rest  4  body bytes             8  ordinal
+ *        0  checksum              4  body bytes             8  ordinal
  *       16  position             24  revision              32  body, see record.ts
  *
  * Numbers are unsigned and big-endian; checksums are CRC-32. An ordinal counts all events of the log from 0.
+ * The checksum of a record covers the log id and the rest of the record.
  * The checksum of a frame is that of its header, which covers the payload's and the one of the frame before.
  * So the checksum of the last frame depends on every byte of the log.
  */
@@ -135,12 +136,15 @@ export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
   };
 }
 
-/** Encodes a record. Its body is the last argument; `revision` is undefined for a tombstone. */
+/** Start value of the checksums of a log's records, so that a record of another log is never taken for its own. */
+export function checksumSeed(logId: string): number {
+  return crc32(Buffer.from(logId, "hex"));
+}
+
+/** Encodes a record. `seed` is the log's, see checksumSeed. */
 export function encodeStoredRecord(
-  ordinal: number,
-  position: number,
-  revision: number | undefined,
-  body: Buffer,
+  { ordinal, position, revision, body }: StoredRecord,
+  seed: number,
 ): Buffer {
   const record = Buffer.allocUnsafe(RECORD_HEADER_BYTES + body.length);
   record.writeUInt32BE(body.length, 4);
@@ -149,17 +153,17 @@ export function encodeStoredRecord(
   if (revision === undefined) record.writeBigUInt64BE(TOMBSTONE_REVISION, 24);
   else writeNumber(record, revision, 24);
   record.set(body, RECORD_HEADER_BYTES);
-  record.writeUInt32BE(crc32(record.subarray(4)), 0);
+  record.writeUInt32BE(crc32(record.subarray(4), seed), 0);
   return record;
 }
 
 /** Reads the record at an offset. Returns undefined if its checksum is wrong or the buffer ends before it does. */
-export function decodeStoredRecord(buffer: Buffer, offset: number): StoredRecord | undefined {
+export function decodeStoredRecord(buffer: Buffer, offset: number, seed: number): StoredRecord | undefined {
   const bodyStart = offset + RECORD_HEADER_BYTES;
   if (bodyStart > buffer.length) return undefined;
   const end = bodyStart + buffer.readUInt32BE(offset + 4);
   if (end > buffer.length) return undefined;
-  if (crc32(buffer.subarray(offset + 4, end)) !== buffer.readUInt32BE(offset)) return undefined;
+  if (crc32(buffer.subarray(offset + 4, end), seed) !== buffer.readUInt32BE(offset)) return undefined;
   const tombstone = buffer.readUInt32BE(offset + 24) === TOMBSTONE_HIGH_BITS;
   return {
     ordinal: readNumber(buffer, offset + 8),

@@ -17,8 +17,8 @@ const DATA_FILE = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
 const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
 
 /**
- * Content of CURRENT once the log is in segment files. LevelDB takes it for the name of a file, and so an earlier
- * release says that the log is damaged. Without it, that release would start with an empty log.
+ * Content of CURRENT once the log is in segment files. LevelDB takes it for the name of a file, so an earlier
+ * release fails to start and names it. Without it, that release would start with an empty log.
  */
 const RETIRED = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n";
 

@@ -223,7 +223,9 @@ describe("a log directory of an earlier release", function () {
     const log = new LogProcess(["--dir", dir, "--port", "0"]);
     await log.printed(/so far/);
     await log.end("SIGKILL");
-    expect(await readdir(dir)).to.include("events.new").and.not.to.include("events");
+    expect(await readdir(dir))
+      .to.include("events.new")
+      .and.not.to.include("events");
     const store = await openStore(dir);
     expect((await readContent(store)).forwards).to.have.length(20_000);
     expect(store.head("note-1").last).to.equal(19_999);

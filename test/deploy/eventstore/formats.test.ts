@@ -4,9 +4,25 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { readNumber, writeNumber } from "../../../deploy/local/eventstore/bytes.ts";
 import { encodeRecord, streamOf, typeOf, wireOf } from "../../../deploy/local/eventstore/record.ts";
+import {
+  decodeFrameHeader,
+  decodeSegmentHeader,
+  decodeStoredRecord,
+  encodeFrame,
+  encodeSegmentHeader,
+  encodeStoredRecord,
+  FRAME_HEADER_BYTES,
+} from "../../../deploy/local/eventstore/segment-format.ts";
 
 const name = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
 const safe = fc.maxSafeNat();
+
+const record = (revision: number | undefined, body: Uint8Array) => ({
+  ordinal: 7,
+  position: 1_234,
+  revision,
+  body: Buffer.from(body),
+});
 
 describe("the stored forms of the embedded log", () => {
   it("sort numbers by their bytes", () => {
@@ -76,5 +92,43 @@ describe("the stored forms of the embedded log", () => {
     const record = encodeRecord(event, { stream: "s", revision, position: 1, created: 0 });
     const read = streams.ReadResp.deserializeBinary(wireOf(record)).getEvent()?.getEvent();
     expect(read?.getStreamRevision()).to.equal("9223372036854775807");
+  });
+
+  it("give records back, tombstones included", () => {
+    fc.assert(
+      fc.property(fc.option(fc.nat(), { nil: undefined }), fc.uint8Array(), (revision, body) => {
+        const encoded = encodeStoredRecord(record(revision, body), 5);
+        const padded = Buffer.concat([Buffer.from("xy"), encoded, Buffer.from("z")]);
+        expect(decodeStoredRecord(padded, 2, 5)).to.deep.equal(record(revision, body));
+      }),
+    );
+  });
+
+  it("notice every flipped bit, every cut and every other log", () => {
+    const encoded = encodeStoredRecord(record(3, Buffer.from("some content")), 5);
+    for (let bit = 0; bit < 8 * encoded.length; bit += 1) {
+      const flipped = Buffer.from(encoded);
+      flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      expect(decodeStoredRecord(flipped, 0, 5), `bit ${bit}`).to.equal(undefined);
+    }
+    for (let length = 0; length < encoded.length; length += 1) {
+      expect(decodeStoredRecord(encoded.subarray(0, length), 0, 5)).to.equal(undefined);
+    }
+    expect(decodeStoredRecord(encoded, 0, 6)).to.equal(undefined);
+    const before = { events: 3, position: 99, checksum: 4 };
+    const frame = encodeFrame([encoded], before).bytes.subarray(0, FRAME_HEADER_BYTES);
+    const segment = encodeSegmentHeader("00112233445566778899aabbccddeeff", 2, before);
+    expect(decodeFrameHeader(frame)?.before).to.deep.equal(before);
+    expect(decodeSegmentHeader(segment)?.before).to.deep.equal(before);
+    for (const [header, decode] of [
+      [frame, decodeFrameHeader],
+      [segment, decodeSegmentHeader],
+    ] as const) {
+      for (let bit = 0; bit < 8 * header.length; bit += 1) {
+        const flipped = Buffer.from(header);
+        flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+        expect(decode(flipped), `bit ${bit}`).to.equal(undefined);
+      }
+    }
   });
 });

@@ -16,12 +16,11 @@ export interface SmallDisk {
   remove(): Promise<void>;
 }
 
-/** Mounts a tmpfs for a suite. If that is not possible, skips the suite and adds the reason to its title. */
+/** Mounts a tmpfs for a suite. If that is not possible, skips the suite and adds the reason to its tests. */
 export async function mountSmallDisk(hook: Mocha.Context, bytes: number): Promise<SmallDisk> {
   const mounted = await mount(bytes);
   if (typeof mounted !== "string") return mounted;
-  const suite = hook.test?.parent;
-  if (suite !== undefined) suite.title += ` (skipped: ${mounted})`;
+  for (const test of hook.test?.parent?.tests ?? []) test.title += ` (skipped: ${mounted})`;
   return hook.skip();
 }
 

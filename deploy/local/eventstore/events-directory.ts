@@ -73,7 +73,7 @@ export async function openEvents(dir: string, options: OpenOptions): Promise<Ope
 /** Readers see everything up to the end from now on, so it must stay: it counts as acknowledged. */
 async function makeDurable(segments: Segments, file: AcknowledgedEnd, end: LogEnd): Promise<void> {
   await segments.flush();
-  await file.write(end);
+  file.write(end);
   await file.flush();
 }
 

@@ -48,7 +48,7 @@ export const PAGE_BYTES = 1024 * 1024;
 
 /** Reads from disk for one page of a stream. Events this close in a segment are read together. Bytes. */
 export const MAX_PAGE_READS = 64;
-export const READ_TOGETHER_BYTES = 16 * 1024;
+export const READ_TOGETHER_BYTES = 64 * 1024;
 
 /** Length at which a segment is followed by a new one. It may exceed this by one frame. Bytes. */
 export const SEGMENT_BYTES = 64 * 1024 * 1024;

@@ -74,7 +74,7 @@ export class LogWriter {
       position: records.at(-1)?.position ?? position,
       checksum: frame.checksum,
     };
-    await this.#acknowledged.write(this.#end);
+    this.#acknowledged.write(this.#end);
     let next = offset + FRAME_HEADER_BYTES;
     return encoded.map((record) => {
       next += record.length;

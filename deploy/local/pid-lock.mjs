@@ -54,17 +54,32 @@ export function tryLock(file) {
   const mine = `${process.pid} ${processIdentity(process.pid)}\n`;
   fs.mkdirSync(path.dirname(file), { recursive: true });
   for (let attempt = 0; attempt < 5; attempt++) {
-    try {
-      fs.writeFileSync(file, mine, { flag: "wx", mode: 0o600 });
-      return { release: () => removeIf(file, mine) };
-    } catch (error) {
-      if (error.code !== "EEXIST") throw error;
-    }
+    if (create(file, mine)) return { release: () => removeIf(file, mine) };
     const holder = lockHolder(file);
     if (holder) return { holder };
     removeStale(file);
   }
   return { holder: { pid: 0 } };
+}
+
+/** Returns false when the file is there already. A full disk leaves no empty file. */
+function create(file, content) {
+  let descriptor;
+  try {
+    descriptor = fs.openSync(file, "wx", 0o600);
+  } catch (error) {
+    if (error.code === "EEXIST") return false;
+    throw error;
+  }
+  try {
+    fs.writeFileSync(descriptor, content);
+    return true;
+  } catch (error) {
+    fs.unlinkSync(file);
+    throw error;
+  } finally {
+    fs.closeSync(descriptor);
+  }
 }
 
 /** Waits for the lock, waitMs milliseconds at the most; onWait is called once with the holder. */

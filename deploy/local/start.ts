@@ -1,5 +1,5 @@
 /** `npm start`: everything on this machine, until Ctrl-C. */
-import fs from "node:fs";
+import { once } from "node:events";
 import path from "node:path";
 import { type DemoAccess, seedDemoData } from "./demo-data.ts";
 import { PORTAL_COOKIE_NAME, portalIssuer } from "./environment.ts";
@@ -7,15 +7,13 @@ import { reachGiven, requireUrls } from "./given-servers.ts";
 import type { Part } from "./part.ts";
 import { lineProgress } from "./progress.ts";
 import { localRoot, PROJECT } from "./project.ts";
+import { savedFile } from "./saved-file.ts";
 import { runEntry } from "./setup-error.ts";
 import { type Stack, startStack } from "./stack.ts";
 import { writeStackFile } from "./stack-file.ts";
 
 /** The death of the bootstrap, and a key press too, may be told several times over. Milliseconds. */
 const SAME_SIGNAL_MS = 500;
-
-/** How the run ends: by a signal, or since a part could not be kept alive. */
-type End = { signal: NodeJS.Signals } | { failure: string };
 
 await runEntry(async () => {
   const root = localRoot(process.env);
@@ -32,20 +30,24 @@ await runEntry(async () => {
     given: process.env,
     progress,
     syncNewData: true,
-    onGivenUp: ending.giveUp,
+    restart: true,
+    signal: ending.signal,
+  }).catch((error: unknown) => {
+    if (!ending.signal.aborted) throw error;
+    console.log("Stopped");
+    process.exit();
   });
   ending.parts = Object.values(stack.parts);
-  const stackFile = stack.servers.root.paths.stack;
-  process.on("exit", () => fs.rmSync(stackFile, { force: true }));
+  const stackFile = savedFile(stack.servers.root.paths.stack, progress.line);
+  process.on("exit", stackFile.remove);
   try {
     const demo = await progress.step("demo data", () => addDemoData(stack, progress.line));
-    writeStackFile(stack, demo);
-    announce(stack, demo, stackFile, Date.now() - startedAt);
-    const how = await ending.end;
-    console.log("signal" in how ? "Stopping" : `Stopping: ${how.failure}`);
-    process.exitCode = "signal" in how ? 0 : 1;
+    writeStackFile(stack, demo, stackFile);
+    announce(stack, demo, Date.now() - startedAt);
+    if (!ending.signal.aborted) await once(ending.signal, "abort");
+    console.log("Stopping");
   } finally {
-    fs.rmSync(stackFile, { force: true });
+    stackFile.remove();
     await stack.stop();
   }
   console.log("Stopped");
@@ -65,22 +67,19 @@ function addDemoData({ servers, urls }: Stack, log: (line: string) => void): Pro
 }
 
 interface Ending {
-  end: Promise<End>;
-  giveUp: (failure: string) => void;
-  /** What a second signal kills. */
+  /** Aborted by the first signal. */
+  signal: AbortSignal;
+  /** Killed by a second signal. */
   parts: Part[];
 }
 
-/** The first signal ends the run in order, also one that comes during the start; a second one kills. */
+/** The first signal ends the run in order, also during the start; a second one kills. */
 function awaitEnd(): Ending {
-  let settle: (end: End) => void = () => undefined;
-  const end = new Promise<End>((resolve) => {
-    settle = resolve;
-  });
-  const ending: Ending = { end, giveUp: (failure) => settle({ failure }), parts: [] };
+  const controller = new AbortController();
+  const ending: Ending = { signal: controller.signal, parts: [] };
   let firstAt: number | undefined;
-  const onSignal = (signal: NodeJS.Signals) => {
-    settle({ signal });
+  const onSignal = () => {
+    controller.abort();
     firstAt ??= Date.now();
     if (Date.now() - firstAt < SAME_SIGNAL_MS) return;
     console.log("Killing what still runs");
@@ -91,7 +90,7 @@ function awaitEnd(): Ending {
   return ending;
 }
 
-function announce(stack: Stack, demo: DemoAccess, stackFile: string, tookMs: number): void {
+function announce(stack: Stack, demo: DemoAccess, tookMs: number): void {
   const { urls, servers } = stack;
   const database = new URL(servers.databaseUrls.projection);
   console.log(`
@@ -104,7 +103,7 @@ Clinic Service runs (${(tookMs / 1000).toFixed(1)} s). Ctrl-C stops it.
   Postgres      ${database.host}${database.pathname}
   NATS          ${servers.natsUrl}
   logs          ${relative(servers.root.paths.log("*"))}
-  everything    ${relative(stackFile)} (URLs, demo users, demo applications, demo auditor)
+  everything    ${relative(servers.root.paths.stack)} (URLs, demo users, demo applications, demo auditor)
 
 Try, in another terminal:
   npm run demo                    an appointment's way: created, read, told by webhook, replayed

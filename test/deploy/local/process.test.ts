@@ -12,15 +12,14 @@ import { makeTestRoot } from "../../support/stack.ts";
 
 function setUp(script: string, options: Partial<ProcessSpec> = {}) {
   const paths = localPaths(makeTestRoot());
-  const pids = openPidRegistry(paths.pids);
   const lines: string[] = [];
+  const pids = openPidRegistry(paths.pids, (line) => lines.push(line));
   const spec: ProcessSpec = {
     name: "sample",
     command: process.execPath,
     args: ["-e", script],
     env: {},
     ready: /ready/,
-    readyTimeoutMs: 10_000,
     logFile: paths.log("sample"),
     ...options,
   };
@@ -50,12 +49,6 @@ describe("startProcess", () => {
       .and.include("/nowhere/program");
   });
 
-  it("kills a process that is not ready in time", async () => {
-    const sample = await setUp("setInterval(() => {}, 1000)", { readyTimeoutMs: 200 }).start();
-    expect(await failure(sample.waitReady())).to.include("was not ready within 0.2 s");
-    expect(processIdentity(sample.pid)).to.equal(undefined);
-  });
-
   it("kills a process that ignores its stop signal", async () => {
     const sample = await setUp(`process.on('SIGTERM', () => {}); ${STAYS}`, { stopTimeoutMs: 200 }).start();
     await sample.waitReady();
@@ -67,7 +60,7 @@ describe("startProcess", () => {
 describe("createPart", () => {
   it("starts again what died, and says so", async () => {
     const { start, context, lines } = setUp(STAYS);
-    const part = createPart("sample", start, { ...context, onGivenUp: () => undefined });
+    const part = createPart({ name: "sample", launch: start }, { ...context, restart: true });
     await part.start();
     const first = part.pid!;
     process.kill(first, "SIGKILL");
@@ -81,14 +74,14 @@ describe("createPart", () => {
 
   it("leaves a start that failed to its caller", async () => {
     const { start, context, lines } = setUp("process.exit(3)");
-    const part = createPart("sample", start, { ...context, onGivenUp: () => undefined });
+    const part = createPart({ name: "sample", launch: start }, { ...context, restart: true });
     expect(await failure(part.start())).to.include("ended with code 3");
     expect([part.pid, lines]).to.eql([undefined, []]);
   });
 
   it("leaves down what was stopped or killed on purpose", async () => {
     const { start, context, lines } = setUp(STAYS);
-    const part = createPart("sample", start, { ...context, onGivenUp: () => undefined });
+    const part = createPart({ name: "sample", launch: start }, { ...context, restart: true });
     await part.start();
     await part.kill9();
     expect(part.pid).to.equal(undefined);
@@ -104,7 +97,7 @@ describe("PidRegistry", () => {
     const { start, paths, lines } = setUp(STAYS);
     const sample = await start();
     await sample.waitReady();
-    await openPidRegistry(paths.pids).stopLeftovers((line) => lines.push(line));
+    await openPidRegistry(paths.pids, (line) => lines.push(line)).stopLeftovers();
     expect(processIdentity(sample.pid)).to.equal(undefined);
     expect(lines[0]).to.include(`stopping sample (pid ${sample.pid})`);
     await sample.exited;
@@ -117,7 +110,7 @@ describe("PidRegistry", () => {
     const recorded = fs.readFileSync(paths.pids, "utf8").replace(/:\d+"/, ':1"');
     const other = path.join(paths.root, "other.json");
     fs.writeFileSync(other, recorded);
-    await openPidRegistry(other).stopLeftovers(() => undefined);
+    await openPidRegistry(other, () => undefined).stopLeftovers();
     expect(processIdentity(sample.pid)).to.be.a("string");
     await sample.stop();
   });

@@ -50,6 +50,7 @@ function refuse(socket: Duplex, [status, reason, code]: Refusal): void {
     "Content-Type: application/json; charset=utf-8",
     `Content-Length: ${Buffer.byteLength(body)}`,
     "Cache-Control: no-store",
+    "X-Content-Type-Options: nosniff",
     `X-Correlation-ID: ${correlationId}`,
     "Connection: close",
   ];

@@ -19,6 +19,7 @@ export function answerError(
     "Content-Type": "application/json; charset=utf-8",
     "Content-Length": Buffer.byteLength(body),
     "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
     "X-Correlation-ID": correlationId,
     ...headers,
   });

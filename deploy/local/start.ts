@@ -1,6 +1,7 @@
 /** `npm start`: everything on this machine, until Ctrl-C. */
 import { once } from "node:events";
 import path from "node:path";
+import { LogOutput } from "../../shared/runtime/log-output.ts";
 import { type DemoAccess, seedDemoData } from "./demo-data.ts";
 import { PORTAL_COOKIE_NAME, portalIssuer } from "./environment.ts";
 import { reachGiven, requireUrls } from "./given-servers.ts";
@@ -12,15 +13,21 @@ import { runEntry } from "./setup-error.ts";
 import { type Stack, startStack } from "./stack.ts";
 import { writeStackFile } from "./stack-file.ts";
 
+/** What the terminal shows, which may be a file on a full disk. */
+const output = new LogOutput(1, (lost, since) =>
+  print(`${lost} lines were lost since ${since.toISOString()}: they could not be written`),
+);
+const print = (text: string) => output.write(`${text}\n`);
+
 /** The death of the bootstrap, and a key press too, may be told several times over. Milliseconds. */
 const SAME_SIGNAL_MS = 500;
 
 await runEntry(async () => {
   const root = localRoot(process.env);
   const ending = awaitEnd();
-  const progress = lineProgress((line) => console.log(line), true);
+  const progress = lineProgress(print, true);
   const startedAt = Date.now();
-  console.log(`Starting Clinic Service in ${relative(root)}`);
+  print(`Starting Clinic Service in ${relative(root)}`);
   requireUrls(process.env);
   await reachGiven(process.env);
   const stack = await startStack({
@@ -34,7 +41,7 @@ await runEntry(async () => {
     signal: ending.signal,
   }).catch((error: unknown) => {
     if (!ending.signal.aborted) throw error;
-    console.log("Stopped");
+    print("Stopped");
     process.exit();
   });
   ending.parts = Object.values(stack.parts);
@@ -45,12 +52,12 @@ await runEntry(async () => {
     writeStackFile(stack, demo, stackFile);
     announce(stack, demo, Date.now() - startedAt);
     if (!ending.signal.aborted) await once(ending.signal, "abort");
-    console.log("Stopping");
+    print("Stopping");
   } finally {
     stackFile.remove();
     await stack.stop();
   }
-  console.log("Stopped");
+  print("Stopped");
   process.exit();
 });
 
@@ -82,7 +89,7 @@ function awaitEnd(): Ending {
     controller.abort();
     firstAt ??= Date.now();
     if (Date.now() - firstAt < SAME_SIGNAL_MS) return;
-    console.log("Killing what still runs");
+    print("Killing what still runs");
     const ours = ending.parts.filter((part) => !part.external);
     Promise.allSettled(ours.map((part) => part.kill9())).then(() => process.exit(130));
   };
@@ -93,7 +100,7 @@ function awaitEnd(): Ending {
 function announce(stack: Stack, demo: DemoAccess, tookMs: number): void {
   const { urls, servers } = stack;
   const database = new URL(servers.databaseUrls.projection);
-  console.log(`
+  print(`
 Clinic Service runs (${(tookMs / 1000).toFixed(1)} s). Ctrl-C stops it.
   portal API    ${urls.gateway}/api/v1
   partner API   ${urls.gateway}/sandbox/v1  ${urls.gateway}/production/v1

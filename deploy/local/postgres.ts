@@ -65,7 +65,7 @@ export async function preparePostgres(context: PartContext, options: PostgresOpt
         ready: () => answers(url),
         logFile: paths.log("postgres"),
         stopSignal: "SIGINT", // fast shutdown: does not wait for clients
-        stopTimeoutMs: 20_000,
+        stopTimeoutMs: 60_000, // its last checkpoint may take long; a kill makes the next start slow
         deathSignal: "SIGQUIT", // immediate shutdown: its processes end with it
       },
       pids,

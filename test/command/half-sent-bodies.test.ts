@@ -5,8 +5,7 @@ import { expectRefusal, type RawAnswer, sendRaw } from "../support/raw-http.ts";
 
 const CLIENTS = 700;
 
-describe("command, before clients that send half a body", function () {
-  this.timeout(120_000);
+describe("command, before clients that send half a body", () => {
   let command: TestCommand;
 
   before(async () => {

@@ -60,7 +60,7 @@ const shared = perProcess[KEY];
 const PREFIX = "clinic-test-";
 
 /** After the last test, everything must have come to its end within this. Milliseconds. */
-const END_WITHIN = 20_000;
+const END_WITHIN = 90_000;
 const progress = lineProgress((line) => process.stderr.write(`${line}\n`), false);
 
 /** The servers that all tests of this process share. Tests that stop a server start their own, with startTestServers. */

@@ -40,8 +40,7 @@ function expectOwnRefusal(answer: RawAnswer, status: number, error: string): voi
   expect(answer.headers["x-content-type-options"]).to.equal("nosniff");
 }
 
-describe("gateway, before clients that send bodies", function () {
-  this.timeout(120_000);
+describe("gateway, before clients that send bodies", () => {
   afterEach(endAll);
 
   it("lets a request through at once while 700 half-sent bodies wait, and answers each of them 408", async () => {

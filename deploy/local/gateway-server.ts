@@ -9,7 +9,7 @@
 import http from "node:http";
 import { pipeline } from "node:stream";
 import { answerError } from "../../shared/http/error-answer.ts";
-import { type Listening, listen, type Patience } from "../../shared/http/listen.ts";
+import { type Listening, listen } from "../../shared/http/listen.ts";
 import { forwardedHeaders } from "./gateway-headers.ts";
 import { routeOf, type Upstream } from "./gateway-route.ts";
 import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
@@ -23,8 +23,7 @@ export interface GatewayOptions {
   log: (line: string) => void;
   /** How long requests under way at a close may take to finish. Milliseconds. */
   drainWithin?: number;
-  /** How slow a client may be; by default as slow as with the services. */
-  patience?: Patience;
+  /** Limits on request bodies, by default those of the services. */
   bodies?: BodyLimits;
 }
 
@@ -59,7 +58,7 @@ export async function startGateway(options: GatewayOptions): Promise<Listening> 
     }
     void forwardWithBody(request, response, { origin, log, agent: fresh }, bodies);
   };
-  const server = await listen(handle, options.host, options.port, options.drainWithin, options.patience);
+  const server = await listen(handle, options.host, options.port, options.drainWithin);
   return {
     url: server.url,
     async close() {

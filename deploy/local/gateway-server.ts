@@ -87,9 +87,10 @@ async function forwardWithBody(
 ): Promise<void> {
   const body = await bodies.read(request);
   if (Buffer.isBuffer(body)) {
-    response.once("close", () => bodies.release(body));
-    forward(request, response, target, body);
-    return;
+    const release = () => bodies.release(body);
+    if (response.closed) return release(); // the client has gone
+    response.once("close", release);
+    return forward(request, response, target, body);
   }
   // What comes of a refused body has no taker, and must be read for the client to read the answer.
   request.resume();

@@ -68,8 +68,13 @@ class Appender {
   close(): void {
     this.#report();
     clearInterval(this.#reporting);
-    if (this.#descriptor !== undefined) fs.closeSync(this.#descriptor);
+    const descriptor = this.#descriptor;
     this.#descriptor = undefined;
+    try {
+      if (descriptor !== undefined) fs.closeSync(descriptor);
+    } catch {
+      // A network file system may report a full disk only now; the lines that it lost cannot be told apart.
+    }
   }
 
   /** @returns false while lost lines cannot be reported */

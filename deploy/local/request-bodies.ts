@@ -11,6 +11,9 @@ export interface BodyLimits {
   all: number;
 }
 
+/** A body that comes byte by byte is put together now and then, since each piece costs more memory than its bytes. */
+const MAX_PIECES = 64;
+
 /**
  * Reads request bodies completely, in bounded memory. If all bodies together need more than there is, the body that has
  * been incomplete for longest gives way: a client that dawdles never takes room from one that does not.
@@ -29,7 +32,7 @@ export class RequestBodies {
   read(request: IncomingMessage): Promise<BodyRead> {
     if (Number(request.headers["content-length"]) > this.#limits.each) return Promise.resolve("too_large");
     return new Promise((resolve) => {
-      const chunks: Buffer[] = [];
+      let pieces: Buffer[] = [];
       let size = 0;
       const settle = (result: BodyRead) => {
         this.#incomplete.delete(refuse);
@@ -40,11 +43,12 @@ export class RequestBodies {
       const take = (chunk: Buffer) => {
         size += chunk.length;
         this.#held += chunk.length;
-        chunks.push(chunk);
+        pieces.push(chunk);
+        if (pieces.length === MAX_PIECES) pieces = [Buffer.concat(pieces)];
         if (size > this.#limits.each) settle("too_large");
         else this.#makeRoom();
       };
-      const finish = () => settle(Buffer.concat(chunks, size));
+      const finish = () => settle(Buffer.concat(pieces));
       const abandon = () => settle("cut_off");
       const refuse = () => settle("no_room");
       this.#incomplete.add(refuse);

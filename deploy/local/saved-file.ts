@@ -40,7 +40,6 @@ export function savedFile(file: string, log: (line: string) => void): SavedFile 
 const beside = (file: string) => `${file}.new`;
 
 function replace(file: string, content: string): void {
-  fs.mkdirSync(path.dirname(file), { recursive: true });
   fs.writeFileSync(beside(file), content, { mode: 0o600 });
   fs.renameSync(beside(file), file);
 }

@@ -4,7 +4,7 @@ import type { Exit, RunningProcess } from "./process.ts";
 import { reportWhileRunning } from "./progress.ts";
 import { SetupError } from "./setup-error.ts";
 
-/** Restarts wait 0.25 s, doubling up to 15 s. A process that was ready for 60 s begins the row again. */
+/** The delay before a restart doubles from 0.25 s up to 15 s. It falls back once a process was ready for 60 s. */
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 15_000;
 const HEALTHY_MS = 60_000;

@@ -96,6 +96,13 @@ describe("gateway, before clients that send bodies", () => {
     expect(arrived).to.equal(2);
   });
 
+  it("passes on a body that comes byte by byte, whole and with its length", async () => {
+    const gateway = await gatewayTo(await counting());
+    const head = "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const answer = await sendOne(gateway.url, `${head}${"1\r\nx\r\n".repeat(65_536)}0\r\n\r\n`);
+    expect([answer.status, answer.text]).to.eql([200, "65536"]);
+  });
+
   it("refuses a body over the services' limit with 413, declared or not, and the client gets to read it", async () => {
     let requests = 0;
     const gateway = await gatewayTo(await counting(() => requests++));

@@ -3,8 +3,9 @@ import fs from "node:fs";
 /** Text that waits while the output takes none; further lines are lost. Characters. */
 const MAX_WAITING = 1_048_576;
 
-/** A failed write is repeated after this. Milliseconds. */
+/** A failed write is repeated after this; sooner if a pipe is full, whose reader makes room all the time. Milliseconds. */
 const RETRY_AFTER = 500;
+const RETRY_FULL_PIPE_AFTER = 10;
 
 /** Outputs with text that is not written yet. */
 const unwritten = new Set<LogOutput>();
@@ -72,7 +73,7 @@ export class LogOutput {
     fs.write(this.#descriptor, bytes, (error, written) => {
       this.#isWriting = false;
       if (error) {
-        this.#writeLater();
+        this.#writeLater(error.code === "EAGAIN" ? RETRY_FULL_PIPE_AFTER : RETRY_AFTER);
         return;
       }
       this.#bytes = written < bytes.length ? bytes.subarray(written) : undefined;
@@ -80,12 +81,12 @@ export class LogOutput {
     });
   }
 
-  #writeLater(): void {
+  #writeLater(delay: number): void {
     const retry = () => {
       this.#retry = undefined;
       this.#writeNext();
     };
-    this.#retry = setTimeout(retry, RETRY_AFTER).unref();
+    this.#retry = setTimeout(retry, delay).unref();
   }
 
   #reportLost(): void {

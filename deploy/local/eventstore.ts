@@ -4,9 +4,6 @@ import { startProcess } from "./process.ts";
 import { nodeEntry, PROJECT } from "./project.ts";
 import { createPart } from "./supervised-part.ts";
 
-/** A start verifies the whole log, and the first start of a newer release may migrate it. Milliseconds. */
-const READY_TIMEOUT_MS = 30 * 60_000;
-
 /** The embedded event log, in a process of its own, on loopback. Not yet started. */
 export function prepareEventstore(context: PartContext, port: number): Part {
   const { paths, pids } = context;
@@ -20,10 +17,9 @@ export function prepareEventstore(context: PartContext, port: number): Part {
         env: { PATH: process.env.PATH },
         cwd: PROJECT, // tsx is resolved from here
         ready: /^listening \d+$/m,
-        readyTimeoutMs: READY_TIMEOUT_MS,
         logFile: paths.log("eventstore"),
       },
       pids,
     );
-  return createPart("eventstore", launch, context);
+  return createPart({ name: "eventstore", launch }, context);
 }

@@ -14,8 +14,8 @@ const SERVICES = {
   gateway: { name: "gateway", entry: "deploy/local/gateway.ts" },
 } as const;
 
-/** A start takes this long at the most; the first one applies the migrations. */
-const READY_TIMEOUT_MS = 60_000;
+/** One question whether a service is ready. Longer than the service itself takes to find out. Milliseconds. */
+const PROBE_TIMEOUT_MS = 15_000;
 
 /** One service as a process of its own, with the given environment (PORT among it). Not yet started. */
 export function servicePart(service: ServiceName, env: Environment, context: PartContext): Part {
@@ -28,18 +28,17 @@ export function servicePart(service: ServiceName, env: Environment, context: Par
         env,
         cwd: PROJECT,
         ready: () => isReady(`http://127.0.0.1:${env.PORT}/health/ready`),
-        readyTimeoutMs: READY_TIMEOUT_MS,
         logFile: context.paths.log(name),
         stopTimeoutMs: 12_000,
       },
       context.pids,
     );
-  return createPart(name, launch, context);
+  return createPart({ name, launch }, context);
 }
 
 function isReady(url: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const request = http.get(url, { timeout: 5_000, agent: false }, (response) => {
+    const request = http.get(url, { timeout: PROBE_TIMEOUT_MS, agent: false }, (response) => {
       response.resume();
       resolve(response.statusCode === 200);
     });

@@ -16,8 +16,7 @@ interface Listed {
   attempts: { number: number; statusCode: number | null }[];
 }
 
-describe("webhooks that a partner can trust", function () {
-  this.timeout(30_000);
+describe("webhooks that a partner can trust", () => {
   let stack: Stack;
   let world: World;
   let receiver: Receiver;

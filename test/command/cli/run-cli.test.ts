@@ -81,6 +81,11 @@ describe("the operator's command line", () => {
       "clinic: --timezone must be an IANA time zone such as Europe/Zurich, or UTC",
     ],
     [
+      "a wait for the log that is not a number",
+      ["import", "-", "--log-wait", "soon"],
+      "clinic: --log-wait must be a whole number of seconds from 0 to 86400",
+    ],
+    [
       "a blank actor",
       ["clinic", "reinstate", "--id", randomUUID(), "--actor", ""],
       "clinic: --actor must have 1 to 200 characters",

@@ -75,7 +75,7 @@ export const partnerCommands: Command[] = [
   }),
   defineCommand({
     name: "partner approve-origin",
-    summary: "Lets an application register webhook endpoints of an origin in production.",
+    summary: "Approves an origin for an application's webhooks in production; held deliveries go out.",
     example: `--application ${APPLICATION} --origin https://hooks.example.com`,
     options: { application, origin },
     category: partnerApplicationCategory,
@@ -85,7 +85,7 @@ export const partnerCommands: Command[] = [
   }),
   defineCommand({
     name: "partner withdraw-origin",
-    summary: "Takes the approval of an origin back.",
+    summary: "Withdraws the approval of an origin; deliveries to it are held until it is approved again.",
     example: `--application ${APPLICATION} --origin https://hooks.example.com`,
     options: { application, origin },
     category: partnerApplicationCategory,

@@ -67,7 +67,7 @@ export function revokeCredential(
   return change(log, input.applicationId, decideRevokeCredential(input.credentialId), context);
 }
 
-/** Lets the application register webhook endpoints of an origin in production. */
+/** Lets the application register webhook endpoints of an origin in production, and receive webhooks there. */
 export function approveWebhookOrigin(
   log: EventLog,
   input: { applicationId: string; origin: string },
@@ -76,7 +76,10 @@ export function approveWebhookOrigin(
   return change(log, input.applicationId, decideApproveWebhookOrigin(input.origin), context);
 }
 
-/** Takes an approval back; endpoints that are registered already go on. */
+/**
+ * Withdraws an approval. No endpoint of the origin can be registered, and deliveries to existing ones are held until
+ * the origin is approved again.
+ */
 export function withdrawWebhookOrigin(
   log: EventLog,
   input: { applicationId: string; origin: string },

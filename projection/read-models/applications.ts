@@ -8,6 +8,8 @@ type ApplicationRow = {
   revoked: boolean;
   /** Ids of the credentials that are live; their hashes stay in the log. */
   credential_ids: string[];
+  /** Origins that the operator approves as destinations of webhooks in production. */
+  webhook_origins: string[];
 };
 
 export const applications = defineReadModel<ApplicationRow>()({
@@ -19,6 +21,7 @@ export const applications = defineReadModel<ApplicationRow>()({
     scopes: "jsonb",
     revoked: "boolean",
     credential_ids: "jsonb",
+    webhook_origins: "jsonb",
   },
   nullable: [],
   primaryKey: ["application_id"],
@@ -32,12 +35,19 @@ export const applications = defineReadModel<ApplicationRow>()({
       scopes: data.scopes,
       revoked: false,
       credential_ids: [],
+      webhook_origins: [],
     }),
     CredentialIssued: change(({ data }, row) => ({
       credential_ids: [...row.credential_ids, data.credentialId],
     })),
     CredentialRevoked: change(({ data }, row) => ({
       credential_ids: row.credential_ids.filter((id) => id !== data.credentialId),
+    })),
+    WebhookOriginApproved: change(({ data }, row) => ({
+      webhook_origins: [...new Set([...row.webhook_origins, data.origin])],
+    })),
+    WebhookOriginWithdrawn: change(({ data }, row) => ({
+      webhook_origins: row.webhook_origins.filter((origin) => origin !== data.origin),
     })),
     ApplicationRevoked: change(() => ({ revoked: true })),
   },

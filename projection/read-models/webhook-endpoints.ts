@@ -6,9 +6,13 @@ type EndpointRow = {
   clinic_id: string;
   environment: string;
   url: string;
+  /** Scheme, host and port of the URL. In production the operator approves it for the application. */
+  origin: string;
   events: string[];
   status: string;
   disabled_reason: string | null;
+  /** When it last became active. */
+  enabled_at: string;
   secret_rotated_at: string | null;
   /** Of the event that registered it: events before it are not the endpoint's. */
   registered_position: string;
@@ -24,9 +28,11 @@ export const webhookEndpoints = defineReadModel<EndpointRow>()({
     clinic_id: "uuid",
     environment: "text",
     url: "text",
+    origin: "text",
     events: "jsonb",
     status: "text",
     disabled_reason: "text",
+    enabled_at: "timestamptz",
     secret_rotated_at: "timestamptz",
     registered_position: "bigint",
     created_at: "timestamptz",
@@ -43,9 +49,11 @@ export const webhookEndpoints = defineReadModel<EndpointRow>()({
       clinic_id: data.clinicId,
       environment: data.environment,
       url: data.url,
+      origin: new URL(data.url).origin,
       events: data.events,
       status: "active",
       disabled_reason: null,
+      enabled_at: metadata.occurredAt,
       secret_rotated_at: null,
       registered_position: String(position),
       created_at: metadata.occurredAt,
@@ -62,7 +70,12 @@ export const webhookEndpoints = defineReadModel<EndpointRow>()({
     ),
     WebhookEndpointEnabled: change(({ metadata }, row) =>
       row.status === "disabled"
-        ? { status: "active", disabled_reason: null, updated_at: metadata.occurredAt }
+        ? {
+            status: "active",
+            disabled_reason: null,
+            enabled_at: metadata.occurredAt,
+            updated_at: metadata.occurredAt,
+          }
         : {},
     ),
     WebhookEndpointRevoked: change(({ metadata }) => ({

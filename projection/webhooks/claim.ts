@@ -1,11 +1,10 @@
 import type pg from "pg";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 import type { FormerSecret } from "../read-models/webhook-secrets.ts";
-import { ACTIVE_ENDPOINTS, endpointsWithPending, READ_MODELS_ARE_CURRENT } from "./due.ts";
+import { ACTIVE_ENDPOINTS, IN_LANE, READ_MODELS_ARE_CURRENT } from "./due.ts";
+import type { DueEndpoint, Lane } from "./due-endpoints.ts";
 import type { DeliveryRound } from "./facts.ts";
-
-/** First attempts and retries have room of their own, so that neither holds up the other. */
-export type Lane = "first" | "retry";
+import type { Allotment } from "./slots.ts";
 
 /** A delivery that this process may attempt, once, until the lease expires. Its attempt is on record already. */
 export interface Claimed extends DeliveryRound {
@@ -21,15 +20,23 @@ export interface Claimed extends DeliveryRound {
   attempts: number;
 }
 
-/** What is under way already, and how much more there may be. */
-export interface Room {
-  lanes: Record<Lane, { room: number; perEndpoint: number; busy: ReadonlyMap<string, number> }>;
-  /** Deliveries that this process has not let go of. */
-  held: readonly string[];
+/** An endpoint after a claim. */
+export interface ClaimedEndpoint {
+  endpoint: DueEndpoint;
+  /** Whether its last attempt failed. */
+  failing: boolean;
+  /** Whether more of its deliveries may be due: it was given all that it had room for. */
+  more: boolean;
 }
 
-interface ClaimedRow {
-  lane: Lane;
+interface EndpointRow {
+  place: number;
+  failing: boolean;
+  /** Slots that the claim could use; null if the endpoint may not be sent to. */
+  room: number | null;
+}
+
+interface DeliveryRow {
   delivery_id: string;
   endpoint_id: string;
   application_id: string;
@@ -47,60 +54,42 @@ interface ClaimedRow {
   round_attempt_count: number;
 }
 
-/** Placeholders of a lane's values in the statement. */
-type LaneParameters = Record<"busyIds" | "busyCounts" | "room" | "perEndpoint", string>;
+/** An endpoint of the claim with one of its deliveries, or with none. */
+type ClaimRow = EndpointRow & (DeliveryRow | { delivery_id: null });
 
-/**
- * Due deliveries of one lane: of each endpoint, taken in random order, the longest due, as many as it has room for.
- * No more than those are locked. An endpoint that fails has room for one, so that those that hang cannot take all the
- * room there is.
- */
-function laneQuery(lane: Lane, condition: string, parameters: LaneParameters): string {
-  const { busyIds, busyCounts, room, perEndpoint } = parameters;
-  return `
-    (SELECT '${lane}' AS lane, d.*, e.url
-       FROM (SELECT a.endpoint_id, a.url, a.branch_ids,
-                    CASE WHEN f.endpoint_id IS NULL THEN ${perEndpoint}::integer ELSE 1 END - COALESCE(b.count, 0) AS room
-               FROM ${lane}_endpoints x
-               JOIN active a ON a.endpoint_id = x.endpoint_id
-               LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
-               LEFT JOIN unnest(${busyIds}::uuid[], ${busyCounts}::integer[]) b (endpoint_id, count)
-                      ON b.endpoint_id = x.endpoint_id
-              ORDER BY random()) e
-      CROSS JOIN LATERAL (
-        SELECT delivery_id, endpoint_id, application_id, clinic_id, environment, cause_id, correlation_id,
-               event_stream, event_revision, body
-          FROM webhooks.delivery
-         WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${condition} AND due_at <= $1
-           AND delivery_id <> ALL ($3::uuid[])
-           AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
-         ORDER BY due_at
-         LIMIT GREATEST(e.room, 0)
-           FOR UPDATE SKIP LOCKED) d
-      WHERE e.room > 0
-      LIMIT ${room}::integer)`;
-}
-
-const FIRST = "round_attempt_count = 0";
-const RETRY = "round_attempt_count > 0";
+/** Due deliveries of one lane: of each endpoint the longest due, as many as it has room for. No more are locked. */
+const dueIn = (lane: Lane) => `
+  SELECT e.place AS allotted_place, e.url, d.*
+    FROM allotted e
+   CROSS JOIN LATERAL (
+     SELECT delivery_id, endpoint_id, application_id, clinic_id, environment, cause_id, correlation_id, event_stream,
+            event_revision, body
+       FROM webhooks.delivery
+      WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${IN_LANE[lane]} AND due_at <= $1
+        AND delivery_id <> ALL ($3::uuid[])
+        AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
+      ORDER BY due_at
+      LIMIT GREATEST(e.room, 0)
+        FOR UPDATE SKIP LOCKED) d
+   WHERE e.lane = '${lane}' AND e.room > 0`;
 
 /**
  * One statement, so one transaction: choose, lease, and put each attempt on record with its outcome unknown, before
- * anything is sent. A lease that was lost with its process is not counted against the schedule.
+ * anything is sent. A lease that was lost with its process is not counted against the schedule. Endpoints that may not
+ * be sent to have no room; one that fails has room for a single attempt.
  */
 const CLAIM = `
-  WITH RECURSIVE ${endpointsWithPending("first_endpoints", FIRST)},
-  ${endpointsWithPending("retry_endpoints", RETRY)},
-  active AS MATERIALIZED (
-    SELECT * FROM (${ACTIVE_ENDPOINTS}) a
-     WHERE a.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints)
-       AND ${READ_MODELS_ARE_CURRENT}
+  WITH allotted AS MATERIALIZED (
+    SELECT x.place::integer, x.lane, x.endpoint_id, a.url, a.branch_ids, f.endpoint_id IS NOT NULL AS failing,
+           CASE WHEN a.endpoint_id IS NULL THEN NULL
+                WHEN f.endpoint_id IS NULL THEN x.slots
+                ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END AS room
+      FROM unnest($4::text[], $5::uuid[], $6::integer[], $7::integer[])
+           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, place)
+      LEFT JOIN (${ACTIVE_ENDPOINTS}) a ON a.endpoint_id = x.endpoint_id AND ${READ_MODELS_ARE_CURRENT}
+      LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
   ),
-  chosen AS MATERIALIZED (
-    ${laneQuery("first", FIRST, { busyIds: "$4", busyCounts: "$5", room: "$6", perEndpoint: "$7" })}
-    UNION ALL
-    ${laneQuery("retry", RETRY, { busyIds: "$8", busyCounts: "$9", room: "$10", perEndpoint: "$11" })}
-  ),
+  chosen AS MATERIALIZED (${dueIn("first")} UNION ALL ${dueIn("retry")}),
   leased AS (
     UPDATE webhooks.delivery d
        SET attempt_count = d.attempt_count + 1,
@@ -114,41 +103,62 @@ const CLAIM = `
     INSERT INTO webhooks.attempt (delivery_id, number, started_at)
     SELECT delivery_id, attempt_count, $1 FROM leased
   )
-  SELECT chosen.*, leased.attempt_count, leased.round_attempt_count, s.encrypted_secret, s.former_secrets
-    FROM chosen JOIN leased USING (delivery_id)
-    LEFT JOIN read_model.webhook_secret s ON s.endpoint_id = chosen.endpoint_id`;
+  SELECT x.place, x.failing, x.room, d.*
+    FROM allotted x
+    LEFT JOIN (SELECT chosen.*, leased.attempt_count, leased.round_attempt_count, s.encrypted_secret, s.former_secrets
+                 FROM chosen JOIN leased USING (delivery_id)
+                 LEFT JOIN read_model.webhook_secret s ON s.endpoint_id = chosen.endpoint_id) d
+      ON d.allotted_place = x.place`;
 
 /**
- * Claims due deliveries of active endpoints, under a lease.
+ * Claims due deliveries under a lease: of each endpoint at most as many as it was allotted.
  *
+ * @param held ids of deliveries that this process has not let go of though their lease is over
  * @param now milliseconds since 1970
  * @param leaseMs how long nobody else may attempt them; longer than any attempt takes
  */
-export async function claimDue(pool: pg.Pool, room: Room, now: number, leaseMs: number): Promise<Claimed[]> {
-  const lane = ({ busy, room, perEndpoint }: Room["lanes"][Lane]) => [
-    [...busy.keys()],
-    [...busy.values()],
-    room,
-    perEndpoint,
-  ];
-  const { rows } = await pool.query<ClaimedRow>({
+export async function claimDue(
+  pool: pg.Pool,
+  allotments: readonly Allotment[],
+  held: readonly string[],
+  now: number,
+  leaseMs: number,
+): Promise<{ claimed: Claimed[]; endpoints: ClaimedEndpoint[] }> {
+  const { rows } = await pool.query<ClaimRow>({
     name: "claim due deliveries",
     text: CLAIM,
     values: [
       toInstant(now),
       toInstant(now + leaseMs),
-      room.held,
-      ...lane(room.lanes.first),
-      ...lane(room.lanes.retry),
+      held,
+      allotments.map(({ lane }) => lane),
+      allotments.map(({ endpointId }) => endpointId),
+      allotments.map(({ slots }) => slots),
+      allotments.map(({ busy }) => busy),
     ],
   });
-  return rows.map((row) => toClaimed(row, now));
+  const claimed: Claimed[] = [];
+  const counts = new Map<number, EndpointRow & { count: number }>();
+  for (const row of rows) {
+    const { place, failing, room } = row;
+    const lane = allotments[place - 1]?.lane;
+    const before = counts.get(place)?.count ?? 0;
+    const found = row.delivery_id !== null && lane !== undefined;
+    if (found) claimed.push(toClaimed(row, lane, now));
+    counts.set(place, { place, failing, room, count: before + (found ? 1 : 0) });
+  }
+  const endpoints = allotments.flatMap((endpoint, index): ClaimedEndpoint[] => {
+    const row = counts.get(index + 1);
+    if (!row) return [];
+    return [{ endpoint, failing: row.failing, more: row.room !== null && row.count >= row.room }];
+  });
+  return { claimed, endpoints };
 }
 
-function toClaimed(row: ClaimedRow, now: number): Claimed {
+function toClaimed(row: DeliveryRow, lane: Lane, now: number): Claimed {
   const former = (row.former_secrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
   return {
-    lane: row.lane,
+    lane,
     deliveryId: row.delivery_id,
     endpointId: row.endpoint_id,
     applicationId: row.application_id,

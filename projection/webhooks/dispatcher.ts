@@ -9,6 +9,7 @@ import { READ_MODEL_SCHEMA } from "../engine/ddl.ts";
 import { type EventStream, ensureEventStream } from "../relay/event-stream.ts";
 import { type EventMessage, type ReplayMessage, relayMessage } from "../relay/message.ts";
 import { orAborted, together } from "../relay/together.ts";
+import type { DueEndpoint } from "./due-endpoints.ts";
 import { addDeliveries } from "./match.ts";
 import { replay } from "./replay.ts";
 
@@ -19,8 +20,10 @@ export interface DispatcherOptions {
   requireLog(): Promise<void>;
   stream: EventStream;
   logger: Logger;
-  /** Called when there is something to send. */
-  onDue(): void;
+  /** Called with endpoints that have new deliveries to send. */
+  onDue(endpoints: readonly DueEndpoint[]): void;
+  /** Called when a delivery is to be sent again. */
+  onReplay(): void;
   /** Called when facts for the log were kept. */
   onFacts(): void;
   /** Milliseconds since 1970. */
@@ -116,9 +119,9 @@ async function dispatchEvents(
 ): Promise<void> {
   if (events.length === 0) return;
   const messages = events.map(({ message }) => message);
-  const { added, facts } = await addDeliveries(options.pool, messages, options.clock());
+  const { due, facts } = await addDeliveries(options.pool, messages, options.clock());
   for (const event of events) done(event);
-  if (added > 0) options.onDue();
+  if (due.length > 0) options.onDue(due);
   if (facts > 0) options.onFacts();
 }
 
@@ -130,7 +133,7 @@ async function dispatchReplays(
   for (const request of requests) {
     const replayed = await replay(options, request.message, options.clock());
     done(request);
-    if (replayed === "pending") options.onDue();
+    if (replayed === "pending") options.onReplay();
     if (replayed === "skipped" || replayed === "expired") options.onFacts();
   }
 }

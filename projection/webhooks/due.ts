@@ -1,18 +1,29 @@
+import type pg from "pg";
+import { toInstant } from "../../shared/time/rfc3339.ts";
+import type { DueEndpoint, Lane } from "./due-endpoints.ts";
+
+/** Condition of a delivery for each lane, as in the lane's index. */
+export const IN_LANE: Record<Lane, string> = {
+  first: "round_attempt_count = 0",
+  retry: "round_attempt_count > 0",
+};
+
 /**
  * Which endpoints may be sent to, as the read models say now: the endpoint is active, its application and the
- * application's installation at the clinic too. An endpoint that is to be disabled already counts as disabled.
+ * application's installation at the clinic too. In production the operator approves the URL's origin for the
+ * application; while the approval is withdrawn, deliveries stay pending. An endpoint that is to be disabled already counts as disabled.
  * `branch_ids` bounds what it may be told of.
  *
  * None of it holds while the read models are being rebuilt and have not come as far as they were: what was revoked
  * may not be so again yet.
  */
 export const ACTIVE_ENDPOINTS = `
-  SELECT e.endpoint_id, e.url, i.branch_ids
+  SELECT e.endpoint_id, e.application_id, e.environment, e.url, i.branch_ids
     FROM read_model.webhook_endpoint e
     JOIN read_model.installation i
       ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
     JOIN read_model.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
-   WHERE e.status = 'active'
+   WHERE e.status = 'active' AND (e.environment <> 'production' OR a.webhook_origins ? e.origin)
      AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)`;
 
 export const READ_MODELS_ARE_CURRENT = `
@@ -34,4 +45,40 @@ export function endpointsWithPending(name: string, lane: string): string {
     UNION ALL
     SELECT (${next(` AND endpoint_id > ${name}.endpoint_id`)}) FROM ${name} WHERE ${name}.endpoint_id IS NOT NULL
   )`;
+}
+
+/** LIMIT keeps the planner from reading all deliveries that are due: one step along the index for each endpoint will do. */
+const dueIn = (lane: Lane) => `
+  SELECT '${lane}' AS lane, a.endpoint_id, a.application_id, a.environment
+    FROM ${lane}_endpoints x
+    JOIN active a ON a.endpoint_id = x.endpoint_id
+   CROSS JOIN LATERAL (
+     SELECT FROM webhooks.delivery
+      WHERE endpoint_id = x.endpoint_id AND status = 'pending' AND ${IN_LANE[lane]} AND due_at <= $1 LIMIT 1) d`;
+
+const FIND_DUE = `
+  WITH RECURSIVE ${endpointsWithPending("first_endpoints", IN_LANE.first)},
+  ${endpointsWithPending("retry_endpoints", IN_LANE.retry)},
+  active AS MATERIALIZED (
+    SELECT * FROM (${ACTIVE_ENDPOINTS}) a
+     WHERE a.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints)
+       AND ${READ_MODELS_ARE_CURRENT}
+  )
+  ${dueIn("first")} UNION ALL ${dueIn("retry")}`;
+
+/**
+ * Searches all endpoints that may be sent to for those with deliveries that are due.
+ *
+ * @param now milliseconds since 1970
+ */
+export async function findDueEndpoints(pool: pg.Pool, now: number): Promise<DueEndpoint[]> {
+  const { rows } = await pool.query<{
+    lane: Lane;
+    endpoint_id: string;
+    application_id: string;
+    environment: DueEndpoint["environment"];
+  }>({ name: "find due endpoints", text: FIND_DUE, values: [toInstant(now)] });
+  return rows.map(({ lane, endpoint_id, application_id, environment }) => ({
+    ...{ lane, environment, applicationId: application_id, endpointId: endpoint_id },
+  }));
 }

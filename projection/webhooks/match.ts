@@ -2,6 +2,7 @@ import type pg from "pg";
 import { webhookDeliveryId } from "../../shared/events/ids.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 import type { EventMessage } from "../relay/message.ts";
+import type { DueEndpoint } from "./due-endpoints.ts";
 import { deliverySkipped, type Fact, keepFacts } from "./facts.ts";
 import { inTransaction } from "./transaction.ts";
 
@@ -19,21 +20,26 @@ interface Match {
  * nothing. The read models must have passed the events' positions.
  *
  * @param now milliseconds since 1970
- * @returns how many deliveries are new, and how many facts were kept
+ * @returns the active endpoints with new deliveries, and how many facts were kept
  */
 export async function addDeliveries(
   pool: pg.Pool,
   events: readonly EventMessage[],
   now: number,
-): Promise<{ added: number; facts: number }> {
+): Promise<{ due: DueEndpoint[]; facts: number }> {
   const matches = await matchEndpoints(pool, events);
-  if (matches.length === 0) return { added: 0, facts: 0 };
+  if (matches.length === 0) return { due: [], facts: 0 };
   return inTransaction(pool, async (client) => {
     const added = await insertDeliveries(client, matches, now);
     const facts = matches.flatMap((match) => skippedFact(match, added, now));
     await keepFacts(client, facts);
-    return { added: added.size, facts: facts.length };
+    const due = matches.filter((match) => match.status === "pending" && added.has(idOf(match)));
+    return { due: due.map(toDueEndpoint), facts: facts.length };
   });
+}
+
+function toDueEndpoint({ event, applicationId, endpointId }: Match): DueEndpoint {
+  return { lane: "first", environment: event.body.environment, applicationId, endpointId };
 }
 
 /**

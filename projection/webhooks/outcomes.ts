@@ -2,6 +2,7 @@ import type pg from "pg";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 import type { Claimed } from "./claim.ts";
 import { deliveryFailed, endpointDisabled, type Fact, keepFacts } from "./facts.ts";
+import { endPeriodsOf, trackFailing } from "./failing-endpoints.ts";
 import type { Verdict } from "./retry-policy.ts";
 import type { SendResult } from "./send.ts";
 import { writeSuccesses } from "./successes.ts";
@@ -13,9 +14,6 @@ export interface Outcome {
   result: SendResult;
   verdict: Verdict;
 }
-
-/** An endpoint that fails for this long, without one success between, is disabled. Milliseconds. */
-const PATIENCE = 5 * 24 * 60 * 60 * 1_000;
 
 /**
  * Writes how attempts went: the attempts themselves, their deliveries' state and next due time, and the facts that
@@ -42,14 +40,20 @@ export async function writeOutcomes(
       if (moved.has(claimed.deliveryId)) facts.push(deliveryFailed(claimed, claimed.number, now));
       if (verdict.gone) facts.push(endpointDisabled(claimed, "gone", now));
     }
-    const hopeless = await trackFailing(client, outcomes, now);
+    const toDisable = await trackFailing(client, outcomes, now);
     for (const { claimed } of outcomes) {
-      if (hopeless.delete(claimed.endpointId)) facts.push(endpointDisabled(claimed, "no_success", now));
+      if (toDisable.delete(claimed.endpointId)) facts.push(endpointDisabled(claimed, "no_success", now));
     }
-    await startAnew(client, facts);
+    await endPeriodsOf(client, disabledBy(facts));
     await keepFacts(client, facts);
     return facts.length;
   });
+}
+
+function disabledBy(facts: readonly Fact[]): string[] {
+  return facts.flatMap(({ event }) =>
+    event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : [],
+  );
 }
 
 async function writeAttempts(client: pg.ClientBase, outcomes: readonly Outcome[]): Promise<void> {
@@ -95,56 +99,6 @@ async function moveDeliveries(
     ],
   });
   return new Set(rows.map(({ delivery_id }) => delivery_id));
-}
-
-/** Keeps since when endpoints fail; @returns those that have failed for too long. */
-async function trackFailing(
-  client: pg.ClientBase,
-  outcomes: readonly Outcome[],
-  now: number,
-): Promise<Set<string>> {
-  const endpoints = (succeeded: boolean) => [
-    ...new Set(
-      outcomes
-        .filter(({ verdict }) => (verdict.status === "delivered") === succeeded)
-        .map(({ claimed }) => claimed.endpointId),
-    ),
-  ];
-  const succeeded = endpoints(true);
-  // Sorted, so that two processes never wait for each other.
-  const failed = endpoints(false)
-    .filter((id) => !succeeded.includes(id))
-    .sort();
-  if (succeeded.length > 0) {
-    await client.query({
-      name: "endpoints succeed",
-      text: `DELETE FROM webhooks.failing_endpoint WHERE endpoint_id IN (
-               SELECT endpoint_id FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])
-                ORDER BY endpoint_id FOR UPDATE)`,
-      values: [succeeded],
-    });
-  }
-  if (failed.length === 0) return new Set();
-  const { rows } = await client.query<{ endpoint_id: string }>({
-    name: "endpoints fail",
-    text: `WITH added AS (
-             INSERT INTO webhooks.failing_endpoint (endpoint_id, since)
-             SELECT unnest($1::uuid[]), $2 ON CONFLICT DO NOTHING)
-           SELECT endpoint_id FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[]) AND since < $3`,
-    values: [failed, toInstant(now), toInstant(now - PATIENCE)],
-  });
-  return new Set(rows.map(({ endpoint_id }) => endpoint_id));
-}
-
-/** An endpoint that is disabled has its patience back for when it is enabled. */
-async function startAnew(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
-  const disabled = facts.flatMap(({ event }) =>
-    event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : [],
-  );
-  if (disabled.length === 0) return;
-  await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [
-    disabled,
-  ]);
 }
 
 /** Gives leases back whose attempts were cut short: those stay on record with their outcome unknown. */

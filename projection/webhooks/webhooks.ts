@@ -13,12 +13,13 @@ import { failed } from "../status/role-status.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { runDispatcher } from "./dispatcher.ts";
 import { drainOutbox } from "./drain.ts";
+import { createDueEndpoints } from "./due-endpoints.ts";
 import { createTroubles, keepTrying } from "./keep-trying.ts";
 import { deleteOldDeliveries } from "./retention.ts";
 import { remembering, type SecretReader } from "./secrets.ts";
 import type { AttemptLimits } from "./send.ts";
 import { runSender } from "./sender.ts";
-import { closeUnsendable } from "./sweep.ts";
+import { closeUnsendable, skipLongHeld } from "./sweep.ts";
 import { createWaker, type Waker } from "./waker.ts";
 
 export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
@@ -128,11 +129,13 @@ function createTerm(
 ): { status(): RoleStatus; done: Promise<unknown> } {
   const { client, pool, natsUrl, logger, clock = Date.now, random = Math.random } = options;
   const troubles = createTroubles();
-  const due = createWaker();
+  const due = createDueEndpoints();
+  const search = createWaker();
   const facts = createWaker();
   const shared = {
     ...{ pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
-    ...{ logger, troubles, clock, random, due, facts, onDue: due.wake, onFacts: facts.wake },
+    ...{ logger, troubles, clock, random, due, search, facts },
+    ...{ onDue: due.add, onReplay: search.wake, onFacts: facts.wake },
     requireLog: async () => void (await requireSameLog({ client, pool })),
   };
   const secrets = remembering(options.secrets);
@@ -186,10 +189,16 @@ async function sweepOn(
   }
 }
 
-async function deleteOn({ pool, clock }: Shared, works: () => void, signal: AbortSignal): Promise<void> {
+async function deleteOn(
+  { pool, facts, clock }: Shared,
+  works: () => void,
+  signal: AbortSignal,
+): Promise<void> {
   while (!signal.aborted) {
+    const held = await skipLongHeld(pool, clock());
+    if (held.facts > 0) facts.wake();
     const more = await deleteOldDeliveries(pool, clock());
     works();
-    if (!more) await pause(RETENTION_REST, signal);
+    if (!more && !held.more) await pause(RETENTION_REST, signal);
   }
 }

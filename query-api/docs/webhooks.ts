@@ -33,7 +33,11 @@ export const webhookBodies = {
 
 const verification = `Verify the signature over the body's bytes as they came (Standard Webhooks: HMAC-SHA256 of
 \`id.timestamp.body\`), reject a timestamp older than five minutes, and deduplicate by the delivery's id, which stays
-the same over retries and replays. Answer with any 2xx within ten seconds; anything else is tried again.`;
+the same over retries and replays. Answer with any 2xx within ten seconds; anything else is tried again.
+
+The service disables an endpoint (\`disabledReason: no_success\`) after five days of repeated failures: no success, at
+least ten failed attempts, and never more than two days between two of them. A success, or enabling the endpoint,
+starts a new period. The operator enables it again.`;
 
 const limits = `The service waits five seconds for a connection, the look-up of the name and the TLS handshake included,
 and from then on ten seconds for the complete answer. If you close a kept-alive connection while a request is on its way,

@@ -40,7 +40,11 @@ export const delivery = z.strictObject({
       }),
     )
     .max(MOST_ATTEMPTS),
-  nextAttemptAt: instant.nullable(),
+  nextAttemptAt: instant
+    .nullable()
+    .describe(
+      "When the next attempt is due. Null unless the status is `pending`. If this time has passed and the delivery is still `pending`, it waits for a free slot, or for the operator to approve the origin again; after 30 days without approval it becomes `skipped`.",
+    ),
   createdAt: instant,
   updatedAt: instant,
 });

@@ -39,7 +39,7 @@ export const createWebhookEndpointRequest = z.strictObject({
   url: z.string().meta({
     format: "uri",
     description:
-      "An https URL of a public address. In production the operator approves its origin beforehand.",
+      "An https URL of a public address. In production the operator must approve its origin first. If the operator withdraws the approval, deliveries stay `pending` and go out once the origin is approved again.",
   }),
   events: z.array(webhookEventType).min(1, "must name at least one event type"),
 });

@@ -10,7 +10,12 @@ export const webhookEndpointRecord = z.strictObject({
   url: z.url(),
   events: z.array(webhookEventType),
   status: z.enum(["active", "disabled", "revoked"]),
-  disabledReason: z.string().nullable(),
+  disabledReason: z
+    .string()
+    .nullable()
+    .describe(
+      "Why the endpoint is disabled: `operator`; `gone` after a 410; or `no_success` after five days of repeated failures.",
+    ),
   createdAt: instant,
   updatedAt: instant,
 });

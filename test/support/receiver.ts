@@ -12,9 +12,9 @@ export interface Behaviour {
   delayMs?: number;
   /**
    * `drip`: a byte of body every 20 ms, without end. `flood`: body as fast as it is read, without end. `hang`: no
-   * answer at all. `close`: the connection is cut instead of an answer.
+   * answer at all. `close`: the connection is cut instead of an answer. `hold`: the answer waits for a release.
    */
-  mode?: "drip" | "flood" | "hang" | "close";
+  mode?: "drip" | "flood" | "hang" | "close" | "hold";
 }
 
 export interface ReceivedRequest {
@@ -40,6 +40,10 @@ export interface Receiver {
   next(...behaviours: Behaviour[]): void;
   /** Does this with every request from now on; 200 at first. */
   always(behaviour: Behaviour): void;
+  /** Requests that are held now. */
+  held(): number;
+  /** Answers the requests that are held now. */
+  release(): void;
   /** The requests of a delivery, in order. */
   of(deliveryId: string): ReceivedRequest[];
   close(): Promise<void>;
@@ -50,6 +54,7 @@ export async function startReceiver(port = 0): Promise<Receiver> {
   const requests: ReceivedRequest[] = [];
   const queue: Behaviour[] = [];
   let usual: Behaviour = {};
+  const held = new Set<() => void>();
   let open = 0;
   let most = 0;
   const server = createServer((request, response) => {
@@ -73,7 +78,14 @@ export async function startReceiver(port = 0): Promise<Receiver> {
         senderPort: request.socket.remotePort,
         at: Date.now(),
       });
-      setTimeout(() => answer(response, behaviour), behaviour.delayMs ?? 0);
+      if (behaviour.mode !== "hold") {
+        setTimeout(() => answer(response, behaviour), behaviour.delayMs ?? 0);
+        return;
+      }
+      const { mode: _, ...released } = behaviour;
+      const respond = () => answer(response, released);
+      held.add(respond);
+      response.once("close", () => held.delete(respond));
     });
   });
   server.listen(port, "127.0.0.1");
@@ -87,6 +99,11 @@ export async function startReceiver(port = 0): Promise<Receiver> {
     next: (...behaviours) => queue.push(...behaviours),
     always: (behaviour) => {
       usual = behaviour;
+    },
+    held: () => held.size,
+    release() {
+      for (const respond of held) respond();
+      held.clear();
     },
     of: (deliveryId) => requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
     close: () => closeNow(server),

@@ -6,8 +6,6 @@ import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { acceptedBy, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
-const DAY = 24 * 60 * 60 * 1_000;
-
 describe("a delivery's life", () => {
   let world: World;
   let receiver: Receiver;
@@ -160,35 +158,6 @@ describe("a delivery's life", () => {
     const { eventId: next } = await world.appointment(endpoint.clinicId);
     await untilStatus(next, endpoint, "skipped");
     expect(receiver.requests).to.have.length(1);
-  });
-
-  it("disables the endpoint after five days without one success, and is patient anew when it is enabled", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.always({ status: 500 });
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await untilStatus(eventId, endpoint, "failed");
-    ahead = 5 * DAY - 60_000;
-    const { eventId: second } = await world.appointment(endpoint.clinicId);
-    await untilStatus(second, endpoint, "failed");
-    await endpointIs(endpoint, "active");
-    ahead = 5 * DAY + 60_000;
-    await world.appointment(endpoint.clinicId);
-    expect(await endpointIs(endpoint, "disabled")).to.deep.include({ disabled_reason: "no_success" });
-    await happens(endpoint, "WebhookEndpointEnabled");
-    await endpointIs(endpoint, "active");
-    const { eventId: third } = await world.appointment(endpoint.clinicId);
-    await untilStatus(third, endpoint, "failed");
-    await endpointIs(endpoint, "active");
-  });
-
-  it("does not count days in which a success came", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.next({ status: 500 });
-    await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
-    ahead = 6 * DAY;
-    receiver.always({ status: 500 });
-    await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "failed");
-    await endpointIs(endpoint, "active");
   });
 
   it("is signed with every secret whose time is not over, however many rotations there were", async () => {

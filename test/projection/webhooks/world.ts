@@ -99,6 +99,8 @@ export interface EndpointOptions {
   environment: Environment;
   events: WebhookEventType[];
   branchIds: string[] | null;
+  /** An endpoint of the same application at the same clinic, which then needs no registration of its own. */
+  sibling: Endpoint;
 }
 
 /** An appointment and the event that told of it. */
@@ -220,27 +222,40 @@ async function registerEndpoint(
   url: string,
   more: Partial<EndpointOptions>,
 ): Promise<Endpoint> {
-  const { applicationId = randomUUID(), clinicId = randomUUID(), environment = "production" } = more;
-  const { events = ["appointment.created", "appointment.updated"], branchIds = null } = more;
-  const scopes = ["webhooks:write" as const];
-  const [endpointId, installationId] = [randomUUID(), randomUUID()];
+  const { events = ["appointment.created", "appointment.updated"], environment = "production" } = more;
+  const installation = more.sibling ?? (await install(append, url, more));
+  const { applicationId, clinicId, installationId } = installation;
+  const endpointId = randomUUID();
   const secret = `whsec_${randomBytes(32).toString("base64")}`;
   const encryptedSecret = await box.seal(secret);
-  await append(`partnerApplication-${applicationId}`, {
-    type: "ApplicationRegistered",
-    data: { applicationId, environment, name: "Calendar", scopes },
-  });
-  const grant = { scopes, branchIds, approvedBy: null, rateLimitPerMinute: 100 };
-  await append(`installation-${installationId}`, {
-    type: "InstallationApproved",
-    data: { installationId, applicationId, clinicId, ...grant },
-  });
   const owner = { endpointId, applicationId, clinicId, environment };
   await append(`webhookEndpoint-${endpointId}`, {
     type: "WebhookEndpointRegistered",
     data: { ...owner, url, events, secretId: randomUUID(), encryptedSecret },
   });
   return { endpointId, applicationId, clinicId, installationId, secret };
+}
+
+/** Registers an application with an approved origin, and installs it at a clinic. */
+async function install(append: World["append"], url: string, more: Partial<EndpointOptions>) {
+  const { applicationId = randomUUID(), clinicId = randomUUID(), environment = "production" } = more;
+  const { branchIds = null } = more;
+  const scopes = ["webhooks:write" as const];
+  const installationId = randomUUID();
+  await append(`partnerApplication-${applicationId}`, {
+    type: "ApplicationRegistered",
+    data: { applicationId, environment, name: "Calendar", scopes },
+  });
+  await append(`partnerApplication-${applicationId}`, {
+    type: "WebhookOriginApproved",
+    data: { applicationId, origin: new URL(url).origin },
+  });
+  const grant = { scopes, branchIds, approvedBy: null, rateLimitPerMinute: 100 };
+  await append(`installation-${installationId}`, {
+    type: "InstallationApproved",
+    data: { installationId, applicationId, clinicId, ...grant },
+  });
+  return { applicationId, clinicId, installationId };
 }
 
 async function requestAppointment(

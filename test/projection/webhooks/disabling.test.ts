@@ -1,0 +1,133 @@
+import { expect } from "chai";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
+
+const DAY = 24 * 60 * 60 * 1_000;
+
+describe("automatic disabling of an endpoint", () => {
+  let world: World;
+  let receiver: Receiver;
+  let endpoint: Endpoint;
+  /** Milliseconds by which the clock of the webhooks role is ahead. */
+  let ahead = 0;
+
+  before(async () => {
+    world = await createWorld();
+    // Two attempts for each delivery.
+    world.startAll({ clock: () => Date.now() + ahead, retrySchedule: [0.02] });
+  });
+  after(() => world.close());
+  beforeEach(async () => {
+    ahead = 0;
+    receiver = await startReceiver();
+    receiver.always({ status: 500 });
+    endpoint = await world.endpoint(receiver.url);
+  });
+  afterEach(() => receiver.close());
+
+  /** Delivers one appointment on a day, counted from the first. */
+  async function deliverOn(day: number, ends: "failed" | "delivered" = "failed"): Promise<void> {
+    ahead = day * DAY;
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ status }) => status === ends);
+  }
+  async function failOn(...days: number[]): Promise<void> {
+    for (const day of days) await deliverOn(day);
+  }
+  const readEndpoint = async () => {
+    const { rows } = await world.pool.query<{ status: string; disabled_reason: string | null }>(
+      "SELECT status, disabled_reason FROM read_model.webhook_endpoint WHERE endpoint_id = $1",
+      [endpoint.endpointId],
+    );
+    return rows[0];
+  };
+  const untilStatus = (wanted: string) =>
+    eventually(`the endpoint ${wanted}`, async () => {
+      const found = await readEndpoint();
+      return found?.status === wanted ? found : undefined;
+    });
+  /** Sends one more appointment, whose first failed attempt disables the endpoint. */
+  async function disableOn(day: number) {
+    ahead = day * DAY;
+    await world.appointment(endpoint.clinicId);
+    return untilStatus("disabled");
+  }
+  /** A delivery that is sent proves that no fact is waiting to disable the endpoint. */
+  async function expectActive(day: number): Promise<void> {
+    receiver.next({ status: 200 });
+    await deliverOn(day, "delivered");
+    expect(await readEndpoint()).to.deep.include({ status: "active" });
+  }
+  const happens = (type: "WebhookEndpointDisabled" | "WebhookEndpointEnabled") => {
+    const { endpointId } = endpoint;
+    return world.append(
+      `webhookEndpoint-${endpointId}`,
+      type === "WebhookEndpointDisabled"
+        ? { type, data: { endpointId, reason: "operator" } }
+        : { type, data: { endpointId } },
+    );
+  };
+
+  it("disables an endpoint that keeps failing for five days", async () => {
+    await failOn(0, 1, 2, 3, 4);
+    expect(await readEndpoint()).to.deep.include({ status: "active" });
+    expect(await disableOn(5.01)).to.deep.include({ disabled_reason: "no_success" });
+  });
+
+  it("leaves an endpoint active that failed once five days ago and once today", async () => {
+    await failOn(0, 5.1);
+    await expectActive(5.1);
+  });
+
+  it("leaves an endpoint active that failed often five days ago and today, but was sent nothing in between", async () => {
+    await failOn(0, 0, 0, 0, 0, 0, 5.1, 5.1, 5.1, 5.1, 5.1, 5.1);
+    await expectActive(5.1);
+  });
+
+  it("disables an endpoint at the tenth failed attempt, not before", async () => {
+    await failOn(0, 1.9, 3.8, 5.6);
+    expect(await readEndpoint()).to.deep.include({ status: "active" });
+    await deliverOn(5.7);
+    await untilStatus("disabled");
+  });
+
+  it("starts a new period after a success", async () => {
+    await failOn(0, 1, 2, 3, 4);
+    receiver.next({ status: 200 });
+    await deliverOn(4.5, "delivered");
+    await failOn(5.1, 6, 7, 8, 9, 10);
+    expect(await readEndpoint()).to.deep.include({ status: "active" });
+    await disableOn(10.2);
+  });
+
+  it("starts a new period when the operator disables and enables the endpoint", async () => {
+    await failOn(0, 1, 2, 3, 4);
+    await happens("WebhookEndpointDisabled");
+    await untilStatus("disabled");
+    await happens("WebhookEndpointEnabled");
+    await untilStatus("active");
+    await deliverOn(5.1);
+    await expectActive(5.1);
+  });
+
+  it("starts a new period when an endpoint that was disabled for its failures is enabled", async () => {
+    await failOn(0, 1, 2, 3, 4);
+    await disableOn(5.1);
+    await happens("WebhookEndpointEnabled");
+    await untilStatus("active");
+    await deliverOn(5.2);
+    await expectActive(5.2);
+  });
+
+  it("tracks the failures of each endpoint by itself", async () => {
+    const { clinicId } = endpoint;
+    const other = await startReceiver();
+    const stranger = await world.endpoint(other.url, { clinicId });
+    await failOn(0, 1, 2, 3, 4);
+    await disableOn(5.1);
+    const { eventId } = await world.appointment(clinicId);
+    await world.until(eventId, stranger, ({ status }) => status === "delivered");
+    await other.close();
+  });
+});

@@ -1,0 +1,182 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { clinic } from "../../command/cli/terminal.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
+
+const DAY = 24 * 60 * 60 * 1_000;
+
+describe("webhooks to an origin whose approval is withdrawn", () => {
+  let world: World;
+  let receiver: Receiver;
+  let endpoint: Endpoint;
+  /** Belongs to another application, at the same origin. */
+  let stranger: Endpoint;
+  /** Milliseconds by which the clock of the webhooks role is ahead. */
+  let ahead = 0;
+
+  before(async () => {
+    world = await createWorld();
+    world.startAll({ clock: () => Date.now() + ahead });
+  });
+  after(() => world.close());
+  beforeEach(async () => {
+    ahead = 0;
+    receiver = await startReceiver();
+    endpoint = await world.endpoint(`${receiver.url}/own`);
+    stranger = await world.endpoint(`${receiver.url}/stranger`);
+  });
+  afterEach(() => receiver.close());
+
+  const origins = async ({ applicationId }: Endpoint): Promise<string[] | undefined> => {
+    const { rows } = await world.pool.query<{ webhook_origins: string[] }>(
+      "SELECT webhook_origins FROM read_model.partner_application WHERE application_id = $1",
+      [applicationId],
+    );
+    return rows[0]?.webhook_origins;
+  };
+  /** Runs an operator's command, and waits until the read models know what it did. */
+  async function operator(verb: "approve-origin" | "withdraw-origin"): Promise<void> {
+    const words = ["--application", endpoint.applicationId, "--origin", receiver.url];
+    const ran = await clinic(["partner", verb, ...words], { env: { EVENTSTORE_URL: world.eventstoreUrl } });
+    expect(ran.code, ran.err.join("\n")).to.equal(0);
+    const approved = verb === "approve-origin" ? [receiver.url] : [];
+    await eventually("the read model", async () => `${await origins(endpoint)}` === `${approved}`);
+  }
+  const own = () => receiver.requests.filter(({ path }) => path === "/own").length;
+  const untilDelivered = (eventId: string, of = endpoint) =>
+    world.until(eventId, of, ({ status }) => status === "delivered");
+  /** Delivers to the stranger, twice: by then a delivery that was due before would have been sent. */
+  async function strangerHears(): Promise<void> {
+    for (let round = 0; round < 2; round += 1) {
+      await untilDelivered((await world.appointment(stranger.clinicId)).eventId, stranger);
+    }
+  }
+  const pending = async () => {
+    const { rows } = await world.pool.query<{ count: number }>(
+      "SELECT count(*)::integer AS count FROM webhooks.delivery WHERE endpoint_id = $1 AND status = 'pending'",
+      [endpoint.endpointId],
+    );
+    return rows[0]?.count;
+  };
+  async function replay(eventId: string): Promise<void> {
+    const { endpointId } = endpoint;
+    const deliveryId = webhookDeliveryId(eventId, endpointId);
+    const stream = `webhookDelivery-${deliveryId}`;
+    await eventually(
+      "the fact",
+      async () => (await world.log.last(stream))?.type === "WebhookDeliveryFailed",
+    );
+    await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
+  }
+
+  it("are held, and go out once it is approved again; another application's go on", async () => {
+    await untilDelivered((await world.appointment(endpoint.clinicId)).eventId);
+    await operator("withdraw-origin");
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ status }) => status === "pending");
+    await strangerHears();
+    expect(own()).to.equal(1);
+    const held = await world.delivery(eventId, endpoint);
+    expect(held).to.deep.include({ status: "pending", attempt_count: 0 });
+    expect(held?.next_attempt_at).not.to.equal(null);
+    await operator("approve-origin");
+    expect((await untilDelivered(eventId)).attempts).to.have.length(1);
+    await operator("withdraw-origin");
+    const { eventId: second } = await world.appointment(endpoint.clinicId);
+    await world.until(second, endpoint, ({ status }) => status === "pending");
+    await strangerHears();
+    await operator("approve-origin");
+    await untilDelivered(second);
+    expect(own()).to.equal(3);
+  });
+
+  it("stop in the middle of a queue, and none of it is lost", async () => {
+    receiver.always({ delayMs: 50 });
+    const told = await Promise.all(Array.from({ length: 40 }, () => world.appointment(endpoint.clinicId)));
+    await eventually("some of them", () => own() >= 4);
+    await operator("withdraw-origin");
+    // Attempts under way end; none begins.
+    await eventually("the last attempts", async () => {
+      const { rowCount } = await world.pool.query(
+        "SELECT FROM webhooks.delivery WHERE endpoint_id = $1 AND lease_expires_at IS NOT NULL",
+        [endpoint.endpointId],
+      );
+      return rowCount === 0;
+    });
+    const sent = own();
+    expect(sent).to.be.below(40);
+    await strangerHears();
+    expect(own()).to.equal(sent);
+    expect(await pending()).to.equal(40 - sent);
+    await operator("approve-origin");
+    for (const { eventId } of told) await untilDelivered(eventId);
+    expect(own()).to.equal(40);
+  });
+
+  it("are not retried, and the retry follows once it is approved again", async () => {
+    receiver.next({ status: 503, headers: { "Retry-After": "60" } });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    await operator("withdraw-origin");
+    ahead = 120_000;
+    await strangerHears();
+    expect(await world.delivery(eventId, endpoint)).to.deep.include({ status: "pending", attempt_count: 1 });
+    await operator("approve-origin");
+    expect((await untilDelivered(eventId)).attempts).to.have.length(2);
+  });
+
+  it("are not replayed or tested, and both follow once it is approved again", async () => {
+    receiver.next(...Array(4).fill({ status: 500 }));
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ status }) => status === "failed");
+    await operator("withdraw-origin");
+    await replay(eventId);
+    const { endpointId, clinicId } = endpoint;
+    const testId = randomUUID();
+    await world.append(
+      `webhookEndpoint-${endpointId}`,
+      { type: "WebhookEndpointTested", data: { endpointId, testId } },
+      { environment: "production", clinicId },
+    );
+    await world.until(eventId, endpoint, ({ status }) => status === "pending");
+    await world.until(testId, endpoint, ({ status }) => status === "pending");
+    await strangerHears();
+    expect(own()).to.equal(4);
+    await operator("approve-origin");
+    await untilDelivered(eventId);
+    await untilDelivered(testId);
+  });
+
+  it("are skipped after 30 days, and can be replayed", async () => {
+    await operator("withdraw-origin");
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ status }) => status === "pending");
+    ahead = 31 * DAY;
+    const another = world.start.webhooks({ clock: () => Date.now() + ahead });
+    const stream = `webhookDelivery-${webhookDeliveryId(eventId, endpoint.endpointId)}`;
+    await eventually(
+      "the fact",
+      async () => (await world.log.last(stream))?.type === "WebhookDeliverySkipped",
+    );
+    await world.stopRoles(another);
+    await operator("approve-origin");
+    const { endpointId } = endpoint;
+    const deliveryId = webhookDeliveryId(eventId, endpointId);
+    await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
+    await untilDelivered(eventId);
+  });
+
+  it("go on in the sandbox, where no origin needs approval", async () => {
+    const sandbox = await world.endpoint(receiver.url, { environment: "sandbox" });
+    await clinic(
+      ["partner", "withdraw-origin", "--application", sandbox.applicationId, "--origin", receiver.url],
+      { env: { EVENTSTORE_URL: world.eventstoreUrl } },
+    );
+    await eventually("the read model", async () => (await origins(sandbox))?.length === 0);
+    const { eventId } = await world.appointment(sandbox.clinicId, { environment: "sandbox" });
+    await untilDelivered(eventId, sandbox);
+  });
+});

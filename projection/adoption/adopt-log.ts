@@ -45,6 +45,7 @@ export interface Adopted {
 export async function adoptLog(options: AdoptOptions, signal: AbortSignal): Promise<Adopted | undefined> {
   const { client, pool, tellSince, now } = options;
   await requireDifferent(options);
+  const keepsRelay = await holds(options, await readRelayCheckpoint(pool));
   const lost = await findLost(client, pool, signal);
   await throwMessagesAway(options, signal);
   const told = tellSince === undefined ? undefined : await lastEventBefore(client, tellSince);
@@ -52,7 +53,7 @@ export async function adoptLog(options: AdoptOptions, signal: AbortSignal): Prom
   const adopt = async (connection: pg.PoolClient) => {
     const standing = await readStanding(connection, READ_MODEL_SCHEMA);
     const before = await readRelayCheckpoint(connection);
-    const relay = told ?? ((await holds(options, before)) ? before : standing);
+    const relay = told ?? (keepsRelay ? before : standing);
     await placeRelay(connection, relay);
     const counts = await closeLost(connection, lost, now);
     adopted = { position: standing.position, relay: relay.position, ...counts };

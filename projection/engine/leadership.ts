@@ -42,14 +42,16 @@ export async function withLeadership(
       await wait.next(signal);
       continue;
     }
-    wait.reset();
     const term = new AbortController();
     const end = () => term.abort();
     connection.on("error", end).on("end", end);
     signal.addEventListener("abort", end, { once: true });
     if (signal.aborted) end();
+    let acquired = false;
     try {
-      if (await acquire(connection, options, term)) {
+      acquired = await acquire(connection, options, term);
+      if (acquired) {
+        wait.reset();
         logger.info({ name }, "leads");
         await Promise.all([keepAsking(connection, options, term), lead(run, term)]);
       }
@@ -57,6 +59,7 @@ export async function withLeadership(
       signal.removeEventListener("abort", end);
       await release(connection, logger);
     }
+    if (!acquired) await wait.next(signal);
   }
 }
 

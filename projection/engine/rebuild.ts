@@ -86,7 +86,9 @@ async function isUsable(connection: pg.PoolClient, { client, models, parked }: R
   // An earlier release may have left them.
   await connection.query(anchorDdl(NEXT_SCHEMA));
   const standing = await readStanding(connection, NEXT_SCHEMA);
-  if (standing.shape !== shapeOf(models) || !(await isAnchored(client, standing))) return false;
+  // Without an anchor nobody can tell from which log they come.
+  if (!standing.anchor || standing.shape !== shapeOf(models)) return false;
+  if (!(await isAnchored(client, standing))) return false;
   const passed = await readPassedOver(connection, NEXT_SCHEMA);
   return agrees(await parked(), passed, standing.position);
 }

@@ -16,7 +16,7 @@ import { createWorld, type World } from "./world.ts";
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 (external ? describe.skip : describe)("a log that was restored from an older copy", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let stack: Stack;
   let world: World;
   let receiver: Receiver;

@@ -20,7 +20,7 @@ import { createWorld, type Endpoint, SECRET_KEYS, type World } from "./webhooks/
 const ROLES = "projectors,relay,webhooks";
 
 describe("a projection whose log is not the one that it followed", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let dir: string;
   let remove: () => Promise<void>;
   let port: number;

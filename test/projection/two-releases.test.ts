@@ -13,7 +13,7 @@ const LEADER = 'projection_leader{role="projectors"}';
 const OTHER = "the read models belong to another release";
 
 describe("two releases at once", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let world: EngineWorld;
   /** The sources of a newer release. */
   let newer: string;

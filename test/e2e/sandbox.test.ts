@@ -291,7 +291,7 @@ describe("sandbox", () => {
       const { status, body, headers: answered } = await partner.ask("GET", "/sandbox", { headers });
       expect([status, body.error]).to.deep.equal([503, "read_model_behind"]);
       expect(answered.get("Retry-After")).to.equal("1");
-      expect(performance.now() - started).to.be.within(1_500, 3_000);
+      expect(performance.now() - started).to.be.within(1_500, 15_000);
     });
 
     it("400 invalid_log_position: what no answer carried", async () => {

@@ -43,6 +43,8 @@ describe("the bounds of the embedded log", function () {
     const store = await openStore(dir);
     await fill(store, 50);
     await store.close();
+    const few = await rejection(openStore(dir, { bounds: { ...BOUNDS, segments: 0 } }));
+    expect(few.message).to.match(/has 1 segments; the bound is 0\.$/);
     for (const bounds of [
       { ...BOUNDS, events: 49 },
       { ...BOUNDS, streams: 19 },

@@ -7,7 +7,7 @@ import type { Store } from "../../../deploy/local/eventstore/store.ts";
 import { temporaryDir } from "./log-process.ts";
 import { type Content, filesOf, fill, openStore, readContent } from "./stored-log.ts";
 
-const EVENTS = 1_500;
+const EVENTS = 1_000;
 const CLOSED_TRIALS = 2_000;
 const OPEN_TRIALS = 250;
 const SEED = Number(process.env.LOG_DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31));

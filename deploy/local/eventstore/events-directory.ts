@@ -10,6 +10,7 @@ import { scanLog } from "./log-scan.ts";
 import { LogWriter, type LogWriterOptions } from "./log-writer.ts";
 import { checksumSeed, encodeSegmentHeader, LOG_START, SEGMENT_HEADER_BYTES } from "./segment-format.ts";
 import { createFile, isUnfinished, Segments, segmentName, segmentNumber } from "./segments.ts";
+import { LogStartError } from "./start-error.ts";
 
 /** A log that is open for reads and appends. */
 export interface OpenLog {
@@ -42,6 +43,11 @@ export async function createEvents(dir: string): Promise<void> {
  */
 export async function openEvents(dir: string, options: OpenOptions): Promise<OpenLog> {
   const count = await countSegments(dir);
+  if (count > options.bounds.segments) {
+    throw new LogStartError(
+      `The log in ${dir} has ${count} segments; the bound is ${options.bounds.segments}.`,
+    );
+  }
   const { file, end: acknowledged, isIntact } = await AcknowledgedEnd.open(dir);
   const segments = new Segments(dir);
   const close = async () => {

@@ -112,7 +112,8 @@ class LogScan {
       this.#report(segment, offset, size);
       const frame = await this.#frameAt(segment, offset, size);
       if (frame === undefined) {
-        if (this.#mayBeIncomplete(segment, offset)) return offset;
+        // Only the last write may be cut off, and only if it was not acknowledged.
+        if (this.#reachedAcknowledged && segment === this.#count - 1) return offset;
         throw this.#damage(segment, offset, "The frame is incomplete.");
       }
       this.#takeFrame(segment, offset, frame.header, frame.payload);
@@ -161,12 +162,6 @@ class LogScan {
     if (size - offset < FRAME_HEADER_BYTES) return true;
     if (size - offset > MAX_FRAME_BYTES) return false;
     return isZero(await this.#bytes(segment, offset, size - offset));
-  }
-
-  /** Only the last frame may be incomplete, and only if it was not acknowledged. */
-  #mayBeIncomplete(segment: number, offset: number): boolean {
-    if (segment !== this.#count - 1 || !this.#reachedAcknowledged) return false;
-    return segment + 1 > this.#acknowledged.segment || offset >= this.#acknowledged.offset;
   }
 
   #takeFrame(segment: number, offset: number, frame: FrameHeader, payload: Buffer): void {

@@ -37,7 +37,7 @@ describe("command service, when the disk of the log is full", function () {
       { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
     );
 
-  it("answers 503 with Retry-After while there is no space, and creates the appointment afterwards", async () => {
+  it("the command service answers 503 with Retry-After while the disk of the log is full, then 201", async () => {
     await disk.fill();
     // The last page of the log's file may have room for a few small events.
     let answer = await create("filling-0");

@@ -20,7 +20,7 @@ async function backupScript(log: string, backup: string): Promise<string> {
 describe("a backup of the running embedded log", function () {
   this.timeout(120_000);
 
-  it("opens, and holds everything that was acknowledged before it began", async () => {
+  it("a copy of a running log opens and holds everything acknowledged before the copy began", async () => {
     const { dir, remove } = await temporaryDir();
     const store = await openStore(join(dir, "log"));
     let isWriting = true;

@@ -22,7 +22,7 @@ describe("the bounds of the embedded log", function () {
     ["streams", { ...BOUNDS, streams: 72 }],
     ["segments", { ...BOUNDS, segments: 1 }],
   ] as const) {
-    it(`refuses an append beyond its ${what}, and goes on reading`, async () => {
+    it(`a log that has reached its bound of ${what} refuses appends and goes on reading`, async () => {
       const store = await openStore(dir, { bounds, segmentBytes: 10_000 });
       await fill(store, 50);
       let outcome = "written";
@@ -39,10 +39,12 @@ describe("the bounds of the embedded log", function () {
     });
   }
 
-  it("refuses to start on a log beyond them, in one line", async () => {
+  it("a log beyond its bounds does not start, with one line", async () => {
     const store = await openStore(dir);
     await fill(store, 50);
     await store.close();
+    const few = await rejection(openStore(dir, { bounds: { ...BOUNDS, segments: 0 } }));
+    expect(few.message).to.match(/has 1 segments; the bound is 0\.$/);
     for (const bounds of [
       { ...BOUNDS, events: 49 },
       { ...BOUNDS, streams: 19 },
@@ -52,7 +54,7 @@ describe("the bounds of the embedded log", function () {
     }
   });
 
-  it("tells the client that the log has reached its largest size", async () => {
+  it("a client is told that the log has reached its largest size", async () => {
     const bounds = { ...BOUNDS, events: 3 };
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, bounds });
     const client = clientOf(server.port);

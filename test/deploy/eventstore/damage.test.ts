@@ -56,7 +56,7 @@ describe("damaged files of the embedded log", function () {
     return content;
   }
 
-  it("stop the start after one flipped bit in the newest file, and name file, offset, position and remedy", async () => {
+  it("a log with one flipped bit in its newest file does not start, and names file, offset, position and remedy", async () => {
     const segments = await filled(3_040);
     const newest = segmentPath(dir, segments);
     await flipBit(newest, 0.5);
@@ -70,13 +70,13 @@ describe("damaged files of the embedded log", function () {
     );
   });
 
-  it("stop the start after five flipped bits in an older file", async () => {
+  it("a log with five flipped bits in an older file does not start", async () => {
     expect(await filled(3_040)).to.be.greaterThan(3);
     for (const at of [0.1, 0.3, 0.5, 0.7, 0.9]) await flipBit(segmentPath(dir, 2), at);
     expect(await refusal()).to.include(segmentPath(dir, 2));
   });
 
-  it("fail the reads of a running log that need them, and nothing else", async () => {
+  it("a running log fails the calls that need a damaged event, and no others", async () => {
     const lines: string[] = [];
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: (line) => lines.push(line) });
     const client = clientOf(server.port);
@@ -112,7 +112,7 @@ describe("damaged files of the embedded log", function () {
     expect(await refusal()).to.include(segmentPath(dir, 1));
   });
 
-  it("fail reads when the file of a running log is cut, or replaced by another log's", async () => {
+  it("a running log fails reads when its file is cut, or replaced by another log's", async () => {
     const store = await openStore(dir);
     await fill(store, 400);
     const first = segmentPath(dir, 1);
@@ -131,7 +131,7 @@ describe("damaged files of the embedded log", function () {
     await other.remove();
   });
 
-  it("stop the start when a file is missing, foreign or out of place", async () => {
+  it("a log does not start if a file is missing, foreign or out of place", async () => {
     const segments = await filled(1_000);
     const other = await temporaryDir();
     const stranger = await openStore(other.dir);
@@ -165,7 +165,7 @@ describe("damaged files of the embedded log", function () {
     await other.remove();
   });
 
-  it("stop the start when the log is cut exactly between two writes", async () => {
+  it("a log that is cut exactly between two writes does not start", async () => {
     let end = 0;
     await contentAfter(async (store) => {
       await fill(store, 50);
@@ -176,7 +176,7 @@ describe("damaged files of the embedded log", function () {
     expect(await refusal()).to.match(/offset \d+, .+ everything up to position \d+ was acknowledged/);
   });
 
-  it("survive one damaged copy of the acknowledged end, which is reported and replaced", async () => {
+  it("one damaged copy of the acknowledged end is reported and replaced, two stop the start", async () => {
     await filled(100);
     const intact = await readFile(acknowledgedFile());
     for (const offset of [20, 520]) {
@@ -223,12 +223,12 @@ describe("damaged files of the embedded log", function () {
       return content;
     }
 
-    it("keep a complete write", async () => {
+    it("a complete write beyond the acknowledged end is kept", async () => {
       expect(await contentOnStart()).to.deep.equal(complete);
       expect(lines).to.deep.equal([]);
     });
 
-    it("drop a write that is cut off anywhere, and say so", async () => {
+    it("a write beyond the acknowledged end that is cut off anywhere is dropped, with a line that says so", async () => {
       for (const length of [border + 1, border + 39, border + 40, border + 41, border + 2_200, size - 1]) {
         await writeFile(segmentPath(dir, 1), bytes.subarray(0, length));
         const end = await readFile(acknowledgedFile());
@@ -240,7 +240,7 @@ describe("damaged files of the embedded log", function () {
       }
     });
 
-    it("drop a write of which power loss left zeros", async () => {
+    it("a write beyond the acknowledged end that ends in zeros is dropped", async () => {
       for (const zeros of [size - border, size - border - 40, 3_000, 600]) {
         const written = Buffer.from(bytes).fill(0, size - zeros);
         await writeFile(segmentPath(dir, 1), written);
@@ -250,13 +250,13 @@ describe("damaged files of the embedded log", function () {
       }
     });
 
-    it("stop the start if a complete write is damaged", async () => {
+    it("a damaged complete write beyond the acknowledged end stops the start", async () => {
       await flipBit(segmentPath(dir, 1), border + 500);
       expect(await refusal()).to.include(`offset ${border}`);
     });
   });
 
-  it("leave a crash while a segment is created without consequence", async () => {
+  it("a crash while a segment is created loses nothing", async () => {
     const segments = await filled(300);
     const before = await contentAfter(async () => undefined);
     await writeFile(`${segmentPath(dir, segments + 1)}.new`, "EVENTLOG");

@@ -94,7 +94,7 @@ describe("the stored forms of the embedded log", () => {
     expect(read?.getStreamRevision()).to.equal("9223372036854775807");
   });
 
-  it("give records back, tombstones included", () => {
+  it("records are given back, tombstones included", () => {
     fc.assert(
       fc.property(fc.option(fc.nat(), { nil: undefined }), fc.uint8Array(), (revision, body) => {
         const encoded = encodeStoredRecord(record(revision, body), 5);
@@ -104,7 +104,7 @@ describe("the stored forms of the embedded log", () => {
     );
   });
 
-  it("notice every flipped bit, every cut and every other log", () => {
+  it("checksums notice every flipped bit, every cut and every record of another log", () => {
     const encoded = encodeStoredRecord(record(3, Buffer.from("some content")), 5);
     for (let bit = 0; bit < 8 * encoded.length; bit += 1) {
       const flipped = Buffer.from(encoded);

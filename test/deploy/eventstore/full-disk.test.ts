@@ -58,7 +58,7 @@ describe("the embedded log on a full disk", function () {
   });
   after(() => disk?.remove());
 
-  it("fails appends as unavailable, reads on, works again by itself, and survives SIGKILL in between", async () => {
+  it("appends fail as unavailable, reads go on, and all acknowledged events survive, SIGKILL included", async () => {
     const writer = new Writer();
     let log = await LogProcess.start(dir);
     let client = log.client();
@@ -102,7 +102,7 @@ describe("the embedded log on a full disk", function () {
     expect((await log.end()).stderr).to.equal("");
   });
 
-  it("loses nothing that waited with a failed append, and repeats it exactly once", async () => {
+  it("appends that failed together can be repeated, and are written exactly once", async () => {
     const store = await openStore(dir);
     await fill(store, 100);
     await disk.fill();
@@ -120,7 +120,7 @@ describe("the embedded log on a full disk", function () {
     await again.close();
   });
 
-  it("fails the append that needs a new segment, and creates the segment once there is space", async () => {
+  it("an append that needs a new segment fails, and the segment is created once there is space", async () => {
     const store = await openStore(dir, { segmentBytes: 1 });
     await fill(store, 100);
     const segments = store.log.segments.count;
@@ -138,7 +138,7 @@ describe("the embedded log on a full disk", function () {
     await again.close();
   });
 
-  it("refuses to create a log with one line, and leaves nothing behind", async () => {
+  it("a new log cannot be created on a full disk, and leaves nothing behind", async () => {
     await disk.fill();
     const { message } = await rejection(openStore(dir));
     expect(message)

@@ -97,7 +97,7 @@ describe("a log directory of an earlier release", function () {
     return entries.at(number)!;
   }
 
-  it("keeps positions, ids, revisions, metadata, truncation and deletions", async () => {
+  it("migration keeps positions, ids, revisions, metadata, truncation and deletions", async () => {
     const lines: string[] = [];
     expect(await dumpAfterStart(lines)).to.deep.equal(expected);
     expect(lines[0]).to.include(`Migrating the log in ${dir}`);
@@ -107,7 +107,7 @@ describe("a log directory of an earlier release", function () {
     expect(again, "migrated once").to.deep.equal([]);
   });
 
-  it("recognises retries and deleted streams after the migration", async () => {
+  it("a migrated log recognises retries and deleted streams", async () => {
     await dumpAfterStart();
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const client = clientOf(server.port);
@@ -125,7 +125,7 @@ describe("a log directory of an earlier release", function () {
     await server.stop();
   });
 
-  it("keeps its files aside, and keeps earlier releases from starting with an empty log", async () => {
+  it("migration puts the former files aside and keeps earlier releases from starting with an empty log", async () => {
     await dumpAfterStart();
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
     const { cause } = await rejection(openDatabase(dir).open());
@@ -137,7 +137,7 @@ describe("a log directory of an earlier release", function () {
     await former.close();
   });
 
-  it("is refused if an event is missing, with the position, and left as it is", async () => {
+  it("a database that lacks an event is refused with the position, and left as it is", async () => {
     for (const number of [0, 7, -1]) {
       await rm(dir, { recursive: true });
       await cp(join(FIXTURE, "log"), dir, { recursive: true });
@@ -159,7 +159,7 @@ describe("a log directory of an earlier release", function () {
     }
   });
 
-  it("is refused if an event contradicts its place", async () => {
+  it("a database in which an event contradicts its place is refused", async () => {
     await changeDatabase(async (database) => {
       const [key, value] = await entryAt(database, 5);
       value[4] = (value[4] ?? 0) ^ 1;
@@ -170,14 +170,14 @@ describe("a log directory of an earlier release", function () {
     );
   });
 
-  it("is refused if a file is gone that describes it", async () => {
+  it("a database without the file that describes it is refused", async () => {
     await rm(join(dir, "CURRENT"));
     expect((await rejection(openStore(dir))).message).to.include(
       `${join(dir, "CURRENT")}: The file is missing`,
     );
   });
 
-  it("is refused while an earlier release runs on it", async () => {
+  it("a database is refused while an earlier release has it open", async () => {
     const database = openDatabase(dir);
     await database.open();
     expect((await rejection(openStore(dir))).message).to.include("is in use by another process");
@@ -185,7 +185,7 @@ describe("a log directory of an earlier release", function () {
     expect(await dumpAfterStart()).to.deep.equal(expected);
   });
 
-  it("survives a crash between any two steps of its migration", async () => {
+  it("migration survives a crash between any two of its steps", async () => {
     // While the copy was being written.
     await mkdir(join(dir, "events.new"));
     await writeFile(join(dir, "events.new", "00000001.segment"), "EVENTLOG");
@@ -205,7 +205,7 @@ describe("a log directory of an earlier release", function () {
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
   });
 
-  it("is refused if an earlier release wrote to it after the copy was complete", async () => {
+  it("a database that an earlier release changed after the copy was complete is refused", async () => {
     await dumpAfterStart();
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
@@ -217,7 +217,7 @@ describe("a log directory of an earlier release", function () {
     expect((await rejection(openStore(dir))).message).to.include("is there twice");
   });
 
-  it("survives SIGKILL in the middle of its migration", async () => {
+  it("migration survives SIGKILL in its middle", async () => {
     await rm(dir, { recursive: true });
     await writeDatabase(dir, 20_000);
     const log = new LogProcess(["--dir", dir, "--port", "0"]);

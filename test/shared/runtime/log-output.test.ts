@@ -3,14 +3,21 @@ import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
+import { withDeathSignal } from "../../../deploy/local/death-signal.ts";
 import { nodeEntry, PROJECT } from "../../../deploy/local/project.ts";
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk } from "../../support/small-disk.ts";
 
+const running = new Set<ChildProcess>();
+
 /** A process that logs at every turn and beats on its standard error as long as it lives. */
 function startTalker(stdout: number | "pipe"): { child: ChildProcess; beats: () => number } {
   const { command, args } = nodeEntry("test/shared/runtime/talker.ts");
-  const child = spawn(command, args, { cwd: PROJECT, stdio: ["ignore", stdout, "pipe"] });
+  const child = spawn(...withDeathSignal("SIGKILL", command, args), {
+    cwd: PROJECT,
+    stdio: ["ignore", stdout, "pipe"],
+  });
+  running.add(child);
   let beats = 0;
   child.stderr?.on("data", (chunk: Buffer) => {
     beats += chunk.length;
@@ -25,14 +32,16 @@ async function livesOn({ child, beats }: ReturnType<typeof startTalker>): Promis
 }
 
 async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode === null && child.signalCode === null) {
-    const exited = once(child, "exit");
-    child.kill("SIGKILL");
-    await exited;
-  }
+  running.delete(child);
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, "exit");
+  child.kill("SIGKILL");
+  await exited;
 }
 
 describe("a process that logs", () => {
+  afterEach(() => Promise.all([...running].map(end)));
+
   it("lives on when its log cannot be written, and ends in order", async () => {
     const full = fs.openSync("/dev/full", "w");
     const talker = startTalker(full);
@@ -48,7 +57,6 @@ describe("a process that logs", () => {
     await once(talker.child.stdout!, "data");
     talker.child.stdout!.destroy();
     await livesOn(talker);
-    await end(talker.child);
   });
 
   it("lives on when the reader of its log reads no more", async () => {
@@ -56,7 +64,6 @@ describe("a process that logs", () => {
     await once(talker.child.stdout!, "data");
     talker.child.stdout!.pause();
     await livesOn(talker);
-    await end(talker.child);
   });
 
   it("reports how many lines were lost since when once the disk has space again", async function () {

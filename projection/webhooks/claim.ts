@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 import type { FormerSecret } from "../read-models/webhook-secrets.ts";
-import { ACTIVE_ENDPOINTS, IN_LANE, READ_MODELS_ARE_CURRENT } from "./due.ts";
+import { activeEndpoint, IN_LANE, READ_MODELS_ARE_CURRENT } from "./due.ts";
 import type { DueEndpoint, Lane } from "./due-endpoints.ts";
 import type { DeliveryRound } from "./facts.ts";
 import type { Allotment } from "./slots.ts";
@@ -86,7 +86,7 @@ const CLAIM = `
                 ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END AS room
       FROM unnest($4::text[], $5::uuid[], $6::integer[], $7::integer[])
            WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, place)
-      LEFT JOIN (${ACTIVE_ENDPOINTS}) a ON a.endpoint_id = x.endpoint_id AND ${READ_MODELS_ARE_CURRENT}
+      LEFT JOIN LATERAL (${activeEndpoint("x.endpoint_id")}) a ON ${READ_MODELS_ARE_CURRENT}
       LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
   ),
   chosen AS MATERIALIZED (${dueIn("first")} UNION ALL ${dueIn("retry")}),
@@ -97,7 +97,7 @@ const CLAIM = `
            lease_expires_at = $2, updated_at = $1
       FROM chosen
      WHERE d.delivery_id = chosen.delivery_id
-    RETURNING d.delivery_id, d.attempt_count, d.round_attempt_count
+    RETURNING chosen.*, d.attempt_count, d.round_attempt_count
   ),
   recorded AS (
     INSERT INTO webhooks.attempt (delivery_id, number, started_at)
@@ -105,9 +105,8 @@ const CLAIM = `
   )
   SELECT x.place, x.failing, x.room, d.*
     FROM allotted x
-    LEFT JOIN (SELECT chosen.*, leased.attempt_count, leased.round_attempt_count, s.encrypted_secret, s.former_secrets
-                 FROM chosen JOIN leased USING (delivery_id)
-                 LEFT JOIN read_model.webhook_secret s ON s.endpoint_id = chosen.endpoint_id) d
+    LEFT JOIN (SELECT leased.*, s.encrypted_secret, s.former_secrets
+                 FROM leased LEFT JOIN read_model.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
       ON d.allotted_place = x.place`;
 
 /**

@@ -9,22 +9,26 @@ export const IN_LANE: Record<Lane, string> = {
 };
 
 /**
- * Which endpoints may be sent to, as the read models say now: the endpoint is active, its application and the
- * application's installation at the clinic too. In production the operator approves the URL's origin for the
- * application; while the approval is withdrawn, deliveries stay pending. An endpoint that is to be disabled already counts as disabled.
- * `branch_ids` bounds what it may be told of.
+ * Selects an endpoint if it may be sent to, as the read models say now: the endpoint is active, and so are its
+ * application and the application's installation at the clinic. In production the operator approves the URL's origin for
+ * the application; while the approval is withdrawn, deliveries stay pending. An endpoint that is to be disabled already
+ * counts as disabled. `branch_ids` limits what it may be sent.
  *
- * None of it holds while the read models are being rebuilt and have not come as far as they were: what was revoked
- * may not be so again yet.
+ * The result is void while the read models are being rebuilt and have not come as far as they were, because they may not
+ * know of a revocation yet: see {@link READ_MODELS_ARE_CURRENT}. LIMIT keeps the planner from joining all endpoints.
+ *
+ * @param endpointId SQL expression
  */
-export const ACTIVE_ENDPOINTS = `
+export const activeEndpoint = (endpointId: string) => `
   SELECT e.endpoint_id, e.application_id, e.environment, e.url, i.branch_ids
     FROM read_model.webhook_endpoint e
     JOIN read_model.installation i
       ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
     JOIN read_model.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
-   WHERE e.status = 'active' AND (e.environment <> 'production' OR a.webhook_origins ? e.origin)
-     AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)`;
+   WHERE e.endpoint_id = ${endpointId} AND e.status = 'active'
+     AND (e.environment <> 'production' OR a.webhook_origins ? e.origin)
+     AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)
+   LIMIT 1`;
 
 export const READ_MODELS_ARE_CURRENT = `
   COALESCE((SELECT position FROM webhooks.relay_checkpoint), -1)
@@ -60,9 +64,10 @@ const FIND_DUE = `
   WITH RECURSIVE ${endpointsWithPending("first_endpoints", IN_LANE.first)},
   ${endpointsWithPending("retry_endpoints", IN_LANE.retry)},
   active AS MATERIALIZED (
-    SELECT * FROM (${ACTIVE_ENDPOINTS}) a
-     WHERE a.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints)
-       AND ${READ_MODELS_ARE_CURRENT}
+    SELECT a.*
+      FROM (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints) x
+     CROSS JOIN LATERAL (${activeEndpoint("x.endpoint_id")}) a
+     WHERE ${READ_MODELS_ARE_CURRENT}
   )
   ${dueIn("first")} UNION ALL ${dueIn("retry")}`;
 

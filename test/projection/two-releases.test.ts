@@ -84,9 +84,9 @@ describe("two releases at once", function () {
     await eventually("the older one leads", () => leads(older));
     const newOne = await start(newer);
     await standsBy(newOne);
-    expect(
+    await eventually("its log says so", () =>
       newOne.lines.some(({ msg }) => msg.startsWith("The read models belong to another release.")),
-    ).to.equal(true);
+    );
 
     const rebuilt = await cli(newer, "rebuild");
     expect(rebuilt.code, rebuilt.err).to.equal(0);

@@ -1,14 +1,14 @@
-import Router from "@koa/router";
 import { createLocalJWKSet } from "jose";
 import type Koa from "koa";
 import { createTokenVerifier } from "../shared/auth/access-token.ts";
 import type { SecretBox } from "../shared/auth/secret-box.ts";
 import type { Environment } from "../shared/events/fields.ts";
 import type { EventLog } from "../shared/eventstore/log.ts";
+import { answerWithin } from "../shared/http/answer-within.ts";
 import { createApp, type RequestState } from "../shared/http/app.ts";
 import type { Readiness } from "../shared/http/health.ts";
 import { jsonBody } from "../shared/http/json-body.ts";
-import type { RateLimiter } from "../shared/http/rate-limit.ts";
+import { createRouter } from "../shared/http/router.ts";
 import { partnerAccess } from "../shared/partner-api/access.ts";
 import { type PartnerOperationId, partnerOperations } from "../shared/partner-api/operations.ts";
 import {
@@ -19,6 +19,7 @@ import {
 } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { partnerWrites } from "../shared/partner-api/writes.ts";
+import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createAppointment } from "./appointment/create-appointment.ts";
 import { clinicOfRequest, operationalClinic } from "./partner/clinic-of-request.ts";
@@ -52,7 +53,12 @@ export interface CommandAppOptions {
   retiredPaths: readonly string[];
   trustProxy: boolean;
   clock?: () => number;
+  /** Every request is answered within this. Milliseconds. */
+  answerWithin?: number;
 }
+
+/** Longer than a body may take to arrive (22 s with the check for it), and less than clients usually wait. Milliseconds. */
+const ANSWER_WITHIN = 25_000;
 
 /** The whole application: every operation of the partner API that changes something, and the keys of its tokens. */
 export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
@@ -116,10 +122,11 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
       replayWebhookDelivery(options),
     ],
   });
-  const keyRouter = new Router<RequestState>().get("/.well-known/jwks.json", publishKeys(issuer.jwks));
+  const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(issuer.jwks));
 
   const app = createApp(options);
   app.use(keyRouter.routes());
+  app.use(answerWithin(options.answerWithin ?? ANSWER_WITHIN, "event_log_unavailable"));
   app.use(countRefusals(limiter));
   app.use(partnerRouter.routes());
   return app;

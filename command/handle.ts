@@ -3,9 +3,9 @@ import { type Category, type EventOf, streamName } from "../shared/events/catego
 import type { Environment } from "../shared/events/fields.ts";
 import type { Actor, NewEventMetadata } from "../shared/events/metadata.ts";
 import type { CatalogEvent, categories } from "../shared/events/registry.ts";
-import { type EventLog, type RecordedEvent, WrongExpectedRevision } from "../shared/eventstore/log.ts";
-import { backoff } from "../shared/runtime/backoff.ts";
+import type { EventLog, NewEvent, RecordedEvent } from "../shared/eventstore/log.ts";
 import { toInstant } from "../shared/time/rfc3339.ts";
+import { changeOnce, changeStream, type Outcome, type Plan } from "./change-stream.ts";
 
 type CatalogCategory = (typeof categories)[number];
 
@@ -49,17 +49,11 @@ export interface Loaded<State> {
 export interface Handled<State> {
   state: State | undefined;
   events: CatalogEvent[];
-  /** Where the last event stands in the log; undefined where nothing was appended. */
+  /** Log position by which all of the events are in the log; undefined if there are none. */
   position: bigint | undefined;
-  /** Where a read must have come to in the log to know the state; undefined where there is no stream. */
+  /** Log position that a read must have reached to know the state; undefined if there is no stream. */
   seen: bigint | undefined;
 }
-
-/** A race that is lost this often in a row is given up, after about a second. */
-const ATTEMPTS = 15;
-
-/** Those who lost a race together must not run the next one together. Milliseconds. */
-const BEFORE_NEXT = { first: 5, most: 100 };
 
 /** Reads an aggregate's stream and folds it. */
 export async function load<C extends CatalogCategory, State>(
@@ -72,14 +66,21 @@ export async function load<C extends CatalogCategory, State>(
   return { state, revision: events.at(-1)?.revision ?? -1n, events };
 }
 
+/** One command: what it decides, and who gives it. */
+interface Command<C extends CatalogCategory, State> {
+  decide: (state: State | undefined) => EventOf<C>[];
+  context: CommandContext;
+}
+
 /**
- * Load → decide → append, for every aggregate. The append expects the revision that was loaded; where somebody else
- * was first, the decision is taken anew on the new state, unless the caller wants a lost race to be an error.
+ * Loads an aggregate, decides, and appends, on the condition that the stream is as it was loaded. If somebody else was
+ * first, the command is decided again on the new state, unless the caller takes a lost race for an error.
  *
- * @param decide pure; returns the events, none where there is nothing to do; throws {DomainError} where the rules say no
- * @param options.onLostRace `retry` (default) or `throw` ({@link WrongExpectedRevision})
+ * @param decide pure; returns the events, none if there is nothing to do; throws {DomainError} if the rules say no
+ * @param options.onLostRace `retry` (default, for ten seconds) or `throw`
+ * @throws {WrongExpectedRevision} if the race is lost for good; nothing was appended
  */
-export async function handle<C extends CatalogCategory, State>(
+export function handle<C extends CatalogCategory, State>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
   id: string,
@@ -87,27 +88,51 @@ export async function handle<C extends CatalogCategory, State>(
   context: CommandContext,
   options: { onLostRace?: "retry" | "throw" } = {},
 ): Promise<Handled<State>> {
-  const wait = backoff(BEFORE_NEXT);
-  for (let attempt = 1; ; attempt += 1) {
-    const { state, revision, events: known } = await load(log, aggregate, id);
-    const events = decide(state) as (EventOf<C> & CatalogEvent)[];
-    if (events.length === 0) return { state, events, position: undefined, seen: known.at(-1)?.position };
-    const metadata = toMetadata(context);
+  const stream = streamName(aggregate.category as Category, id);
+  const plan = (commands: Command<C, State>[]) => decideAll(log, aggregate, id, commands);
+  const command = { decide, context };
+  if (options.onLostRace === "throw") return changeOnce(log, stream, command, plan);
+  return changeStream(log, stream, command, plan);
+}
+
+/** Decides commands one after the other, each on the state that the ones before it leave. */
+async function decideAll<C extends CatalogCategory, State>(
+  log: EventLog,
+  aggregate: Aggregate<C, State>,
+  id: string,
+  commands: Command<C, State>[],
+): Promise<Plan<Handled<State>>> {
+  const loaded = await load(log, aggregate, id);
+  let { state } = loaded;
+  const decided = commands.map(({ decide, context }): Outcome<Omit<Handled<State>, "seen" | "position">> => {
     try {
-      const stream = streamName(aggregate.category as Category, id);
-      const proposed = events.map((event) => ({ id: randomUUID(), event, metadata }));
-      const position = await log.append(stream, revision, proposed);
-      const after = events.reduce<State | undefined>(
-        (state, event) => aggregate.evolve(state, { ...event, metadata }),
+      const events = decide(state) as (EventOf<C> & CatalogEvent)[];
+      const metadata = toMetadata(context);
+      state = events.reduce<State | undefined>(
+        (before, event) => aggregate.evolve(before, { ...event, metadata }),
         state,
       );
-      return { state: after, events, position, seen: position };
+      return { result: { state, events } };
     } catch (error) {
-      const lost = error instanceof WrongExpectedRevision;
-      if (!lost || options.onLostRace === "throw" || attempt === ATTEMPTS) throw error;
+      return { error };
     }
-    await wait.next(new AbortController().signal);
-  }
+  });
+  const events = decided.flatMap((outcome, index) =>
+    "error" in outcome
+      ? []
+      : outcome.result.events.map((event) => toNewEvent(event, commands[index] as Command<C, State>)),
+  );
+  return {
+    revision: loaded.revision,
+    events,
+    outcomes: (position) =>
+      decided.map((outcome) => {
+        if ("error" in outcome) return outcome;
+        const seen = position ?? loaded.events.at(-1)?.position;
+        const own = outcome.result.events.length > 0 ? position : undefined;
+        return { result: { ...outcome.result, position: own, seen } };
+      }),
+  };
 }
 
 /** The metadata of events that a command leads to. */
@@ -120,4 +145,9 @@ export function toMetadata(context: CommandContext): NewEventMetadata {
     environment: context.environment,
     occurredAt: toInstant(context.now),
   };
+}
+
+/** An event to append, with an id of its own and the metadata of the command that leads to it. */
+export function toNewEvent(event: CatalogEvent, { context }: { context: CommandContext }): NewEvent {
+  return { id: randomUUID(), event, metadata: toMetadata(context) };
 }

@@ -4,8 +4,8 @@ import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { eventStoreReadiness } from "../shared/eventstore/readiness.ts";
 import { listen } from "../shared/http/listen.ts";
-import { createRateLimiter } from "../shared/http/rate-limit.ts";
 import { createPool } from "../shared/postgres/pool.ts";
+import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
@@ -51,14 +51,18 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
     statementTimeout: STATEMENT_WITHIN,
     logger,
   });
-  const closeConnections = () => Promise.all([pool.end(), client.dispose()]);
+  const limiter = createRateLimiter(pool, logger);
+  const closeConnections = () => {
+    limiter.close();
+    return Promise.all([pool.end(), client.dispose()]);
+  };
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
     const app = createCommandApp({
       logger,
       log: createEventLog(client),
       readiness: eventStoreReadiness(client, logger),
-      limiter: createRateLimiter(pool, logger),
+      limiter,
       awaitReads: createAwaitReads(pool, logger),
       issuer,
       tokenIssuer: config.TOKEN_ISSUER,

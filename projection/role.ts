@@ -1,4 +1,6 @@
 import type { Place } from "../shared/eventstore/subscription.ts";
+import type { OTHER_RELEASE } from "./engine/failure.ts";
+import type { DIFFERENT_LOG } from "./log/same-log.ts";
 
 /** One of the things that a projection process does: keep the read models, relay events, deliver webhooks. */
 export interface Role {
@@ -13,6 +15,8 @@ export type Detail =
   | "catching up"
   | "another process leads"
   | "the database is out of reach"
+  | typeof OTHER_RELEASE
+  | typeof DIFFERENT_LOG
   | `waits for ${AwaitedServer}`
   | "waits";
 
@@ -29,14 +33,14 @@ export interface LastError {
 export interface RoleStatus {
   /** `standby`: another process leads. `failed`: stopped, until an operator has seen to the cause. */
   state: "starting" | "running" | "standby" | "failed";
-  /** Null where it works, and where it failed: `lastError` says why. */
+  /** Null while it works. If it failed at an event, null too: `failedAt` and `lastError` say why. */
   detail: Detail | null;
+  /** Whether this process leads the role; absent for a role that any number of processes do at once. */
+  leads?: boolean;
   /** How far it is in the event log; absent for a role that does not follow it. */
   position?: bigint;
   /** Events of the log that it has taken since the process started. */
   events?: number;
-  /** Of types that the catalog does not know, passed over. */
-  unknownEvents?: number;
   /** What last kept it from working, whether or not it does so still. */
   lastError?: LastError;
   /** The event that it cannot get past. */

@@ -18,6 +18,7 @@ type RoleConfig = Config<
   | "HEADER_BRAND"
   | "WEBHOOK_SECRET_KEYS"
   | "WEBHOOK_RETRY_SCHEDULE"
+  | "WEBHOOK_CONNECT_TIMEOUT_MS"
   | "WEBHOOK_TIMEOUT_MS"
   | "WEBHOOK_ALLOW_LOOPBACK"
 >;
@@ -39,7 +40,6 @@ export function startRoles(config: RoleConfig, { client, pool, metrics, logger }
         ...deps,
         models: readModels,
         onBatch: (_, seconds) => metrics.batch.observe(seconds),
-        onUnknown: metrics.countUnknown,
       }),
     relay: () => startRelay({ ...deps, natsUrl: config.NATS_URL }),
     webhooks: () =>
@@ -49,6 +49,7 @@ export function startRoles(config: RoleConfig, { client, pool, metrics, logger }
         secrets: createSecretBox(config.WEBHOOK_SECRET_KEYS),
         brand: config.HEADER_BRAND,
         retrySchedule: config.WEBHOOK_RETRY_SCHEDULE,
+        connectTimeoutMs: config.WEBHOOK_CONNECT_TIMEOUT_MS,
         timeoutMs: config.WEBHOOK_TIMEOUT_MS,
         allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
         onAttempt: (outcome) => metrics.attempts.inc({ outcome }),

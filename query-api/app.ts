@@ -1,8 +1,8 @@
 import type Koa from "koa";
 import type { TokenVerifier } from "../shared/auth/access-token.ts";
 import { createApp } from "../shared/http/app.ts";
-import type { RateLimiter } from "../shared/http/rate-limit.ts";
 import { countRefusals } from "../shared/partner-api/rate-limits.ts";
+import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createDocsRouter } from "./docs/router.ts";
 import { partnerReads } from "./partner/reads.ts";

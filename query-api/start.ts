@@ -1,7 +1,7 @@
 import { createTokenVerifier } from "../shared/auth/access-token.ts";
 import { listen } from "../shared/http/listen.ts";
-import { createRateLimiter } from "../shared/http/rate-limit.ts";
 import { createPool } from "../shared/postgres/pool.ts";
+import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
 import { endsWithin } from "../shared/runtime/ends-within.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
@@ -35,8 +35,11 @@ const STATEMENT_WITHIN = 2_000;
 /** Connections are given up after this when the service stops. Milliseconds. */
 const POOLS_END_WITHIN = 2_000;
 
-/** A count is one short statement. */
-const LIMITER_CONNECTIONS = 2;
+/** A count is one short statement; one that waits for its row holds a connection. */
+const LIMITER_CONNECTIONS = 4;
+
+/** Postgres gives up on a count after this. Milliseconds. */
+const COUNT_WITHIN = 1_000;
 
 /**
  * Starts the query API: the portal's operations and the partner API's reads. It starts without Postgres and answers
@@ -50,23 +53,24 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const logger = createLogger("query-api", config.LOG_LEVEL);
   const verifySession = createSessionVerifier(config);
   const tokenKeys = createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger);
-  const connect = (applicationName: string, size: number) =>
+  const connect = (applicationName: string, size: number, statementTimeout = STATEMENT_WITHIN) =>
     createPool({
       url: config.DATABASE_URL,
       applicationName,
       size,
-      statementTimeout: STATEMENT_WITHIN,
+      statementTimeout,
       logger,
     });
   const pool = connect("clinic-query-api", config.DATABASE_POOL_SIZE);
   // Counting requests must not wait for slow reads.
-  const limiterPool = connect("clinic-query-api limits", LIMITER_CONNECTIONS);
+  const limiterPool = connect("clinic-query-api limits", LIMITER_CONNECTIONS, COUNT_WITHIN);
+  const limiter = createRateLimiter(limiterPool, logger);
   const app = createQueryApp({
     logger,
     read: createReadRow(pool),
     verifySession,
     verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
-    limiter: createRateLimiter(limiterPool, logger),
+    limiter,
     operatorName: config.OPERATOR_NAME,
     brand: config.HEADER_BRAND,
     origin: config.TOKEN_ISSUER,
@@ -80,6 +84,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     url: server.url,
     async stop() {
       await server.close();
+      limiter.close();
       await endsWithin(Promise.all([pool.end(), limiterPool.end()]), POOLS_END_WITHIN);
     },
   };

@@ -6,7 +6,7 @@ import type { Instant } from "../../shared/time/rfc3339.ts";
 import { animalAggregate } from "../clinic/animal.ts";
 import type { Clinic } from "../clinic/clinic.ts";
 import { clinicOperation, type Operation } from "../clinic/clinic-operation.ts";
-import { inClinic, refuseSandbox } from "../clinic/in-clinic.ts";
+import { inClinic, refuseSandbox, whileOpen } from "../clinic/in-clinic.ts";
 import { loadOwned, owned } from "../clinic/owned.ts";
 import { resourceAggregate } from "../clinic/resource.ts";
 import { type CommandContext, type Handled, handle, load } from "../handle.ts";
@@ -45,7 +45,8 @@ export async function requestAppointment(
   const requestHash = createHash("sha256").update(JSON.stringify(asked)).digest("hex");
   const request = { ...asked, applicationId: null, requestHash, sandboxGeneration: 0 };
   const facts = { clinic, animal, permittedBranchIds: null, now: context.now };
-  return handle(log, appointmentAggregate, appointmentId, decideRequest(request, facts), ofClinic);
+  const decide = whileOpen(clinic, decideRequest(request, facts));
+  return handle(log, appointmentAggregate, appointmentId, decide, ofClinic);
 }
 
 /** A move of the front desk on an appointment of the clinic. */

@@ -15,6 +15,9 @@ import { appointmentAggregate } from "./appointment-aggregate.ts";
 import { type CreateRequest, readCreateRequest } from "./create-request.ts";
 import { decideRequest, InvalidAppointment } from "./decide-request.ts";
 
+/** Revision of an appointment that has just been requested: of its stream's first event. */
+const REQUESTED = 0n;
+
 /** Of an appointment that a partner creates. Minutes. */
 const DURATION = 30;
 
@@ -34,7 +37,7 @@ export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<Wr
     ctx.state.position = seen;
     if (repeated) ctx.set("Idempotent-Replayed", "true");
     ctx.status = 201;
-    ctx.body = { ok: true, appointment: toPartnerAppointment(appointment) };
+    ctx.body = { ok: true, appointment: toPartnerAppointment(appointment, REQUESTED) };
   };
 }
 
@@ -73,6 +76,6 @@ async function requestOnce(
 
 async function firstState(log: EventLog, appointmentId: string): Promise<Appointment | undefined> {
   const stream = streamName(appointmentCategory, appointmentId);
-  const events = await log.read<RecordedEvent & AppointmentEvent>(stream, 0n);
+  const events = await log.read<RecordedEvent & AppointmentEvent>(stream, REQUESTED);
   return events.reduce<Appointment | undefined>(appointmentAggregate.evolve, undefined);
 }

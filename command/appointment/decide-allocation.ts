@@ -20,13 +20,13 @@ export function decideAllocate(
 ): Decision {
   return (state) => {
     const { id: appointmentId, status, branchId, assignments } = known(state);
-    if (resource.branchId !== branchId || !resource.active) {
-      throw new DomainError("resource_not_available", "the resource is of another branch, or retired");
-    }
     const { assignmentId, allocationStart, allocationEnd } = asked;
     const wanted = { id: assignmentId, resourceId: resource.id, start: allocationStart, end: allocationEnd };
     const same = assignments.find(({ id }) => id === assignmentId);
     if (same && isDeepStrictEqual(same, { ...wanted, active: true })) return [];
+    if (resource.branchId !== branchId || !resource.active) {
+      throw new DomainError("resource_not_available", "the resource is of another branch, or retired");
+    }
     if (same) throw new DomainError("assignment_exists", "the id belongs to another assignment already");
     if (OVER.includes(status)) throw new DomainError("appointment_over", `the appointment is ${status}`);
     if (allocationEnd <= allocationStart) {

@@ -1,11 +1,11 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import Router from "@koa/router";
 import type Koa from "koa";
 import type pg from "pg";
 import { z } from "zod";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
+import { createRouter } from "../../shared/http/router.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { deliveriesQuestion, findDeliveries } from "./deliveries/find-deliveries.ts";
 import type { ExportSigner } from "./export/signing.ts";
@@ -42,12 +42,12 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     takeStateSlot: createScanSlots(MOST_STATES),
   };
 
-  const keys = new Router<RequestState>().get("/audit/v1/jwks.json", (ctx) => {
+  const keys = createRouter<RequestState>().get("/audit/v1/jwks.json", (ctx) => {
     ctx.set("Cache-Control", "public, max-age=300");
     ctx.body = signer.jwks;
   });
 
-  const asked = new Router<AuditorState>({ prefix: "/audit/v1" })
+  const asked = createRouter<AuditorState>("/audit/v1")
     .all("/me", admit, async (ctx) => {
       const { id, name, clinicIds, expiresAt } = ctx.state.auditor;
       questionOf(ctx.query, noQuestion);

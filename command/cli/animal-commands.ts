@@ -28,6 +28,7 @@ export const animalCommands: Command[] = [
       weightKg: number(registered.weightKg.default(null), "weight in kilograms"),
       microchip: textOrNull(registered.microchip.unwrap(), "number of its microchip"),
     },
+    category: animalCategory,
     changes: (values) => values.id,
     run: (log, { id: animalId, clinic: clinicId, customer: customerId, ...rest }, context) =>
       registerAnimal(log, { animalId, clinicId, customerId, ...rest }, context),
@@ -46,6 +47,7 @@ export const animalCommands: Command[] = [
       birthDate: textToChange(registered.birthDate, "date of birth", "YYYY-MM-DD"),
       microchip: textToChange(registered.microchip, "number of its microchip"),
     },
+    category: animalCategory,
     changes: (values) => values.id,
     run: (log, { id: animalId, clinic: clinicId, ...given }, context) =>
       changeAnimal(log, { animalId, clinicId, details: named(given) }, context),
@@ -59,6 +61,7 @@ export const animalCommands: Command[] = [
       clinic,
       weightKg: number(AnimalWeighed.shape.weightKg, "weight in kilograms"),
     },
+    category: animalCategory,
     changes: (values) => values.id,
     run: (log, { id: animalId, clinic: clinicId, weightKg }, context) =>
       weighAnimal(log, { animalId, clinicId, weightKg }, context),

@@ -21,6 +21,7 @@ export const auditorCommands: Command[] = [
       expiresAt: textOrNull(registered.expiresAt.unwrap(), "when the credential ends by itself", "date-time"),
     },
     importable: false,
+    category: auditorCategory,
     changes: (values) => values.id,
     async run(log, { id: auditorId, name, clinics: clinicIds, expiresAt }, context) {
       const { credential, ...handled } = await registerAuditor(
@@ -39,6 +40,7 @@ export const auditorCommands: Command[] = [
       id: id("the auditor"),
       reason: textOrNull(auditorCategory.events.AuditorRevoked.shape.reason.unwrap(), "why"),
     },
+    category: auditorCategory,
     changes: (values) => values.id,
     run: (log, { id: auditorId, reason }, context) => revokeAuditor(log, { auditorId, reason }, context),
   }),

@@ -31,6 +31,7 @@ export const catalogCommands: Command[] = [
       price: number(offered.price, "price"),
       taxable: flag("tax is due on it"),
     },
+    category: serviceCategory,
     changes: (values) => values.id,
     run: (log, { id: serviceId, clinic: clinicId, ...offer }, context) =>
       offerService(log, { serviceId, clinicId, ...offer }, context),
@@ -40,6 +41,7 @@ export const catalogCommands: Command[] = [
     summary: "Sets the price of a service.",
     example: `${ID} ${CLINIC} --price 65`,
     options: { ...service, price: number(offered.price, "price") },
+    category: serviceCategory,
     changes: (values) => values.id,
     run: (log, { id: serviceId, clinic: clinicId, price }, context) =>
       repriceService(log, { serviceId, clinicId, price }, context),
@@ -49,6 +51,7 @@ export const catalogCommands: Command[] = [
     summary: "Takes a service out of the catalog.",
     example: `${ID} ${CLINIC}`,
     options: service,
+    category: serviceCategory,
     changes: (values) => values.id,
     run: (log, { id: serviceId, clinic: clinicId }, context) =>
       withdrawService(log, { serviceId, clinicId }, context),
@@ -58,6 +61,7 @@ export const catalogCommands: Command[] = [
     summary: "Offers a withdrawn service again.",
     example: `${ID} ${CLINIC}`,
     options: service,
+    category: serviceCategory,
     changes: (values) => values.id,
     run: (log, { id: serviceId, clinic: clinicId }, context) =>
       reinstateService(log, { serviceId, clinicId }, context),
@@ -76,6 +80,7 @@ export const catalogCommands: Command[] = [
       timezone: textOrNull(timeZone, "IANA time zone, where not the clinic's", "zone"),
       metadata: json(added.metadata.default({}), "anything else about it, a JSON object"),
     },
+    category: resourceCategory,
     changes: (values) => values.id,
     run: (
       log,
@@ -88,6 +93,7 @@ export const catalogCommands: Command[] = [
     summary: "Takes a resource out of use.",
     example: `${ID} ${CLINIC}`,
     options: resource,
+    category: resourceCategory,
     changes: (values) => values.id,
     run: (log, { id: resourceId, clinic: clinicId }, context) =>
       retireResource(log, { resourceId, clinicId }, context),
@@ -108,6 +114,7 @@ export const catalogCommands: Command[] = [
       type: text(rule.ruleType.default("opening_hours"), "kind of rule; opening_hours where left out"),
       recurrence: json(rule.recurrence.default(null), "a recurrence, a JSON object"),
     },
+    category: resourceCategory,
     changes: (values) => values.resource,
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId, type: ruleType, ...rest }, context) =>
       setRule(log, { resourceId, clinicId, rule: { ruleId, ruleType, ...rest } }, context),
@@ -117,6 +124,7 @@ export const catalogCommands: Command[] = [
     summary: "Removes a rule of a resource's availability.",
     example: `--id c5d0b7a2-1f3e-4a68-9b7c-0d1e2f3a400c ${CLINIC} --resource ${ID.slice(5)}`,
     options: { id: id("the rule"), clinic: resource.clinic, resource: resource.id },
+    category: resourceCategory,
     changes: (values) => values.resource,
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId }, context) =>
       removeRule(log, { resourceId, clinicId, ruleId }, context),

@@ -37,6 +37,7 @@ export const clinicCommands: Command[] = [
       demo: flag("a demonstration, not a real clinic"),
       demoExpiresAt: textOrNull(registered.demoExpiresAt.unwrap(), "when a demonstration ends", "date-time"),
     },
+    category: clinicCategory,
     changes: (values) => values.id,
     run: (log, { id: clinicId, demo: isDemo, ...rest }, context) =>
       registerClinic(log, { clinicId, isDemo, ...rest }, context),
@@ -46,6 +47,7 @@ export const clinicCommands: Command[] = [
     summary: "Suspends a clinic: its portal users and partners are refused until it is reinstated.",
     example: `--id ${EXAMPLE} --reason 'Invoice overdue'`,
     options: { id: clinic, reason },
+    category: clinicCategory,
     changes: (values) => values.id,
     run: (log, { id: clinicId, reason }, context) => suspendClinic(log, { clinicId, reason }, context),
   }),
@@ -54,6 +56,7 @@ export const clinicCommands: Command[] = [
     summary: "Makes a suspended clinic active again.",
     example: `--id ${EXAMPLE}`,
     options: { id: clinic },
+    category: clinicCategory,
     changes: (values) => values.id,
     run: (log, { id: clinicId }, context) => reinstateClinic(log, { clinicId }, context),
   }),
@@ -62,6 +65,7 @@ export const clinicCommands: Command[] = [
     summary: "Closes a clinic for good: nothing changes in it any more.",
     example: `--id ${EXAMPLE} --reason 'Practice given up'`,
     options: { id: clinic, reason },
+    category: clinicCategory,
     changes: (values) => values.id,
     run: (log, { id: clinicId, reason }, context) => closeClinic(log, { clinicId, reason }, context),
   }),
@@ -83,6 +87,7 @@ export const clinicCommands: Command[] = [
         "date-time",
       ),
     },
+    category: clinicCategory,
     changes: (values) => values.id,
     run: (log, { id: clinicId, ...subscription }, context) =>
       changeSubscription(log, { clinicId, ...subscription }, context),
@@ -98,6 +103,7 @@ export const clinicCommands: Command[] = [
       limit: number(EntitlementSet.shape.limit.default(null), "how much of it, where it is counted"),
       effectiveUntil: textOrNull(EntitlementSet.shape.effectiveUntil.unwrap(), "when it ends", "date-time"),
     },
+    category: clinicCategory,
     changes: (values) => values.id,
     run: (log, { id: clinicId, disabled, ...entitlement }, context) =>
       setEntitlement(log, { clinicId, enabled: !disabled, ...entitlement }, context),
@@ -112,6 +118,7 @@ export const clinicCommands: Command[] = [
       name: text(BranchOpened.shape.name, "name"),
       city: textOrNull(BranchOpened.shape.city.unwrap(), "city"),
     },
+    category: clinicCategory,
     changes: (values) => values.clinic,
     run: (log, { id: branchId, clinic: clinicId, ...branch }, context) =>
       openBranch(log, { branchId, clinicId, ...branch }, context),

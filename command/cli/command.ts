@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
+import { type Category, streamName } from "../../shared/events/category.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { inPlainWords } from "../../shared/validation/plain-words.ts";
 import type { CommandContext } from "../handle.ts";
@@ -25,12 +26,16 @@ export interface Call {
   outcome(log: EventLog, context: CommandContext): Promise<Outcome>;
   /** The id of what it changes; commands that change the same must keep their order. */
   changes: string;
+  /** The stream that records the change. */
+  stream: string;
   /** Every id that it names, what it changes among them. */
   ids: string[];
 }
 
 export interface OptionProblem {
   option: string;
+  /** Path to the value within the options; empty for the options as a whole. */
+  path: readonly PropertyKey[];
   message: string;
 }
 
@@ -66,6 +71,9 @@ export function defineCommand<O extends Options>(declared: {
   example: string;
   options: O;
   importable?: false;
+  /** Category of the stream that records the change. */
+  category: Category;
+  /** Returns the id of that stream. */
   changes(values: Values<O>): string;
   run(log: EventLog, values: Values<O>, context: CommandContext): Promise<Result>;
 }): Command {
@@ -84,6 +92,7 @@ export function defineCommand<O extends Options>(declared: {
       const changes = declared.changes(values);
       return {
         changes,
+        stream: streamName(declared.category, changes),
         ids: [...new Set([changes, ...idsIn(values)])],
         async outcome(log, context) {
           const { events, position, shown = {} } = await declared.run(log, values, context);
@@ -113,10 +122,15 @@ export function problemsOf({ issues }: z.ZodError, given: Record<string, unknown
 
 function problems(issue: z.core.$ZodIssue, given: Record<string, unknown>): OptionProblem[] {
   if (issue.code === "unrecognized_keys")
-    return issue.keys.map((option) => ({ option, message: "is not an option of this command" }));
-  const option = issue.path.join(".");
-  const missing = issue.path.length === 1 && given[option] === undefined;
-  return [{ option, message: missing ? "is missing" : inPlainWords(issue) }];
+    return issue.keys.map((option) => ({
+      option,
+      path: [option],
+      message: "is not an option of this command",
+    }));
+  const { path } = issue;
+  const option = path.join(".");
+  const missing = path.length === 1 && given[option] === undefined;
+  return [{ option, path, message: missing ? "is missing" : inPlainWords(issue) }];
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -23,6 +23,7 @@ export const customerCommands: Command[] = [
       email: textOrNull(customer.email.unwrap(), "e-mail address", "address"),
       city: textOrNull(customer.city.unwrap(), "city"),
     },
+    category: customerCategory,
     changes: (values) => values.id,
     run: (log, { id: customerId, clinic: clinicId, ...details }, context) =>
       registerCustomer(log, { customerId, clinicId, ...details }, context),
@@ -39,6 +40,7 @@ export const customerCommands: Command[] = [
       email: textToChange(customer.email, "e-mail address", "address"),
       city: textToChange(customer.city, "city"),
     },
+    category: customerCategory,
     changes: (values) => values.id,
     run: (log, { id: customerId, clinic: clinicId, ...given }, context) =>
       changeCustomer(log, { customerId, clinicId, details: named(given) }, context),

@@ -1,4 +1,5 @@
 import { environment } from "../../shared/events/fields.ts";
+import { webhookEndpointCategory } from "../../shared/events/partner.ts";
 import {
   anybodysEndpoint,
   disableEndpoint,
@@ -21,6 +22,7 @@ function endpointMove(verb: string, summary: string, move: typeof disableEndpoin
       clinic: id("the clinic whose events it gets"),
       environment: text(environment.default("production"), "sandbox, or production where left out", "name"),
     },
+    category: webhookEndpointCategory,
     changes: (values) => values.id,
     run: (log, { id: endpointId, application: applicationId, clinic: clinicId, environment }, context) =>
       move(log, { endpointId, owner: { applicationId, clinicId, environment } }, context),
@@ -41,6 +43,7 @@ export const endpointCommands: Command[] = [
     example: "--endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b",
     options: { endpoint: id("the webhook endpoint") },
     importable: false,
+    category: webhookEndpointCategory,
     changes: (values) => values.endpoint,
     run: async (log, { endpoint }, context) => {
       const { events, position, deliveryId } = await testEndpoint(

@@ -4,7 +4,15 @@ import { DomainError } from "../handle.ts";
 import type { OptionProblem } from "./command.ts";
 
 /** What the process ends with. */
-export const EXIT = { done: 0, broken: 1, badInput: 2, refused: 3, logUnavailable: 4 } as const;
+export const EXIT = {
+  done: 0,
+  broken: 1,
+  badInput: 2,
+  refused: 3,
+  logUnavailable: 4,
+  /** As shells report a process that SIGINT ended. */
+  interrupted: 130,
+} as const;
 
 /** What the operator gave is wrong. */
 export class InputError extends Error {

@@ -25,6 +25,7 @@ function ticketMove(verb: string, summary: string, move: typeof callTicket): Com
     summary,
     example: `${ID} ${CLINIC}`,
     options: { id: id("the ticket"), clinic },
+    category: queueTicketCategory,
     changes: (values) => values.id,
     run: (log, { id: ticketId, clinic: clinicId }, context) => move(log, { ticketId, clinicId }, context),
   });
@@ -44,6 +45,7 @@ export const frontDeskCommands: Command[] = [
       endsAt: text(placed.endsAt, "until", "date-time"),
       expiresAt: text(placed.expiresAt, "when the hold lapses by itself", "date-time"),
     },
+    category: holdCategory,
     changes: (values) => values.id,
     run: (log, { id: holdId, clinic: clinicId, branch: branchId, resource: resourceId, ...times }, context) =>
       placeHold(log, { holdId, clinicId, branchId, resourceId, ...times }, context),
@@ -53,6 +55,7 @@ export const frontDeskCommands: Command[] = [
     summary: "Gives a held time free.",
     example: `${ID} ${CLINIC}`,
     options: { id: id("the hold"), clinic },
+    category: holdCategory,
     changes: (values) => values.id,
     run: (log, { id: holdId, clinic: clinicId }, context) => releaseHold(log, { holdId, clinicId }, context),
   }),
@@ -74,6 +77,7 @@ export const frontDeskCommands: Command[] = [
       estimatedWaitMinutes: number(issued.estimatedWaitMinutes.default(null), "minutes to wait"),
       notes: textOrNull(issued.notes.unwrap(), "notes"),
     },
+    category: queueTicketCategory,
     changes: (values) => values.id,
     run: (log, values, context) => {
       const {

@@ -1,12 +1,15 @@
 import { v5 as uuidv5 } from "uuid";
-import type { Call } from "./command.ts";
+import type { Call, Command } from "./command.ts";
 import { commands } from "./commands.ts";
 import { problemsLine } from "./failure.ts";
+import { type FieldProblem, jsonPath } from "./import-failure.ts";
 
 const NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
 
-/** What a line says: a command to carry out, or what is wrong with it. */
-export type ReadLine = { call: Call; key: string } | { problem: string };
+/** What a line says: a command to carry out, or what is wrong with it, as one text and by field. */
+export type ReadLine =
+  | { command: Command; call: Call; key: string }
+  | { reason: string; problems: FieldProblem[] };
 
 const importable = new Map(
   commands
@@ -14,18 +17,43 @@ const importable = new Map(
     .map((command) => [`${command.noun} ${command.verb}`, command]),
 );
 
+/** At most this many problems of one line are listed. */
+const MOST_PROBLEMS = 20;
+
 /** Reads a line of an import: `{"command": "customer register", "id": …, …}`. Every id must be given. */
 export function readLine(text: string): ReadLine {
-  const value = parse(text.replace(/^\uFEFF/, ""));
+  const value = parse(text);
+  if (value === undefined) return unreadable("is not valid JSON");
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    return { problem: "is not a JSON object" };
+    return unreadable("is not a JSON object");
   const { command: name, ...given } = value as Record<string, unknown>;
-  if (typeof name !== "string") return { problem: "command is missing" };
-  const command = importable.get(name);
-  if (!command) return { problem: `command: there is no ${JSON.stringify(name.slice(0, 60))} for an import` };
+  if (name === undefined) return wrongCommand("is missing");
+  const command = typeof name === "string" ? importable.get(name) : undefined;
+  if (!command) return wrongCommand(`${shown(name)} cannot be imported; see \`import --help\``);
   const call = command.check(given, false);
-  if (Array.isArray(call)) return { problem: problemsLine(call, (option) => option) };
-  return { call, key: JSON.stringify([name, ...Object.entries(given).sort(byName)]) };
+  if (!Array.isArray(call)) {
+    return { command, call, key: JSON.stringify([name, ...Object.entries(given).sort(byName)]) };
+  }
+  const listed = call.slice(0, MOST_PROBLEMS);
+  const left = call.length - listed.length;
+  const problems = listed.map(({ path, message }) => ({ field: jsonPath(path), reason: message }));
+  if (left > 0) problems.push({ field: jsonPath([]), reason: `has ${left} more problems` });
+  const reason = problemsLine(listed, (option) => option);
+  return { reason: left > 0 ? `${reason}; and ${left} more problems` : reason, problems };
+}
+
+/** A line that cannot be read as a command. */
+export function unreadable(reason: string): ReadLine {
+  return { reason, problems: [{ field: jsonPath([]), reason }] };
+}
+
+function wrongCommand(reason: string): ReadLine {
+  return { reason: `command ${reason}`, problems: [{ field: jsonPath(["command"]), reason }] };
+}
+
+/** A command's name as it was given, as far as it can be a name. */
+function shown(name: unknown): string {
+  return typeof name === "string" ? JSON.stringify(name.slice(0, 60)) : "is not a text and";
 }
 
 /**

@@ -4,44 +4,83 @@ import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { InputError } from "./failure.ts";
 
-/** One line that is not blank, and its number in the file, from 1. */
-export interface Line {
-  number: number;
-  text: string;
-}
+/** A line that is not blank: its number in the file, from 1, and its text or why it has none. */
+export type Line = { number: number; text: string } | { number: number; problem: string };
 
-/** What is imported; it can be opened more than once. */
+/** An import's content. It can be opened more than once. */
 export interface Input {
   name: string;
-  open(): NodeJS.ReadableStream;
+  open(): AsyncIterable<Buffer>;
 }
 
-/** A line longer than this, in characters, is no command. */
+/** Longest line that is read, in bytes. Longer ones are skipped without being kept. */
 const LONGEST_LINE = 1024 * 1024;
 
+const NEWLINE = 0x0a;
+
 /**
- * The lines of an input, one at a time, so that an input of any size fits.
+ * Reads the lines of an input one at a time, in memory that does not grow with the input or its lines. Accepts `\n` and
+ * `\r\n`, a byte order mark at the start, and a last line without its end.
  *
- * @throws {InputError} where it cannot be read or a line is too long
+ * @throws {InputError} if the input cannot be read
  */
 export async function* linesOf(input: Input): AsyncGenerator<Line> {
-  let rest = "";
-  let number = 0;
+  let number = 1;
+  let line = emptyLine();
   for await (const chunk of chunksOf(input)) {
-    const parts = (rest + chunk).split("\n");
-    rest = parts.pop() ?? "";
-    if (rest.length > LONGEST_LINE) throw new InputError(`line ${number + parts.length + 1} is too long`);
-    for (const text of parts) {
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
+      add(line, chunk.subarray(start, end));
+      const read = toLine(number, line);
+      if (read) yield read;
       number += 1;
-      if (text.trim() !== "") yield { number, text };
+      line = emptyLine();
+      start = end + 1;
     }
+    add(line, chunk.subarray(start));
   }
-  if (rest.trim() !== "") yield { number: number + 1, text: rest };
+  const last = toLine(number, line);
+  if (last) yield last;
 }
 
-async function* chunksOf({ name, open }: Input): AsyncGenerator<string> {
+/** A line under way: its bytes while they are few enough. */
+interface Bytes {
+  parts: Buffer[];
+  length: number;
+}
+
+const emptyLine = (): Bytes => ({ parts: [], length: 0 });
+
+function add(line: Bytes, part: Buffer): void {
+  line.length += part.length;
+  if (line.length <= LONGEST_LINE) line.parts.push(part);
+  else line.parts = [];
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** @returns undefined for a blank line */
+function toLine(number: number, { parts, length }: Bytes): Line | undefined {
+  if (length > LONGEST_LINE) return { number, problem: "is longer than 1 MiB" };
+  const text = decoded(Buffer.concat(parts));
+  if (text === undefined) return { number, problem: "is not valid UTF-8" };
+  const content = number === 1 ? text.replace(/^\uFEFF/, "") : text;
+  if (content.trim() === "") return undefined;
+  return content.includes("\0") ? { number, problem: "contains a NUL character" } : { number, text: content };
+}
+
+function decoded(bytes: Buffer): string | undefined {
   try {
-    yield* open() as AsyncIterable<string>;
+    return utf8.decode(bytes);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ERR_ENCODING_INVALID_ENCODED_DATA") return undefined;
+    throw error;
+  }
+}
+
+async function* chunksOf({ name, open }: Input): AsyncGenerator<Buffer> {
+  try {
+    yield* open();
   } catch (error) {
     throw new InputError(`${name} cannot be read: ${(error as Error).message}`);
   }
@@ -56,14 +95,14 @@ export async function withInput<Result>(
   stdin: NodeJS.ReadableStream,
   work: (input: Input) => Promise<Result>,
 ): Promise<Result> {
-  if (name !== "-") return work({ name, open: () => fs.createReadStream(name, "utf8") });
+  if (name !== "-") return work({ name, open: () => fs.createReadStream(name) });
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-import-"));
   const copy = path.join(folder, "stdin.ndjson");
   const fd = fs.openSync(copy, "w+", 0o600);
   fs.rmSync(folder, { recursive: true });
   try {
     await pipeline(stdin, fs.createWriteStream(copy, { fd, autoClose: false }));
-    const open = () => fs.createReadStream(copy, { fd, start: 0, autoClose: false, encoding: "utf8" });
+    const open = () => fs.createReadStream(copy, { fd, start: 0, autoClose: false });
     return await work({ name: "standard input", open });
   } finally {
     fs.closeSync(fd);

@@ -1,13 +1,12 @@
 import type { EventMetadata } from "../../shared/events/metadata.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, DomainError } from "../handle.ts";
-import type { Call } from "./command.ts";
-import { failureOf } from "./failure.ts";
-import { createLineIds, readLine } from "./import-line.ts";
+import { type LineFailure, refusalOf } from "./import-failure.ts";
+import { createLineIds, type ReadLine, readLine, unreadable } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
 import { createOrder } from "./import-order.ts";
-import type { createProgress, Tally } from "./import-progress.ts";
-import { AlreadyDone, onceOnly } from "./once.ts";
+import type { ImportEnd, ImportReport, Tally } from "./import-report.ts";
+import { AlreadyApplied, onceOnly } from "./once.ts";
 
 /** What a file holds, seen before anything is done. */
 export interface Survey {
@@ -19,10 +18,18 @@ export interface Survey {
   lineOf: Map<string, number>;
 }
 
-/** So many lines are begun and not over, those that wait for their turn among them. */
+/** How an import ended, and what stopped it if that was a failure. */
+export interface ImportOutcome {
+  tally: Tally;
+  end: ImportEnd;
+  error?: unknown;
+}
+
+/** At most this many lines are begun and not over, those that wait for their turn included. */
 const IN_FLIGHT = 64;
 
-type Progress = ReturnType<typeof createProgress>;
+/** A line that is a command. */
+type CommandLine = Extract<ReadLine, { call: unknown }> & { number: number; id: string };
 
 /** An import under way. */
 interface Running {
@@ -30,68 +37,77 @@ interface Running {
   log: EventLog;
   /** Whose import it is; each line's own id becomes the cause of its events. */
   base: CommandContext;
-  progress: Progress;
+  report: ImportReport;
+  /** Aborted when the operator ends the import: no further line begins. */
+  interruption: AbortSignal;
   takeTurn: ReturnType<typeof createOrder>;
   tally: Tally;
   /** What a line failed to change, with its number: later lines about the same are left. */
   failed: Map<string, number>;
-  /** What is no line's fault: nothing more is begun. */
+  /** A failure that is no line's fault: no further line begins. */
   broken: { error: unknown } | undefined;
 }
 
-/**
- * Carries lines out, those that depend on each other in order and the others side by side.
- *
- * @throws what is no line's fault (the log out of reach), when the lines that were begun are over
- */
+/** Carries lines out, those that depend on each other in order and the others side by side. */
 export async function carryOutLines(
   lines: AsyncIterable<Line>,
-  survey: Survey,
-  log: EventLog,
-  base: CommandContext,
-  progress: Progress,
-): Promise<Tally> {
-  const tally: Tally = { lines: 0, done: 0, unchanged: 0, invalid: 0, refused: 0 };
+  given: Pick<Running, "survey" | "log" | "base" | "report" | "interruption">,
+): Promise<ImportOutcome> {
+  const tally: Tally = { applied: 0, alreadyApplied: 0, invalid: 0, refused: 0 };
   const order = { takeTurn: createOrder(), failed: new Map<string, number>() };
-  const running: Running = { survey, log, base, progress, tally, ...order, broken: undefined };
-  const idOf = createLineIds();
+  const running: Running = { ...given, tally, ...order, broken: undefined };
   const inFlight = new Set<Promise<void>>();
-  for await (const { number, text } of lines) {
-    if (running.broken) break;
-    const read = readLine(text);
-    if ("problem" in read) {
-      count(running, "invalid", `line ${number}: ${read.problem}`);
+  try {
+    await beginLines(lines, running, inFlight);
+  } catch (error) {
+    running.broken ??= { error };
+  }
+  await Promise.all(inFlight);
+  if (running.broken) return { tally, end: "failed", error: running.broken.error };
+  return { tally, end: given.interruption.aborted ? "interrupted" : "complete" };
+}
+
+async function beginLines(
+  lines: AsyncIterable<Line>,
+  running: Running,
+  inFlight: Set<Promise<void>>,
+): Promise<void> {
+  const idOf = createLineIds();
+  for await (const line of lines) {
+    if (isStopped(running)) return;
+    const read = "text" in line ? readLine(line.text) : unreadable(line.problem);
+    if ("reason" in read) {
+      const { reason, problems } = read;
+      await fail(running, "invalid", { line: line.number, code: "invalid", problems, text: reason });
       continue;
     }
-    const work = carryOutInTurn(running, number, read.call, idOf(read.key)).finally(() =>
-      inFlight.delete(work),
-    );
+    const command = { ...read, number: line.number, id: idOf(read.key) };
+    const work = carryOutInTurn(running, command).finally(() => inFlight.delete(work));
     inFlight.add(work);
     if (inFlight.size >= IN_FLIGHT) await Promise.race(inFlight);
   }
-  await Promise.all(inFlight);
-  if (running.broken) {
-    progress.line(`import: stopped after ${tally.lines} lines; run the same import again to go on`);
-    throw running.broken.error;
-  }
-  return tally;
 }
 
-async function carryOutInTurn(running: Running, number: number, call: Call, lineId: string): Promise<void> {
-  const { failed } = running;
+function isStopped({ broken, interruption }: Running): boolean {
+  return broken !== undefined || interruption.aborted;
+}
+
+async function carryOutInTurn(running: Running, line: CommandLine): Promise<void> {
+  const { failed, interruption } = running;
+  const { number, command, call } = line;
   const turn = running.takeTurn(call);
   await turn.come;
   try {
-    if (running.broken) return;
+    if (isStopped(running)) return;
     const cause = failed.get(call.changes);
     if (cause !== undefined)
       throw new DomainError("follows_failure", `it follows line ${cause}, which failed`);
-    count(running, await carryOutOnce(running, number, call, lineId));
+    count(running, await carryOutOnce(running, line));
   } catch (error) {
     if (error instanceof DomainError) {
       if (!failed.has(call.changes)) failed.set(call.changes, number);
-      count(running, "refused", `line ${number}: ${failureOf(error).line}`);
-    } else running.broken ??= { error };
+      await fail(running, "refused", refusalOf(number, error, command));
+    } else if (!interruption.aborted) running.broken ??= { error };
   } finally {
     turn.over();
   }
@@ -99,26 +115,28 @@ async function carryOutInTurn(running: Running, number: number, call: Call, line
 
 async function carryOutOnce(
   { survey, log, base }: Running,
-  number: number,
-  call: Call,
-  lineId: string,
-): Promise<"done" | "unchanged"> {
+  { number, call, id }: CommandLine,
+): Promise<"applied" | "alreadyApplied"> {
   const { importId, lineOf } = survey;
   const isLater = ({ $correlationId, $causationId }: EventMetadata) =>
     $correlationId === importId && (lineOf.get($causationId) ?? 0) > number;
-  const context = { ...base, correlationId: importId, causationId: lineId };
+  const context = { ...base, correlationId: importId, causationId: id };
   try {
-    const { events } = await call.outcome(onceOnly(log, lineId, isLater), context);
-    return events > 0 ? "done" : "unchanged";
+    const once = await onceOnly(log, { stream: call.stream, causationId: id, isLater });
+    const { events } = await call.outcome(once, context);
+    return events > 0 ? "applied" : "alreadyApplied";
   } catch (error) {
-    if (error instanceof AlreadyDone) return "unchanged";
+    if (error instanceof AlreadyApplied) return "alreadyApplied";
     throw error;
   }
 }
 
-function count({ tally, progress }: Running, result: Exclude<keyof Tally, "lines">, problem?: string): void {
-  tally.lines += 1;
+async function fail(running: Running, result: "invalid" | "refused", failure: LineFailure): Promise<void> {
+  await running.report.failure(failure);
+  count(running, result);
+}
+
+function count({ tally, report }: Running, result: keyof Tally): void {
   tally[result] += 1;
-  if (problem !== undefined) progress.line(problem);
-  progress.show(tally);
+  report.progress(tally);
 }

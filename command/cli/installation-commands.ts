@@ -32,6 +32,7 @@ export const installationCommands: Command[] = [
     summary: "Asks a clinic for an application's access.",
     example: `${OF} --scopes clinic:read,appointments:read`,
     options: { ...of, scopes: someScopes },
+    category: installationCategory,
     changes: installationOf,
     run: (log, { scopes, ...values }, context) =>
       requestInstallation(log, { ...toOf(values), ...named({ scopes }) }, context),
@@ -47,6 +48,7 @@ export const installationCommands: Command[] = [
       branches: list(approved.branchIds.optional(), "the branches, with commas; left out: all", "uuids"),
       rateLimit: number(approved.rateLimitPerMinute.optional(), "requests a minute; 120 where left out"),
     },
+    category: installationCategory,
     changes: installationOf,
     run: (log, { membership: membershipId, scopes, branches, rateLimit, ...values }, context) => {
       const approval = named({ scopes, branchIds: branches, rateLimitPerMinute: rateLimit });
@@ -66,6 +68,7 @@ export const installationCommands: Command[] = [
         "uuids",
       ),
     },
+    category: installationCategory,
     changes: installationOf,
     run: (log, { scopes, branches, ...values }, context) =>
       narrowInstallation(log, { ...toOf(values), ...named({ scopes, branchIds: branches }) }, context),
@@ -75,6 +78,7 @@ export const installationCommands: Command[] = [
     summary: "Agrees on an installation's requests a minute.",
     example: `${OF} --rate-limit 600`,
     options: { ...of, rateLimit: number(approved.rateLimitPerMinute, "requests a minute") },
+    category: installationCategory,
     changes: installationOf,
     run: (log, { rateLimit: rateLimitPerMinute, ...values }, context) =>
       agreeRateLimit(log, { ...toOf(values), rateLimitPerMinute }, context),
@@ -84,6 +88,7 @@ export const installationCommands: Command[] = [
     summary: "Ends an application's access to a clinic, at once; it may ask again.",
     example: `${OF} --reason 'Not used any more'`,
     options: { ...of, reason },
+    category: installationCategory,
     changes: installationOf,
     run: (log, { reason, ...values }, context) =>
       revokeInstallation(log, { ...toOf(values), reason }, context),

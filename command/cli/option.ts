@@ -50,9 +50,17 @@ export function list<Schema extends z.ZodType>(schema: Schema, help: string, pla
   return option(schema, help, placeholder, (given) => given.split(",").map((item) => item.trim()));
 }
 
-/** Any JSON value. */
+/** A JSON value may nest this deep: far beyond any use, and far below what ends a recursion. */
+const MOST_NESTED = 100;
+
+/** Any JSON value. Its stored form may nest deeper, since events that were accepted once stay readable. */
 export function json<Schema extends z.ZodType>(schema: Schema, help: string) {
-  return option(schema, help, "json", (given) => {
+  const bounded = z
+    .unknown()
+    .optional()
+    .refine(isNestedWithin, `must not nest more than ${MOST_NESTED} levels deep`)
+    .pipe(schema);
+  return option(bounded, help, "json", (given) => {
     try {
       return JSON.parse(given) as unknown;
     } catch {
@@ -72,6 +80,16 @@ export function id(help: string): Option<typeof uuid> {
 /** The id of what the command makes: a random one where it is left out, except in an import. */
 export function newId(help: string): Option<typeof uuid> {
   return { ...id(help), made: true };
+}
+
+/** Goes level by level: a recursion would not come to the end of a deep value. */
+function isNestedWithin(value: unknown): boolean {
+  let level = [value];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > MOST_NESTED) return false;
+    level = level.flatMap((item) => (typeof item === "object" && item !== null ? Object.values(item) : []));
+  }
+  return true;
 }
 
 function emptyIsNull(given: string): string | null {

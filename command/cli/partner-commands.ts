@@ -34,6 +34,7 @@ export const partnerCommands: Command[] = [
       environment: text(registered.environment, "sandbox or production", "name"),
       scopes: list(registered.scopes, `of ${scopes.join(", ")}`, "scopes"),
     },
+    category: partnerApplicationCategory,
     changes: (values) => values.id,
     run: (log, { id: applicationId, ...rest }, context) =>
       registerApplication(log, { applicationId, ...rest }, context),
@@ -43,6 +44,7 @@ export const partnerCommands: Command[] = [
     summary: "Ends an application's access everywhere, for good.",
     example: `--id ${APPLICATION} --reason 'Contract ended'`,
     options: { id: application, reason },
+    category: partnerApplicationCategory,
     changes: (values) => values.id,
     run: (log, { id: applicationId, reason }, context) =>
       revokeApplication(log, { applicationId, reason }, context),
@@ -53,6 +55,7 @@ export const partnerCommands: Command[] = [
     example: `--application ${APPLICATION}`,
     options: { application },
     importable: false,
+    category: partnerApplicationCategory,
     changes: (values) => values.application,
     run: async (log, { application: applicationId }, context) => {
       const { credentialId, clientSecret } = await issueCredential(log, { applicationId }, context);
@@ -65,6 +68,7 @@ export const partnerCommands: Command[] = [
     summary: "Revokes a client secret and every token that was exchanged for it.",
     example: `--application ${APPLICATION} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
     options: { application, credential: id("the credential") },
+    category: partnerApplicationCategory,
     changes: (values) => values.application,
     run: (log, { application: applicationId, credential: credentialId }, context) =>
       revokeCredential(log, { applicationId, credentialId }, context),
@@ -74,6 +78,7 @@ export const partnerCommands: Command[] = [
     summary: "Approves an origin for an application's webhooks in production; held deliveries go out.",
     example: `--application ${APPLICATION} --origin https://hooks.example.com`,
     options: { application, origin },
+    category: partnerApplicationCategory,
     changes: (values) => values.application,
     run: (log, { application: applicationId, origin }, context) =>
       approveWebhookOrigin(log, { applicationId, origin }, context),
@@ -83,6 +88,7 @@ export const partnerCommands: Command[] = [
     summary: "Withdraws the approval of an origin; deliveries to it are held until it is approved again.",
     example: `--application ${APPLICATION} --origin https://hooks.example.com`,
     options: { application, origin },
+    category: partnerApplicationCategory,
     changes: (values) => values.application,
     run: (log, { application: applicationId, origin }, context) =>
       withdrawWebhookOrigin(log, { applicationId, origin }, context),

@@ -47,6 +47,7 @@ export const peopleCommands: Command[] = [
       ...rights,
       acceptedAt: textOrNull(granted.acceptedAt.unwrap(), "when the user accepted", "date-time"),
     },
+    category: membershipCategory,
     changes: (values) => values.id,
     run: (log, { id: membershipId, clinic: clinicId, user: userId, staff: staffId, ...rest }, context) => {
       const grant = { membershipId, clinicId, userId, staffId, acceptedAt: rest.acceptedAt };
@@ -58,6 +59,7 @@ export const peopleCommands: Command[] = [
     summary: "Records that the user accepted the membership.",
     example: `${ID} ${CLINIC}`,
     options: member,
+    category: membershipCategory,
     changes: (values) => values.id,
     run: (log, { id: membershipId, clinic: clinicId }, context) =>
       acceptMembership(log, { membershipId, clinicId }, context),
@@ -67,6 +69,7 @@ export const peopleCommands: Command[] = [
     summary: "Replaces role, permissions and branches of a membership.",
     example: `${ID} ${CLINIC} --role manager --permissions manage_staff,manage_schedule`,
     options: { ...member, ...rights },
+    category: membershipCategory,
     changes: (values) => values.id,
     run: (log, { id: membershipId, clinic: clinicId, ...rest }, context) =>
       changePermissions(log, { membershipId, clinicId, rights: toRights(rest) }, context),
@@ -79,6 +82,7 @@ export const peopleCommands: Command[] = [
       ...member,
       reason: textOrNull(membershipCategory.events.MembershipRevoked.shape.reason.unwrap(), "why"),
     },
+    category: membershipCategory,
     changes: (values) => values.id,
     run: (log, { id: membershipId, clinic: clinicId, reason }, context) =>
       revokeMembership(log, { membershipId, clinicId, reason }, context),
@@ -96,6 +100,7 @@ export const peopleCommands: Command[] = [
         "uuid",
       ),
     },
+    category: portalUserCategory,
     changes: (values) => values.user,
     run: (log, { user: userId, clinic: clinicId, branch: branchId }, context) =>
       selectClinic(log, { userId, clinicId, branchId }, context),
@@ -112,6 +117,7 @@ export const peopleCommands: Command[] = [
       email: textOrNull(hired.email.unwrap(), "e-mail address", "address"),
       role: rights.role,
     },
+    category: staffCategory,
     changes: (values) => values.id,
     run: (log, { id: staffId, clinic: clinicId, user: userId, ...rest }, context) =>
       hireStaff(log, { staffId, clinicId, userId, ...rest }, context),
@@ -121,6 +127,7 @@ export const peopleCommands: Command[] = [
     summary: "Records that a staff member works there no more.",
     example: `${ID} ${CLINIC}`,
     options: employee,
+    category: staffCategory,
     changes: (values) => values.id,
     run: (log, { id: staffId, clinic: clinicId }, context) =>
       deactivateStaff(log, { staffId, clinicId }, context),
@@ -130,6 +137,7 @@ export const peopleCommands: Command[] = [
     summary: "Records that a staff member works there again.",
     example: `${ID} ${CLINIC}`,
     options: employee,
+    category: staffCategory,
     changes: (values) => values.id,
     run: (log, { id: staffId, clinic: clinicId }, context) =>
       reactivateStaff(log, { staffId, clinicId }, context),

@@ -1,7 +1,8 @@
 import { Command as Program } from "commander";
 import type { Command } from "./command.ts";
 import { commands } from "./commands.ts";
-import { importFile } from "./import-file.ts";
+import { DEFAULT_LOG_WAIT, type ImportWords, importFile } from "./import-file.ts";
+import { IMPORT_HELP } from "./import-help.ts";
 import type { Option } from "./option.ts";
 import { type RecoverWords, recoverWebhooks } from "./recover-webhooks.ts";
 import { type RotateWords, rotateEndpointSecret } from "./rotate-secret.ts";
@@ -14,7 +15,7 @@ export function createProgram(terminal: Terminal, exit: (code: number) => void):
   const program = new Program("clinic")
     .description("Records the facts of the clinics: each command is an event or none, never a half.")
     .exitOverride()
-    .configureOutput({ writeOut: (text) => terminal.out(text.trimEnd()), writeErr: () => {} })
+    .configureOutput({ writeOut: (text) => void terminal.out(text.trimEnd()), writeErr: () => {} })
     .configureHelp({ sortSubcommands: false, helpWidth: 110 })
     .addHelpText("after", `\nExample:\n  ${CALL} ${line(commands[0])}`);
   for (const noun of new Set(commands.map((command) => command.noun))) {
@@ -53,16 +54,18 @@ function addImport(program: Program, terminal: Terminal, exit: (code: number) =>
   program
     .command("import")
     .description(
-      "Carries out the commands of a file, one JSON object a line; the same file again changes nothing.",
+      "Applies the commands of a file, one JSON object per line. Importing the same file again changes nothing.",
     )
     .argument("<file>", "the file, or - for standard input")
     .option("--dry-run", "check every line against the log, and write nothing")
+    .option(
+      "--log-wait <seconds>",
+      `how long to wait for an event log that does not answer; by default ${DEFAULT_LOG_WAIT}`,
+    )
     .option("--actor <name>", "who does it; by default the user of the operating system")
-    .option("--json", "answer in one line of JSON")
+    .option("--json", "write every failed line and the totals on standard output, a JSON object per line")
     .addHelpText("after", IMPORT_HELP)
-    .action(async (file: string, given: { dryRun?: boolean; actor?: string; json?: boolean }) =>
-      exit(await importFile(file, given, terminal)),
-    );
+    .action(async (file: string, given: ImportWords) => exit(await importFile(file, given, terminal)));
 }
 
 function addRecover(group: Program, terminal: Terminal): void {
@@ -108,10 +111,3 @@ Example:
 const RECOVER_HELP = `
 Example:
   ${CALL} webhooks recover --endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --since 2026-05-04T00:00:00Z --dry-run`;
-
-const IMPORT_HELP = `
-Each line names its command and the command's options in camelCase; every id must be given:
-  {"command": "customer register", "id": "5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002", "clinic": "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001", "fullName": "Ada Example"}
-
-Example:
-  ${CALL} import customers.ndjson --dry-run`;

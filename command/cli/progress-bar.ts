@@ -15,13 +15,13 @@ export function createProgressBar(name: string, all: number, terminal: Terminal)
         terminal.redraw(`${bar} ${String(Math.floor(share * 100)).padStart(3)} %  ${counts}`);
       } else if (Math.floor(share * 10) > tenth) {
         tenth = Math.floor(share * 10);
-        terminal.err(`${name}: ${counts}`);
+        void terminal.err(`${name}: ${counts}`);
       }
     },
     /** Writes a line above the bar. */
-    line(text: string): void {
+    line(text: string): Promise<void> {
       terminal.redraw?.("");
-      terminal.err(text);
+      return terminal.err(text);
     },
     end(): void {
       terminal.redraw?.("");

@@ -48,7 +48,7 @@ export async function recoverWebhooks(words: RecoverWords, terminal: Terminal): 
       bar.show(done, `${done} of ${progress.found} deliveries`);
     }),
   ).finally(() => bar?.end());
-  terminal.out(
+  await terminal.out(
     json ? JSON.stringify({ command: NAME, id: endpointId, dryRun, ...recovery }) : text(recovery, dryRun),
   );
 }

@@ -36,5 +36,5 @@ export async function rotateEndpointSecret(words: RotateWords, terminal: Termina
     rotateSecret({ log, secretBox }, { ...(await anybodysEndpoint(log, id)), leaked }, context),
   );
   const outcome = { id, events: 1, position: seen, shown: { secret } };
-  terminal.out(outcomeLine({ noun: "endpoint", verb: "rotate-secret" }, outcome, json));
+  await terminal.out(outcomeLine({ noun: "endpoint", verb: "rotate-secret" }, outcome, json));
 }

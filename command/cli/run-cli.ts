@@ -6,7 +6,8 @@ import type { Terminal } from "./run-command.ts";
 /**
  * Runs one command line.
  *
- * @returns the exit code: 0 done, 2 bad input, 3 refused by the domain, 4 event log out of reach, 1 anything else
+ * @returns the exit code: 0 done, 2 bad input, 3 refused by the domain, 4 event log out of reach, 130 interrupted,
+ *   1 anything else
  */
 export async function runCli(words: string[], terminal: Terminal): Promise<number> {
   let code: number = EXIT.done;
@@ -17,17 +18,20 @@ export async function runCli(words: string[], terminal: Terminal): Promise<numbe
     await program.parseAsync(words, { from: "user" });
     return code;
   } catch (error) {
-    if (error instanceof CommanderError) return endOfCommander(error, terminal);
+    if (error instanceof CommanderError) return await endOfCommander(error, terminal);
     const failure = failureOf(error);
-    terminal.err(`clinic: ${failure.line}`);
+    await terminal.err(`clinic: ${failure.line}`);
     return failure.code;
   }
 }
 
 /** Help that was asked for is no error; help that was shown since a word is missing is one. */
-function endOfCommander({ code, exitCode, message }: CommanderError, terminal: Terminal): number {
+async function endOfCommander(
+  { code, exitCode, message }: CommanderError,
+  terminal: Terminal,
+): Promise<number> {
   if (exitCode === 0) return EXIT.done;
   const line = code === "commander.help" ? "a command is missing; see --help" : message;
-  terminal.err(`clinic: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
+  await terminal.err(`clinic: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
   return EXIT.badInput;
 }

@@ -11,13 +11,18 @@ type Words = Pick<Command, "noun" | "verb">;
 /** Where a command of the command line gets its surroundings from. */
 export interface Terminal {
   env: NodeJS.ProcessEnv;
-  /** Writes a line on standard output. */
-  out(line: string): void;
-  /** Writes a line on standard error. */
-  err(line: string): void;
+  /** Writes a line on standard output. Resolves when the reader keeps up. */
+  out(line: string): Promise<void>;
+  /** Writes a line on standard error. Resolves when the reader keeps up. */
+  err(line: string): Promise<void>;
   stdin: NodeJS.ReadableStream;
   /** Redraws the progress bar on standard error; undefined where that is no terminal. */
   redraw: ((text: string) => void) | undefined;
+  /**
+   * Takes the first Ctrl-C or SIGTERM over from the system: the signal aborts, and the caller ends in order. The second
+   * one ends the process at once.
+   */
+  interruption(): AbortSignal;
 }
 
 /**
@@ -31,7 +36,7 @@ export async function runCommand(command: Command, given: GivenOptions, terminal
   if (Array.isArray(call)) throw new InputError(problemsLine(call, optionName));
   const context = operatorContext(typeof actor === "string" ? actor : undefined, Date.now());
   const outcome = await withEventLog(terminal.env, (log) => call.outcome(log, context));
-  terminal.out(outcomeLine(command, outcome, json === true));
+  await terminal.out(outcomeLine(command, outcome, json === true));
 }
 
 /** What came of a command, in one line of text or of JSON. */

@@ -3,7 +3,7 @@ import type { categories } from "../../shared/events/registry.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type Aggregate, type CommandContext, type Handled, handle } from "../handle.ts";
 import type { Clinic } from "./clinic.ts";
-import { inClinic, refuseSandbox } from "./in-clinic.ts";
+import { inClinic, refuseSandbox, whileOpen } from "./in-clinic.ts";
 
 /** Of these a sandbox has what its fixture says; its people and its application's appointments are another matter. */
 const ofFixture = new Set(["service", "customer", "animal", "resource", "hold", "queueTicket"]);
@@ -37,6 +37,7 @@ export function clinicOperation<
     const { clinic, context: ofClinic } = await inClinic(log, command.clinicId, context);
     if (ofFixture.has(aggregate.category.name)) refuseSandbox(clinic);
     await check?.(log, command, clinic);
-    return handle(log, aggregate, idOf(command), decide(command, clinic, context.now), ofClinic);
+    const decideOpen = whileOpen(clinic, decide(command, clinic, context.now));
+    return handle(log, aggregate, idOf(command), decideOpen, ofClinic);
   };
 }

@@ -22,11 +22,11 @@ export function decideRegisterClinic(data: ClinicRegistration): Decision {
 }
 
 export function decideSuspendClinic(data: DataOf<ClinicEvent, "ClinicSuspended">): Decision {
-  return (state) => (open(state).status === "suspended" ? [] : [{ type: "ClinicSuspended", data }]);
+  return (state) => (requireOpen(state).status === "suspended" ? [] : [{ type: "ClinicSuspended", data }]);
 }
 
 export function decideReinstateClinic(data: DataOf<ClinicEvent, "ClinicReinstated">): Decision {
-  return (state) => (open(state).status === "active" ? [] : [{ type: "ClinicReinstated", data }]);
+  return (state) => (requireOpen(state).status === "active" ? [] : [{ type: "ClinicReinstated", data }]);
 }
 
 /** A clinic that is closed stays closed. */
@@ -37,27 +37,29 @@ export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): De
 /** The first branch is the clinic's main one, and stays the only one. */
 export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): Decision {
   return (state) => {
-    const { branches } = open(state);
-    const same = branches.find(({ id }) => id === data.branchId);
-    if (!same) return [{ type: "BranchOpened", data: { ...data, isMain: branches.length === 0 } }];
-    if (same.name === data.name && same.city === data.city) return [];
-    throw new DomainError("branch_exists", "the id belongs to another branch already");
+    const same = known(state).branches.find(({ id }) => id === data.branchId);
+    if (same?.name === data.name && same.city === data.city) return [];
+    const { branches } = requireOpen(state);
+    if (same) throw new DomainError("branch_exists", "the id belongs to another branch already");
+    return [{ type: "BranchOpened", data: { ...data, isMain: branches.length === 0 } }];
   };
 }
 
 export function decideChangeSubscription(data: DataOf<ClinicEvent, "SubscriptionChanged">): Decision {
   return (state) => {
     const { clinicId: _, ...subscription } = data;
-    const same = isDeepStrictEqual(open(state).subscription, subscription);
-    return same ? [] : [{ type: "SubscriptionChanged", data }];
+    if (isDeepStrictEqual(known(state).subscription, subscription)) return [];
+    requireOpen(state);
+    return [{ type: "SubscriptionChanged", data }];
   };
 }
 
 export function decideSetEntitlement(data: DataOf<ClinicEvent, "EntitlementSet">): Decision {
   return (state) => {
     const { clinicId: _, key, ...entitlement } = data;
-    const same = isDeepStrictEqual(open(state).entitlements[key], entitlement);
-    return same ? [] : [{ type: "EntitlementSet", data }];
+    if (isDeepStrictEqual(known(state).entitlements[key], entitlement)) return [];
+    requireOpen(state);
+    return [{ type: "EntitlementSet", data }];
   };
 }
 
@@ -66,7 +68,7 @@ function known(state: Clinic | undefined): Clinic {
   return state;
 }
 
-function open(state: Clinic | undefined): Clinic {
+function requireOpen(state: Clinic | undefined): Clinic {
   const clinic = known(state);
   if (clinic.status === "closed") throw new DomainError("clinic_closed", "the clinic is closed");
   return clinic;

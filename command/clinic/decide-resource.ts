@@ -36,12 +36,13 @@ export function decideRetireResource({ clinicId, resourceId }: OfClinic): Decisi
 export function decideSetRule(change: OfClinic & { rule: AvailabilityRule }): Decision {
   return (state) => {
     const { clinicId, resourceId, rule } = change;
-    const { rules } = active(state, clinicId);
+    const resource = owned(state, clinicId, "resource");
+    if (isDeepStrictEqual(resource.rules[rule.ruleId], rule)) return [];
+    if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
     if (rule.endsAt <= rule.startsAt)
       throw new DomainError("rule_ends_before_start", "the rule ends too early");
     if (rule.validFrom !== null && rule.validUntil !== null && rule.validUntil < rule.validFrom)
       throw new DomainError("rule_never_valid", "the rule's validity ends before it starts");
-    if (isDeepStrictEqual(rules[rule.ruleId], rule)) return [];
     return [{ type: "AvailabilityRuleSet", data: { resourceId, ...rule } }];
   };
 }
@@ -52,10 +53,4 @@ export function decideRemoveRule(change: OfClinic & { ruleId: string }): Decisio
     if (!owned(state, clinicId, "resource").rules[ruleId]) return [];
     return [{ type: "AvailabilityRuleRemoved", data: { resourceId, ruleId } }];
   };
-}
-
-function active(state: Resource | undefined, clinicId: string): Resource {
-  const resource = owned(state, clinicId, "resource");
-  if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
-  return resource;
 }

@@ -6,7 +6,7 @@ import { type Branch, type Clinic, clinicAggregate } from "./clinic.ts";
 /**
  * The clinic that a command is about, and the command's context with that clinic and its environment in it.
  *
- * @throws {DomainError} `clinic_not_found`, or `clinic_closed`: nothing changes in a closed clinic
+ * @throws {DomainError} `clinic_not_found`
  */
 export async function inClinic(
   log: EventLog,
@@ -15,9 +15,34 @@ export async function inClinic(
 ): Promise<{ clinic: Clinic; context: CommandContext }> {
   const { state: clinic } = await load(log, clinicAggregate, clinicId);
   if (!clinic) throw new DomainError("clinic_not_found", "there is no such clinic");
-  if (clinic.status === "closed") throw new DomainError("clinic_closed", "the clinic is closed");
   const ofClinic = { ...context, clinicId, environment: clinic.environment };
   return { clinic: (await withSandbox(log, clinic)).clinic, context: ofClinic };
+}
+
+/**
+ * Restricts a decision to an open clinic. Nothing changes in a closed clinic: a command whose effect is already there
+ * returns no event, so that it can be repeated. Every other command is refused.
+ *
+ * @throws {DomainError} `clinic_closed`
+ */
+export function whileOpen<State, Event>(
+  { status }: Clinic,
+  decide: (state: State | undefined) => Event[],
+): (state: State | undefined) => Event[] {
+  if (status !== "closed") return decide;
+  return (state) => {
+    if (hasNoEffect(() => decide(state))) return [];
+    throw new DomainError("clinic_closed", "the clinic is closed");
+  };
+}
+
+function hasNoEffect(decide: () => unknown[]): boolean {
+  try {
+    return decide().length === 0;
+  } catch (error) {
+    if (error instanceof DomainError) return false;
+    throw error;
+  }
 }
 
 /** @throws {DomainError} `branch_not_found` */

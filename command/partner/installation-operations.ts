@@ -2,7 +2,7 @@ import { installationId } from "../../shared/events/ids.ts";
 import type { InstallationEvent, Scope } from "../../shared/events/partner.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { Clinic } from "../clinic/clinic.ts";
-import { branchOf, inClinic } from "../clinic/in-clinic.ts";
+import { branchOf, inClinic, whileOpen } from "../clinic/in-clinic.ts";
 import { membershipAggregate } from "../clinic/membership.ts";
 import { type CommandContext, type Handled, handle, load } from "../handle.ts";
 import { applicationAggregate } from "./application.ts";
@@ -89,7 +89,7 @@ async function change(
   context: CommandContext,
 ): Promise<Handled<Installation>> {
   const { clinic, context: ofClinic } = await inClinic(log, input.clinicId, context);
-  return handle(log, installationAggregate, idOf(input), decide(clinic), ofClinic);
+  return handle(log, installationAggregate, idOf(input), whileOpen(clinic, decide(clinic)), ofClinic);
 }
 
 function idOf({ applicationId, clinicId }: InstallationOf): string {

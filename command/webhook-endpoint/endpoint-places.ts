@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { streamName } from "../../shared/events/category.ts";
 import { installationId } from "../../shared/events/ids.ts";
 import {
@@ -6,9 +5,10 @@ import {
   type WebhookEndpointPlacesEvent,
   webhookEndpointPlacesCategory,
 } from "../../shared/events/partner.ts";
-import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
-import { type CommandContext, DomainError, load, toMetadata } from "../handle.ts";
+import { changeStream, type Plan } from "../change-stream.ts";
+import { type CommandContext, DomainError, load, toNewEvent } from "../handle.ts";
 import type { EndpointOwner } from "./decide-endpoint.ts";
 import { endpointAggregate } from "./endpoint.ts";
 
@@ -18,42 +18,58 @@ export const MOST_ENDPOINTS = 50;
 /** A place whose endpoint is not there after so long is free again: its registration was cut short. Milliseconds. */
 const REGISTERED_WITHIN = 60_000;
 
-/** A race that is lost this often in a row is given up; of registrations at once, one wins each time. */
-const ATTEMPTS = 20;
+interface Taking {
+  endpointId: string;
+  context: CommandContext;
+}
 
 /**
  * Takes one of the places that an application has for endpoints at a clinic. The endpoint is registered afterwards, in
- * a stream of its own; the places of revoked endpoints are found when all are taken.
+ * its own stream. The places of revoked endpoints are found when there is no other.
  *
  * @throws {DomainError} `webhook_endpoint_limit_reached`
- * @throws {WrongExpectedRevision} where others were first again and again
+ * @throws {WrongExpectedRevision} if others were first for ten seconds
  */
-export async function takePlace(
+export function takePlace(
   log: EventLog,
   { owner, endpointId }: { owner: EndpointOwner; endpointId: string },
   context: CommandContext,
 ): Promise<void> {
   const id = installationId(owner.applicationId, owner.clinicId);
   const stream = streamName(webhookEndpointPlacesCategory, id);
-  const takenAt = toInstant(context.now);
-  for (let attempt = 1; ; attempt += 1) {
+  return changeStream<Taking, void>(log, stream, { endpointId, context }, async (takings) => {
     const last = await log.last<WebhookEndpointPlacesEvent>(stream);
     const known = last?.data.places ?? [];
-    const taken = known.length < MOST_ENDPOINTS ? known : await stillTaken(log, known, context.now);
-    if (taken.length >= MOST_ENDPOINTS) {
-      const message = `there are ${MOST_ENDPOINTS} webhook endpoints already: revoke one first`;
-      throw new DomainError("webhook_endpoint_limit_reached", message);
-    }
-    const data = { installationId: id, places: [...taken, { endpointId, takenAt }] };
-    const event = { type: "WebhookEndpointPlaceTaken", data } as const;
-    try {
-      const proposed = { id: randomUUID(), event, metadata: toMetadata(context) };
-      await log.append(stream, last?.revision ?? -1n, [proposed]);
-      return;
-    } catch (error) {
-      if (!(error instanceof WrongExpectedRevision) || attempt === ATTEMPTS) throw error;
-    }
-  }
+    const isScarce = known.length + takings.length > MOST_ENDPOINTS;
+    const now = Math.max(...takings.map(({ context }) => context.now));
+    const places = isScarce ? await stillTaken(log, known, now) : known;
+    return planPlaces(id, { places, revision: last?.revision ?? -1n }, takings);
+  });
+}
+
+/** Gives out the places that are left, in order. Each event holds all places that are then taken. */
+function planPlaces(
+  id: string,
+  { places, revision }: { places: EndpointPlace[]; revision: bigint },
+  takings: Taking[],
+): Plan<void> {
+  const free = Math.max(0, MOST_ENDPOINTS - places.length);
+  const taken = takings.map(({ endpointId, context }) => ({ endpointId, takenAt: toInstant(context.now) }));
+  const events = takings.slice(0, free).map((taking, index) => {
+    const data = { installationId: id, places: [...places, ...taken.slice(0, index + 1)] };
+    return toNewEvent({ type: "WebhookEndpointPlaceTaken", data }, taking);
+  });
+  return {
+    revision,
+    events,
+    outcomes: () =>
+      takings.map((_, index) => (index < free ? { result: undefined } : { error: limitReached() })),
+  };
+}
+
+function limitReached(): DomainError {
+  const message = `there are ${MOST_ENDPOINTS} webhook endpoints already: revoke one first`;
+  return new DomainError("webhook_endpoint_limit_reached", message);
 }
 
 async function stillTaken(log: EventLog, places: EndpointPlace[], now: number): Promise<EndpointPlace[]> {

@@ -17,8 +17,6 @@ export interface StandingFilter {
 
 const MOST = 1_000_000;
 
-const factTypes = Object.keys(webhookDeliveryCategory.events) as WebhookDeliveryEvent["type"][];
-
 /**
  * The deliveries of an endpoint that stand failed or skipped, the longest first, as the facts in the log tell. The
  * whole log is gone through once; the server leaves out every event that is no delivery's fact.
@@ -35,7 +33,12 @@ export async function standingDeliveries(
   const most = filter.most ?? MOST;
   const end = new AbortController();
   try {
-    for await (const item of catchUp({ client, after: undefined, types: factTypes, signal: end.signal })) {
+    for await (const item of catchUp({
+      client,
+      after: undefined,
+      categories: [webhookDeliveryCategory],
+      signal: end.signal,
+    })) {
       if (item.kind === "caughtUp") break;
       if (item.kind !== "event") continue;
       const { event } = item as { event: RecordedEvent<WebhookDeliveryEvent> };

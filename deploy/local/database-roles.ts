@@ -6,6 +6,9 @@ import { SetupError } from "./setup-error.ts";
 /** Groups that hold the services' rights; migrations grant to them. */
 const GROUPS = ["clinic_command", "clinic_query", "clinic_audit"];
 
+/** Postgres takes a connection within this, also on a busy machine. Milliseconds. */
+const CONNECT_WITHIN = 15_000;
+
 /** One URL of the database for each service's role. */
 export interface DatabaseUrls {
   /** The owner: migrations and projection. */
@@ -153,7 +156,7 @@ async function withClient<Result>(
   url: string,
   work: (client: pg.Client) => Promise<Result>,
 ): Promise<Result> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_WITHIN });
   client.on("error", () => undefined); // the query that is running fails with it
   await client.connect();
   try {

@@ -1,4 +1,4 @@
-import { AlreadyDone, onceOnly } from "../../command/cli/once.ts";
+import { AlreadyApplied, recognisingLog } from "../../command/cli/once.ts";
 import type { CommandContext } from "../../command/handle.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { demoId } from "./demo-random.ts";
@@ -61,9 +61,12 @@ async function carryOutOne(log: EventLog, { name, at, run }: Step): Promise<void
     now: at,
   };
   try {
-    await run(onceOnly(log, causationId), context);
+    await run(
+      recognisingLog(log, ({ $causationId }) => $causationId === causationId),
+      context,
+    );
   } catch (error) {
-    if (!(error instanceof AlreadyDone))
+    if (!(error instanceof AlreadyApplied))
       throw new Error(`demo data, ${name}: ${String(error)}`, { cause: error });
   }
 }

@@ -17,10 +17,9 @@ export function prepareEventstore(context: PartContext, port: number): Part {
         env: { PATH: process.env.PATH },
         cwd: PROJECT, // tsx is resolved from here
         ready: /^listening \d+$/m,
-        readyTimeoutMs: 60_000,
         logFile: paths.log("eventstore"),
       },
       pids,
     );
-  return createPart("eventstore", launch, context);
+  return createPart({ name: "eventstore", launch }, context);
 }

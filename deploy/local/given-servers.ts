@@ -14,7 +14,7 @@ export interface GivenServers {
 const NAMES = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"] as const;
 
 /** A server that is given answers within this, or counts as out of reach. Milliseconds. */
-const REACH_WITHIN = 5_000;
+const REACH_WITHIN = 15_000;
 
 /**
  * Refuses what cannot be a server's URL, before anything is started.

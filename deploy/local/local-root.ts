@@ -26,8 +26,8 @@ export async function openLocalRoot(root: string, log: (line: string) => void): 
   const { release, holder } = tryLock(paths.lock);
   if (holder) throw new SetupError(`the stack in ${paths.root} already runs, as process ${holder.pid}`);
   try {
-    const pids = openPidRegistry(paths.pids);
-    await pids.stopLeftovers(log);
+    const pids = openPidRegistry(paths.pids, log);
+    await pids.stopLeftovers();
     fs.rmSync(paths.stack, { force: true }); // of a start that was killed
     return { paths, pids, secrets: await loadSecrets(paths.secrets), release };
   } catch (error) {
@@ -37,7 +37,7 @@ export async function openLocalRoot(root: string, log: (line: string) => void): 
 }
 
 /** What may be in the folder before its secrets are; anything else means that the folder is somebody else's. */
-const EARLY = ["install.lock", "lock", "logs", "pids.json"];
+const EARLY = ["install.lock", "lock", "logs", "pids.json", "pids.json.new", "secrets.json.new"];
 
 function makeRoot(root: string): void {
   try {

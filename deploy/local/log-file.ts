@@ -6,44 +6,121 @@ const MAX_BYTES = 16 * 1024 * 1024;
 const LAST_LINES = 30;
 const MAX_LINE = 2_000;
 
+/** While lines are lost, the report of them is tried this often. Milliseconds. */
+const REPORT_EVERY_MS = 1_000;
+
+const LINE_FEED = 10;
+
 export interface LogFile {
   readonly path: string;
-  /** Appends a piece of output. Synchronous, so that nothing piles up in memory when the disk is slow. */
+  /**
+   * Appends a piece of output. Synchronous, so that nothing piles up in memory when the disk is slow. It never throws:
+   * lines that cannot be written are counted, and one line reports them when the disk has space again.
+   */
   write(chunk: Buffer): void;
-  /** The last lines written through this handle, for the message of a start that failed. */
+  /** The last lines of output, for the message of a start that failed. */
   lastLines(): string[];
   close(): void;
 }
 
 /** Opens a process's log for appending, made on first use; bounded by rotation. */
 export function openLogFile(file: string): LogFile {
-  fs.mkdirSync(path.dirname(file), { recursive: true });
-  let descriptor: number | undefined = fs.openSync(file, "a", 0o600);
-  let bytes = fs.fstatSync(descriptor).size;
+  const appender = new Appender(file);
   const lines: string[] = [];
   let rest = "";
-  const rotate = (open: number) => {
-    fs.closeSync(open);
-    fs.renameSync(file, `${file}.1`);
-    bytes = 0;
-    return fs.openSync(file, "a", 0o600);
-  };
   return {
     path: file,
     write(chunk) {
-      if (descriptor === undefined) return;
-      if (bytes + chunk.length > MAX_BYTES) descriptor = rotate(descriptor);
-      fs.writeSync(descriptor, chunk);
-      bytes += chunk.length;
+      appender.append(chunk);
       const pieces = (rest + chunk.toString("utf8")).split("\n");
       rest = (pieces.pop() ?? "").slice(0, MAX_LINE);
       lines.push(...pieces.slice(-LAST_LINES).map((line) => line.slice(0, MAX_LINE)));
       lines.splice(0, Math.max(0, lines.length - LAST_LINES));
     },
     lastLines: () => [...lines, rest].filter((line) => line.trim() !== ""),
-    close() {
-      if (descriptor !== undefined) fs.closeSync(descriptor);
-      descriptor = undefined;
-    },
+    close: () => appender.close(),
   };
+}
+
+/** Appends to a file and outlives a disk that takes nothing, at the price of lines that it counts. */
+class Appender {
+  readonly #file: string;
+  #descriptor: number | undefined;
+  #bytes = 0;
+  /** Whether a line was cut short, so that the next one must begin with a line feed. */
+  #isCut = false;
+  #lost = 0;
+  #lostSince = new Date(0);
+  #reporting: NodeJS.Timeout | undefined;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  append(chunk: Buffer): void {
+    const unwritten = this.#report() ? this.#tryWrite(chunk) : chunk;
+    if (unwritten.length === 0) return;
+    if (this.#lost === 0) this.#lostSince = new Date();
+    this.#lost += Math.max(1, unwritten.filter((byte) => byte === LINE_FEED).length);
+    this.#reporting ??= setInterval(() => this.#report(), REPORT_EVERY_MS).unref();
+  }
+
+  close(): void {
+    this.#report();
+    clearInterval(this.#reporting);
+    const descriptor = this.#descriptor;
+    this.#descriptor = undefined;
+    try {
+      if (descriptor !== undefined) fs.closeSync(descriptor);
+    } catch {
+      // A network file system may report a full disk only now; the lines that it lost cannot be told apart.
+    }
+  }
+
+  /** @returns false while lost lines cannot be reported */
+  #report(): boolean {
+    if (this.#lost === 0) return true;
+    const since = this.#lostSince.toISOString();
+    const line = `--- ${this.#lost} log lines were lost since ${since}: they could not be written\n`;
+    const text = Buffer.from(this.#isCut ? `\n${line}` : line);
+    if (this.#tryWrite(text).length > 0) return false;
+    this.#lost = 0;
+    clearInterval(this.#reporting);
+    this.#reporting = undefined;
+    return true;
+  }
+
+  /** @returns what could not be written */
+  #tryWrite(chunk: Buffer): Buffer {
+    let rest = chunk;
+    try {
+      const descriptor = this.#open(chunk.length);
+      while (rest.length > 0) {
+        const written = fs.writeSync(descriptor, rest);
+        this.#bytes += written;
+        this.#isCut = rest[written - 1] !== LINE_FEED;
+        rest = rest.subarray(written);
+      }
+    } catch {
+      // Whatever the reason, the process whose output this is must go on; the caller counts what is lost.
+    }
+    return rest;
+  }
+
+  /** Opens the file where it is not open, and begins a new one where it has no room for so many bytes. */
+  #open(more: number): number {
+    if (this.#descriptor !== undefined && this.#bytes + more > MAX_BYTES) {
+      const full = this.#descriptor;
+      this.#descriptor = undefined;
+      fs.closeSync(full);
+      fs.renameSync(this.#file, `${this.#file}.1`);
+    }
+    if (this.#descriptor === undefined) {
+      fs.mkdirSync(path.dirname(this.#file), { recursive: true });
+      this.#descriptor = fs.openSync(this.#file, "a", 0o600);
+      this.#bytes = fs.fstatSync(this.#descriptor).size;
+      this.#isCut = false;
+    }
+    return this.#descriptor;
+  }
 }

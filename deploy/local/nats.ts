@@ -1,5 +1,5 @@
 import fs from "node:fs";
-import net from "node:net";
+import { greeting, watchJetStream } from "./nats-health.ts";
 import { findNatsServer } from "./nats-server.ts";
 import type { Part, PartContext } from "./part.ts";
 import { startProcess } from "./process.ts";
@@ -20,14 +20,13 @@ export async function prepareNats(context: PartContext, port: number): Promise<P
         args: ["-c", config],
         env: { PATH: process.env.PATH },
         cwd: "/",
-        ready: () => greets(port),
-        readyTimeoutMs: 20_000,
+        ready: () => hasJetStream(port),
         logFile: paths.log("nats"),
         deathSignal: "SIGTERM",
       },
       pids,
     );
-  return createPart("nats", launch, context);
+  return createPart({ name: "nats", launch, watch: (signal) => watchJetStream(port, signal) }, context);
 }
 
 function configuration(port: number, folder: string): string {
@@ -44,17 +43,7 @@ function configuration(port: number, folder: string): string {
   ].join("\n");
 }
 
-/** A NATS server speaks first: a line that begins with INFO. With JetStream on, the line says so. */
-function greets(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = net.connect({ port, host: "127.0.0.1", timeout: 1_000 });
-    const finish = (result: boolean) => {
-      socket.destroy();
-      resolve(result);
-    };
-    socket.once("data", (chunk) => finish(/^INFO .*"jetstream":true/.test(chunk.toString("utf8"))));
-    socket.once("error", () => finish(false));
-    socket.once("timeout", () => finish(false));
-    socket.once("close", () => finish(false));
-  });
+/** With JetStream on, the greeting says so. */
+async function hasJetStream(port: number): Promise<boolean> {
+  return /^INFO .*"jetstream":true/.test((await greeting(port)) ?? "");
 }

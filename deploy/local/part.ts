@@ -9,7 +9,7 @@ export interface Part {
   readonly external: boolean;
   /** The process now running, if any. */
   readonly pid: number | undefined;
-  /** Starts it and waits until it is ready; nothing happens when it runs already. */
+  /** Starts it and waits until it is ready, without a bound while its process lives. Does nothing if it runs already. */
   start(): Promise<void>;
   /** Stops it in an orderly way. */
   stop(): Promise<void>;
@@ -24,8 +24,10 @@ export interface PartContext {
   paths: LocalPaths;
   pids: PidRegistry;
   log: (line: string) => void;
-  /** Called when restarts keep failing; without it, a part that dies stays down. */
-  onGivenUp?: ((message: string) => void) | undefined;
+  /** Whether a part that dies or hangs is started again. */
+  restart?: boolean | undefined;
+  /** Aborted when the stack is to stop: a start under way ends. */
+  signal?: AbortSignal | undefined;
 }
 
 /** A server that a URL names and that somebody else runs. */

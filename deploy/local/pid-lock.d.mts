@@ -1,7 +1,7 @@
 /** Boot and start time of a live process, undefined when there is none. */
 export function processIdentity(pid: number): string | undefined;
 
-/** The live process that holds the lock file, if any; pid 0 while it is being written. */
+/** The live process that holds the lock, if any. */
 export function lockHolder(file: string): { pid: number } | undefined;
 
 /** Takes the lock, or names its live holder. The lock dies with this process. */

@@ -3,9 +3,6 @@ import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 
-/** How long a lock file may be empty: its owner is between creating and writing it. Milliseconds. */
-const WRITING_MS = 2_000;
-
 /**
  * Tells a process apart from every other one that ever had its number: boot and start time.
  * Undefined when no such process lives; a zombie counts as dead.
@@ -30,32 +27,25 @@ export function processIdentity(pid) {
   }
 }
 
-/** The live process that holds the lock, if any. A file that is just being written counts as held, by pid 0. */
+/** The live process that holds the lock, if any. */
 export function lockHolder(file) {
-  let text;
-  try {
-    text = fs.readFileSync(file, "utf8");
-    if (text === "" && Date.now() - fs.statSync(file).mtimeMs < WRITING_MS) return { pid: 0 };
-  } catch (error) {
-    if (error.code === "ENOENT") return undefined;
-    throw error;
-  }
-  const [pid, identity] = text.trim().split(" ");
+  const [pid, identity] = ownerIn(file)?.split(" ") ?? [];
   return identity !== undefined && processIdentity(Number(pid)) === identity
     ? { pid: Number(pid) }
     : undefined;
 }
 
 /**
- * Takes a lock that dies with this process: a file that names its owner. A dead owner's file is taken over.
+ * Takes a lock that dies with this process: a symbolic link whose target names its owner. A dead owner's link is
+ * taken over. A link is created with its content in one step, and on a full disk too.
  * Returns {release} when taken, {holder} when a live process has it.
  */
 export function tryLock(file) {
-  const mine = `${process.pid} ${processIdentity(process.pid)}\n`;
+  const mine = `${process.pid} ${processIdentity(process.pid)}`;
   fs.mkdirSync(path.dirname(file), { recursive: true });
   for (let attempt = 0; attempt < 5; attempt++) {
     try {
-      fs.writeFileSync(file, mine, { flag: "wx", mode: 0o600 });
+      fs.symlinkSync(mine, file);
       return { release: () => removeIf(file, mine) };
     } catch (error) {
       if (error.code !== "EEXIST") throw error;
@@ -84,17 +74,24 @@ function removeStale(file) {
   const aside = `${file}.${process.pid}.stale`;
   try {
     fs.renameSync(file, aside);
-    if (lockHolder(aside)) fs.linkSync(aside, file);
+    if (lockHolder(aside)) fs.symlinkSync(ownerIn(aside), file);
     fs.unlinkSync(aside);
   } catch (error) {
     if (error.code !== "ENOENT" && error.code !== "EEXIST") throw error;
   }
 }
 
-function removeIf(file, content) {
+function removeIf(file, owner) {
+  if (ownerIn(file) === owner) fs.rmSync(file, { force: true });
+}
+
+/** The text that names a lock's owner; undefined if there is no lock. Earlier releases wrote it into a file. */
+function ownerIn(file) {
   try {
-    if (fs.readFileSync(file, "utf8") === content) fs.unlinkSync(file);
+    return fs.readlinkSync(file);
   } catch (error) {
-    if (error.code !== "ENOENT") throw error;
+    if (error.code === "EINVAL") return fs.readFileSync(file, "utf8").trim();
+    if (error.code === "ENOENT") return undefined;
+    throw error;
   }
 }

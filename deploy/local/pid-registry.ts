@@ -1,8 +1,8 @@
 import fs from "node:fs";
-import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { processIdentity } from "./pid-lock.mjs";
+import { savedFile } from "./saved-file.ts";
 
 const entry = z.object({ name: z.string(), pid: z.int().min(2), identity: z.string(), signal: z.string() });
 type Entry = z.infer<typeof entry>;
@@ -16,17 +16,14 @@ export interface PidRegistry {
   add(name: string, pid: number, stopSignal: NodeJS.Signals): void;
   remove(pid: number): void;
   /** Stops the processes a dead supervisor left; a number that another process has by now is never touched. */
-  stopLeftovers(log: (line: string) => void): Promise<void>;
+  stopLeftovers(): Promise<void>;
 }
 
 /** The registry in the given file. One supervisor at a time: the caller holds the folder's lock. */
-export function openPidRegistry(file: string): PidRegistry {
+export function openPidRegistry(file: string, log: (line: string) => void): PidRegistry {
   const entries = new Map<number, Entry>();
-  const save = () => {
-    fs.mkdirSync(path.dirname(file), { recursive: true });
-    fs.writeFileSync(`${file}.new`, JSON.stringify([...entries.values()], null, 2));
-    fs.renameSync(`${file}.new`, file);
-  };
+  const saved = savedFile(file, log);
+  const save = () => saved.save(JSON.stringify([...entries.values()], null, 2));
   return {
     add(name, pid, signal) {
       const identity = processIdentity(pid);
@@ -37,7 +34,7 @@ export function openPidRegistry(file: string): PidRegistry {
     remove(pid) {
       if (entries.delete(pid)) save();
     },
-    async stopLeftovers(log) {
+    async stopLeftovers() {
       const left = read(file).filter(isAlive);
       for (const { name, pid, signal } of left) {
         log(`stopping ${name} (pid ${pid}), left by a start that was killed`);
@@ -46,7 +43,7 @@ export function openPidRegistry(file: string): PidRegistry {
       await waitGone(left, PATIENCE_MS);
       for (const { pid } of left.filter(isAlive)) send(pid, "SIGKILL");
       await waitGone(left, PATIENCE_MS);
-      fs.rmSync(file, { force: true });
+      saved.remove();
     },
   };
 }

@@ -32,6 +32,12 @@ const SETTINGS = [
   "log_min_messages=warning",
 ];
 
+/** One question whether the server answers. Milliseconds. */
+const PROBE_TIMEOUT_MS = 10_000;
+
+/** A killed server's processes have this long to notice and end. Milliseconds. */
+const LEAVE_WITHIN_MS = 60_000;
+
 /** The URL of the superuser. */
 export function superuserUrl(port: number, password: string, database = "postgres"): string {
   return `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
@@ -57,27 +63,26 @@ export async function preparePostgres(context: PartContext, options: PostgresOpt
         cwd: "/",
         ...(user ? { user } : {}),
         ready: () => answers(url),
-        readyTimeoutMs: 60_000, // recovery after a crash comes first
         logFile: paths.log("postgres"),
         stopSignal: "SIGINT", // fast shutdown: does not wait for clients
-        stopTimeoutMs: 20_000,
+        stopTimeoutMs: 60_000, // its last checkpoint may take long; a kill makes the next start slow
         deathSignal: "SIGQUIT", // immediate shutdown: its processes end with it
       },
       pids,
     );
   };
-  return createPart("postgres", launch, context);
+  return createPart({ name: "postgres", launch }, context);
 }
 
 /** A killed server's processes notice within moments; a new one must not start beside them. */
 async function waitUntilLeft(data: string): Promise<void> {
   if (!fs.existsSync("/proc/self/cwd")) return;
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + LEAVE_WITHIN_MS;
   while (processesIn(data).length > 0 && Date.now() < deadline) await sleep(20);
 }
 
 async function answers(url: string): Promise<boolean> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: PROBE_TIMEOUT_MS });
   client.on("error", () => undefined); // told by the failing query
   try {
     await client.connect();

@@ -1,12 +1,13 @@
-/** Where a start tells what it does. */
+/** Reports what a start does. */
 export interface Progress {
   line(text: string): void;
   /** Runs one step; says so while it takes long, and how long it took. */
   step<Result>(name: string, work: () => Promise<Result>): Promise<Result>;
 }
 
-/** A step that still runs says so this often. Milliseconds. */
-const STILL_MS = 5_000;
+/** The first report that something still runs comes after this, each further one after twice the time, up to a bound. */
+const FIRST_REPORT_MS = 5_000;
+const MAX_REPORT_MS = 60_000;
 
 /**
  * Progress as lines of text, safe for steps that run side by side.
@@ -19,15 +20,39 @@ export function lineProgress(write: (line: string) => void, everyStep: boolean):
     line: write,
     async step(name, work) {
       const startedAt = Date.now();
-      const seconds = () => ((Date.now() - startedAt) / 1000).toFixed(1);
-      const still = setInterval(() => write(`  … ${name}: ${seconds()} s so far`), STILL_MS);
-      try {
-        const result = await work();
-        if (everyStep) write(`  ✓ ${name} (${seconds()} s)`);
-        return result;
-      } finally {
-        clearInterval(still);
-      }
+      const result = await reportWhileRunning(name, work(), write);
+      if (everyStep) write(`  ✓ ${name} (${secondsSince(startedAt)} s)`);
+      return result;
     },
   };
+}
+
+/**
+ * Waits for the work without a bound, and reports at growing intervals that it still runs and for how long.
+ *
+ * @param write takes one line
+ */
+export async function reportWhileRunning<Result>(
+  name: string,
+  work: Promise<Result>,
+  write: (line: string) => void,
+): Promise<Result> {
+  const startedAt = Date.now();
+  let timer: NodeJS.Timeout | undefined;
+  const reportAfter = (delayMs: number) => {
+    timer = setTimeout(() => {
+      write(`  … ${name}: ${secondsSince(startedAt)} s so far`);
+      reportAfter(Math.min(delayMs * 2, MAX_REPORT_MS));
+    }, delayMs);
+  };
+  reportAfter(FIRST_REPORT_MS);
+  try {
+    return await work;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function secondsSince(startedAt: number): string {
+  return ((Date.now() - startedAt) / 1000).toFixed(1);
 }

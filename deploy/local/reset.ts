@@ -1,10 +1,10 @@
 /** `npm run reset`: deletes all local data, secrets and logs, so that the next start begins anew. */
 import fs from "node:fs";
 import { removeLocalRoot } from "./local-root.ts";
-import { tryLock } from "./pid-lock.mjs";
+import { lockHolder, tryLock } from "./pid-lock.mjs";
 import { openPidRegistry } from "./pid-registry.ts";
 import { localPaths, localRoot, PROJECT, relocationOf } from "./project.ts";
-import { runEntry, SetupError } from "./setup-error.ts";
+import { isDiskFull, runEntry, SetupError } from "./setup-error.ts";
 
 await runEntry(async () => {
   const root = localRoot(process.env);
@@ -12,13 +12,23 @@ await runEntry(async () => {
   const paths = localPaths(root);
   if (!isStack(root, paths.secrets))
     throw new SetupError(`${root} is not a stack's folder: nothing is deleted`);
-  const { holder } = tryLock(paths.lock);
+  const holder = holderOrLock(paths.lock);
   if (holder) throw new SetupError(`the stack in ${root} runs, as process ${holder.pid}: stop it first`);
-  await openPidRegistry(paths.pids).stopLeftovers((line) => console.log(line));
+  await openPidRegistry(paths.pids, (line) => console.log(line)).stopLeftovers();
   removeLocalRoot(root);
   fs.rmSync(relocationOf(PROJECT), { recursive: true, force: true });
   console.log(`${root} deleted`);
 });
+
+/** Takes the lock, or gives its holder. A full disk has no room for a lock, and must not stop what makes room. */
+function holderOrLock(lock: string): { pid: number } | undefined {
+  try {
+    return tryLock(lock).holder;
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+    return lockHolder(lock);
+  }
+}
 
 /** A folder that LOCAL_DIR names by mistake must not be lost. */
 function isStack(root: string, secrets: string): boolean {

@@ -21,8 +21,10 @@ export interface ServerOptions {
   progress: Progress;
   /** Whether new data folders are synced to disk while they are made; off only for what a test throws away. */
   syncNewData: boolean;
-  /** Called when a part keeps dying; without it, a part that dies stays down. */
-  onGivenUp?: ((message: string) => void) | undefined;
+  /** Whether a part that dies or hangs is started again; without it, it stays down. */
+  restart?: boolean;
+  /** Aborted to end a start under way. */
+  signal?: AbortSignal;
 }
 
 /** The three servers that the services stand on, running. */
@@ -50,7 +52,8 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
   requireUrls(given);
   const root = await openLocalRoot(options.root, progress.line);
   const { paths, pids, secrets } = root;
-  const context = { paths, pids, log: progress.line, onGivenUp: options.onGivenUp };
+  const { restart, signal } = options;
+  const context = { paths, pids, log: progress.line, restart, signal };
   const started: Part[] = [];
   const stop = async () => {
     await Promise.all(started.map((part) => part.stop()));

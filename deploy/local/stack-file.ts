@@ -1,16 +1,15 @@
-import fs from "node:fs";
 import type { DemoAccess } from "./demo-data.ts";
 import type { ServiceName } from "./environment.ts";
+import type { SavedFile } from "./saved-file.ts";
 import type { Stack } from "./stack.ts";
 
 /**
- * Writes what scripts need to know of a running stack, at once and readable for its owner alone: URLs of all parts
- * (passwords among them), bases of the APIs, health checks, the keys that command lines work with, and what the demo
- * data bring.
+ * Saves what scripts need to know of a running stack: URLs of all parts (passwords among them), bases of the APIs,
+ * health checks, the keys that command lines work with, and what the demo data bring.
  *
  * @param demo how to get in: users and applications
  */
-export function writeStackFile(stack: Stack, demo: DemoAccess): void {
+export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile): void {
   const { servers, urls } = stack;
   const { gateway } = urls;
   const health = (service: ServiceName) => `${urls[service]}/health/ready`;
@@ -41,7 +40,5 @@ export function writeStackFile(stack: Stack, demo: DemoAccess): void {
     webhookSecretKeys: servers.root.secrets.webhookSecretKeys,
     demo,
   };
-  const file = servers.root.paths.stack;
-  fs.writeFileSync(`${file}.new`, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
-  fs.renameSync(`${file}.new`, file);
+  file.save(`${JSON.stringify(content, null, 2)}\n`);
 }

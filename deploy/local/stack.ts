@@ -8,6 +8,7 @@ import {
 } from "./environment.ts";
 import type { Part } from "./part.ts";
 import { fixedPorts, freePorts } from "./ports.ts";
+import { upgradeReadModels } from "./read-models.ts";
 import { allOrError, type ServerName, type ServerOptions, type Servers, startServers } from "./servers.ts";
 import { servicePart } from "./services.ts";
 
@@ -33,8 +34,8 @@ export interface Stack {
 }
 
 /**
- * Starts the whole stack: the servers and the gateway side by side, then projection, which applies the migrations,
- * then command, query-api and audit. When one fails, those that were started are stopped again.
+ * Starts the whole stack: the servers, then the gateway and projection, which applies the migrations, then command,
+ * query-api and audit. Read models that an earlier release left in our own database are rebuilt first. When one fails, those that were started are stopped again.
  *
  * @throws {SetupError} one readable line, followed by the last lines of a part that failed
  */
@@ -71,6 +72,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await servers.stop();
   };
   try {
+    if (!servers.parts.postgres.external)
+      await upgradeReadModels(
+        { databaseUrl: servers.databaseUrls.projection, eventstoreUrl: servers.eventstoreUrl },
+        options.progress,
+        options.signal,
+      );
     await allOrError([start("gateway"), start("projection")]);
     await allOrError([start("command"), start("queryApi"), start("audit")]);
   } catch (error) {

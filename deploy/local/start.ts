@@ -1,28 +1,33 @@
 /** `npm start`: everything on this machine, until Ctrl-C. */
-import fs from "node:fs";
+import { once } from "node:events";
 import path from "node:path";
+import { LogOutput } from "../../shared/runtime/log-output.ts";
 import { type DemoAccess, seedDemoData } from "./demo-data.ts";
 import { PORTAL_COOKIE_NAME, portalIssuer } from "./environment.ts";
 import { reachGiven, requireUrls } from "./given-servers.ts";
 import type { Part } from "./part.ts";
 import { lineProgress } from "./progress.ts";
 import { localRoot, PROJECT } from "./project.ts";
+import { savedFile } from "./saved-file.ts";
 import { runEntry } from "./setup-error.ts";
 import { type Stack, startStack } from "./stack.ts";
 import { writeStackFile } from "./stack-file.ts";
 
+/** What the terminal shows, which may be a file on a full disk. */
+const output = new LogOutput(1, (lost, since) =>
+  print(`${lost} lines were lost since ${since.toISOString()}: they could not be written`),
+);
+const print = (text: string) => output.write(`${text}\n`);
+
 /** The death of the bootstrap, and a key press too, may be told several times over. Milliseconds. */
 const SAME_SIGNAL_MS = 500;
-
-/** How the run ends: by a signal, or since a part could not be kept alive. */
-type End = { signal: NodeJS.Signals } | { failure: string };
 
 await runEntry(async () => {
   const root = localRoot(process.env);
   const ending = awaitEnd();
-  const progress = lineProgress((line) => console.log(line), true);
+  const progress = lineProgress(print, true);
   const startedAt = Date.now();
-  console.log(`Starting Clinic Service in ${relative(root)}`);
+  print(`Starting Clinic Service in ${relative(root)}`);
   requireUrls(process.env);
   await reachGiven(process.env);
   const stack = await startStack({
@@ -32,23 +37,27 @@ await runEntry(async () => {
     given: process.env,
     progress,
     syncNewData: true,
-    onGivenUp: ending.giveUp,
+    restart: true,
+    signal: ending.signal,
+  }).catch((error: unknown) => {
+    if (!ending.signal.aborted) throw error;
+    print("Stopped");
+    process.exit();
   });
   ending.parts = Object.values(stack.parts);
-  const stackFile = stack.servers.root.paths.stack;
-  process.on("exit", () => fs.rmSync(stackFile, { force: true }));
+  const stackFile = savedFile(stack.servers.root.paths.stack, progress.line);
+  process.on("exit", stackFile.remove);
   try {
     const demo = await progress.step("demo data", () => addDemoData(stack, progress.line));
-    writeStackFile(stack, demo);
-    announce(stack, demo, stackFile, Date.now() - startedAt);
-    const how = await ending.end;
-    console.log("signal" in how ? "Stopping" : `Stopping: ${how.failure}`);
-    process.exitCode = "signal" in how ? 0 : 1;
+    writeStackFile(stack, demo, stackFile);
+    announce(stack, demo, Date.now() - startedAt);
+    if (!ending.signal.aborted) await once(ending.signal, "abort");
+    print("Stopping");
   } finally {
-    fs.rmSync(stackFile, { force: true });
+    stackFile.remove();
     await stack.stop();
   }
-  console.log("Stopped");
+  print("Stopped");
   process.exit();
 });
 
@@ -65,25 +74,22 @@ function addDemoData({ servers, urls }: Stack, log: (line: string) => void): Pro
 }
 
 interface Ending {
-  end: Promise<End>;
-  giveUp: (failure: string) => void;
-  /** What a second signal kills. */
+  /** Aborted by the first signal. */
+  signal: AbortSignal;
+  /** Killed by a second signal. */
   parts: Part[];
 }
 
-/** The first signal ends the run in order, also one that comes during the start; a second one kills. */
+/** The first signal ends the run in order, also during the start; a second one kills. */
 function awaitEnd(): Ending {
-  let settle: (end: End) => void = () => undefined;
-  const end = new Promise<End>((resolve) => {
-    settle = resolve;
-  });
-  const ending: Ending = { end, giveUp: (failure) => settle({ failure }), parts: [] };
+  const controller = new AbortController();
+  const ending: Ending = { signal: controller.signal, parts: [] };
   let firstAt: number | undefined;
-  const onSignal = (signal: NodeJS.Signals) => {
-    settle({ signal });
+  const onSignal = () => {
+    controller.abort();
     firstAt ??= Date.now();
     if (Date.now() - firstAt < SAME_SIGNAL_MS) return;
-    console.log("Killing what still runs");
+    print("Killing what still runs");
     const ours = ending.parts.filter((part) => !part.external);
     Promise.allSettled(ours.map((part) => part.kill9())).then(() => process.exit(130));
   };
@@ -91,10 +97,10 @@ function awaitEnd(): Ending {
   return ending;
 }
 
-function announce(stack: Stack, demo: DemoAccess, stackFile: string, tookMs: number): void {
+function announce(stack: Stack, demo: DemoAccess, tookMs: number): void {
   const { urls, servers } = stack;
   const database = new URL(servers.databaseUrls.projection);
-  console.log(`
+  print(`
 Clinic Service runs (${(tookMs / 1000).toFixed(1)} s). Ctrl-C stops it.
   portal API    ${urls.gateway}/api/v1
   partner API   ${urls.gateway}/sandbox/v1  ${urls.gateway}/production/v1
@@ -104,7 +110,7 @@ Clinic Service runs (${(tookMs / 1000).toFixed(1)} s). Ctrl-C stops it.
   Postgres      ${database.host}${database.pathname}
   NATS          ${servers.natsUrl}
   logs          ${relative(servers.root.paths.log("*"))}
-  everything    ${relative(stackFile)} (URLs, demo users, demo applications, demo auditor)
+  everything    ${relative(servers.root.paths.stack)} (URLs, demo users, demo applications, demo auditor)
 
 Try, in another terminal:
   npm run demo                    an appointment's way: created, read, told by webhook, replayed

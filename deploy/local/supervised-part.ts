@@ -1,23 +1,38 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Part, PartContext } from "./part.ts";
 import type { Exit, RunningProcess } from "./process.ts";
+import { reportWhileRunning } from "./progress.ts";
 import { SetupError } from "./setup-error.ts";
 
-/** Restarts wait 0.25 s, doubling up to 15 s; ten failures in a row end it. A life of 60 s counts as a success. */
+/** The delay before a restart doubles from 0.25 s up to 15 s. It falls back once a process was ready for 60 s. */
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 15_000;
-const MAX_FAILURES = 10;
 const HEALTHY_MS = 60_000;
 
-/** A part that this supervisor runs; not yet started. It is started again when it dies, if the context says so. */
-export function createPart(name: string, launch: () => Promise<RunningProcess>, context: PartContext): Part {
-  return new SupervisedPart(name, launch, context);
+/** How the process of a part is started and watched. */
+export interface PartProcess {
+  name: string;
+  launch: () => Promise<RunningProcess>;
+  /**
+   * Watches a process that is ready, until the signal aborts. Resolves with the reason if the process lives but cannot
+   * work until it is started again; with undefined if the signal aborted.
+   */
+  watch?: (signal: AbortSignal) => Promise<string | undefined>;
+}
+
+/**
+ * A part that this supervisor runs; not yet started. A start takes as long as the process needs. If the context says so,
+ * a process that dies is started again until it is ready, however often that takes: a full disk or a busy machine may
+ * last for hours.
+ */
+export function createPart(process: PartProcess, context: PartContext): Part {
+  return new SupervisedPart(process, context);
 }
 
 class SupervisedPart implements Part {
   readonly external = false;
   readonly name: string;
-  readonly #launchProcess: () => Promise<RunningProcess>;
+  readonly #process: PartProcess;
   readonly #context: PartContext;
   #current: RunningProcess | undefined;
   #failuresInARow = 0;
@@ -25,9 +40,9 @@ class SupervisedPart implements Part {
   #life: AbortSignal = AbortSignal.abort();
   #endLife: () => void = () => undefined;
 
-  constructor(name: string, launchProcess: () => Promise<RunningProcess>, context: PartContext) {
-    this.name = name;
-    this.#launchProcess = launchProcess;
+  constructor(process: PartProcess, context: PartContext) {
+    this.name = process.name;
+    this.#process = process;
     this.#context = context;
   }
 
@@ -37,15 +52,22 @@ class SupervisedPart implements Part {
 
   async start(): Promise<void> {
     if (this.#current) return this.#current.waitReady();
+    const { signal } = this.#context;
+    if (signal?.aborted) throw new SetupError(`${this.name} was not started: the stack stops`);
     const controller = new AbortController();
     this.#life = controller.signal;
     this.#endLife = () => controller.abort();
     this.#failuresInARow = 0;
-    const startedAt = Date.now();
-    const first = await this.#launch();
-    await first.waitReady();
-    // Only from here on: a first start that fails is its caller's to report.
-    first.exited.then((exit) => this.#onExit(first, exit, startedAt));
+    const stop = () => void this.stop();
+    signal?.addEventListener("abort", stop, { once: true });
+    try {
+      const first = await this.#launch();
+      await first.waitReady();
+      // Only from here on: a first start that fails is its caller's to report.
+      this.#supervise(first);
+    } finally {
+      signal?.removeEventListener("abort", stop);
+    }
   }
 
   stop(): Promise<void> {
@@ -70,7 +92,7 @@ class SupervisedPart implements Part {
 
   async #launch(): Promise<RunningProcess> {
     const life = this.#life;
-    const started = await this.#launchProcess();
+    const started = await this.#process.launch();
     if (life.aborted) {
       await started.stop();
       throw new SetupError(`${this.name} was stopped while it started`);
@@ -82,34 +104,49 @@ class SupervisedPart implements Part {
     return started;
   }
 
-  #onExit(process: RunningProcess, { code, signal }: Exit, startedAt: number): void {
-    const { log, onGivenUp } = this.#context;
-    if (this.#life.aborted || !onGivenUp || this.#current !== undefined) return;
-    log(`${this.name} (pid ${process.pid}) died: ${signal ?? `code ${code}`}`);
-    if (Date.now() - startedAt > HEALTHY_MS) this.#failuresInARow = 0;
-    this.#restart(this.#life, onGivenUp);
+  /** Looks after a process that is ready now. */
+  #supervise(process: RunningProcess): void {
+    const readyAt = Date.now();
+    const over = new AbortController();
+    process.exited.then((exit) => {
+      over.abort();
+      this.#onExit(process, exit, readyAt);
+    });
+    if (this.#context.restart) this.#watch(process, AbortSignal.any([over.signal, this.#life]));
   }
 
-  /** Tries until it is ready again, is to be down, or has failed too often. */
-  async #restart(life: AbortSignal, onGivenUp: (message: string) => void): Promise<void> {
+  async #watch(process: RunningProcess, signal: AbortSignal): Promise<void> {
+    const reason = await this.#process.watch?.(signal);
+    if (reason === undefined || signal.aborted) return;
+    this.#context.log(`${this.name} (pid ${process.pid}) is killed to be started again: ${reason}`);
+    await process.kill9();
+  }
+
+  #onExit(process: RunningProcess, { code, signal }: Exit, readyAt: number): void {
+    const { log, restart } = this.#context;
+    if (this.#life.aborted || !restart || this.#current !== undefined) return;
+    log(`${this.name} (pid ${process.pid}) died: ${signal ?? `code ${code}`}`);
+    if (Date.now() - readyAt > HEALTHY_MS) this.#failuresInARow = 0;
+    this.#restart(this.#life);
+  }
+
+  /** Tries until it is ready again, or is to be down. */
+  async #restart(life: AbortSignal): Promise<void> {
     const { log } = this.#context;
-    while (this.#failuresInARow < MAX_FAILURES) {
+    while (!life.aborted) {
       const delayMs = Math.min(FIRST_DELAY_MS * 2 ** this.#failuresInARow++, MAX_DELAY_MS);
       log(`${this.name} is started again in ${delayMs / 1000} s`);
       await sleep(delayMs, undefined, { signal: life }).catch(() => undefined);
       if (life.aborted) return;
       try {
-        const startedAt = Date.now();
         const again = await this.#launch();
-        await again.waitReady();
+        await reportWhileRunning(`${this.name} starts again`, again.waitReady(), log);
         log(`${this.name} runs again`);
-        again.exited.then((exit) => this.#onExit(again, exit, startedAt));
+        this.#supervise(again);
         return;
       } catch (error) {
-        if (life.aborted) return;
-        log((error as Error).message);
+        if (!life.aborted) log((error as Error).message);
       }
     }
-    onGivenUp(`${this.name} failed ${MAX_FAILURES} times in a row; see its log`);
   }
 }

@@ -14,6 +14,7 @@ export interface CommandContext {
   pool: pg.Pool;
   logger: Logger;
   terminal: Terminal;
+  databaseUrl: string;
   /** Milliseconds since 1970. */
   now: number;
   /** Aborts when the operator interrupts. */

@@ -4,24 +4,46 @@ import type { Terminal } from "./command.ts";
 /** Progress is told this often. Milliseconds. */
 const EVERY = 1_000;
 
-/** Tells how far a run through the log is: share and time left by the log's positions, and events a second. */
-export function fillProgress(terminal: Terminal, end: bigint): (progress: ProjectionProgress) => void {
-  const started = performance.now();
-  let from: { position: bigint; events: number } | undefined;
+/** The time left is estimated once the run has come so far: before, one slow moment decides the estimate. */
+const ESTIMATED_FROM = { seconds: 3, share: 0.01 };
+
+/**
+ * Reports how far a run through the log is: its share by the log's positions, events a second and the time left.
+ *
+ * @param end position of the log's last event
+ * @param clock milliseconds
+ */
+export function fillProgress(
+  terminal: Pick<Terminal, "progress">,
+  end: bigint,
+  clock = () => performance.now(),
+): (progress: Pick<ProjectionProgress, "seen" | "events" | "waitsFor">) => void {
+  const started = clock();
+  let from: { share: number; events: number } | undefined;
   let told = started;
-  return ({ position, events, waitsFor }) => {
-    from ??= { position, events };
-    const now = performance.now();
+  return ({ seen, events, waitsFor }) => {
+    const share = shareOf(seen, end);
+    from ??= { share, events };
+    const now = clock();
     if (now - told < EVERY) return;
     told = now;
     const seconds = (now - started) / 1000;
-    const share = end > 0n ? Math.min(1, Number(position) / Number(end)) : 1;
-    const speed = (Number(position) - Number(from.position)) / seconds;
-    const left = speed > 0 ? Math.max(0, Math.round((Number(end) - Number(position)) / speed)) : undefined;
     const rate = Math.round((events - from.events) / seconds);
+    const left = timeLeft(share - from.share, 1 - share, seconds);
     const wait = waitsFor === null ? "" : `, waits for ${waitsFor}`;
-    terminal.progress(
-      `${(share * 100).toFixed(1)} % of the log, ${rate} events/s, ${left ?? "?"} s left${wait}`,
-    );
+    terminal.progress(`${(share * 100).toFixed(1)} % of the log, ${rate} events/s${left}${wait}`);
   };
+}
+
+/** From 0 to 1. A run starts before the first position, and live events take it beyond the end. */
+function shareOf(seen: bigint, end: bigint): number {
+  if (end <= 0n) return 1;
+  return Math.min(1, Math.max(0, Number(seen) / Number(end)));
+}
+
+/** @returns nothing while it cannot be estimated */
+function timeLeft(done: number, left: number, seconds: number): string {
+  if (seconds < ESTIMATED_FROM.seconds || done < ESTIMATED_FROM.share) return "";
+  const estimate = Math.round((left / done) * seconds);
+  return estimate < 120 ? `, ${estimate} s left` : `, ${Math.round(estimate / 60)} min left`;
 }

@@ -1,18 +1,22 @@
 /** The operator's commands for the read models: `npm run projection -- status | rebuild | verify | park | resume`. */
 import os from "node:os";
 import { Command, InvalidArgumentError } from "commander";
+import type pg from "pg";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
+import { parseRfc3339 } from "../../shared/time/rfc3339.ts";
 import { ProjectionFailure } from "../engine/failure.ts";
+import { DifferentLog } from "../log/same-log.ts";
 import { ActRefused } from "../parking/parking-acts.ts";
+import { adoptCurrentLog } from "./adopt-log.ts";
 import type { CommandContext, Terminal } from "./command.ts";
 import { type ActOptions, park, resume } from "./parking.ts";
 import { rebuildReadModels } from "./rebuild.ts";
-import { serverUrls } from "./server-urls.ts";
+import { natsUrl, serverUrls } from "./server-urls.ts";
 import { showStatus } from "./status.ts";
 import { verifyReadModels } from "./verify.ts";
 
@@ -39,7 +43,22 @@ program
   .description(
     "Build all read models anew from the log, beside those that serve, and put them in their place when they have caught up.",
   )
-  .action(() => run(rebuildReadModels));
+  .option(
+    "--adopt-log",
+    "continue with a log that is not the one behind the database: it was replaced, or restored from an older backup",
+  )
+  .option(
+    "--tell-since <date-time>",
+    "with --adopt-log: also send the webhooks of events that the log stored since then",
+    toTime,
+  )
+  .action(({ adoptLog, tellSince }: { adoptLog?: boolean; tellSince?: number }) =>
+    run((context) => {
+      if (adoptLog) return adoptCurrentLog(context, natsUrl(process.env, context.databaseUrl), tellSince);
+      if (tellSince === undefined) return rebuildReadModels(context);
+      throw new ActRefused("--tell-since needs --adopt-log");
+    }),
+  );
 program
   .command("verify")
   .description("Compare the read models that serve with what the log says; every row that differs is named.")
@@ -71,17 +90,25 @@ function act(
     .action((position: bigint, options: ActOptions) => run((context) => work(context, position, options)));
 }
 
+function toTime(text: string): number {
+  const time = parseRfc3339(text);
+  if (time === undefined) {
+    throw new InvalidArgumentError("It must be a date-time with an offset, like 2026-03-01T08:00:00Z.");
+  }
+  return time;
+}
+
 function toPosition(text: string): bigint {
   if (!/^\d{1,20}$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
   return BigInt(text);
 }
 
-/** Exit codes: 0 done, 1 differences or an event that cannot be taken, 2 nothing to work with. */
+/** Exit codes: 0 done, 1 differences or an event that cannot be taken, 2 nothing to work with, or a different log. */
 async function run(work: (context: CommandContext) => Promise<number>): Promise<void> {
   try {
     process.exitCode = await withServers(work);
   } catch (error) {
-    const known = [ConfigError, StartError, ProjectionFailure, ActRefused].some(
+    const known = [ConfigError, StartError, ProjectionFailure, ActRefused, DifferentLog].some(
       (type) => error instanceof type,
     );
     process.stderr.write(`\nprojection: ${known ? (error as Error).message : String(error)}\n`);
@@ -104,8 +131,24 @@ async function withServers(work: (context: CommandContext) => Promise<number>): 
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interrupted.abort());
   try {
     await requireEventStore(client, EVENTSTORE_URL);
-    return await work({ client, pool, logger, terminal, now: Date.now(), signal: interrupted.signal });
+    await requirePrepared(pool);
+    const { signal } = interrupted;
+    const context = { client, pool, logger, terminal, databaseUrl: DATABASE_URL };
+    return await work({ ...context, now: Date.now(), signal });
   } finally {
     await Promise.all([pool.end(), client.dispose()]);
   }
+}
+
+/** @throws {StartError} if this release's projection service has never run on the database */
+async function requirePrepared(pool: pg.Pool): Promise<void> {
+  const { rows } = await pool.query<{ prepared: bigint }>(
+    `SELECT count(*) AS prepared FROM pg_attribute
+      WHERE attrelid IN (to_regclass('read_model.checkpoint'), to_regclass('webhooks.relay_checkpoint'))
+        AND attname = 'anchor_event_id'`,
+  );
+  if (rows[0]?.prepared === 2n) return;
+  throw new StartError(
+    "The database is not prepared for this release. Start this release's projection service first: it prepares the database.",
+  );
 }

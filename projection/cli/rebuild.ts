@@ -1,6 +1,6 @@
 import { rebuild } from "../engine/rebuild.ts";
+import { logEnd } from "../log/log-end.ts";
 import { readModels } from "../read-models/all.ts";
-import { logEnd } from "../status/log-end.ts";
 import type { CommandContext } from "./command.ts";
 import { fillProgress } from "./fill-progress.ts";
 

@@ -26,3 +26,15 @@ export function serverUrls(env: NodeJS.ProcessEnv): ServerUrls {
   }
   return readConfig(NAMES, urls);
 }
+
+/**
+ * Where the NATS server is: NATS_URL, or the local stack's if the database is the stack's own.
+ *
+ * @param databaseUrl the database that the command works on
+ * @throws {ConfigError} if it is missing or wrong
+ */
+export function natsUrl(env: NodeJS.ProcessEnv, databaseUrl: string): string {
+  const stack = env.NATS_URL ? undefined : findLocalStackUrls(env);
+  const found = stack?.postgres.projection === databaseUrl ? stack.nats : env.NATS_URL;
+  return readConfig(["NATS_URL"], { NATS_URL: found || undefined }).NATS_URL;
+}

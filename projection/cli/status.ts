@@ -1,5 +1,13 @@
 import { readModels } from "../read-models/all.ts";
-import { type FollowerStatus, findStatus, type ParkedStatus, type Status } from "../status/find-status.ts";
+import { MOST } from "../status/count-deliveries.ts";
+import {
+  type FollowerStatus,
+  findStatus,
+  type ParkedStatus,
+  type RoleProcesses,
+  type Status,
+} from "../status/find-status.ts";
+import type { Lag } from "../status/lag.ts";
 import type { CommandContext } from "./command.ts";
 
 /** Tells how the read models and the relay are. @returns the exit code */
@@ -21,19 +29,24 @@ const TITLES = {
 };
 
 const HOW = {
-  starting: "leads",
+  starting: "starts",
   running: "leads",
   failed: "stopped",
   standby: "stands by",
   stopped: "was stopped",
 };
 
-function lines({ followers, readModels, parked }: Status, now: number): string[] {
+function lines(status: Status, now: number): string[] {
+  const { differentLog, ownRelease, followers, webhooks, readModels, parked } = status;
   const tables = readModels.map(({ table, rows, exact }) => `${table} ${exact ? "" : "~"}${rows}`);
   return [
+    ...(differentLog === null ? [] : [differentLog, ""]),
     ...followers.flatMap((follower) => [...followerLines(follower, now), ""]),
-    "rows in the read models, all of them as of the projectors' position:",
-    ...inColumns(tables, 4),
+    ...webhooksLines(webhooks, now),
+    "",
+    ...(ownRelease
+      ? ["rows in the read models, all of them as of the projectors' position:", ...inColumns(tables, 4)]
+      : ["The read models belong to another release: run that release, or `rebuild` with this one."]),
     "",
     parked.length === 0 ? "parked streams: none" : `parked streams: ${parked.length}`,
     ...parked.flatMap(parkedLines),
@@ -42,20 +55,13 @@ function lines({ followers, readModels, parked }: Status, now: number): string[]
 
 function followerLines(follower: FollowerStatus, now: number): string[] {
   const { role, position, lag, process } = follower;
-  const { events, exact, seconds } = lag;
-  const behind =
-    events === 0
-      ? "up to date"
-      : `${exact ? "" : "about "}${events} events and ${seconds.toFixed(1)} s behind`;
   const rate = process?.eventsPerSecond;
-  const error = process?.lastError;
   return [
     TITLES[role],
-    `  position     ${position}  ${behind}`,
+    `  position     ${position}  ${behindText(lag)}`,
     `  process      ${processText(follower, now)}`,
     `  rate         ${rate === null || rate === undefined ? "unknown" : `${rate.toFixed(1)} events/s`}`,
-    `  last error   ${error ? `${ago(now - error.at)} ago: ${error.message}` : "none"}`,
-    ...(process?.unknownEvents ? [`  passed over  ${process.unknownEvents} events of unknown types`] : []),
+    lastErrorLine(follower, now),
     ...(process?.state === "failed" && process.failedAt
       ? [
           `  to go on     run a release that can take the event, or: npm run projection -- park ${process.failedAt.position} --reason …`,
@@ -64,12 +70,42 @@ function followerLines(follower: FollowerStatus, now: number): string[] {
   ];
 }
 
-function processText({ process, alive, standby }: FollowerStatus, now: number): string {
+function behindText(lag: Lag | null): string {
+  if (lag === null) return "of another log";
+  const { events, exact, seconds } = lag;
+  if (events === 0) return "up to date";
+  return `${exact ? "" : "about "}${events} events and ${seconds.toFixed(1)} s behind`;
+}
+
+function lastErrorLine({ process }: RoleProcesses, now: number): string {
+  const error = process?.lastError;
+  return `  last error   ${error ? `${ago(now - error.at)} ago: ${error.message}` : "none"}`;
+}
+
+/** Any number of processes send webhooks; none of them leads. */
+function webhooksLines(webhooks: Status["webhooks"], now: number): string[] {
+  const { process, alive, working } = webhooks;
+  const counts = (["pending", "due", "failed"] as const).map((state) => {
+    const count = webhooks[state];
+    return `${count >= MOST ? "at least " : ""}${count} ${state}`;
+  });
+  const more = working > 1 ? `, ${working - 1} more run` : "";
+  const runs = process && alive && process.state === "running";
+  const waits = process?.detail ? `: ${process.detail}` : "";
+  return [
+    "webhooks: sends deliveries to partners",
+    `  deliveries   ${counts.join(", ")}`,
+    `  process      ${runs ? `${process.process} runs${waits}${more}` : processText(webhooks, now)}`,
+    lastErrorLine(webhooks, now),
+  ];
+}
+
+function processText({ process, alive, standby }: RoleProcesses, now: number): string {
   if (!process) return "none has ever run here";
   const others = standby > (process.state === "standby" ? 1 : 0) ? `, ${standby} more on standby` : "";
   if (!alive)
     return `none runs; ${process.process} was last seen ${ago(now - process.at)} ago (${process.state})`;
-  const why = process.state === "failed" ? process.lastError?.message : process.detail;
+  const why = process.detail ?? (process.state === "failed" ? process.lastError?.message : null);
   return `${process.process} ${HOW[process.state]}${why ? `: ${why}` : ""}${others}`;
 }
 

@@ -1,6 +1,7 @@
 import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
-import { CHECKPOINT } from "./ddl.ts";
+import type { Anchor } from "./checkpoint.ts";
+import { CHECKPOINT, shapeOf } from "./ddl.ts";
 import { LostLeadership, ProjectionFailure } from "./failure.ts";
 import { addPassedOver, type PassedOver } from "./passed-over.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
@@ -19,12 +20,12 @@ export interface BatchDetails {
 
 /**
  * Takes a batch of events into the read models: loads the rows that they touch, folds, writes the changed rows in
- * bulk and moves the checkpoint, all in one transaction. The checkpoint moves by compare-and-set, so that of two
- * processes that try only one can write.
+ * bulk and moves the checkpoint, all in one transaction. The checkpoint moves by compare-and-set of its position and
+ * of the tables' fingerprint. So of two processes that try only one can write, and only if its release built the tables.
  *
  * @param from where the checkpoint stands
- * @param to where it is to stand: the position of the last event of the batch, relevant or not
- * @throws {LostLeadership} where the checkpoint is not at `from`, or the tables are others by now
+ * @param to where it is to stand: the last event of the batch, relevant or not
+ * @throws {LostLeadership} if the checkpoint is not at `from`, or another rebuild or release has replaced the tables
  * @throws {ProjectionFailure} naming event, stream, revision and position, where a projector throws
  */
 export async function applyBatch(
@@ -33,7 +34,7 @@ export async function applyBatch(
   models: readonly AnyReadModel[],
   events: readonly RecordedEvent[],
   from: bigint,
-  to: bigint,
+  to: Anchor,
   { passedOver, tables, lazyCommits }: BatchDetails = {},
 ): Promise<void> {
   try {
@@ -50,11 +51,15 @@ export async function applyBatch(
     if (passedOver) await addPassedOver(client, schema, passedOver);
     const moved = await client.query({
       name: `checkpoint ${schema}`,
-      text: `UPDATE ${schema}.checkpoint SET position = $1
-              WHERE name = $2 AND position = $3 AND ($4::oid IS NULL OR tableoid = $4)`,
-      values: [to, CHECKPOINT, from, tables],
+      text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
+              WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)`,
+      values: [to.position, to.eventId, CHECKPOINT, from, shapeOf(models), tables],
     });
-    if (moved.rowCount !== 1) throw new LostLeadership(`the checkpoint of ${schema} is no longer at ${from}`);
+    if (moved.rowCount !== 1) {
+      throw new LostLeadership(
+        `the checkpoint of ${schema} is no longer at ${from}, or belongs to another release`,
+      );
+    }
     await client.query("COMMIT");
   } catch (error) {
     // A connection that broke has rolled back by itself; the first error is the one that counts.

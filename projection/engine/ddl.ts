@@ -24,7 +24,9 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
     `CREATE SCHEMA ${schema}`,
     `GRANT USAGE ON SCHEMA ${schema} TO clinic_query, clinic_command`,
     `CREATE TABLE ${schema}.checkpoint (name text PRIMARY KEY, position bigint NOT NULL, shape text NOT NULL)`,
-    `INSERT INTO ${schema}.checkpoint VALUES ('${CHECKPOINT}', ${BEFORE_FIRST}, '${shapeOf(models)}')`,
+    anchorDdl(schema),
+    `INSERT INTO ${schema}.checkpoint (name, position, shape)
+      VALUES ('${CHECKPOINT}', ${BEFORE_FIRST}, '${shapeOf(models)}')`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
     passedOverDdl(schema),
   ];
@@ -33,6 +35,12 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
     if (!model.hidden) statements.push(`GRANT SELECT ON ${schema}.${model.table} TO clinic_query`);
   }
   return `${statements.join(";\n")};\n`;
+}
+
+/** The columns of the checkpoint's anchor, which earlier releases did not have. May be repeated. */
+export function anchorDdl(schema: string): string {
+  return `ALTER TABLE ${schema}.checkpoint ADD COLUMN IF NOT EXISTS anchor_position bigint,
+    ADD COLUMN IF NOT EXISTS anchor_event_id uuid`;
 }
 
 /** What these read models leave out, because it was parked when they came to it. May be repeated. */
@@ -47,10 +55,16 @@ export function indexesDdl(models: readonly AnyReadModel[], schema: string): str
   return statements.map((statement) => `${statement};\n`).join("");
 }
 
+const shapes = new WeakMap<readonly AnyReadModel[], string>();
+
 /** A fingerprint of all tables: code and database must agree on it. */
 export function shapeOf(models: readonly AnyReadModel[]): string {
+  const known = shapes.get(models);
+  if (known !== undefined) return known;
   const ddl = models.flatMap((model) => [tableDdl(model, "s"), ...indexDdl(model, "s")]);
-  return createHash("sha256").update(ddl.join("\n")).digest("hex");
+  const shape = createHash("sha256").update(ddl.join("\n")).digest("hex");
+  shapes.set(models, shape);
+  return shape;
 }
 
 function tableDdl(model: AnyReadModel, schema: string): string {

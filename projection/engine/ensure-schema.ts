@@ -1,43 +1,32 @@
 import type pg from "pg";
-import { StartError } from "../../shared/runtime/run-service.ts";
-import { passedOverDdl, READ_MODEL_SCHEMA, readModelDdl, shapeOf } from "./ddl.ts";
+import { anchorDdl, passedOverDdl, READ_MODEL_SCHEMA, readModelDdl } from "./ddl.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /**
- * Creates the read models where there are none yet. Several processes may start at once: a lock in the transaction
- * makes the others wait.
- *
- * @throws {StartError} where the tables that are there have another shape than the code
+ * Creates the read models if the database has none, and adds what earlier releases' schemas lack beside the read
+ * models' own tables. Tables of another shape stay as they are: the projectors stand by until a rebuild. Several
+ * processes may start at once: a lock in the transaction makes the others wait.
  */
 export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadModel[]): Promise<void> {
   const connection = await pool.connect();
   try {
     await connection.query("BEGIN");
     await connection.query("SELECT pg_advisory_xact_lock(hashtextextended('read model schema', 0))");
-    const { rows } = await connection.query<{ found: boolean }>(
-      "SELECT to_regclass($1) IS NOT NULL AS found",
+    const { rows } = await connection.query<{ found: boolean; anchored: boolean }>(
+      `SELECT c IS NOT NULL AS found,
+              EXISTS (SELECT FROM pg_attribute WHERE attrelid = c AND attname = 'anchor_event_id') AS anchored
+         FROM to_regclass($1) AS c`,
       [`${READ_MODEL_SCHEMA}.checkpoint`],
     );
-    if (rows[0]?.found) {
-      await compareShape(connection, models);
-      await connection.query(passedOverDdl(READ_MODEL_SCHEMA));
-    } else await connection.query(readModelDdl(models));
+    const { found, anchored } = rows[0] ?? {};
+    if (!found) await connection.query(readModelDdl(models));
+    else if (!anchored) await connection.query(anchorDdl(READ_MODEL_SCHEMA));
+    await connection.query(passedOverDdl(READ_MODEL_SCHEMA));
     await connection.query("COMMIT");
   } catch (error) {
     await connection.query("ROLLBACK").catch(() => undefined);
     throw error;
   } finally {
     connection.release();
-  }
-}
-
-async function compareShape(connection: pg.PoolClient, models: readonly AnyReadModel[]): Promise<void> {
-  const { rows } = await connection.query<{ shape: string }>(
-    `SELECT shape FROM ${READ_MODEL_SCHEMA}.checkpoint`,
-  );
-  if (rows[0]?.shape !== shapeOf(models)) {
-    throw new StartError(
-      "the read models in the database have another shape than this release's: `npm run projection -- rebuild` builds them anew beside those that serve; start again when it is done",
-    );
   }
 }

@@ -5,6 +5,9 @@ export class LostLeadership extends Error {
   override readonly name = "LostLeadership";
 }
 
+/** The database's read models have the fingerprint of another release. Anybody may read these words. */
+export const OTHER_RELEASE = "the read models belong to another release";
+
 /** Something that the projection cannot get past by itself: for the most part an event that a projector cannot take. */
 export class ProjectionFailure extends Error {
   override readonly name = "ProjectionFailure";

@@ -10,6 +10,8 @@ export interface LeadershipOptions {
   logger: Logger;
   signal: AbortSignal;
   onStandby(detail: Detail): void;
+  /** Asked every second of a standby and of the leader: why this process must not lead; null if it may. */
+  hindrance?(connection: pg.ClientBase): Promise<Detail | null>;
 }
 
 /** What a standby says that is ready to take over. */
@@ -40,21 +42,24 @@ export async function withLeadership(
       await wait.next(signal);
       continue;
     }
-    wait.reset();
     const term = new AbortController();
     const end = () => term.abort();
     connection.on("error", end).on("end", end);
     signal.addEventListener("abort", end, { once: true });
     if (signal.aborted) end();
+    let acquired = false;
     try {
-      if (await acquire(connection, options, term)) {
+      acquired = await acquire(connection, options, term);
+      if (acquired) {
+        wait.reset();
         logger.info({ name }, "leads");
-        await Promise.all([keepAsking(connection, term), lead(run, term)]);
+        await Promise.all([keepAsking(connection, options, term), lead(run, term)]);
       }
     } finally {
       signal.removeEventListener("abort", end);
       await release(connection, logger);
     }
+    if (!acquired) await wait.next(signal);
   }
 }
 
@@ -91,36 +96,46 @@ async function acquire(
   term: AbortController,
 ): Promise<boolean> {
   while (!term.signal.aborted) {
-    const held = await ask(connection, term, "SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held", [
-      options.name,
-    ]);
-    if (held) return true;
-    options.onStandby(ANOTHER_LEADS);
+    const hindrance = await ask(term, () => options.hindrance?.(connection));
+    if (term.signal.aborted) return false;
+    if (!hindrance && (await ask(term, () => tryLock(connection, options.name)))) return true;
+    options.onStandby(hindrance ?? ANOTHER_LEADS);
     await pause(ASK_EVERY, term.signal);
   }
   return false;
 }
 
-async function keepAsking(connection: pg.Client, term: AbortController): Promise<void> {
+async function keepAsking(
+  connection: pg.Client,
+  options: LeadershipOptions,
+  term: AbortController,
+): Promise<void> {
   while (!term.signal.aborted) {
     await pause(ASK_EVERY, term.signal);
-    if (!term.signal.aborted) await ask(connection, term, "SELECT true AS held", []);
+    if (term.signal.aborted) return;
+    await ask(term, () => connection.query("SELECT"));
+    if (await ask(term, () => options.hindrance?.(connection))) term.abort();
   }
 }
 
-/** A question that is not answered ends the term. */
-async function ask(
-  connection: pg.Client,
+async function tryLock(connection: pg.Client, name: string): Promise<boolean> {
+  const { rows } = await connection.query<{ held: boolean }>(
+    "SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held",
+    [name],
+  );
+  return rows[0]?.held === true;
+}
+
+/** Asks the database. A question that is not answered ends the term. */
+async function ask<Answer>(
   term: AbortController,
-  text: string,
-  values: string[],
-): Promise<boolean> {
+  question: () => Promise<Answer> | undefined,
+): Promise<Answer | undefined> {
   try {
-    const { rows } = await connection.query<{ held: boolean }>(text, values);
-    return rows[0]?.held === true;
+    return await question();
   } catch {
     term.abort();
-    return false;
+    return undefined;
   }
 }
 

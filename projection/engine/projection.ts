@@ -1,21 +1,26 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import pg from "pg";
+import { EventSchemaError } from "../../shared/events/registry.ts";
 import { catchUp, type SubscriptionItem, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import { DifferentLog, requireAnchored, requireSameLog } from "../log/same-log.ts";
 import type { AwaitedServer } from "../role.ts";
 import { BoundedBuffer } from "./bounded-buffer.ts";
-import { readStanding } from "./checkpoint.ts";
-import { BEFORE_FIRST } from "./ddl.ts";
-import { LostLeadership, ProjectionFailure } from "./failure.ts";
+import { readStanding, type Standing } from "./checkpoint.ts";
+import { BEFORE_FIRST, shapeOf } from "./ddl.ts";
+import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "./failure.ts";
 import { gapsOf, type Parked, readPassedOver } from "./passed-over.ts";
 import type { AnyReadModel } from "./read-model.ts";
 import { type Writing, writeItems } from "./write-items.ts";
 
 /** How a run of the projection is doing. */
 export interface ProjectionProgress {
+  /** Where the checkpoint stands. */
   position: bigint;
+  /** The log was read up to here. Events of other programs do not move the checkpoint. */
+  seen: bigint;
   caughtUp: boolean;
   /** What it waits for; null while it works. */
   waitsFor: AwaitedServer | null;
@@ -33,6 +38,8 @@ export interface ProjectionOptions {
   logger: Logger;
   /** The last position to take; it goes on with what comes live where absent. */
   until?: bigint;
+  /** The log need not be the one that the database was built from: an operator adopts it. */
+  adopting?: boolean;
   /**
    * For tables that nobody reads yet: what a crash of the database's machine takes of the last commits is projected
    * again from the checkpoint that is left.
@@ -43,8 +50,6 @@ export interface ProjectionOptions {
   onProgress(progress: ProjectionProgress): void;
   /** Told of each commit: its events, and how long it took. */
   onBatch?(events: number, seconds: number): void;
-  /** Told of each event of a type that the catalog does not know. It is passed over. */
-  onUnknown?(type: string): void;
 }
 
 export type Report = (change: Partial<ProjectionProgress>, events?: number) => void;
@@ -60,11 +65,13 @@ const AHEAD = 2 * BATCH;
  *
  * @throws {ProjectionFailure} for an event that cannot be taken, naming it: what stands before it is written, and
  *   nothing after it
- * @throws {LostLeadership} where another process moved the checkpoint, or a rebuild took the tables' place
+ * @throws {LostLeadership} if another process moved the checkpoint, or a rebuild or another release replaced the tables
+ * @throws {DifferentLog} if the log is not the one behind the checkpoint; nothing is written from then on
  */
 export async function runProjection(options: ProjectionOptions, signal: AbortSignal): Promise<void> {
   const progress: ProjectionProgress = {
     position: BEFORE_FIRST,
+    seen: BEFORE_FIRST,
     caughtUp: false,
     waitsFor: null,
     trouble: null,
@@ -93,7 +100,8 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
 /** @throws what waiting does not mend */
 function whatToWaitFor(error: Error): AwaitedServer {
   if (error instanceof UnreadableEvent) throw new ProjectionFailure(error.reason, error.place, error);
-  if (error instanceof ProjectionFailure || error instanceof LostLeadership) throw error;
+  if (error instanceof EventSchemaError) throw new ProjectionFailure(error.message, undefined, error);
+  if ([ProjectionFailure, LostLeadership, DifferentLog].some((final) => error instanceof final)) throw error;
   if (isPostgresUnavailable(error)) return "the database";
   if (error instanceof pg.DatabaseError) {
     throw new ProjectionFailure(`the database refuses (SQLSTATE ${error.code})`, undefined, error);
@@ -101,8 +109,14 @@ function whatToWaitFor(error: Error): AwaitedServer {
   return "the event log";
 }
 
-function isDone({ until }: ProjectionOptions, { position }: ProjectionProgress): boolean {
-  return until !== undefined && position >= until;
+function isDone({ until }: ProjectionOptions, { seen }: ProjectionProgress): boolean {
+  return until !== undefined && seen >= until;
+}
+
+/** @throws {DifferentLog} */
+async function requireLog(options: ProjectionOptions, standing: Standing): Promise<void> {
+  if (!options.adopting) await requireSameLog(options);
+  await requireAnchored(options.client, `schema ${options.schema}`, standing);
 }
 
 /** One subscription's life, from the checkpoint on. It ends, too, when an operator parks or resumes a stream. */
@@ -113,8 +127,11 @@ async function follow(
   signal: AbortSignal,
 ): Promise<void> {
   const standing = await readStanding(options.pool, options.schema);
-  report({ position: standing.position });
-  if (isDone(options, progress) || signal.aborted) return;
+  if (standing.shape !== shapeOf(options.models)) throw new LostLeadership(OTHER_RELEASE);
+  report({ position: standing.position, seen: standing.position });
+  if (signal.aborted) return;
+  await requireLog(options, standing);
+  if (isDone(options, progress)) return;
   const parked = await options.parked();
   const passed = await readPassedOver(options.pool, options.schema);
   const gaps = gapsOf(parked, passed, standing.position);
@@ -141,25 +158,34 @@ async function follow(
 
 async function fill(
   buffer: BoundedBuffer<SubscriptionItem>,
-  { options: { client, until }, standing: { position }, gaps }: Writing,
+  { options, standing, gaps }: Writing,
   signal: AbortSignal,
 ): Promise<void> {
-  const after = position === BEFORE_FIRST ? undefined : position;
+  const { client, until } = options;
+  // The writer moves it on.
+  const start = { ...standing };
+  const after = start.position === BEFORE_FIRST ? undefined : start.position;
   const passesOver = (stream: string, revision: bigint) => {
     const gap = gaps.get(stream);
     return gap !== undefined && revision >= gap.revision;
   };
-  const isBeyond = (position: bigint) => until !== undefined && position > until;
+  let confirmed = false;
   try {
     for await (const item of catchUp({ client, after, passesOver, signal })) {
-      if ("position" in item && isBeyond(item.position)) return;
+      // The log may have been exchanged between the first check and the subscription.
+      if (!confirmed) await requireLog(options, start);
+      confirmed = true;
+      if (until !== undefined && (item.kind === "caughtUp" || item.position > until)) break;
       const room = buffer.push(item);
       if (room) await room;
     }
   } catch (error) {
-    // Nobody asked for it.
-    if (!(error instanceof UnreadableEvent && isBeyond(error.place.position))) throw error;
+    const beyond = error instanceof UnreadableEvent && until !== undefined && error.place.position > until;
+    // An event after `until` is of no interest.
+    if (!beyond) throw error;
   }
+  // All that is stored up to there was given: the last event there may be another program's, and deleted.
+  if (until !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: until });
 }
 
 /** @param knownActs the revision of the last act of parking or resuming that the run goes by */
@@ -174,6 +200,8 @@ async function write(
     const items = await buffer.take(BATCH);
     if (items.length === 0) return;
     await writeItems(writing, items);
+    const last = items.findLast((item) => "position" in item);
+    if (last) report({ seen: last.position });
     if (items.some((item) => item.kind === "caughtUp")) report({ caughtUp: true });
     report({ waitsFor: null });
     if (isDone(options, progress) || items.some((item) => isActAfter(item, knownActs))) return;

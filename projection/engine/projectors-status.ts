@@ -1,16 +1,6 @@
 import type { RoleStatus } from "../role.ts";
 import { lastErrorNow } from "../status/last-error.ts";
-import { ProjectionFailure } from "./failure.ts";
 import type { ProjectionProgress } from "./projection.ts";
-
-/** What one term's end does not wipe away of a status. */
-export function kept({ position, events, lastError }: RoleStatus): Partial<RoleStatus> {
-  return {
-    ...(position !== undefined && { position }),
-    ...(events && { events }),
-    ...(lastError && { lastError }),
-  };
-}
 
 /** @param eventsBefore taken in the terms before this one */
 export function statusAfter(
@@ -23,15 +13,8 @@ export function statusAfter(
   // Once it has caught up it runs, and a later wait does not make it start anew.
   const state = before.state === "running" || caughtUp ? "running" : "starting";
   const lastError = waitsFor !== null && trouble ? lastErrorNow(trouble) : before.lastError;
-  return { state, detail, position, events: eventsBefore + events, ...(lastError && { lastError }) };
-}
-
-/** The status of projectors that stopped, with the cause, and the event's place where one was the cause. */
-export function failed(before: RoleStatus, error: unknown): RoleStatus {
-  const place = error instanceof ProjectionFailure ? error.place : undefined;
   return {
-    ...kept(before),
-    ...{ state: "failed", detail: null, lastError: lastErrorNow(error) },
-    ...(place && { failedAt: place }),
+    ...{ state, detail, leads: true, position, events: eventsBefore + events },
+    ...(lastError && { lastError }),
   };
 }

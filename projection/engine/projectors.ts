@@ -2,18 +2,20 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import { DifferentLog, untilSameLog } from "../log/same-log.ts";
 import { readParked } from "../parking/parked-streams.ts";
 import { untilParked } from "../parking/until-parked.ts";
 import type { Detail, Role, RoleStatus } from "../role.ts";
-import { readCheckpoint } from "./checkpoint.ts";
-import { READ_MODEL_SCHEMA } from "./ddl.ts";
-import { LostLeadership } from "./failure.ts";
+import { failed, kept } from "../status/role-status.ts";
+import { readCheckpoint, readStanding } from "./checkpoint.ts";
+import { READ_MODEL_SCHEMA, shapeOf } from "./ddl.ts";
+import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "./failure.ts";
 import { withLeadership } from "./leadership.ts";
 import { type ProjectionOptions, type ProjectionProgress, runProjection } from "./projection.ts";
-import { failed, kept, statusAfter } from "./projectors-status.ts";
+import { statusAfter } from "./projectors-status.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-export interface ProjectorsOptions extends Pick<ProjectionOptions, "onBatch" | "onUnknown"> {
+export interface ProjectorsOptions extends Pick<ProjectionOptions, "onBatch"> {
   client: EventStoreDBClient;
   pool: pg.Pool;
   databaseUrl: string;
@@ -26,55 +28,66 @@ export interface ProjectorsOptions extends Pick<ProjectionOptions, "onBatch" | "
  * fails the role, with the event's place, and nothing is skipped. It gives up the lead then, so that a process with
  * mended code can go on; it tries again itself when an operator has parked the event's stream, or when the read
  * models have come past the place by another's doing.
+ *
+ * A log that is not the one behind the read models fails the role too, until the log fits them again. While the read
+ * models belong to another release, the process stands by.
  */
 export function startProjectors(options: ProjectorsOptions): Role {
   const logger = options.logger.child({ role: "projectors" });
   const log = createEventLog(options.client);
   const ended = new AbortController();
   const { signal } = ended;
-  let status: RoleStatus = { state: "starting", detail: null };
-  let [eventsBefore, unknownEvents] = [0, 0];
-  const onUnknown = (type: string) => {
-    unknownEvents += 1;
-    options.onUnknown?.(type);
-  };
+  let status: RoleStatus = { state: "starting", detail: null, leads: false };
+  let eventsBefore = 0;
 
   const lead = async (term: AbortSignal) => {
-    status = { ...kept(status), state: "starting", detail: null };
+    status = { ...kept(status), state: "starting", detail: null, leads: true };
     eventsBefore = status.events ?? 0;
     const onProgress = (progress: ProjectionProgress) => {
       status = statusAfter(status, progress, eventsBefore);
     };
     const parked = () => readParked(log);
-    const run = { ...options, schema: READ_MODEL_SCHEMA, logger, parked, onProgress, onUnknown };
+    const run = { ...options, schema: READ_MODEL_SCHEMA, logger, parked, onProgress };
     await runUntilLost(run, logger, term);
   };
   const onStandby = (detail: Detail) => {
-    status = { ...kept(status), state: "standby", detail };
+    if (detail === OTHER_RELEASE && status.detail !== OTHER_RELEASE) logger.warn(STANDS_BY);
+    status = { ...kept(status), state: "standby", detail, leads: false };
   };
-  const leadership = { databaseUrl: options.databaseUrl, name: `projectors ${READ_MODEL_SCHEMA}` };
+  const leadership = {
+    ...{ databaseUrl: options.databaseUrl, name: `projectors ${READ_MODEL_SCHEMA}` },
+    async hindrance(connection: pg.ClientBase) {
+      const { shape } = await readStanding(connection, READ_MODEL_SCHEMA);
+      return shape === shapeOf(options.models) ? null : OTHER_RELEASE;
+    },
+  };
   const done = (async () => {
     while (!signal.aborted) {
       try {
         await withLeadership({ ...leadership, logger, signal, onStandby }, lead);
       } catch (error) {
-        status = failed(status, error);
+        const place = error instanceof ProjectionFailure ? error.place : undefined;
+        status = failed(status, error, place);
         logger.fatal({ error }, "projectors stopped");
         const orElse = movedFrom(options.pool, status.position);
-        await untilParked({ log, by: "projectors", place: status.failedAt, orElse, logger }, signal);
+        if (error instanceof DifferentLog) await untilSameLog({ ...options, logger }, signal);
+        else await untilParked({ log, by: "projectors", place, orElse, logger }, signal);
         if (!signal.aborted) logger.info("projectors try again");
       }
     }
   })();
   return {
     name: "projectors",
-    status: () => ({ ...status, unknownEvents }),
+    status: () => status,
     async stop() {
       ended.abort();
       await done;
     },
   };
 }
+
+const STANDS_BY =
+  "The read models belong to another release. This process stands by and writes nothing. If this release is to keep them, run its `npm run projection -- rebuild`.";
 
 /** Another process that writes ends the term, and is no failure. */
 async function runUntilLost(run: ProjectionOptions, logger: Logger, term: AbortSignal): Promise<void> {

@@ -3,9 +3,10 @@ import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
+import { DifferentLog, requireAnchored, requireSameLog } from "../log/same-log.ts";
 import { readParked } from "../parking/parked-streams.ts";
-import { readCheckpoint } from "./checkpoint.ts";
-import { indexesDdl, READ_MODEL_SCHEMA, shapeOf, tablesDdl } from "./ddl.ts";
+import { readStanding, type Standing } from "./checkpoint.ts";
+import { anchorDdl, BEFORE_FIRST, indexesDdl, READ_MODEL_SCHEMA, shapeOf, tablesDdl } from "./ddl.ts";
 import { withMaintenance } from "./maintenance.ts";
 import { agrees, type Parked, readPassedOver } from "./passed-over.ts";
 import { type ProjectionProgress, runProjection } from "./projection.ts";
@@ -19,20 +20,26 @@ export interface RebuildOptions {
   logger: Logger;
   /** A parked stream that is taken in all the same. */
   takeBack?: string;
+  /**
+   * Set if an operator adopts a log that is not the one behind the read models that serve. Called in the transaction
+   * that puts the new tables in their place.
+   */
+  adopt?(connection: pg.PoolClient): Promise<void>;
   onProgress(progress: ProjectionProgress): void;
   /** Told once the new tables serve. */
   onSwapped?(position: bigint): void;
 }
 
-type Run = RebuildOptions & { parked(): Promise<Parked>; lazyCommits: true };
+type Run = RebuildOptions & { parked(): Promise<Parked>; lazyCommits: true; adopting: boolean };
 
 /**
  * Builds all read models anew from the log, beside those that serve, and puts them in their place in one transaction
  * when they have caught up. Reads and live events go on all the while. Killed at any point, it leaves the tables that
- * serve as they are; the next run goes on from its checkpoint, or starts anew where the tables have another shape or
- * leave out other streams.
+ * serve as they are; the next run goes on from its checkpoint. It starts from the beginning if the tables have another
+ * shape, leave out other streams or come from another log.
  *
- * @throws {StartError} where another rebuild or verify runs, or no read models are there yet
+ * @throws {StartError} if another rebuild or verify runs, or no read models are there yet
+ * @throws {DifferentLog} if the log is not the one behind the read models that serve, and nobody adopts it
  * @throws {ProjectionFailure} for an event that cannot be taken
  */
 export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promise<void> {
@@ -41,11 +48,12 @@ export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promi
     const { streams, upTo } = await readParked(log);
     return { streams: new Map([...streams].filter(([stream]) => stream !== given.takeBack)), upTo };
   };
-  const options: Run = { ...given, parked, lazyCommits: true };
+  const options: Run = { ...given, parked, lazyCommits: true, adopting: given.adopt !== undefined };
   await withMaintenance(given.pool, async (connection) => {
     if (!(await exists(connection, READ_MODEL_SCHEMA))) {
       throw new StartError("there are no read models yet: the projection service makes them when it starts");
     }
+    if (!options.adopting) await requireSameLog(options);
     await prepare(connection, options);
     await runUntilCaughtUp(options, signal);
     if (signal.aborted) return;
@@ -64,25 +72,35 @@ async function exists(connection: pg.PoolClient, schema: string): Promise<boolea
 }
 
 /** Makes the tables, or finds those of an interrupted run. */
-async function prepare(connection: pg.PoolClient, { models, parked }: Run): Promise<void> {
+async function prepare(connection: pg.PoolClient, options: Run): Promise<void> {
   // What a run left that was killed right after its swap.
   await connection.query(`DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`);
-  if ((await exists(connection, NEXT_SCHEMA)) && (await isUsable(connection, models, await parked()))) return;
+  if ((await exists(connection, NEXT_SCHEMA)) && (await isUsable(connection, options))) return;
   await connection.query("BEGIN");
   await connection.query(`DROP SCHEMA IF EXISTS ${NEXT_SCHEMA} CASCADE`);
-  await connection.query(tablesDdl(models, NEXT_SCHEMA));
+  await connection.query(tablesDdl(options.models, NEXT_SCHEMA));
   await connection.query("COMMIT");
 }
 
-async function isUsable(
-  connection: pg.PoolClient,
-  models: readonly AnyReadModel[],
-  parked: Parked,
-): Promise<boolean> {
-  const { rows } = await connection.query<{ shape: string }>(`SELECT shape FROM ${NEXT_SCHEMA}.checkpoint`);
-  if (rows[0]?.shape !== shapeOf(models)) return false;
+async function isUsable(connection: pg.PoolClient, { client, models, parked }: Run): Promise<boolean> {
+  // An earlier release may have left them.
+  await connection.query(anchorDdl(NEXT_SCHEMA));
+  const standing = await readStanding(connection, NEXT_SCHEMA);
+  // Without an anchor nobody can tell from which log they come.
+  if (!standing.anchor || standing.shape !== shapeOf(models)) return false;
+  if (!(await isAnchored(client, standing))) return false;
   const passed = await readPassedOver(connection, NEXT_SCHEMA);
-  return agrees(parked, passed, await readCheckpoint(connection, NEXT_SCHEMA));
+  return agrees(await parked(), passed, standing.position);
+}
+
+async function isAnchored(client: EventStoreDBClient, standing: Standing): Promise<boolean> {
+  try {
+    await requireAnchored(client, `schema ${NEXT_SCHEMA}`, standing);
+    return true;
+  } catch (error) {
+    if (error instanceof DifferentLog) return false;
+    throw error;
+  }
 }
 
 /** Follows the log into the new schema until all that was stored is in it. */
@@ -100,15 +118,21 @@ async function runUntilCaughtUp(options: Run, signal: AbortSignal): Promise<void
 async function followAndSwap(connection: pg.PoolClient, options: Run, signal: AbortSignal): Promise<void> {
   const done = new AbortController();
   const failed = new AbortController();
+  let seen = BEFORE_FIRST;
+  const onProgress = (progress: ProjectionProgress) => {
+    seen = progress.seen;
+    options.onProgress(progress);
+  };
   const following = runProjection(
-    { ...options, schema: NEXT_SCHEMA },
+    { ...options, schema: NEXT_SCHEMA, onProgress },
     AbortSignal.any([signal, done.signal]),
   ).catch((error: unknown) => {
     // Nothing will catch up any more.
     failed.abort();
     throw error;
   });
-  const swapping = swapIn(connection, options, AbortSignal.any([signal, failed.signal]));
+  const swap = { ...options, seen: () => seen };
+  const swapping = swapIn(connection, swap, AbortSignal.any([signal, failed.signal]));
   const [followed, swapped] = await Promise.allSettled([following, swapping.finally(() => done.abort())]);
   if (swapped.status === "rejected") throw swapped.reason;
   // After the swap the schema that it followed has another name: what it says then is of no interest.

@@ -3,7 +3,7 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { swapLock } from "./apply-batch.ts";
 import { readCheckpoint } from "./checkpoint.ts";
-import { READ_MODEL_SCHEMA } from "./ddl.ts";
+import { CHECKPOINT, READ_MODEL_SCHEMA } from "./ddl.ts";
 
 /** Where a rebuild fills its tables. What an interrupted one left there is gone on with. */
 export const NEXT_SCHEMA = "read_model_next";
@@ -23,21 +23,31 @@ const REST = 500;
 /** SQLSTATE: a lock was not had in time. */
 const LOCK_NOT_AVAILABLE = "55P03";
 
+export interface SwapOptions {
+  logger: Logger;
+  /** The log was read up to here into the new tables. */
+  seen(): bigint;
+  /** Set if the new tables come from another log than those that serve. Called in the transaction, after the swap. */
+  adopt?(connection: pg.PoolClient): Promise<void>;
+}
+
 /**
  * Puts the new tables in the place of those that serve, in one transaction, when they are at least as far. A
  * statement sees either all of the former tables or all of the new ones: the swap holds all former tables alone,
  * so that no statement can have resolved some of its names before and some after.
  *
+ * Positions of another log cannot be compared, so an adopted log's tables need not be as far.
+ *
  * @returns the position at which the new tables took over; undefined where the signal aborted first
  */
 export async function swapIn(
   connection: pg.PoolClient,
-  { pool, logger }: { pool: pg.Pool; logger: Logger },
+  options: SwapOptions,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
   while (!signal.aborted) {
     await connection.query("BEGIN");
-    const position = await trySwap(connection, pool, logger, signal);
+    const position = await trySwap(connection, options, signal);
     if (position !== undefined) {
       await connection.query("COMMIT");
       await connection.query(`DROP SCHEMA ${FORMER_SCHEMA} CASCADE`);
@@ -51,26 +61,37 @@ export async function swapIn(
 
 async function trySwap(
   connection: pg.PoolClient,
-  pool: pg.Pool,
-  logger: Logger,
+  { seen, adopt, logger }: SwapOptions,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
   await lockWriters(connection, READ_MODEL_SCHEMA);
   const live = await readCheckpoint(connection, READ_MODEL_SCHEMA);
-  if (!(await reaches(pool, live, signal))) {
+  if (!adopt && !(await reaches(seen, live, signal))) {
     logger.warn("the new read models did not catch up while the live ones waited; tries again");
     return undefined;
   }
   // And alone in the new one too, so that its writer is between two batches.
   await lockWriters(connection, NEXT_SCHEMA);
-  const position = await readCheckpoint(connection, NEXT_SCHEMA);
   if (!(await lockReaders(connection))) {
     logger.warn("a read of the live read models takes long; tries again");
     return undefined;
   }
   await connection.query(`ALTER SCHEMA ${READ_MODEL_SCHEMA} RENAME TO ${FORMER_SCHEMA}`);
   await connection.query(`ALTER SCHEMA ${NEXT_SCHEMA} RENAME TO ${READ_MODEL_SCHEMA}`);
-  return position;
+  if (adopt) await adopt(connection);
+  else await keepUp(connection, live);
+  return readCheckpoint(connection, READ_MODEL_SCHEMA);
+}
+
+/**
+ * Keeps the checkpoint from going back. Earlier releases moved it at events of other programs too, so the former
+ * tables' checkpoint may be beyond the last event of ours.
+ */
+async function keepUp(connection: pg.PoolClient, live: bigint): Promise<void> {
+  await connection.query(
+    `UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = $1 WHERE name = $2 AND position < $1`,
+    [live, CHECKPOINT],
+  );
 }
 
 async function lockWriters(connection: pg.PoolClient, schema: string): Promise<void> {
@@ -94,10 +115,10 @@ async function lockReaders(connection: pg.PoolClient): Promise<boolean> {
 }
 
 /** Waits, bounded, until the new read models are as far as the live ones. */
-async function reaches(pool: pg.Pool, position: bigint, signal: AbortSignal): Promise<boolean> {
+async function reaches(seen: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + LAST_STEP_WITHIN;
   while (!signal.aborted && performance.now() < deadline) {
-    if ((await readCheckpoint(pool, NEXT_SCHEMA)) >= position) return true;
+    if (seen() >= position) return true;
     await pause(5, signal);
   }
   return false;

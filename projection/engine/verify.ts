@@ -1,9 +1,12 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { readCheckpoint } from "./checkpoint.ts";
+import { StartError } from "../../shared/runtime/run-service.ts";
+import { requireSameLog } from "../log/same-log.ts";
+import { readStanding } from "./checkpoint.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
-import { READ_MODEL_SCHEMA, tablesDdl } from "./ddl.ts";
+import { READ_MODEL_SCHEMA, shapeOf, tablesDdl } from "./ddl.ts";
+import { OTHER_RELEASE } from "./failure.ts";
 import { withMaintenance } from "./maintenance.ts";
 import { readPassedOver } from "./passed-over.ts";
 import { type ProjectionProgress, runProjection } from "./projection.ts";
@@ -37,7 +40,8 @@ const FOR_EVER = 2n ** 63n;
  * tables of its own, and goes through both, row by row. Live events go on meanwhile: what is compared is the state at
  * one moment. What the read models leave out because it is parked is left out here too.
  *
- * @throws {StartError} where another verify or rebuild runs
+ * @throws {StartError} if another verify or rebuild runs, or the read models belong to another release
+ * @throws {DifferentLog}
  * @throws {ProjectionFailure} for an event that cannot be taken
  */
 export async function verify(options: VerifyOptions, signal: AbortSignal): Promise<Verified> {
@@ -46,7 +50,13 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
     try {
       // One snapshot for all that follows: rows and checkpoint are of the same moment.
       await live.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-      const position = await readCheckpoint(live, READ_MODEL_SCHEMA);
+      const { position, shape } = await readStanding(live, READ_MODEL_SCHEMA);
+      if (shape !== shapeOf(models)) {
+        throw new StartError(
+          `${OTHER_RELEASE}: verify them with that release, or rebuild them with this one`,
+        );
+      }
+      await requireSameLog(options);
       const streams = await readPassedOver(live, READ_MODEL_SCHEMA);
       // What operators decide meanwhile is of no concern.
       const parked = { streams, upTo: FOR_EVER };

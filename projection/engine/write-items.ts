@@ -4,7 +4,7 @@ import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import { applyBatch } from "./apply-batch.ts";
-import { readCheckpoint, type Standing } from "./checkpoint.ts";
+import { type Anchor, readCheckpoint, type Standing } from "./checkpoint.ts";
 import { ProjectionFailure } from "./failure.ts";
 import type { Gaps, PassedOver } from "./passed-over.ts";
 import type { ProjectionOptions, Report } from "./projection.ts";
@@ -27,12 +27,12 @@ export interface Writing {
  * @throws {LostLeadership}
  */
 export async function writeItems(writing: Writing, items: readonly SubscriptionItem[]): Promise<void> {
-  const to = items.findLast(isPlaced)?.position;
-  if (to === undefined) return;
+  const last = items.findLast(isPlaced);
+  if (!last) return;
+  const to = { position: last.position, eventId: last.kind === "event" ? last.event.id : last.id };
   const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
   try {
     await writeBatch(writing, events, passedOverIn(items, writing.gaps), to);
-    tellUnknown(items, writing.options);
   } catch (error) {
     if (error instanceof ProjectionFailure && error.place) {
       const { position } = error.place;
@@ -51,20 +51,12 @@ export async function writeItems(writing: Writing, items: readonly SubscriptionI
   }
 }
 
-function tellUnknown(items: readonly SubscriptionItem[], { logger, onUnknown }: ProjectionOptions): void {
-  for (const item of items) {
-    if (item.kind !== "unknown") continue;
-    onUnknown?.(item.type);
-    logger.warn({ type: item.type, position: String(item.position) }, "passed over an event of unknown type");
-  }
-}
-
 /** One transaction, tried until the database answers. A commit whose answer got lost is found out. */
 async function writeBatch(
   { options, standing, report, signal }: Writing,
   events: readonly RecordedEvent[],
   passedOver: ReadonlyMap<string, PassedOver>,
-  to: bigint,
+  to: Anchor,
 ): Promise<void> {
   const { pool, schema, models, logger, lazyCommits = false } = options;
   const { position: from, tables } = standing;
@@ -72,13 +64,13 @@ async function writeBatch(
   for (let retry = false; ; retry = true) {
     const started = performance.now();
     try {
-      if (!retry || (await readCheckpoint(pool, schema)) !== to) {
+      if (!retry || (await readCheckpoint(pool, schema)) !== to.position) {
         await withConnection(pool, (connection) =>
           applyBatch(connection, schema, models, events, from, to, { passedOver, tables, lazyCommits }),
         );
       }
-      standing.position = to;
-      report({ position: to, waitsFor: null }, events.length);
+      standing.position = to.position;
+      report({ position: to.position, waitsFor: null }, events.length);
       options.onBatch?.(events.length, (performance.now() - started) / 1000);
       return;
     } catch (error) {
@@ -107,11 +99,14 @@ async function withConnection(
   }
 }
 
-type Placed = Extract<SubscriptionItem, { kind: "event" | "unknown" | "passedOver" }>;
+type Placed = Extract<SubscriptionItem, { kind: "event" | "passedOver" }>;
 
-/** What moves the checkpoint. What the filter left out does not: no commit for nothing. */
+/**
+ * Tells whether an item moves the checkpoint. Events of other programs do not: they may be deleted, and then they could
+ * not identify the log.
+ */
 function isPlaced(item: SubscriptionItem): item is Placed {
-  return item.kind === "event" || item.kind === "unknown" || item.kind === "passedOver";
+  return item.kind === "event" || item.kind === "passedOver";
 }
 
 function passedOverIn(items: readonly SubscriptionItem[], gaps: Gaps): Map<string, PassedOver> {

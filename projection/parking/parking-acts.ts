@@ -2,12 +2,13 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { ParkingEvent } from "../../shared/events/parking.ts";
-import { type EventLog, isUnavailable, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
+import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
 import type { Place } from "../../shared/eventstore/subscription.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 import { readCheckpoint } from "../engine/checkpoint.ts";
 import { READ_MODEL_SCHEMA } from "../engine/ddl.ts";
 import { readPassedOver } from "../engine/passed-over.ts";
+import { eventAt } from "../log/event-at.ts";
 import { readRelayCheckpoint } from "../relay/relay-checkpoint.ts";
 import { readProcessStatuses } from "../status/process-status.ts";
 import { type Follower, isParked, PARKING_STREAM, type ParkedStream, readParked } from "./parked-streams.ts";
@@ -71,7 +72,7 @@ async function findStopped(
 ): Promise<{ by: Follower; cause: string } | undefined> {
   const checkpoints = {
     projectors: await readCheckpoint(pool, READ_MODEL_SCHEMA),
-    relay: await readRelayCheckpoint(pool),
+    relay: (await readRelayCheckpoint(pool)).position,
   };
   const statuses = await readProcessStatuses(pool);
   for (const by of ["projectors", "relay"] as const) {
@@ -109,21 +110,6 @@ export async function findParked(
 export async function resumeStream(log: EventLog, stream: string, act: Act): Promise<void> {
   const { upTo } = await readParked(log);
   await record(log, upTo, { type: "StreamResumed", data: { stream, reason: act.reason } }, act);
-}
-
-async function eventAt(client: EventStoreDBClient, position: bigint): Promise<Place | undefined> {
-  let found: Place | undefined;
-  try {
-    const fromPosition = { commit: position, prepare: position };
-    for await (const { event } of client.readAll({ fromPosition, maxCount: 1 })) {
-      if (event?.position.commit !== position) continue;
-      found = { position, stream: event.streamId, revision: event.revision, type: event.type };
-    }
-  } catch (error) {
-    // A server may refuse a position that is no event's.
-    if (isUnavailable(error)) throw error;
-  }
-  return found;
 }
 
 async function record(log: EventLog, upTo: bigint, event: ParkingEvent, act: Act): Promise<void> {

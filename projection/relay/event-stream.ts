@@ -71,6 +71,14 @@ export async function ensureEventStream(jsm: JetStreamManager, stream: EventStre
   }
 }
 
+/**
+ * Deletes the stream with all messages, if there is one. Relay and dispatchers lose it at once, whatever they hold in
+ * memory, and create an empty one when they go on.
+ */
+export async function deleteEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
+  if (await exists(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
+}
+
 async function exists(ask: () => Promise<unknown>): Promise<boolean> {
   try {
     await ask();

@@ -1,6 +1,6 @@
 /** One event of the log on its way: published, or left out. */
-interface Entry {
-  position: bigint;
+interface Entry<At> {
+  at: At;
   /** Its place in the JetStream stream; 0 where there is nothing to wait for, undefined until the server has it. */
   sequence: number | undefined;
 }
@@ -8,25 +8,27 @@ interface Entry {
 /**
  * What the relay has taken from the log and the dispatchers have not yet dealt with, in the log's order. From it
  * follows up to where everything is dealt with: the only place that is safe to resume from.
+ *
+ * @typeParam At a place in the log
  */
-export class Ledger {
-  #entries: Entry[] = [];
-  #settled: bigint;
-  #last: bigint;
+export class Ledger<At> {
+  #entries: Entry<At>[] = [];
+  #settled: At;
+  #last: At;
 
   /** @param settled where the checkpoint stands */
-  constructor(settled: bigint) {
+  constructor(settled: At) {
     this.#settled = settled;
     this.#last = settled;
   }
 
   /** Up to here everything is dealt with. */
-  get settled(): bigint {
+  get settled(): At {
     return this.#settled;
   }
 
   /** How far the log has been taken. */
-  get last(): bigint {
+  get last(): At {
     return this.#last;
   }
 
@@ -36,18 +38,18 @@ export class Ledger {
   }
 
   /** Nothing is to be told up to here. */
-  skip(position: bigint): void {
-    this.#last = position;
+  skip(at: At): void {
+    this.#last = at;
     const newest = this.#entries.at(-1);
-    if (!newest) this.#settled = position;
-    else if (newest.sequence === 0) newest.position = position;
-    else this.#entries.push({ position, sequence: 0 });
+    if (!newest) this.#settled = at;
+    else if (newest.sequence === 0) newest.at = at;
+    else this.#entries.push({ at, sequence: 0 });
   }
 
   /** @returns what to call with the message's place in the stream, once the server has it */
-  publish(position: bigint): (sequence: number) => void {
-    this.#last = position;
-    const entry: Entry = { position, sequence: undefined };
+  publish(at: At): (sequence: number) => void {
+    this.#last = at;
+    const entry: Entry<At> = { at, sequence: undefined };
     this.#entries.push(entry);
     return (sequence) => {
       entry.sequence = sequence;
@@ -60,6 +62,6 @@ export class Ledger {
       (entry) => entry.sequence === undefined || entry.sequence > sequence,
     );
     const done = this.#entries.splice(0, open < 0 ? this.#entries.length : open).at(-1);
-    if (done) this.#settled = done.position;
+    if (done) this.#settled = done.at;
   }
 }

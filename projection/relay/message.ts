@@ -3,7 +3,7 @@ import { environment, uuid } from "../../shared/events/fields.ts";
 import { deliveredType } from "../../shared/events/partner.ts";
 import type { WebhookBody } from "../../shared/partner-api/webhook-body.ts";
 
-const place = z.string().regex(/^\d+$/).transform(BigInt);
+const place = z.string().regex(/^\d+$/, "must be a whole number").transform(BigInt);
 
 const routing = z.looseObject({
   id: uuid,

@@ -2,18 +2,19 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
-import { type ParkingEvent, parkingCategory } from "../../shared/events/parking.ts";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
 import { catchUp, type Place, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../engine/bounded-buffer.ts";
+import type { Anchor, Checkpoint } from "../engine/checkpoint.ts";
+import { requireSameLog } from "../log/same-log.ts";
 import { isParked, PARKING_STREAM, readParked } from "../parking/parked-streams.ts";
 import { type EventStream, ensureEventStream } from "./event-stream.ts";
 import { Ledger } from "./ledger.ts";
 import type { Outgoing } from "./message.ts";
 import { createPublisher } from "./publisher.ts";
 import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "./relay-checkpoint.ts";
-import { RelayFailure, relayedTypes, toMessage } from "./to-message.ts";
+import { RelayFailure, relayedCategories, toMessage } from "./to-message.ts";
 import { orAborted, together } from "./together.ts";
 
 export interface RelayRunOptions {
@@ -46,34 +47,36 @@ const OUTSTANDING = 10_000;
 /** Milliseconds. */
 const SETTLE_EVERY = 100;
 
-/** Operators' acts change what is passed over. */
-const acts = Object.keys(parkingCategory.events) as ParkingEvent["type"][];
-
 /** A step of the log, in order; the message is still being made. */
-type Step = { position: bigint; message: Promise<Outgoing | undefined> | undefined };
+interface Step {
+  at: Anchor;
+  message: Promise<Outgoing | undefined> | undefined;
+}
 
 /**
  * Relays for as long as one connection to NATS lives, from the checkpoint on. The checkpoint follows what the
  * dispatchers have acked, not what was published: whatever NATS loses is published again from the log.
  *
  * @throws {RelayStopped} for an event that cannot be told
- * @throws {LostCheckpoint} where another process relays
+ * @throws {LostCheckpoint} if another process relays
+ * @throws {DifferentLog} if the log is not the one behind the checkpoint
  */
 export async function runRelay(
   connection: NatsConnection,
   options: RelayRunOptions,
   signal: AbortSignal,
 ): Promise<void> {
+  await requireSameLog(options);
   await ensureEventStream(await connection.jetstreamManager(), options.stream);
   const checkpoint = await readRelayCheckpoint(options.pool);
-  const ledger = new Ledger(checkpoint);
+  const ledger = new Ledger<Checkpoint>(checkpoint);
   const steps = new BoundedBuffer<Step>(MAPPING);
   const confirmations = new BoundedBuffer<Confirmation>(IN_FLIGHT);
   let caughtUp = false;
-  const report = () => options.onProgress({ position: ledger.settled, caughtUp });
+  const report = () => options.onProgress({ position: ledger.settled.position, caughtUp });
   report();
   await together(signal, [
-    (life) => follow(options, checkpoint, steps, becomeCaughtUp, life),
+    (life) => follow(options, checkpoint.position, steps, becomeCaughtUp, life),
     (life) => publish(connection, options.stream, steps, confirmations, ledger, life),
     (life) => confirm(confirmations, life),
     (life) => settle(connection, options, ledger, report, life),
@@ -87,12 +90,13 @@ export async function runRelay(
 
 /** Fills the buffer with the log's steps; the messages of several are made at once. */
 async function follow(
-  { client, onTaken }: RelayRunOptions,
+  options: RelayRunOptions,
   checkpoint: bigint,
   steps: BoundedBuffer<Step>,
   onCaughtUp: () => void,
   signal: AbortSignal,
 ): Promise<void> {
+  const { client, onTaken } = options;
   const log = createEventLog(client);
   const after = checkpoint === LOG_START ? undefined : checkpoint;
   signal.addEventListener("abort", () => steps.close(), { once: true });
@@ -104,29 +108,25 @@ async function follow(
     step.message?.catch(() => undefined);
     return steps.push(step);
   };
-  let position = checkpoint;
+  let confirmed = false;
   try {
-    for await (const item of catchUp({
-      client,
-      after,
-      types: [...relayedTypes, ...acts],
-      passesOver,
-      signal,
-    })) {
-      if (item.kind === "caughtUp") {
-        onCaughtUp();
-        continue;
-      }
-      position = item.position;
+    for await (const item of catchUp({ client, after, categories: relayedCategories, passesOver, signal })) {
+      // The log may have been exchanged between the first check and the subscription.
+      if (!confirmed) await requireSameLog(options);
+      confirmed = true;
+      if (item.kind === "caughtUp") onCaughtUp();
+      if (item.kind !== "event" && item.kind !== "passedOver") continue;
+      const at = { position: item.position, eventId: item.kind === "event" ? item.event.id : item.id };
       const act = item.kind === "event" && item.event.stream === PARKING_STREAM;
       if (act) parked = await readParked(log);
       else onTaken();
       const message = item.kind === "event" && !act ? messageOf(log, item.event) : undefined;
-      await push({ position, message });
+      await push({ at, message });
     }
   } catch (error) {
     if (!(error instanceof UnreadableEvent)) throw error;
-    await push({ position, message: Promise.reject(new RelayStopped(error.place, error)) });
+    const at = { position: error.place.position, eventId: error.id };
+    await push({ at, message: Promise.reject(new RelayStopped(error.place, error)) });
     await orAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("the event log ended the subscription");
@@ -154,12 +154,12 @@ async function publish(
   stream: EventStream,
   steps: BoundedBuffer<Step>,
   confirmations: BoundedBuffer<Confirmation>,
-  ledger: Ledger,
+  ledger: Ledger<Checkpoint>,
   signal: AbortSignal,
 ): Promise<void> {
   const publisher = createPublisher(connection, signal);
-  const send = ({ position }: Step, { id, subject, message }: Outgoing): Confirmation => {
-    const confirmed = ledger.publish(position);
+  const send = ({ at }: Step, { id, subject, message }: Outgoing): Confirmation => {
+    const confirmed = ledger.publish(placeOf(at));
     const confirmation = publisher
       .publish(`${stream.prefix}.${subject}`, id, codec.encode(message))
       .then(confirmed);
@@ -183,11 +183,15 @@ async function publish(
         throw result.reason;
       }
       if (result?.value) sent.push(send(step, result.value));
-      else ledger.skip(step.position);
+      else ledger.skip(placeOf(step.at));
     }
     for (const confirmation of sent) await confirmations.push(confirmation);
     while (ledger.size >= OUTSTANDING && !signal.aborted) await pause(SETTLE_EVERY, signal);
   }
+}
+
+function placeOf(at: Anchor): Checkpoint {
+  return { position: at.position, anchor: at };
 }
 
 /** What has come by the event loop's next turn: steps come one by one, many within a turn. */
@@ -211,7 +215,7 @@ async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: Abort
 async function settle(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,
-  ledger: Ledger,
+  ledger: Ledger<Checkpoint>,
   report: () => void,
   signal: AbortSignal,
 ): Promise<void> {
@@ -224,8 +228,8 @@ async function settle(
       ledger.settle(ack_floor.stream_seq);
     }
     const { settled } = ledger;
-    if (settled === stored) continue;
-    await moveRelayCheckpoint(pool, stored, settled);
+    if (settled === stored || !settled.anchor) continue;
+    await moveRelayCheckpoint(pool, stored, settled.anchor);
     stored = settled;
     report();
   }

@@ -4,9 +4,11 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { withLeadership } from "../engine/leadership.ts";
+import { DifferentLog, requireSameLog, untilSameLog } from "../log/same-log.ts";
 import { untilParked } from "../parking/until-parked.ts";
 import type { Detail, Role, RoleStatus } from "../role.ts";
 import { lastErrorNow } from "../status/last-error.ts";
+import { failed } from "../status/role-status.ts";
 import { eventStreamOf } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import { LostCheckpoint, readRelayCheckpoint } from "./relay-checkpoint.ts";
@@ -23,12 +25,13 @@ export interface RelayOptions {
 /**
  * The role that tells public events to the dispatchers, over JetStream: one process leads, others stand by. It waits
  * for log, NATS and Postgres when they are out of reach. An event that it cannot map fails the role, with its place;
- * it goes on when an operator has parked the event's stream, or another process has got past it.
+ * it goes on when an operator has parked the event's stream, or another process has got past it. A log that is not the
+ * one behind the checkpoint fails the role too, until the log fits it again.
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });
   const ended = new AbortController();
-  let status: RoleStatus = { state: "starting", detail: null };
+  let status: RoleStatus = { state: "starting", detail: null, leads: false };
   const { signal } = ended;
   const log = createEventLog(options.client);
   let events = 0;
@@ -39,27 +42,24 @@ export function startRelay(options: RelayOptions): Role {
   const onTaken = () => {
     events += 1;
   };
-  const lead = (term: AbortSignal) => relayOn({ ...options, logger }, term, report, onTaken);
-  const onStandby = (detail: Detail) => report({ state: "standby", detail });
+  const lead = (term: AbortSignal) => {
+    report({ state: "starting", detail: null, leads: true });
+    return relayOn({ ...options, logger }, term, (next) => report({ ...next, leads: true }), onTaken);
+  };
+  const onStandby = (detail: Detail) => report({ state: "standby", detail, leads: false });
   const leadership = { databaseUrl: options.databaseUrl, name: "webhook relay", logger, signal, onStandby };
   const done = (async () => {
     while (!signal.aborted) {
       try {
         await withLeadership(leadership, lead);
       } catch (error) {
-        const stopped = error as RelayStopped;
-        report({
-          ...status,
-          state: "failed",
-          detail: null,
-          lastError: lastErrorNow(stopped),
-          failedAt: stopped.place,
-        });
+        const place = error instanceof RelayStopped ? error.place : undefined;
+        report(failed(status, error, place));
         logger.fatal({ error }, "relay stopped");
         const stood = status.position;
-        const hasMoved = async () => (await readRelayCheckpoint(options.pool)) !== stood;
-        const at = { by: "relay", place: stopped.place } as const;
-        await untilParked({ log, ...at, orElse: hasMoved, logger }, signal);
+        const hasMoved = async () => (await readRelayCheckpoint(options.pool)).position !== stood;
+        if (error instanceof DifferentLog) await untilSameLog({ ...options, logger }, signal);
+        else await untilParked({ log, by: "relay", place, orElse: hasMoved, logger }, signal);
         if (!signal.aborted) logger.info("relay tries again");
       }
     }
@@ -99,8 +99,9 @@ async function relayOn(
       await withNats({ url: natsUrl, name: "clinic relay", signal }, (connection, life) =>
         runRelay(connection, { client, pool, stream, onProgress, onTaken }, life),
       );
-    } catch (error) {
-      if (error instanceof RelayStopped) throw error;
+    } catch (thrown) {
+      const error = await orDifferentLog(options, thrown);
+      if (error instanceof RelayStopped || error instanceof DifferentLog) throw error;
       if (error instanceof LostCheckpoint) {
         logger.warn({ error }, "another process relays; standing by");
         return;
@@ -116,4 +117,16 @@ async function relayOn(
     }
     await wait.next(signal);
   }
+}
+
+/**
+ * Why a run ended. An event that cannot be mapped may be the fault of the log: if the log was exchanged since the event
+ * came, its stream ends before it.
+ */
+async function orDifferentLog(options: RelayOptions, thrown: unknown): Promise<unknown> {
+  if (!(thrown instanceof RelayStopped)) return thrown;
+  return requireSameLog(options).then(
+    () => thrown,
+    (error: unknown) => error,
+  );
 }

@@ -1,22 +1,33 @@
 import { StreamDeletedError } from "@eventstore/db-client";
-import type { AppointmentEvent } from "../../shared/events/appointment.ts";
-import { appointmentCategory } from "../../shared/events/appointment.ts";
+import { type AppointmentEvent, appointmentCategory } from "../../shared/events/appointment.ts";
+import type { Category } from "../../shared/events/category.ts";
+import { parkingCategory } from "../../shared/events/parking.ts";
+import { webhookDeliveryCategory, webhookEndpointCategory } from "../../shared/events/partner.ts";
 import { type CatalogEventType, EventSchemaError } from "../../shared/events/registry.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { eventMessage, type Outgoing } from "./message.ts";
 
-/** Resources are no part of the appointment that partners know: to them these change nothing. */
-const UNTOLD: readonly AppointmentEvent["type"][] = ["ResourceAllocated", "ResourceReleased"];
+/** The relay follows these. Operators' acts change what it passes over. */
+export const relayedCategories: readonly Category[] = [
+  appointmentCategory,
+  webhookEndpointCategory,
+  webhookDeliveryCategory,
+  parkingCategory,
+];
 
-/** The event types that the relay subscribes to. */
-export const relayedTypes: readonly CatalogEventType[] = [
-  ...(Object.keys(appointmentCategory.events) as AppointmentEvent["type"][]).filter(
+/**
+ * Events that partners are not told. Resources are not part of the appointment that partners know. An imported
+ * appointment is history: partners are told when it changes next.
+ */
+const UNTOLD: readonly CatalogEventType[] = ["AppointmentImported", "ResourceAllocated", "ResourceReleased"];
+
+/** The appointment's events that partners are told. */
+const TOLD = new Set<CatalogEventType>(
+  (Object.keys(appointmentCategory.events) as AppointmentEvent["type"][]).filter(
     (type) => !UNTOLD.includes(type),
   ),
-  "WebhookEndpointTested",
-  "WebhookDeliveryReplayRequested",
-];
+);
 
 /** An event that the relay cannot map. It stops there: what comes after must not overtake it. */
 export class RelayFailure extends Error {
@@ -38,6 +49,7 @@ export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Ou
     const test = toTestBody(event);
     return test && eventMessage(at, test, event.data.endpointId);
   }
+  if (!TOLD.has(event.type)) return undefined;
   const body = await webhookBodyOf(log, event);
   return body && eventMessage(at, body);
 }

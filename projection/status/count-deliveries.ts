@@ -1,16 +1,28 @@
 import type pg from "pg";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 
-/** Looked at, at the most: counting must cost little. */
-const MOST = 100_000;
+/** Counting must cost little. */
+export const MOST = 100_000;
 
-/** Webhook deliveries that are under way, and of them those that are due; up to a hundred thousand. */
-export async function countDeliveries(pool: pg.Pool, now: number): Promise<{ pending: number; due: number }> {
-  const { rows } = await pool.query<{ pending: bigint; due: bigint }>({
+/** Numbers of webhook deliveries, each up to `MOST`. */
+export interface DeliveryCounts {
+  /** Not yet delivered, and not given up. */
+  pending: number;
+  /** Pending, and their next attempt is due. */
+  due: number;
+  /** Given up after the last retry, and not replayed. They are kept for 30 days. */
+  failed: number;
+}
+
+/** @param now milliseconds since 1970 */
+export async function countDeliveries(pool: pg.Pool, now: number): Promise<DeliveryCounts> {
+  const { rows } = await pool.query<{ pending: bigint; due: bigint; failed: bigint }>({
     name: "count deliveries",
-    text: `SELECT count(*) AS pending, count(*) FILTER (WHERE due_at <= $1) AS due
+    text: `SELECT count(*) AS pending, count(*) FILTER (WHERE due_at <= $1) AS due,
+                  (SELECT count(*) FROM (SELECT FROM webhooks.delivery WHERE status = 'failed' LIMIT ${MOST}) f) AS failed
              FROM (SELECT due_at FROM webhooks.delivery WHERE status = 'pending' LIMIT ${MOST}) d`,
     values: [toInstant(now)],
   });
-  return { pending: Number(rows[0]?.pending ?? 0), due: Number(rows[0]?.due ?? 0) };
+  const { pending, due, failed } = rows[0] ?? {};
+  return { pending: Number(pending ?? 0), due: Number(due ?? 0), failed: Number(failed ?? 0) };
 }

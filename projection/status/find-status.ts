@@ -1,32 +1,46 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { readCheckpoint } from "../engine/checkpoint.ts";
-import { READ_MODEL_SCHEMA } from "../engine/ddl.ts";
+import { readStanding } from "../engine/checkpoint.ts";
+import { READ_MODEL_SCHEMA, shapeOf } from "../engine/ddl.ts";
 import { readPassedOver } from "../engine/passed-over.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
+import { logEnd } from "../log/log-end.ts";
+import { DifferentLog, requireSameLog } from "../log/same-log.ts";
 import { type ParkedStream, readParked } from "../parking/parked-streams.ts";
 import { readRelayCheckpoint } from "../relay/relay-checkpoint.ts";
+import { countDeliveries, type DeliveryCounts } from "./count-deliveries.ts";
 import { type Follower, type Lag, lagBehind } from "./lag.ts";
-import { logEnd } from "./log-end.ts";
 import { type ProcessStatus, readProcessStatuses } from "./process-status.ts";
 
-/** All that an operator may want to know of the read models and the relay. */
+/** All that an operator may want to know of the projection service. */
 export interface Status {
+  /** What is wrong with the event log; null if it is the one that the database was built from. */
+  differentLog: string | null;
+  /** Whether the release that asks built the read models. */
+  ownRelease: boolean;
   followers: FollowerStatus[];
+  webhooks: RoleProcesses & DeliveryCounts;
+  /** Empty if another release built the read models. */
   readModels: { table: string; rows: number; exact: boolean }[];
   parked: ParkedStatus[];
 }
 
-export interface FollowerStatus {
+export interface FollowerStatus extends RoleProcesses {
   role: Follower;
   position: bigint;
-  lag: Lag;
+  /** Null if the log is a different one: its positions cannot be compared. */
+  lag: Lag | null;
+}
+
+export interface RoleProcesses {
   /** The process that tells most: the one that leads, else one that failed, else the last that was seen. */
   process: ProcessStatus | undefined;
   /** Whether that process has said something within the last seconds. */
   alive: boolean;
-  /** Others that stand by. */
+  /** Processes that do the role now. */
+  working: number;
+  /** Processes that stand by. */
   standby: number;
 }
 
@@ -56,32 +70,49 @@ export async function findStatus(
 ): Promise<Status> {
   const statuses = await readProcessStatuses(pool);
   const end = await logEnd(client);
+  const standing = await readStanding(pool, READ_MODEL_SCHEMA);
   const positions = {
-    projectors: await readCheckpoint(pool, READ_MODEL_SCHEMA),
-    relay: await readRelayCheckpoint(pool),
+    projectors: standing.position,
+    relay: (await readRelayCheckpoint(pool)).position,
   };
+  const differentLog = await findDifference(client, pool);
   const followers: FollowerStatus[] = [];
   for (const role of ["projectors", "relay"] as const) {
     const position = positions[role];
-    const lag = await lagBehind(client, role, position, end, now);
+    const lag = differentLog === null ? await lagBehind(client, role, position, end, now) : null;
     followers.push({ role, position, lag, ...processesOf(role, statuses, now) });
   }
+  const webhooks = { ...processesOf("webhooks", statuses, now), ...(await countDeliveries(pool, now)) };
+  const ownRelease = standing.shape === shapeOf(models);
   const readModels: Status["readModels"] = [];
-  for (const { table } of models) readModels.push({ table, ...(await countRows(pool, table)) });
-  return { followers, readModels, parked: await findParked(client, pool, positions.projectors) };
+  for (const { table } of ownRelease ? models : []) {
+    readModels.push({ table, ...(await countRows(pool, table)) });
+  }
+  const parked = await findParked(client, pool, positions.projectors);
+  return { differentLog, ownRelease, followers, webhooks, readModels, parked };
+}
+
+async function findDifference(client: EventStoreDBClient, pool: pg.Pool): Promise<string | null> {
+  try {
+    await requireSameLog({ client, pool });
+    return null;
+  } catch (error) {
+    if (error instanceof DifferentLog) return error.message;
+    throw error;
+  }
 }
 
 function processesOf(
-  role: Follower,
+  role: Follower | "webhooks",
   statuses: readonly ProcessStatus[],
   now: number,
-): Pick<FollowerStatus, "process" | "alive" | "standby"> {
+): RoleProcesses {
   const all = statuses.filter((status) => status.role === role);
   const alive = all.filter(({ at, state }) => now - at < ALIVE_WITHIN && state !== "stopped");
-  const leads = alive.find(({ state }) => state === "running" || state === "starting");
-  const process = leads ?? alive.find(({ state }) => state === "failed") ?? alive[0] ?? all[0];
-  const standby = alive.filter(({ state }) => state === "standby").length;
-  return { process, alive: alive.length > 0, standby };
+  const find = (wanted: ProcessStatus["state"]) => alive.find(({ state }) => state === wanted);
+  const process = find("running") ?? find("starting") ?? find("failed") ?? alive[0] ?? all[0];
+  const count = (wanted: ProcessStatus["state"]) => alive.filter(({ state }) => state === wanted).length;
+  return { process, alive: alive.length > 0, working: count("running"), standby: count("standby") };
 }
 
 async function countRows(pool: pg.Pool, table: string): Promise<{ rows: number; exact: boolean }> {

@@ -1,7 +1,8 @@
-import { type AllStreamResolvedEvent, type EventStoreDBClient, START } from "@eventstore/db-client";
-import { LogUnavailable } from "../../shared/eventstore/log.ts";
+import { type EventStoreDBClient, START } from "@eventstore/db-client";
+import { isCatalogStream } from "../../shared/events/registry.ts";
 import { BEFORE_FIRST } from "../engine/ddl.ts";
-import { relayedTypes } from "../relay/to-message.ts";
+import { ANSWER_WITHIN, boundedRead } from "../log/bounded-read.ts";
+import { relayedCategories } from "../relay/to-message.ts";
 
 /** What stands in the log after a position. */
 export interface Lag {
@@ -15,15 +16,10 @@ export interface Lag {
 /** Events behind are counted up to here, so that asking costs little however far behind somebody is. */
 const COUNTED = 1_000;
 
-/** The log answers within this. Milliseconds. */
-const ANSWER_WITHIN = 4_000;
-
-const relayed = new Set<string>(relayedTypes);
-
-/** Who follows the log, and which events each takes. */
+/** Who follows the log, and which streams each follows. */
 export const followers = {
-  projectors: (type: string) => !type.startsWith("$"),
-  relay: (type: string) => relayed.has(type),
+  projectors: isCatalogStream,
+  relay: (stream: string) => relayedCategories.some(({ name }) => stream.startsWith(`${name}-`)),
 } as const;
 export type Follower = keyof typeof followers;
 
@@ -52,30 +48,15 @@ export async function lagBehind(
   const lag: Lag = { events: 0, exact: true, seconds: 0 };
   let seen = 0;
   let last = position;
-  for await (const { event } of bounded(read)) {
+  for await (const { event } of boundedRead(read)) {
     seen += 1;
     if (!event || event.position.commit <= position) continue;
     last = event.position.commit;
-    if (!followers[follower](event.type)) continue;
+    if (!followers[follower](event.streamId)) continue;
     if (lag.events === 0) lag.seconds = Math.max(0, (now - event.created.getTime()) / 1000);
     lag.events += 1;
   }
   if (seen <= COUNTED || last <= position) return lag;
   const share = Number(end - position) / Number(last - position);
   return { ...lag, exact: false, events: Math.max(lag.events, Math.round(lag.events * share)) };
-}
-
-type Read = AsyncIterable<AllStreamResolvedEvent> & { destroy(error: Error): void };
-
-/** The client's deadline does not bound a server that takes connections and says nothing. */
-export async function* bounded(read: Read): AsyncGenerator<AllStreamResolvedEvent, void> {
-  const timer = setTimeout(
-    () => read.destroy(new LogUnavailable("the event log did not answer in time")),
-    ANSWER_WITHIN,
-  );
-  try {
-    yield* read;
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -12,18 +12,11 @@ export interface Metrics {
   failed: Gauge<"role">;
   events: Counter<"role">;
   batch: Histogram;
-  unknownEvents: Counter<"type">;
   parkedStreams: Gauge;
   parkedEvents: Gauge;
   deliveries: Gauge<"state">;
   attempts: Counter<"outcome">;
-  /** Counts an event of an unknown type. */
-  countUnknown(type: string): void;
 }
-
-/** Types beyond this many are counted together, since other writers may make up any number of names. */
-const MOST_TYPES = 50;
-const OTHERS = "(others)";
 
 /** The metrics of this process, in a registry of their own. */
 export function createMetrics(): Metrics {
@@ -33,20 +26,18 @@ export function createMetrics(): Metrics {
     new Gauge<Label>({ name, help, labelNames, registers });
   const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter<Label>({ name, help, labelNames, registers });
-  const unknownEvents = counter(
-    "projection_unknown_events_total",
-    "Events of types that the catalog does not know, passed over.",
-    "type",
-  );
-  const types = new Set<string>();
   return {
     registry,
     position: gauge("projection_position", "How far a role is in the event log.", "role"),
     lagEvents: gauge("projection_lag_events", "Events behind; beyond a thousand an estimate.", "role"),
     lagSeconds: gauge("projection_lag_seconds", "Age of the first event that is not taken yet.", "role"),
-    leader: gauge("projection_leader", "1 where this process leads the role.", "role"),
+    leader: gauge("projection_leader", "1 if this process leads the role, 0 if it does not.", "role"),
     waits: gauge("projection_waits", "1 where the role waits for something out of reach.", "role"),
-    failed: gauge("projection_failed", "1 where the role stopped at an event that it cannot take.", "role"),
+    failed: gauge(
+      "projection_failed",
+      "1 if the role stopped: at an event that it cannot take, or at a different log.",
+      "role",
+    ),
     events: counter("projection_events_total", "Events taken by this process.", "role"),
     batch: new Histogram({
       name: "projection_batch_duration_seconds",
@@ -54,16 +45,14 @@ export function createMetrics(): Metrics {
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
       registers,
     }),
-    unknownEvents,
     parkedStreams: gauge("projection_parked_streams", "Streams that are parked."),
     parkedEvents: gauge("projection_parked_events", "Events that the read models leave out."),
-    deliveries: gauge("webhook_deliveries", "Deliveries under way: all of them, and those due.", "state"),
+    deliveries: gauge(
+      "webhook_deliveries",
+      "Deliveries: pending, due (of the pending ones) and failed for good.",
+      "state",
+    ),
     attempts: counter("webhook_attempts_total", "Attempts of webhooks by this process.", "outcome"),
-    countUnknown(type) {
-      const known = types.has(type) || types.size < MOST_TYPES;
-      if (known) types.add(type);
-      unknownEvents.inc({ type: known ? type : OTHERS });
-    },
   };
 }
 

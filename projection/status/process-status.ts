@@ -13,8 +13,6 @@ export interface ProcessStatus {
   position: bigint | null;
   /** Over the last seconds; null where the role takes no events, or not yet. */
   eventsPerSecond: number | null;
-  /** Events of types that the catalog does not know, passed over since the process started. */
-  unknownEvents: number;
   lastError: LastError | null;
   failedAt: Place | null;
   /** When it said so. Milliseconds since 1970. */
@@ -29,22 +27,22 @@ const LONGEST = 2_000;
 
 /** Puts how the process does in place of what it said before. */
 export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): Promise<void> {
-  const { role, process, state, detail, position, eventsPerSecond, unknownEvents, at } = status;
+  const { role, process, state, detail, position, eventsPerSecond, at } = status;
   const { lastError, failedAt } = status;
   await pool.query({
     name: "write process status",
     text: `WITH forgotten AS (
-        DELETE FROM projection.process_status WHERE at < $14::timestamptz - interval '${FORGOTTEN_AFTER}')
+        DELETE FROM projection.process_status WHERE at < $13::timestamptz - interval '${FORGOTTEN_AFTER}')
       INSERT INTO projection.process_status (role, process, state, detail, position, events_per_second,
-        unknown_events, last_error, last_error_at, failed_position, failed_stream, failed_revision, failed_type, at)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-      ON CONFLICT (role, process) DO UPDATE SET (state, detail, position, events_per_second, unknown_events,
+        last_error, last_error_at, failed_position, failed_stream, failed_revision, failed_type, at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+      ON CONFLICT (role, process) DO UPDATE SET (state, detail, position, events_per_second,
         last_error, last_error_at, failed_position, failed_stream, failed_revision, failed_type, at)
         = ROW (excluded.state, excluded.detail, excluded.position, excluded.events_per_second,
-        excluded.unknown_events, excluded.last_error, excluded.last_error_at, excluded.failed_position,
-        excluded.failed_stream, excluded.failed_revision, excluded.failed_type, excluded.at)`,
+        excluded.last_error, excluded.last_error_at, excluded.failed_position, excluded.failed_stream,
+        excluded.failed_revision, excluded.failed_type, excluded.at)`,
     values: [
-      ...[role, process, state, detail?.slice(0, LONGEST), position, eventsPerSecond, unknownEvents],
+      ...[role, process, state, detail?.slice(0, LONGEST), position, eventsPerSecond],
       ...[lastError?.message.slice(0, LONGEST), lastError && toInstant(lastError.at)],
       ...[failedAt?.position, failedAt?.stream, failedAt?.revision, failedAt?.type, toInstant(at)],
     ],
@@ -58,7 +56,6 @@ interface StoredStatus {
   detail: string | null;
   position: bigint | null;
   events_per_second: number | null;
-  unknown_events: bigint;
   last_error: string | null;
   last_error_at: string | null;
   failed_position: bigint | null;
@@ -71,7 +68,7 @@ interface StoredStatus {
 /** What all processes said last, the newest first. */
 export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[]> {
   const { rows } = await pool.query<StoredStatus>(
-    `SELECT role, process, state, detail, position, events_per_second, unknown_events, last_error,
+    `SELECT role, process, state, detail, position, events_per_second, last_error,
             rfc3339(last_error_at) AS last_error_at, failed_position, failed_stream, failed_revision, failed_type,
             rfc3339(at) AS at
        FROM projection.process_status ORDER BY process_status.at DESC`,
@@ -83,7 +80,6 @@ export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[
     detail: row.detail,
     position: row.position,
     eventsPerSecond: row.events_per_second,
-    unknownEvents: Number(row.unknown_events),
     lastError:
       row.last_error === null || row.last_error_at === null
         ? null

@@ -1,12 +1,12 @@
 import { type Place, placeText } from "../../shared/eventstore/subscription.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import { ANOTHER_LEADS } from "../engine/leadership.ts";
-import type { Role } from "../role.ts";
+import type { Detail, Role } from "../role.ts";
 import type { Reporter } from "./reporter.ts";
 
 /**
  * Whether each role does its work: one that runs and waits for nothing is ready, and so is a standby, since another
- * process leads. Of the others it says why not, and how far behind they are. Anybody may ask, so nothing of an event's
+ * process leads. A standby of another release is not ready, since it cannot take over. Of the others it says why not, and how far behind they are. Anybody may ask, so nothing of an event's
  * data is said, nor of an error's text, which may quote them: that is for the log file and the operator's status.
  */
 export function readinessOf(roles: readonly Role[], reporter: Reporter): Readiness {
@@ -16,12 +16,13 @@ export function readinessOf(roles: readonly Role[], reporter: Reporter): Readine
 function problem(role: Role, reporter: Reporter): string | null {
   const { state, detail, failedAt } = role.status();
   if (detail === ANOTHER_LEADS || (state === "running" && detail === null)) return null;
-  const why = state === "failed" ? stopped(failedAt) : (detail ?? state);
+  const why = state === "failed" ? stopped(failedAt, detail) : (detail ?? state);
   return `${why}${behind(role.name, reporter)}`;
 }
 
-function stopped(at: Place | undefined): string {
-  return at ? `stopped at ${placeText(at)}, ${at.type}` : "stopped";
+function stopped(at: Place | undefined, detail: Detail | null): string {
+  if (at) return `stopped at ${placeText(at)}, ${at.type}`;
+  return detail ? `stopped: ${detail}` : "stopped";
 }
 
 function behind(role: string, reporter: Reporter): string {

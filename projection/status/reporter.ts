@@ -6,11 +6,11 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { READ_MODEL_SCHEMA } from "../engine/ddl.ts";
 import { readPassedOver } from "../engine/passed-over.ts";
+import { logEnd } from "../log/log-end.ts";
 import { readParked } from "../parking/parked-streams.ts";
 import type { Role, RoleStatus } from "../role.ts";
 import { countDeliveries } from "./count-deliveries.ts";
 import { isFollower, type Lag, lagBehind } from "./lag.ts";
-import { logEnd } from "./log-end.ts";
 import type { Metrics } from "./metrics.ts";
 import { type ProcessStatus, writeProcessStatus } from "./process-status.ts";
 
@@ -116,9 +116,9 @@ async function measure(
   for (const [state, count] of Object.entries(deliveries)) metrics.deliveries.set({ state }, count);
 }
 
-function setGauges(metrics: Metrics, role: string, { state, detail, position }: RoleStatus): void {
+function setGauges(metrics: Metrics, role: string, { state, detail, leads, position }: RoleStatus): void {
   if (position !== undefined) metrics.position.set({ role }, Number(position));
-  metrics.leader.set({ role }, state === "running" || state === "starting" ? 1 : 0);
+  if (leads !== undefined) metrics.leader.set({ role }, leads ? 1 : 0);
   metrics.waits.set({ role }, detail?.startsWith("waits") ? 1 : 0);
   metrics.failed.set({ role }, state === "failed" ? 1 : 0);
 }
@@ -126,7 +126,7 @@ function setGauges(metrics: Metrics, role: string, { state, detail, position }: 
 function toProcessStatus(
   { process: name = `${hostname()}:${process.pid}` }: ReporterOptions,
   role: string,
-  { state, detail, position, unknownEvents = 0, lastError, failedAt }: RoleStatus,
+  { state, detail, position, lastError, failedAt }: RoleStatus,
   eventsPerSecond: number | null,
   stopped: boolean,
   at: number,
@@ -139,7 +139,6 @@ function toProcessStatus(
     detail: stopped && state !== "failed" ? null : detail,
     position: position ?? null,
     eventsPerSecond,
-    unknownEvents,
     lastError: lastError ?? null,
     failedAt: failedAt ?? null,
     at,

@@ -1,84 +1,100 @@
-import type { LookupFunction } from "node:net";
-import { Pool } from "undici";
+import http, { type ClientRequest, type RequestOptions } from "node:http";
+import https from "node:https";
+import { isIP } from "node:net";
+import type { Duplex } from "node:stream";
 import type { SafeDestination } from "../../shared/webhooks/destination.ts";
 
 /** Connections to receivers, kept open between deliveries. */
 export interface Connections {
-  /** Runs something with a pool that connects to the checked address and to no other. */
-  use<T>(destination: SafeDestination, run: (pool: Pool) => Promise<T>): Promise<T>;
-  close(): Promise<void>;
+  /**
+   * Starts a POST to the checked address. The request uses a kept connection of the same application, origin and
+   * address, or opens one at once: no request waits for another. The caller ends the request and limits its time.
+   *
+   * @param fresh true for a new connection that serves this request only
+   */
+  post(applicationId: string, destination: SafeDestination, headers: Headers, fresh: boolean): ClientRequest;
+  /** Closes all connections, used or idle. */
+  close(): void;
 }
 
-interface Kept {
-  pool: Pool;
-  users: number;
-  usedAt: number;
-}
+type Headers = Readonly<Record<string, string>>;
 
-/** Pools nobody uses are closed when there are more than this, oldest first, or after this long. Milliseconds. */
-const MOST_KEPT = 200;
-const KEPT_FOR = 30_000;
+/**
+ * Idle connections: at most this many of one pool and of all pools. Beyond the total, the connection that has been idle
+ * longest is closed. Connections in use are as many as there are attempts under way, which the sender limits.
+ */
+const IDLE_PER_POOL = 64;
+const IDLE_IN_ALL = 512;
 
-/** Connections to one address; several endpoints may share it. */
-const CONNECTIONS = 64;
+/**
+ * A connection is closed after this time without a request, or a second before the time that the receiver announced in
+ * `Keep-Alive`. Common servers wait five seconds. Milliseconds.
+ */
+const IDLE_WITHIN = 4_000;
 
 const MAXIMUM_HEADERS = 16_384;
 
 /**
- * Pools of HTTP connections by origin and address. TLS still asks for the host's own certificate: only the look-up
- * is replaced. Redirects are not followed, and time limits are the caller's.
+ * Creates pools of HTTP/1.1 connections by application, origin and address. TLS verifies the certificate for the name
+ * in the URL. Redirects are not followed and bodies are not decompressed.
  */
 export function createConnections(): Connections {
-  const kept = new Map<string, Kept>();
-  const evict = () => {
-    const idle = [...kept].filter(([, { users }]) => users === 0);
-    const old = Date.now() - KEPT_FOR;
-    let surplus = kept.size - MOST_KEPT;
-    for (const [key, entry] of idle) {
-      if (surplus <= 0 && entry.usedAt > old) continue;
-      surplus -= 1;
-      kept.delete(key);
-      // Nobody uses it: there is nothing to fail.
-      void entry.pool.destroy();
-    }
-  };
-  const timer = setInterval(evict, KEPT_FOR).unref();
+  const idle = new Set<Duplex>();
+  const agents = { "http:": createAgent(http.Agent, idle), "https:": createAgent(https.Agent, idle) };
   return {
-    async use(destination, run) {
-      const key = `${destination.url.origin} ${destination.address}`;
-      const entry = kept.get(key) ?? { pool: createPool(destination), users: 0, usedAt: 0 };
-      entry.users += 1;
-      // Deleted and set again, so that the map's order is the order of use.
-      kept.delete(key);
-      kept.set(key, entry);
-      try {
-        return await run(entry.pool);
-      } finally {
-        entry.users -= 1;
-        entry.usedAt = Date.now();
-        if (kept.size > MOST_KEPT) evict();
-      }
+    post(applicationId, { url, address }, headers, fresh) {
+      const secure = url.protocol === "https:";
+      const name = url.hostname.replace(/^\[|\]$/g, "");
+      const options: PooledOptions = {
+        method: "POST",
+        // The connection goes to this address. No name is looked up here.
+        host: address,
+        port: url.port || (secure ? 443 : 80),
+        servername: isIP(name) === 0 ? name : "",
+        path: url.pathname + url.search,
+        headers: { Host: url.host, ...headers },
+        maxHeaderSize: MAXIMUM_HEADERS,
+        agent: fresh ? false : agents[secure ? "https:" : "http:"],
+        pool: `${applicationId} ${url.origin} ${address}`,
+      };
+      return (secure ? https : http).request(options);
     },
-    async close() {
-      clearInterval(timer);
-      await Promise.all([...kept.values()].map(({ pool }) => pool.destroy()));
-      kept.clear();
+    close() {
+      for (const agent of Object.values(agents)) agent.destroy();
     },
   };
 }
 
-function createPool({ url, address, family }: SafeDestination): Pool {
-  const lookup: LookupFunction = (_host, options, callback) => {
-    if (options.all) callback(null, [{ address, family }]);
-    else callback(null, address, family);
-  };
-  return new Pool(url.origin, {
-    connections: CONNECTIONS,
-    pipelining: 1,
-    connect: { lookup },
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    maxHeaderSize: MAXIMUM_HEADERS,
-    allowH2: false,
-  });
+interface PooledOptions extends https.RequestOptions {
+  pool: string;
+}
+
+/** @param idle the idle connections of all agents, longest idle first */
+function createAgent(Base: typeof http.Agent, idle: Set<Duplex>): http.Agent {
+  function forget(this: Duplex) {
+    idle.delete(this);
+  }
+  class PoolingAgent extends Base {
+    override getName(options: RequestOptions & { pool?: string } = {}): string {
+      return options.pool ?? "";
+    }
+
+    override keepSocketAlive(socket: Duplex): boolean {
+      // The declared type says void; false means that the receiver closes the connection too soon.
+      const kept: unknown = super.keepSocketAlive(socket);
+      if (kept === false) return false;
+      const [oldest] = idle.size < IDLE_IN_ALL ? [] : idle;
+      if (oldest) idle.delete(oldest.destroy());
+      idle.add(socket);
+      socket.once("close", forget);
+      return true;
+    }
+
+    override reuseSocket(socket: Duplex, request: ClientRequest): void {
+      idle.delete(socket);
+      socket.off("close", forget);
+      super.reuseSocket(socket, request);
+    }
+  }
+  return new PoolingAgent({ keepAlive: true, maxFreeSockets: IDLE_PER_POOL, timeout: IDLE_WITHIN });
 }

@@ -3,16 +3,14 @@ import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import type { Claimed } from "./claim.ts";
 import type { Connections } from "./connections.ts";
 import type { SecretReader } from "./secrets.ts";
-import { type SendResult, send } from "./send.ts";
+import { type AttemptLimits, type SendResult, send } from "./send.ts";
 import { signatureHeaders } from "./signature.ts";
 
-export interface DeliverOptions extends DestinationOptions {
+export interface DeliverOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;
   secrets: SecretReader;
   /** The brand segment of header names. */
   brand: string;
-  /** Of one attempt, in all. Milliseconds. */
-  timeoutMs: number;
   logger: Logger;
   /** Milliseconds since 1970. */
   clock(): number;
@@ -30,8 +28,9 @@ export async function deliver(
   options: DeliverOptions,
   signal: AbortSignal,
 ): Promise<SendResult | undefined> {
-  const { connections, secrets, brand, allowLoopback, lookup, timeoutMs, clock, logger } = options;
-  const { deliveryId, endpointId, number, body, url } = claimed;
+  const { connections, secrets, brand, allowLoopback, lookup, clock, logger } = options;
+  const { connectTimeoutMs, timeoutMs } = options;
+  const { applicationId, deliveryId, endpointId, number, body, url } = claimed;
   try {
     const opened = await Promise.all(claimed.encryptedSecrets.map(secrets.open));
     if (opened.length === 0) throw new Error("the endpoint has no secret");
@@ -43,7 +42,9 @@ export async function deliver(
       "Accept-Encoding": "identity",
       ...signatureHeaders({ deliveryId, timestamp, body }, opened, brand),
     };
-    const result = await send(url, headers, body, { connections, allowLoopback, lookup, timeoutMs, signal });
+    const limits = { connectTimeoutMs, timeoutMs };
+    const destinations = { connections, applicationId, allowLoopback, lookup };
+    const result = await send(url, headers, body, { ...destinations, ...limits, signal });
     const { statusCode, error: fault, durationMs } = result ?? {};
     logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "attempt");
     return result;

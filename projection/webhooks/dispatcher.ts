@@ -16,6 +16,8 @@ import { replay } from "./replay.ts";
 export interface DispatcherOptions {
   pool: pg.Pool;
   log: EventLog;
+  /** Checks that the log is the one that the database was built from. */
+  requireLog(): Promise<void>;
   stream: EventStream;
   logger: Logger;
   /** Called with endpoints that have new deliveries to send. */

@@ -14,15 +14,22 @@ const TRIES = 10;
  * Tells the log the oldest facts of the outbox. A fact's id is its own, so that telling it twice is harmless: what is
  * in the stream already is only taken off the list.
  *
+ * @param requireLog checks that the log is the one that the facts belong to
  * @returns whether there are more
  * @throws {LogUnavailable}
+ * @throws {DifferentLog} before anything is appended
  */
-export async function drainOutbox(pool: pg.Pool, log: EventLog): Promise<boolean> {
+export async function drainOutbox(
+  pool: pg.Pool,
+  log: EventLog,
+  requireLog: () => Promise<void>,
+): Promise<boolean> {
   const { rows } = await pool.query<{ id: string } & Omit<Fact, "id">>({
     name: "oldest facts",
     text: `SELECT event_id AS id, stream, event, metadata FROM webhooks.outbox
             ORDER BY created_at, event_id LIMIT ${BATCH}`,
   });
+  if (rows.length > 0) await requireLog();
   const byStream = new Map<string, Fact[]>();
   for (const fact of rows) byStream.set(fact.stream, [...(byStream.get(fact.stream) ?? []), fact]);
   const waiting = [...byStream.values()];

@@ -1,76 +1,115 @@
-import type { IncomingHttpHeaders } from "node:http";
-import type { Dispatcher, Pool } from "undici";
+import type { ClientRequest, IncomingMessage } from "node:http";
 
-/** An answer that is longer than any may be. */
+/** The answer's body is longer than the limit. */
 export class AnswerTooLong extends Error {
   override readonly name = "AnswerTooLong";
 }
 
-/** Of an answer's body this much is kept, and it may not be longer than the second. Bytes. */
+/** The answer is valid HTTP, but not an answer to a plain POST. */
+export class InvalidAnswer extends Error {
+  override readonly name = "InvalidAnswer";
+}
+
+/** Bytes of an answer's body that are kept, and that are read at most. */
 const ANSWER_KEPT = 1_024;
 const ANSWER_MOST = 1024 ** 2;
 
-/**
- * One request and what has come of its answer so far. It takes the answer from the connection as it comes, without a
- * stream for it: the stream costs more than the request.
- */
-export class Exchange implements Dispatcher.DispatchHandler {
-  /** Null where no answer came. */
-  statusCode: number | null = null;
-  /** The answer's Retry-After, as it came. */
-  retryAfter: string | null = null;
-  #kept: Uint8Array[] = [];
-  #length = 0;
-  #isCut = false;
-  #controller: Dispatcher.DispatchController | undefined;
-  #settle: { resolve(): void; reject(error: Error): void } | undefined;
+/** Informational answers (1xx) before the final one, at most. */
+const MOST_INFORMATIONAL = 16;
 
-  /** Makes the request, once; @throws what the connection does wrong, and {@link AnswerTooLong} */
-  run(pool: Pool, request: Dispatcher.DispatchOptions): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (this.#isCut) throw new Error("cut");
-      this.#settle = { resolve, reject };
-      pool.dispatch(request, this);
-    });
+/** One request, and the part of its answer that has arrived. */
+export class Exchange {
+  /** Null until a final answer begins. */
+  statusCode: number | null = null;
+  /** The answer's Retry-After header, unchanged. */
+  retryAfter: string | null = null;
+  #kept: Buffer[] = [];
+  #length = 0;
+  #informational = 0;
+  #isCut = false;
+  #request: ClientRequest | undefined;
+
+  /**
+   * Sends the request and reads its answer.
+   *
+   * If the receiver closes a kept connection before the answer begins, the request is sent once more on a fresh
+   * connection: the receiver most likely closed the connection before the request arrived. A receiver that did process
+   * it recognises the delivery's id, as with every retry.
+   *
+   * @param open starts the request, on a kept connection unless `fresh`
+   * @param onConnected called whenever the request gets a connection and is sent
+   * @throws the connection's error, {@link AnswerTooLong}, or {@link InvalidAnswer}
+   */
+  async run(open: (fresh: boolean) => ClientRequest, body: string, onConnected: () => void): Promise<void> {
+    // The destination may have been checked for longer than the attempt may take.
+    if (this.#isCut) throw new Error("the attempt is over");
+    try {
+      await this.#send(open(false), body, onConnected);
+    } catch (error) {
+      if (!this.#mayBeStale(error)) throw error;
+      await this.#send(open(true), body, onConnected);
+    }
   }
 
-  /** The beginning of the answer's body, fit for a Postgres column: no NUL, no half character at the end. */
+  /** The beginning of the answer's body, fit for a Postgres column: no NUL, no partial character at the end. */
   get answer(): string | null {
     if (this.statusCode === null) return null;
     return new TextDecoder().decode(Buffer.concat(this.#kept), { stream: true }).replaceAll("\0", "");
   }
 
-  /** Ends it where it stands; a request that has not been sent yet never will be. */
+  /** Ends the exchange now. A request that is not sent yet is never sent. */
   cut(): void {
     this.#isCut = true;
-    this.#controller?.abort(new Error("cut"));
+    this.#request?.destroy();
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller;
-    if (this.#isCut) controller.abort(new Error("cut"));
+  #send(request: ClientRequest, body: string, onConnected: () => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#request = request;
+      const fail = (error: Error) => {
+        reject(error);
+        request.destroy();
+      };
+      request.on("error", fail);
+      request.once("socket", (socket) => {
+        if (request.reusedSocket) return onConnected();
+        socket.once("encrypted" in socket ? "secureConnect" : "connect", onConnected);
+      });
+      request.on("information", () => {
+        this.#informational += 1;
+        if (this.#informational <= MOST_INFORMATIONAL) return;
+        fail(new InvalidAnswer("too many informational answers"));
+      });
+      const refuse = () => fail(new InvalidAnswer("the receiver switched protocols"));
+      request.once("upgrade", refuse);
+      request.once("response", (answer) => {
+        // What arrives in one piece is parsed to its end, whatever has happened in between.
+        if (request.destroyed) return;
+        if (answer.statusCode === 101) refuse();
+        else this.#read(answer, resolve, fail);
+      });
+      request.end(body);
+    });
   }
 
-  onResponseStart(_: Dispatcher.DispatchController, statusCode: number, headers: IncomingHttpHeaders): void {
-    if (statusCode < 200) return;
-    const { "retry-after": retryAfter } = headers;
-    this.statusCode = statusCode;
-    this.retryAfter = (Array.isArray(retryAfter) ? retryAfter[0] : retryAfter) ?? null;
+  #read(answer: IncomingMessage, onEnd: () => void, onError: (error: Error) => void): void {
+    this.statusCode = answer.statusCode ?? null;
+    this.retryAfter = answer.headers["retry-after"] ?? null;
+    answer.on("data", (chunk: Buffer) => {
+      const missing = ANSWER_KEPT - this.#length;
+      // Copied, since the chunk is part of a much larger buffer.
+      if (missing > 0) this.#kept.push(Buffer.from(chunk.subarray(0, missing)));
+      this.#length += chunk.length;
+      if (this.#length > ANSWER_MOST) onError(new AnswerTooLong());
+    });
+    answer.once("end", onEnd);
+    answer.on("error", onError);
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    // Copied: what came from the socket is much larger than what is kept.
-    if (this.#length < ANSWER_KEPT) this.#kept.push(chunk.slice(0, ANSWER_KEPT - this.#length));
-    this.#length += chunk.length;
-    // The connection is closed: the rest is never read.
-    if (this.#length > ANSWER_MOST) controller.abort(new AnswerTooLong());
-  }
-
-  onResponseEnd(): void {
-    this.#settle?.resolve();
-  }
-
-  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
-    this.#settle?.reject(error);
+  #mayBeStale(error: unknown): boolean {
+    const { code } = error as NodeJS.ErrnoException;
+    const isClosed = code === "ECONNRESET" || code === "EPIPE";
+    const hasBegun = this.statusCode !== null || this.#informational > 0;
+    return isClosed && !hasBegun && !this.#isCut && this.#request?.reusedSocket === true;
   }
 }

@@ -1,11 +1,10 @@
 import type pg from "pg";
 import type { Environment } from "../../shared/events/fields.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import type { Logger } from "../../shared/runtime/logger.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 import type { ReplayMessage } from "../relay/message.ts";
 import { deliverySkipped, keepFacts } from "./facts.ts";
-import { expireDelivery, restoreDelivery } from "./restore.ts";
+import { expireDelivery, type ReplayDeps, restoreDelivery } from "./restore.ts";
 import { inTransaction } from "./transaction.ts";
 import { webhookBodyAt } from "./webhook-body-at.ts";
 
@@ -32,11 +31,7 @@ export type Replayed = "pending" | "skipped" | "cancelled" | "expired" | "ignore
  *
  * @throws {LogUnavailable}
  */
-export async function replay(
-  deps: { pool: pg.Pool; log: EventLog; logger: Logger },
-  request: ReplayMessage,
-  now: number,
-): Promise<Replayed> {
+export async function replay(deps: ReplayDeps, request: ReplayMessage, now: number): Promise<Replayed> {
   const { pool, log, logger } = deps;
   let row = await replayable(pool, request);
   if (!row) {

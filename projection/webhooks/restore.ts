@@ -10,6 +10,15 @@ import { deliveryExpired, keepFacts } from "./facts.ts";
 import { inTransaction } from "./transaction.ts";
 import { webhookBodyAt } from "./webhook-body-at.ts";
 
+/** What replays work on. */
+export interface ReplayDeps {
+  pool: pg.Pool;
+  log: EventLog;
+  /** Checks that the log is the one that the database was built from. */
+  requireLog(): Promise<void>;
+  logger: Logger;
+}
+
 /** `restored`: the row is there again, failed as it was; `kept`: it never went, or the request is not the latest. */
 export type Restored = "restored" | "expired" | "kept";
 
@@ -22,7 +31,7 @@ export type Restored = "restored" | "expired" | "kept";
  * @throws {LogUnavailable}
  */
 export async function restoreDelivery(
-  deps: { pool: pg.Pool; log: EventLog; logger: Logger },
+  deps: ReplayDeps,
   request: ReplayMessage,
   now: number,
 ): Promise<Restored> {
@@ -45,12 +54,18 @@ export async function restoreDelivery(
   return "expired";
 }
 
-/** Tells the log that a delivery that is to be replayed cannot be. */
+/**
+ * Tells the log that a delivery that is to be replayed cannot be. Another log does not have the delivery's event either,
+ * and proves nothing.
+ *
+ * @throws {DifferentLog}
+ */
 export async function expireDelivery(
-  { pool, logger }: { pool: pg.Pool; logger: Logger },
+  { pool, requireLog, logger }: ReplayDeps,
   request: ReplayMessage,
   now: number,
 ): Promise<void> {
+  await requireLog();
   const { deliveryId, requestId } = request;
   logger.warn({ deliveryId, requestId }, "a delivery to replay cannot be made again");
   await inTransaction(pool, (client) => keepFacts(client, [deliveryExpired(request, now)]));

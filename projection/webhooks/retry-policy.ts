@@ -1,9 +1,11 @@
+import type { AttemptError } from "../../shared/webhooks/attempt-error.ts";
+
 /** How an attempt went, as far as it decides about the next. */
 export interface AttemptOutcome {
   /** Null where no answer came. */
   statusCode: number | null;
-  /** A stable code for what went wrong beside the status; null where a whole answer came. */
-  error: string | null;
+  /** Null if a complete answer came. */
+  error: AttemptError | null;
   /** The answer's Retry-After, as it came. */
   retryAfter: string | null;
 }

@@ -1,31 +1,41 @@
+import type { AttemptError } from "../../shared/webhooks/attempt-error.ts";
 import {
   checkDestination,
   type DestinationOptions,
   UnsafeDestination,
 } from "../../shared/webhooks/destination.ts";
 import type { Connections } from "./connections.ts";
-import { AnswerTooLong, Exchange } from "./exchange.ts";
+import { AnswerTooLong, Exchange, InvalidAnswer } from "./exchange.ts";
 import type { AttemptOutcome } from "./retry-policy.ts";
 
-/** What came of one attempt. */
+/** Outcome of one attempt. */
 export interface SendResult extends AttemptOutcome {
+  /** From the look-up of the name to the end of the answer. */
   durationMs: number;
-  /** The beginning of the answer's body; null where no answer came. */
+  /** The beginning of the answer's body; null if no answer came. */
   answer: string | null;
 }
 
-export interface SendOptions extends DestinationOptions {
-  connections: Connections;
-  /** For the whole of it: look-up, connection, headers, body. Milliseconds. */
+export interface AttemptLimits {
+  /** For looking up the name, connecting and the TLS handshake together. Milliseconds. */
+  connectTimeoutMs: number;
+  /** From the moment that the request has a connection to the end of the answer. Milliseconds. */
   timeoutMs: number;
+}
+
+export interface SendOptions extends DestinationOptions, AttemptLimits {
+  connections: Connections;
+  /** Applications share no connections. */
+  applicationId: string;
   /** Cuts the attempt short; its outcome then stays unknown. */
   signal: AbortSignal;
 }
 
 /**
- * Sends one request, once, to a destination that is judged again for it. What goes wrong on the way is an outcome.
+ * Makes one attempt: checks the destination, connects to the checked address and sends the request. Failures are
+ * outcomes, not errors. An attempt that ends before its request is sent is never a `timeout`.
  *
- * @returns undefined where the signal cut it short
+ * @returns undefined if the signal cut the attempt short
  */
 export function send(
   url: string,
@@ -33,56 +43,65 @@ export function send(
   body: string,
   options: SendOptions,
 ): Promise<SendResult | undefined> {
-  const { connections, signal, timeoutMs } = options;
+  const { applicationId, connections, signal, connectTimeoutMs, timeoutMs } = options;
   const started = performance.now();
   const exchange = new Exchange();
+  // The error of an attempt whose time runs out now.
+  let late: AttemptError = "lookup_failed";
   return new Promise((resolve) => {
-    const end = (error: string | null) => {
+    const end = (error: AttemptError | null) => {
       clearTimeout(timer);
       signal.removeEventListener("abort", leave);
       const { statusCode, retryAfter, answer } = exchange;
       const durationMs = Math.round(performance.now() - started);
       resolve({ statusCode, error, retryAfter, answer, durationMs });
     };
-    // What is over before its end is left alone, whatever it waits for; it is cut as soon as it can be.
-    const timer = setTimeout(() => {
-      end("timeout");
+    const expire = () => {
+      end(late);
       exchange.cut();
-    }, timeoutMs);
+    };
+    let timer = setTimeout(expire, connectTimeoutMs);
     const leave = () => {
       clearTimeout(timer);
       exchange.cut();
       resolve(undefined);
     };
+    const onConnected = () => {
+      // A request that is sent a second time has no more time than the first.
+      if (late === "timeout") return;
+      late = "timeout";
+      clearTimeout(timer);
+      timer = setTimeout(expire, timeoutMs);
+    };
     if (signal.aborted) return leave();
     signal.addEventListener("abort", leave, { once: true });
-    post().then(
+    post(onConnected).then(
       () => end(null),
-      (error) => end(faultOf(error)),
+      (error) => end(errorOf(error, late)),
     );
   });
 
-  async function post(): Promise<void> {
+  async function post(onConnected: () => void): Promise<void> {
     const destination = await checkDestination(url, options);
-    const path = destination.url.pathname + destination.url.search;
-    await connections.use(destination, (pool) => exchange.run(pool, { method: "POST", path, headers, body }));
+    late = "connection_timeout";
+    const open = (fresh: boolean) => connections.post(applicationId, destination, headers, fresh);
+    await exchange.run(open, body, onConnected);
   }
 }
 
-const FAULTS: readonly [RegExp, string][] = [
+const ERRORS: readonly [RegExp, AttemptError][] = [
   [/^ECONNREFUSED$/, "connection_refused"],
-  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET|UND_ERR_RES_CONTENT_LENGTH_MISMATCH)$/, "connection_lost"],
-  [/^(ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/, "timeout"],
-  [/^(HTTPParserError|HPE_|UND_ERR_HEADERS_OVERFLOW|UND_ERR_RESPONSE)/, "invalid_response"],
+  [/^(ECONNRESET|EPIPE)$/, "connection_lost"],
+  [/^HPE_/, "invalid_response"],
   [/^(ERR_TLS|ERR_SSL|CERT_|EPROTO$|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/, "tls_failed"],
 ];
 
-/** A stable code for what a connection can do wrong. */
-function faultOf(error: unknown): string {
+/** @param late the code of an attempt whose time runs out at this step */
+function errorOf(error: unknown, late: AttemptError): AttemptError {
   if (error instanceof UnsafeDestination) return error.code;
   if (error instanceof AnswerTooLong) return "answer_too_long";
-  // The parser's error has a code only sometimes, but always a name.
-  const { code, name } = error as { code?: unknown; name?: unknown };
-  const fault = FAULTS.find(([pattern]) => pattern.test(String(code)) || pattern.test(String(name)));
-  return fault?.[1] ?? "connection_failed";
+  if (error instanceof InvalidAnswer) return "invalid_response";
+  const code = String((error as NodeJS.ErrnoException).code);
+  if (code === "ETIMEDOUT") return late;
+  return ERRORS.find(([pattern]) => pattern.test(code))?.[1] ?? "connection_failed";
 }

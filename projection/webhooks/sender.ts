@@ -9,6 +9,7 @@ import { keepTrying, type Troubles } from "./keep-trying.ts";
 import { type OutcomeWriterOptions, writeEnded } from "./outcome-writer.ts";
 import { type Outcome, releaseLeases } from "./outcomes.ts";
 import { judge } from "./retry-policy.ts";
+import type { AttemptLimits } from "./send.ts";
 import { type Allotment, createSlots, MOST_HELD, type Slot, type Slots } from "./slots.ts";
 import type { Waker } from "./waker.ts";
 
@@ -40,8 +41,8 @@ const CLAIM_EVERY = 5;
  */
 const CLAIM_REST = 25;
 
-/** A lease lasts this long for attempts of a given length: as long again to write down how it went. Milliseconds. */
-const leaseFor = (timeoutMs: number) => 2 * timeoutMs + 1_000;
+/** A lease lasts twice as long as an attempt may take, and a second: as long again to write its outcome. Milliseconds. */
+const leaseFor = (limits: AttemptLimits) => 2 * (limits.connectTimeoutMs + limits.timeoutMs) + 1_000;
 
 /** Attempts under way at a stop may take this long; then they are cut. Milliseconds. */
 const FINISH_WITHIN = 1_500;
@@ -83,7 +84,7 @@ export async function runSender(options: SenderOptions, signal: AbortSignal): Pr
   const claim = async (allotments: readonly Allotment[]) => {
     const additions = due.additions();
     const now = clock();
-    const leaseMs = leaseFor(options.timeoutMs);
+    const leaseMs = leaseFor(options);
     const { claimed, endpoints } = await claimDue(pool, allotments, overdue(underWay, now), now, leaseMs);
     for (const { endpoint, failing, more } of endpoints) {
       if (more) due.setFailing(endpoint, failing);

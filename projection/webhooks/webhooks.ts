@@ -4,22 +4,25 @@ import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
+import { DifferentLog, requireSameLog, untilSameLog } from "../log/same-log.ts";
 import { eventStreamOf } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import { orAborted } from "../relay/together.ts";
-import type { Role } from "../role.ts";
-import { createConnections } from "./connections.ts";
+import type { Role, RoleStatus } from "../role.ts";
+import { failed } from "../status/role-status.ts";
+import { type Connections, createConnections } from "./connections.ts";
 import { runDispatcher } from "./dispatcher.ts";
 import { drainOutbox } from "./drain.ts";
 import { createDueEndpoints } from "./due-endpoints.ts";
 import { createTroubles, keepTrying } from "./keep-trying.ts";
 import { deleteOldDeliveries } from "./retention.ts";
 import { remembering, type SecretReader } from "./secrets.ts";
+import type { AttemptLimits } from "./send.ts";
 import { runSender } from "./sender.ts";
 import { closeUnsendable, skipLongHeld } from "./sweep.ts";
 import { createWaker, type Waker } from "./waker.ts";
 
-export interface WebhooksOptions extends DestinationOptions {
+export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
   client: EventStoreDBClient;
   pool: pg.Pool;
   databaseUrl: string;
@@ -31,8 +34,6 @@ export interface WebhooksOptions extends DestinationOptions {
   brand: string;
   /** Seconds before each retry. */
   retrySchedule: readonly number[];
-  /** Of one attempt, in all. Milliseconds. */
-  timeoutMs: number;
   /** Told of each attempt whose outcome is on record: delivered, pending (again), or failed for good. */
   onAttempt?(outcome: string): void;
   /** Milliseconds since 1970. */
@@ -46,25 +47,96 @@ const OUTBOX_REST = 1_000;
 const SWEEP_REST = 1_000;
 const RETENTION_REST = 10 * 60_000;
 
+/** The log is checked this often. Milliseconds. */
+const CHECK_EVERY = 1_000;
+
 /**
  * The role that delivers webhooks: takes messages from JetStream, makes delivery rows of them, sends what is due,
  * tells the log what follows, and deletes what is old. Any number of processes may do it at once. What is out of
  * reach is waited for.
+ *
+ * It works only while the log is the one that the database was built from. Otherwise the role fails, and goes on by
+ * itself when the log fits the database again.
  */
 export function startWebhooks(options: WebhooksOptions): Role {
-  const { client, natsUrl, clock = Date.now, random = Math.random } = options;
   const logger = options.logger.child({ role: "webhooks" });
   const ended = new AbortController();
   const { signal } = ended;
-  const troubles = createTroubles();
   const connections = createConnections();
+  let status = (): RoleStatus => ({ state: "starting", detail: null });
+  const done = (async () => {
+    while (!signal.aborted) {
+      const different = await untilDifferentLog({ ...options, logger }, signal, async (term) => {
+        const started = createTerm({ ...options, logger }, connections, term);
+        status = started.status;
+        await started.done;
+      });
+      if (!different) return;
+      const stopped = failed(status(), different);
+      status = () => stopped;
+      logger.fatal({ error: different }, "webhooks stopped");
+      await untilSameLog({ ...options, logger }, signal);
+    }
+  })();
+  return {
+    name: "webhooks",
+    status: () => status(),
+    async stop() {
+      ended.abort();
+      await done;
+      connections.close();
+    },
+  };
+}
+
+/**
+ * Runs something from the moment that the log is known to be the one that the database was built from, until it is not.
+ *
+ * @returns the error that ended it; undefined if the signal aborted
+ */
+async function untilDifferentLog(
+  options: WebhooksOptions,
+  signal: AbortSignal,
+  run: (term: AbortSignal) => Promise<void>,
+): Promise<DifferentLog | undefined> {
+  const term = new AbortController();
+  const end = () => term.abort();
+  signal.addEventListener("abort", end, { once: true });
+  let different: DifferentLog | undefined;
+  let running: Promise<void> | undefined;
+  while (!signal.aborted && !different) {
+    try {
+      await orAborted(requireSameLog(options), signal);
+      if (!signal.aborted) running ??= run(term.signal);
+    } catch (error) {
+      // What is out of reach is the parts' own trouble.
+      if (error instanceof DifferentLog) different = error;
+      else options.logger.debug({ error }, "cannot check which event log this is");
+    }
+    if (!different) await pause(CHECK_EVERY, signal);
+  }
+  end();
+  signal.removeEventListener("abort", end);
+  await running;
+  return different;
+}
+
+/** Starts the parts of the role, which work until the signal aborts. */
+function createTerm(
+  options: WebhooksOptions,
+  connections: Connections,
+  signal: AbortSignal,
+): { status(): RoleStatus; done: Promise<unknown> } {
+  const { client, pool, natsUrl, logger, clock = Date.now, random = Math.random } = options;
+  const troubles = createTroubles();
   const due = createDueEndpoints();
   const search = createWaker();
   const facts = createWaker();
   const shared = {
-    ...{ pool: options.pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
+    ...{ pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
     ...{ logger, troubles, clock, random, due, search, facts },
     ...{ onDue: due.add, onReplay: search.wake, onFacts: facts.wake },
+    requireLog: async () => void (await requireSameLog({ client, pool })),
   };
   const secrets = remembering(options.secrets);
   let started = false;
@@ -81,27 +153,24 @@ export function startWebhooks(options: WebhooksOptions): Role {
     keepTrying("sweep", context, (works) => sweepOn(shared, works, signal)),
     keepTrying("retention", context, (works) => deleteOn(shared, works, signal)),
   ]);
-  return {
-    name: "webhooks",
-    status: () => ({ state: started ? "running" : "starting", ...troubles.status() }),
-    async stop() {
-      ended.abort();
-      await done;
-      await connections.close();
-    },
-  };
+  return { status: () => ({ state: started ? "running" : "starting", ...troubles.status() }), done };
 }
 
 interface Shared {
   pool: pg.Pool;
   log: EventLog;
+  requireLog(): Promise<void>;
   facts: Waker;
   clock(): number;
 }
 
-async function drainOn({ pool, log, facts }: Shared, works: () => void, signal: AbortSignal): Promise<void> {
+async function drainOn(
+  { pool, log, requireLog, facts }: Shared,
+  works: () => void,
+  signal: AbortSignal,
+): Promise<void> {
   while (!signal.aborted) {
-    const more = await orAborted(drainOutbox(pool, log), signal);
+    const more = await orAborted(drainOutbox(pool, log, requireLog), signal);
     works();
     if (!more) await facts.sleep(OUTBOX_REST, signal);
   }

@@ -15,13 +15,19 @@ export const commonHeaders = {
 } as const satisfies Record<string, Header>;
 
 export const rateLimitHeaders = {
+  "RateLimit-Limit": {
+    description: "Requests allowed in one window. The three headers describe the same limit.",
+    required: true,
+    schema: { type: "integer", minimum: 1 },
+  },
   "RateLimit-Remaining": {
-    description: "Requests left until `RateLimit-Reset`.",
+    description: "Requests left in the window.",
     required: true,
     schema: { type: "integer", minimum: 0 },
   },
   "RateLimit-Reset": {
-    description: "When the count starts anew.",
+    description:
+      "When the window ends; the same for all answers of one window. `Retry-After` names the same moment.",
     required: true,
     schema: { type: "string", format: "date-time" },
   },
@@ -41,6 +47,9 @@ type HeaderName = keyof typeof commonHeaders | keyof typeof rateLimitHeaders | k
 export function headerRefs(...names: HeaderName[]): Response["headers"] {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
+
+/** References to the headers of a request that was counted. */
+export const rateLimitRefs = headerRefs("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
 
 /** The rate limit in an answer to a request that may have failed before it was counted. */
 export function rateLimitOfFailure(): Response["headers"] {

@@ -35,5 +35,6 @@ function errorsOfAccess({ scope, clinic, sandbox }: PartnerOperation): PartnerRe
     ...(clinic && { clinic_header_invalid: 403, installation_denied: 403, branch_denied: 403 }),
     ...(sandbox && { sandbox_only: 403, installation_denied: 403 }),
     rate_limit_exceeded: 429,
+    rate_limit_unavailable: 503,
   };
 }

@@ -9,7 +9,7 @@ import { positionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
 import { errorResponses } from "./errors.ts";
-import { headerRefs, rateLimitOfFailure } from "./headers.ts";
+import { headerRefs, rateLimitOfFailure, rateLimitRefs } from "./headers.ts";
 import { schemaRef, toJsonSchema } from "./json-schema.ts";
 import type { Content, Header, Operation, Parameter, Response } from "./openapi.ts";
 import { queryParameters, uuidHeader } from "./parameters.ts";
@@ -34,7 +34,7 @@ export function describeRead(read: AnyPartnerRead, brand: string): Operation {
     responses: {
       "200": {
         description: "What was asked for.",
-        headers: headerRefs("X-Correlation-ID", "RateLimit-Remaining", "RateLimit-Reset"),
+        headers: { ...headerRefs("X-Correlation-ID"), ...rateLimitRefs },
         content: referTo(responseName(read.operationId)),
       },
       ...errors(errorsOfRead(operation, read), operation),
@@ -60,7 +60,8 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
       [status]: {
         description,
         headers: {
-          ...headerRefs("X-Correlation-ID", "RateLimit-Remaining", "RateLimit-Reset"),
+          ...headerRefs("X-Correlation-ID"),
+          ...rateLimitRefs,
           ...Object.fromEntries(own),
           ...positionOfWrite(brand),
         },
@@ -143,7 +144,7 @@ function errors(
   { scope }: PartnerOperation,
 ): Record<string, Response> {
   return errorResponses(statuses, partnerErrors, (status) => {
-    const rate = status < 500 ? headerRefs("RateLimit-Remaining", "RateLimit-Reset") : rateLimitOfFailure();
+    const rate = status < 500 ? rateLimitRefs : rateLimitOfFailure();
     const challenge = status === 401 && scope ? headerRefs("WWW-Authenticate") : {};
     const wait = status === 429 || status === 503 ? headerRefs("Retry-After") : {};
     return { ...headerRefs("X-Correlation-ID"), ...rate, ...challenge, ...wait };

@@ -1,5 +1,6 @@
-import Router from "@koa/router";
+import type Router from "@koa/router";
 import { type Page, servePages, toPage } from "../../shared/http/pages.ts";
+import { createRouter } from "../../shared/http/router.ts";
 import { partnerReads } from "../partner/reads.ts";
 import { portalOperations } from "../portal/operations.ts";
 import type { OpenApiDocument } from "./openapi.ts";
@@ -13,7 +14,6 @@ export type DocsOptions = PortalDocumentOptions & PartnerDocumentOptions;
 const PAGE_HEADERS = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-  "X-Content-Type-Options": "nosniff",
   "Referrer-Policy": "no-referrer",
   "Cross-Origin-Opener-Policy": "same-origin",
   "Cache-Control": "public, max-age=300",
@@ -26,7 +26,7 @@ export function createDocsRouter(options: DocsOptions): Router {
     toDocumentPage("/partner/v1/openapi.json", partnerDocument(partnerReads, options)),
     ...readSite(),
   ];
-  const router = new Router();
+  const router = createRouter();
   servePages(router, pages, PAGE_HEADERS);
   return router;
 }

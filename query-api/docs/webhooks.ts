@@ -39,16 +39,38 @@ The service disables an endpoint (\`disabledReason: no_success\`) after five day
 least ten failed attempts, and never more than two days between two of them. A success, or enabling the endpoint,
 starts a new period. The operator enables it again.`;
 
+const limits = `The service waits five seconds for a connection, the look-up of the name and the TLS handshake included,
+and from then on ten seconds for the complete answer. If you close a kept-alive connection while a request is on its way,
+the service sends that request once more on a new connection, with the same delivery id.`;
+
+const order = `**Order.** Deliveries arrive in no guaranteed order. Several are sent at the same time, and a retry or a replay
+may arrive after newer events. Every event carries the appointment as it was after that event, with its revision in
+\`data.appointment.revision\`. Revisions of an appointment increase with each change. They have gaps, since some changes
+send no event. Keep the highest revision that you have seen for each appointment id, and discard an event whose revision
+is not higher. For example, in one SQL statement:
+
+\`\`\`sql
+INSERT INTO appointment (id, revision, record) VALUES ($1, $2, $3)
+ON CONFLICT (id) DO UPDATE SET revision = $2, record = $3
+WHERE appointment.revision < $2
+\`\`\`
+
+\`GET /appointments\` returns the same revisions, so a list can be combined with events in the same way.
+A reset of the sandbox replaces all of its appointments: forget the revisions that you hold of it.`;
+
+const noRevision = `A test carries no appointment and no revision.`;
+
 /**
  * What the service sends to webhook endpoints.
  *
  * @param brand the segment of the header names
  */
 export function webhookItems(brand: string): Record<string, PathItem> {
-  const item = (name: string, summary: string, body: keyof typeof webhookBodies): [string, PathItem] => [
-    name,
-    { post: delivery(name, { summary, body, headers: deliveryHeaders(brand) }) },
-  ];
+  const item = (name: string, summary: string, body: keyof typeof webhookBodies): [string, PathItem] => {
+    const about = body === "TestEvent" ? noRevision : order;
+    const description = [verification, limits, about].join("\n\n");
+    return [name, { post: delivery(name, { summary, description, body, headers: deliveryHeaders(brand) }) }];
+  };
   return Object.fromEntries([
     item("appointment.created", "An appointment was requested", "AppointmentEvent"),
     item("appointment.updated", "An appointment was changed", "AppointmentEvent"),
@@ -58,14 +80,15 @@ export function webhookItems(brand: string): Record<string, PathItem> {
 
 function delivery(
   name: string,
-  { summary, body, headers }: { summary: string; body: string; headers: Parameter[] },
+  texts: { summary: string; description: string; body: string; headers: Parameter[] },
 ): Operation {
+  const { summary, description, body, headers } = texts;
   const [subject = "", verb = ""] = name.split(".");
   return {
     operationId: `on${capital(subject)}${capital(verb)}`,
     tags: [sectionOf("/webhook-endpoints")],
     summary,
-    description: verification,
+    description,
     security: [],
     parameters: headers,
     requestBody: { required: true, content: { "application/json": { schema: { $ref: schemaRef(body) } } } },

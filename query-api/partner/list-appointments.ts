@@ -38,7 +38,7 @@ export const listPartnerAppointments = definePartnerRead({
       'appointments', coalesce((SELECT json_agg(json_build_object(
         'id', a.appointment_id, 'clinicId', a.clinic_id, 'branchId', a.branch_id, 'animalId', a.animal_id,
         'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes, 'status', a.status,
-        'notes', a.notes, 'createdAt', rfc3339(a.created_at), 'updatedAt', rfc3339(a.updated_at))
+        'notes', a.notes, 'revision', a.revision, 'createdAt', rfc3339(a.created_at), 'updatedAt', rfc3339(a.updated_at))
         ORDER BY a.scheduled_at, a.appointment_id) FROM listed a), '[]'),
       'page', json_build_object('limit', $6::integer, 'returned', (SELECT count(*) FROM listed),
         'nextCursor', CASE WHEN (SELECT count(*) FROM found) > $6::integer THEN (

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { uuid as uuidField } from "../../shared/events/fields.ts";
 import { deliveredType } from "../../shared/events/partner.ts";
+import { attemptErrors } from "../../shared/webhooks/attempt-error.ts";
 import { limitParameter } from "../parameters.ts";
 import { cursorSql } from "./cursor.ts";
 import { partnerPage } from "./page.ts";
@@ -8,6 +9,11 @@ import { definePartnerRead } from "./read.ts";
 
 const uuid = z.guid();
 const instant = z.iso.datetime({ precision: 3 });
+
+const attemptErrorsText = [
+  "Why there is no complete answer; null if there is one. More codes may be added:",
+  ...Object.entries(attemptErrors).map(([code, meaning]) => `- \`${code}\`: ${meaning}`),
+].join("\n");
 
 /** Each delivery shows its latest attempts; replays can make many. */
 const MOST_ATTEMPTS = 50;
@@ -29,10 +35,7 @@ export const delivery = z.strictObject({
             "Null while the attempt is under way, and for good where the sender was cut off: its outcome is unknown then, and another attempt followed.",
           ),
         statusCode: z.int().nullable().describe("Null where no answer came."),
-        error: z
-          .string()
-          .nullable()
-          .describe("What went wrong beside the status code, such as `timeout` or `connection_refused`."),
+        error: z.string().nullable().describe(attemptErrorsText),
         answer: z.string().nullable().describe("The beginning of the answer's body."),
       }),
     )

@@ -1,6 +1,7 @@
-import Router from "@koa/router";
+import type Router from "@koa/router";
 import type Koa from "koa";
 import { ApiError } from "../../shared/http/api-error.ts";
+import { createRouter } from "../../shared/http/router.ts";
 import { toInstant } from "../../shared/time/rfc3339.ts";
 import { readParameters } from "../parameters.ts";
 import type { QueryState, ReadRow } from "../read.ts";
@@ -16,7 +17,7 @@ export interface PortalParts {
 
 /** The routes of the portal API. A path of it asked with another method than GET is 405 with `Allow`. */
 export function createPortalRouter(operations: readonly AnyPortalOperation[], parts: PortalParts): Router {
-  const router = new Router({ sensitive: true, strict: true });
+  const router = createRouter();
   for (const operation of operations) {
     router.register(operation.path, ["GET", "HEAD"], handle(operation, parts));
     router.all(operation.path, () => {

@@ -50,8 +50,8 @@ export const statusAfter = {
 export type HappenedEvent = AppointmentEvent & { metadata: { occurredAt: Instant } };
 
 /**
- * The state after one more event. Undefined stands for no appointment yet; an event that comes before the
- * request (no history of ours) leaves it so.
+ * The state after one more event. Undefined stands for no appointment yet. An appointment begins with its request or its
+ * import; any other event leaves it undefined.
  */
 export function evolveAppointment(
   state: Appointment | undefined,
@@ -61,6 +61,12 @@ export function evolveAppointment(
   if (event.type === "AppointmentRequested") {
     const { appointmentId, ...data } = event.data;
     return { id: appointmentId, ...data, status: "requested", createdAt: at, updatedAt: at, assignments: [] };
+  }
+  if (event.type === "AppointmentImported") {
+    const { appointmentId, requestedAt, statusAt: _, ...data } = event.data;
+    const ofNoPartner = { applicationId: null, sandboxGeneration: 0 };
+    const times = { createdAt: requestedAt ?? at, updatedAt: at };
+    return { id: appointmentId, ...data, ...ofNoPartner, ...times, assignments: [] };
   }
   if (!state) return undefined;
   const changed = { ...state, updatedAt: at };

@@ -23,6 +23,28 @@ export const appointmentCategory = defineCategory("appointment", {
     /** The generation of the sandbox that the application created it in; 0 outside of sandboxes, and in their fixtures. */
     sandboxGeneration: z.int().min(0),
   }),
+  /**
+   * An appointment taken over from another system with the status that it had there. The event occurred when the
+   * appointment came to that status; what happened to it before is not recorded here.
+   */
+  AppointmentImported: z.object({
+    appointmentId,
+    clinicId: uuid,
+    branchId: uuid,
+    animalId: uuid.nullable(),
+    customerId: uuid.nullable(),
+    scheduledAt: instant,
+    durationMinutes: z.int().min(1).max(1440),
+    reason: label.nullable(),
+    notes: notes.nullable(),
+    status: z.enum(["requested", "confirmed", "completed", "cancelled", "no_show"]),
+    /** When it was requested; null if the other system did not say. */
+    requestedAt: instant.nullable(),
+    /** When it came to its status; null if the other system did not say, and the event's time is derived. */
+    statusAt: instant.nullable(),
+    /** SHA-256 (hex) of what was imported: tells a repetition from another appointment with the same id. */
+    requestHash: z.string(),
+  }),
   AppointmentConfirmed: z.object({ appointmentId }),
   AppointmentCheckedIn: z.object({ appointmentId }),
   AppointmentPutInWaiting: z.object({ appointmentId }),

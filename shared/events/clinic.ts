@@ -11,11 +11,11 @@ export const clinicCategory = defineCategory("clinic", {
     environment,
     slug: z
       .string()
-      .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/)
+      .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, "must be lower-case letters and digits, in words joined by hyphens")
       .max(60),
     name: label,
     timezone: word(60),
-    currency: z.string().regex(/^[A-Z]{3}$/),
+    currency: z.string().regex(/^[A-Z]{3}$/, "must be an ISO 4217 code of three capital letters"),
     locale: word(35),
     city: label.nullable(),
     isDemo: z.boolean(),
@@ -41,7 +41,12 @@ export const clinicCategory = defineCategory("clinic", {
   }),
   EntitlementSet: z.object({
     clinicId,
-    key: z.string().regex(/^[a-z][a-z0-9_.]{0,79}$/),
+    key: z
+      .string()
+      .regex(
+        /^[a-z][a-z0-9_.]{0,79}$/,
+        "must be up to 80 lower-case letters, digits, dots and underscores, and begin with a letter",
+      ),
     enabled: z.boolean(),
     limit: z.number().nonnegative().nullable(),
     effectiveUntil: instant.nullable(),
@@ -57,7 +62,7 @@ export const serviceCategory = defineCategory("service", {
     name: label,
     category: label.nullable(),
     price: z.number().nonnegative(),
-    currency: z.string().regex(/^[A-Z]{3}$/),
+    currency: z.string().regex(/^[A-Z]{3}$/, "must be an ISO 4217 code of three capital letters"),
     taxable: z.boolean(),
   }),
   ServiceRepriced: z.object({ serviceId: uuid, price: z.number().nonnegative() }),

@@ -44,6 +44,11 @@ export function sandboxEntityId(applicationId: string, ...names: string[]): stri
   return derive("sandbox entity", applicationId, ...names);
 }
 
+/** An appointment is imported with at most one assignment of each resource. */
+export function importedAssignmentId(appointmentId: string, resourceId: string): string {
+  return derive("imported assignment", appointmentId, resourceId);
+}
+
 /** An event is delivered to an endpoint by one delivery, however often it is tried. */
 export function webhookDeliveryId(eventId: string, endpointId: string): string {
   return derive("delivery", eventId, endpointId);

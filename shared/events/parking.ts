@@ -16,7 +16,7 @@ export const parkingCategory = defineCategory("parking", {
     /** The first event that is passed over. */
     revision: z.int().min(0),
     /** Where it stands in the log. A text, since it may be beyond what a JSON number holds. */
-    position: z.string().regex(/^\d{1,20}$/),
+    position: z.string().regex(/^\d{1,20}$/, "must be a position in the log"),
     eventType: word(200),
     passedOverBy: z.enum(["all", "relay"]),
     /** Why it cannot be taken. */

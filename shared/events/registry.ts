@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { inPlainWords } from "../validation/plain-words.ts";
 import { appointmentCategory, holdCategory, queueTicketCategory } from "./appointment.ts";
 import { auditAccessCategory, auditorCategory } from "./audit.ts";
 import type { Category, EventOf } from "./category.ts";
@@ -65,24 +66,30 @@ export interface StoredEvent {
   metadata: unknown;
 }
 
-/** A stored event that its schema does not accept. */
+/** A stored event that this release cannot read: its type is unknown, or its schema does not accept it. */
 export class EventSchemaError extends Error {
   override readonly name = "EventSchemaError";
+}
+
+const categoryNames = new Set<string>(categories.map(({ name }) => name));
+
+/** Tells whether a stream belongs to a category of the catalog. Streams of other programs may share the log. */
+export function isCatalogStream(stream: string): boolean {
+  const end = stream.indexOf("-");
+  return end > 0 && categoryNames.has(stream.slice(0, end));
 }
 
 /**
  * Reads a stored event by the catalog: data that was written by a former version of its schema is brought into the
  * present form first, so that nobody else knows of former versions.
  *
- * @returns the event with typed data and metadata, or undefined for a type that the catalog does not know
- * @throws {EventSchemaError} naming type and field, where data or metadata are not what the schema says, and where the
- *   event was written by a newer version than this program's
+ * @returns the event with typed data and metadata
+ * @throws {EventSchemaError} if the data or metadata do not fit the schema, naming type and field, and if a newer
+ *   release wrote the event: its type is unknown here, or its schema version is
  */
-export function parseStoredEvent(
-  stored: StoredEvent,
-): (CatalogEvent & { metadata: EventMetadata }) | undefined {
+export function parseStoredEvent(stored: StoredEvent): CatalogEvent & { metadata: EventMetadata } {
   const schema = schemas.get(stored.type);
-  if (!schema) return undefined;
+  if (!schema) throw unknownType(stored.type);
   const metadata = eventMetadata.safeParse(stored.metadata);
   if (!metadata.success) throw schemaError(stored.type, "metadata", metadata.error);
   const { schemaVersion } = metadata.data;
@@ -106,6 +113,12 @@ export function requireFit({ type, data }: { type: string; data: unknown }): voi
   if (!result.success) throw schemaError(type, "data", result.error);
 }
 
+function unknownType(type: string): EventSchemaError {
+  return new EventSchemaError(
+    `${type} is not in the catalog of this release: run the newer release that wrote it`,
+  );
+}
+
 function newerVersion(type: string, version: number, known: number): EventSchemaError {
   return new EventSchemaError(
     `${type} is of schema version ${version}, and this release knows none after ${known}: run the newer release that wrote it`,
@@ -113,6 +126,6 @@ function newerVersion(type: string, version: number, known: number): EventSchema
 }
 
 function schemaError(type: string, part: string, error: z.ZodError): EventSchemaError {
-  const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")}: ${issue.message}`);
+  const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")} ${inPlainWords(issue)}`);
   return new EventSchemaError(`${type} does not fit its schema: ${fields.join("; ")}`);
 }

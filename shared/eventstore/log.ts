@@ -9,13 +9,7 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import type { EventMetadata, NewEventMetadata } from "../events/metadata.ts";
-import {
-  type CatalogEvent,
-  EventSchemaError,
-  parseStoredEvent,
-  requireFit,
-  type StoredEvent,
-} from "../events/registry.ts";
+import { type CatalogEvent, parseStoredEvent, requireFit, type StoredEvent } from "../events/registry.ts";
 import { currentVersion } from "../events/upcasters.ts";
 
 /** An event of the catalog as it stands in the log. */
@@ -135,14 +129,9 @@ interface StoredRecord extends StoredEvent {
   position?: { commit: bigint };
 }
 
-/** Reads an event by the catalog. Unknown types do not occur in a stream that we write. */
 function toRecordedEvent(event: StoredRecord): RecordedEvent {
-  const parsed = parseStoredEvent(event);
-  if (!parsed) {
-    throw new EventSchemaError(`stream ${event.streamId} holds an event of unknown type ${event.type}`);
-  }
   return {
-    ...parsed,
+    ...parseStoredEvent(event),
     id: event.id,
     stream: event.streamId,
     revision: event.revision,

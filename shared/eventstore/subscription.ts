@@ -1,24 +1,22 @@
 import {
-  type AllStreamSubscription,
   type EventStoreDBClient,
-  eventTypeFilter,
   excludeSystemEvents,
   type Filter,
   START,
+  streamNameFilter,
 } from "@eventstore/db-client";
-import { type CatalogEventType, EventSchemaError, parseStoredEvent } from "../events/registry.ts";
+import type { Category } from "../events/category.ts";
+import { EventSchemaError, isCatalogStream, parseStoredEvent } from "../events/registry.ts";
 import type { RecordedEvent } from "./log.ts";
 
 /** What a catch-up subscription gives. */
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
-  /** An event of a type that the catalog does not know. */
-  | { kind: "unknown"; type: string; position: bigint }
-  /** An event that the subscriber wanted passed over. It was not looked into. */
-  | { kind: "passedOver"; stream: string; position: bigint }
-  /** Nothing of interest up to here: a place to resume from. */
-  | { kind: "checkpoint"; position: bigint }
-  /** All that was stored when the subscription started has been given; what follows is live. */
+  /** An event that the subscriber wanted passed over. It was not parsed. */
+  | { kind: "passedOver"; stream: string; id: string; position: bigint }
+  /** An event of another program that shares the log. Its stream may be deleted at any time. */
+  | { kind: "foreign"; position: bigint }
+  /** Every event that was stored when the subscription started has been given; live events follow. */
   | { kind: "caughtUp" };
 
 /** Where an event stands, and of what type it is. */
@@ -34,15 +32,17 @@ export function placeText({ position, stream, revision }: Place): string {
   return `position ${position}, stream ${stream}, revision ${revision}`;
 }
 
-/** A stored event that does not fit its schema. */
+/** A stored event that this release cannot read. */
 export class UnreadableEvent extends Error {
   override readonly name = "UnreadableEvent";
+  readonly id: string;
   readonly place: Place;
-  /** What does not fit. */
+  /** Why it cannot be read. */
   readonly reason: string;
 
-  constructor(place: Place, cause: EventSchemaError) {
+  constructor(id: string, place: Place, cause: EventSchemaError) {
     super(`${placeText(place)}: ${cause.message}`, { cause });
+    this.id = id;
     this.place = place;
     this.reason = cause.message;
   }
@@ -52,37 +52,37 @@ export interface CatchUpOptions {
   client: EventStoreDBClient;
   /** Exclusive: the position of the last event already handled; undefined for the log's start. */
   after: bigint | undefined;
-  /** Only these event types; every type but the system's own where absent. */
-  types?: readonly CatalogEventType[];
-  /** Whether an event is passed over unread. */
+  /** Only streams of these categories; every stream but the system's own if absent. */
+  categories?: readonly Category[];
+  /** Returns true for an event that is passed over without being parsed. */
   passesOver?(stream: string, revision: bigint): boolean;
   /** Ends the subscription. */
   signal: AbortSignal;
 }
 
-/** A checkpoint comes after this many times 32 events that the filter left out. */
-const CHECKPOINT_INTERVAL = 8;
+/** The server reports its progress after this many times 32 events that it left out. Nobody here uses the reports. */
+const CHECKPOINT_INTERVAL = 1_000;
 
 /**
- * One catch-up subscription to the whole log, its items in the log's order. It ends by throwing where the
- * connection is lost, and by returning where the server ends it in good order or the signal aborts: in the first
- * two cases the caller backs off and subscribes again after the last position that it has dealt with.
+ * One catch-up subscription to the whole log. Items come in the log's order. It throws if the connection is lost. It
+ * returns if the server ends it or the signal aborts. Unless the signal aborted, the caller backs off and subscribes
+ * again after the last position that it has handled.
+ *
+ * An event of the catalog's streams that this release cannot read ends the subscription, whether its type or its
+ * schema version is unknown. Events of other programs' streams are given as `foreign`.
  *
  * @throws {UnreadableEvent}
- * @throws what the client throws where the log is out of reach
+ * @throws what the client throws if the log is out of reach
  */
 export async function* catchUp(options: CatchUpOptions): AsyncGenerator<SubscriptionItem, void> {
-  const { client, after, types, passesOver = () => false, signal } = options;
+  const { client, after, categories, passesOver = () => false, signal } = options;
   if (signal.aborted) return;
-  // The client reports checkpoints and «caught up» beside the events; pushed into the same stream they keep their place.
-  const push = (subscription: AllStreamSubscription, item: SubscriptionItem) => subscription.push(item);
   const subscription = client.subscribeToAll({
     fromPosition: after === undefined ? START : { commit: after, prepare: after },
-    filter: filterFor(types, (at, position) => {
-      push(at, { kind: "checkpoint", position: position.commit });
-    }),
+    filter: filterFor(categories),
   });
-  subscription.on("caughtUp", () => push(subscription, { kind: "caughtUp" }));
+  // The client reports «caught up» beside the events; pushed into the same stream it keeps its place.
+  subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
   const stop = () => subscription.destroy();
   signal.addEventListener("abort", stop, { once: true });
   try {
@@ -114,38 +114,26 @@ interface ResolvedEvent {
 /** Cancelling a call that was never made fails with the reason why it was not: the loop has thrown that already. */
 function ignoreNeverConnected(): void {}
 
-function filterFor(
-  types: readonly CatalogEventType[] | undefined,
-  checkpointReached: NonNullable<Parameters<typeof excludeSystemEvents>[0]>["checkpointReached"],
-): Filter {
-  const options = {
-    checkpointInterval: CHECKPOINT_INTERVAL,
-    ...(checkpointReached && { checkpointReached }),
-  };
-  // Anchored, since a prefix would let longer names through.
-  return types
-    ? eventTypeFilter({ regex: `^(${types.join("|")})$`, ...options })
+function filterFor(categories: readonly Category[] | undefined): Filter {
+  const options = { checkpointInterval: CHECKPOINT_INTERVAL };
+  return categories
+    ? streamNameFilter({ prefixes: categories.map(({ name }) => `${name}-`), ...options })
     : excludeSystemEvents(options);
 }
 
 function toItem(
-  { event, commitPosition }: ResolvedEvent,
+  { event, commitPosition: position }: ResolvedEvent,
   passesOver: NonNullable<CatchUpOptions["passesOver"]>,
 ): SubscriptionItem {
-  if (!event || commitPosition === undefined) throw new Error("the log gave an event without a position");
+  if (!event || position === undefined) throw new Error("the log gave an event without a position");
   const { id, type, streamId: stream, revision } = event;
-  if (passesOver(stream, revision)) return { kind: "passedOver", stream, position: commitPosition };
+  if (passesOver(stream, revision)) return { kind: "passedOver", stream, id, position };
+  if (!isCatalogStream(stream)) return { kind: "foreign", position };
   try {
     const parsed = parseStoredEvent(event);
-    return parsed
-      ? {
-          kind: "event",
-          position: commitPosition,
-          event: Object.assign(parsed, { id, stream, revision, position: commitPosition }),
-        }
-      : { kind: "unknown", type, position: commitPosition };
+    return { kind: "event", position, event: Object.assign(parsed, { id, stream, revision, position }) };
   } catch (error) {
     if (!(error instanceof EventSchemaError)) throw error;
-    throw new UnreadableEvent({ position: commitPosition, stream, revision, type }, error);
+    throw new UnreadableEvent(id, { position, stream, revision, type }, error);
   }
 }

@@ -1,3 +1,5 @@
+import { within } from "../runtime/within.ts";
+
 /** While it does not work, one call in this time finds out whether it works again. Milliseconds. */
 const TRY_EVERY = 2_000;
 
@@ -38,17 +40,4 @@ export function createCircuit(options: {
       throw error;
     }
   };
-}
-
-/** The call's outcome, or an error where it takes longer; what comes of it then is nobody's concern. */
-async function within<T>(milliseconds: number, call: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${milliseconds} ms`)), milliseconds);
-  });
-  try {
-    return await Promise.race([call, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

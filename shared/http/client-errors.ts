@@ -1,7 +1,6 @@
-import { randomUUID } from "node:crypto";
 import type { RequestListener, Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { answerError } from "./error-answer.ts";
+import { answerError, errorAnswer } from "./error-answer.ts";
 
 type Refusal = [status: number, reason: string, code: string];
 
@@ -43,15 +42,9 @@ export function requireHost(handler: RequestListener): RequestListener {
 }
 
 function refuse(socket: Duplex, [status, reason, code]: Refusal): void {
-  const correlationId = randomUUID();
-  const body = JSON.stringify({ ok: false, error: code, correlationId });
-  const head = [
-    `HTTP/1.1 ${status} ${reason}`,
-    "Content-Type: application/json; charset=utf-8",
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    "Cache-Control: no-store",
-    `X-Correlation-ID: ${correlationId}`,
-    "Connection: close",
-  ];
-  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+  const { headers, body } = errorAnswer(code);
+  const lines = Object.entries({ ...headers, Connection: "close" }).map(
+    ([name, value]) => `${name}: ${value}`,
+  );
+  socket.end(`${[`HTTP/1.1 ${status} ${reason}`, ...lines].join("\r\n")}\r\n\r\n${body}`);
 }

@@ -1,26 +1,38 @@
 import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
+import { NO_SNIFFING } from "./no-sniffing.ts";
+
+/**
+ * Makes the headers and the body of an error that no application renders.
+ *
+ * @param code stable, in snake_case
+ */
+export function errorAnswer(code: string): { headers: Record<string, string | number>; body: string } {
+  const correlationId = randomUUID();
+  const body = JSON.stringify({ ok: false, error: code, correlationId });
+  const headers = {
+    "Content-Type": "application/json; charset=utf-8",
+    "Content-Length": Buffer.byteLength(body),
+    "Cache-Control": "no-store",
+    "X-Correlation-ID": correlationId,
+    [NO_SNIFFING[0]]: NO_SNIFFING[1],
+  };
+  return { headers, body };
+}
 
 /**
  * Answers a request that no application sees, in the error body and with the headers of all other errors.
  *
  * @param code stable, in snake_case
- * @param headers beside the usual ones
+ * @param more further headers
  */
 export function answerError(
   response: ServerResponse,
   status: number,
   code: string,
-  headers: Record<string, string> = {},
+  more: Record<string, string> = {},
 ): void {
-  const correlationId = randomUUID();
-  const body = JSON.stringify({ ok: false, error: code, correlationId });
-  response.writeHead(status, {
-    "Content-Type": "application/json; charset=utf-8",
-    "Content-Length": Buffer.byteLength(body),
-    "Cache-Control": "no-store",
-    "X-Correlation-ID": correlationId,
-    ...headers,
-  });
+  const { headers, body } = errorAnswer(code);
+  response.writeHead(status, { ...headers, ...more });
   response.end(body);
 }

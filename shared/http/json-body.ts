@@ -7,8 +7,9 @@ import { ApiError } from "./api-error.ts";
 const LIMIT = "64kb";
 
 /**
- * Reads a JSON body into `ctx.request.body`, whatever JSON it is. Another content type, or a body that is compressed,
- * is 415; what is not JSON in UTF-8 is 400 `invalid_json`, a larger body 413 `body_too_large`.
+ * Reads a JSON body of any shape into `ctx.request.body`. A body of another content type, in another declared charset
+ * than UTF-8, or compressed is 415 `unsupported_media_type`. A body that is not JSON in UTF-8 is 400 `invalid_json`. A
+ * body of more than 64 KiB is 413 `body_too_large`.
  */
 export function jsonBody(): Koa.Middleware {
   const parse = bodyParser({
@@ -25,7 +26,8 @@ export function jsonBody(): Koa.Middleware {
   });
   return async (ctx, next) => {
     const encoding = ctx.get("Content-Encoding") || "identity";
-    if (!ctx.is("json", "+json") || encoding.toLowerCase() !== "identity") {
+    const isJson = ctx.is("json", "+json") && isUtf8Declared(ctx.get("Content-Type"));
+    if (!isJson || encoding.toLowerCase() !== "identity") {
       throw new ApiError(415, "unsupported_media_type");
     }
     const isUtf8 = watchUtf8(ctx.req);
@@ -34,6 +36,16 @@ export function jsonBody(): Koa.Middleware {
       await next();
     });
   };
+}
+
+/** A parameter of a content type: its name, and its value if there is one. A quoted value may hold semicolons. */
+const PARAMETER = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;]*))?/g;
+
+/** Tells whether each charset that a content type declares is UTF-8. Malformed parameters hide none. */
+function isUtf8Declared(contentType: string): boolean {
+  const parameters = [...contentType.matchAll(PARAMETER)];
+  const charsets = parameters.filter(([, name]) => name?.toLowerCase() === "charset");
+  return charsets.every(([, , value = ""]) => /^(utf-?8|"utf-?8")$/i.test(value));
 }
 
 /**

@@ -3,6 +3,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { StartError } from "../runtime/run-service.ts";
 import { answerClientErrors, requireHost } from "./client-errors.ts";
+import { NoSniffingResponse } from "./no-sniffing.ts";
 
 /** An HTTP server that listens, and how to close it. */
 export interface Listening {
@@ -13,16 +14,16 @@ export interface Listening {
 
 /** How slow a client may be. Milliseconds. */
 export interface Patience {
-  /** A request's headers have arrived within this… */
+  /** A request whose headers have not arrived within this is answered 408… */
   headersWithin: number;
-  /** …and all of it within this. */
+  /** …and one that is not complete within this, too. */
   requestWithin: number;
 }
 
 const PATIENCE: Patience = { headersWithin: 10_000, requestWithin: 20_000 };
 
-/** Node looks for slow clients so often. Milliseconds. */
-const LOOK_EVERY = 5_000;
+/** Node looks for slow clients so often, and finds them up to so much later. Milliseconds. */
+const LOOK_EVERY = 1_000;
 
 /**
  * Listens on an address.
@@ -38,13 +39,15 @@ export async function listen(
   drainWithin = 5_000,
   patience = PATIENCE,
 ): Promise<Listening> {
+  const lookEvery = Math.min(LOOK_EVERY, patience.headersWithin / 2, patience.requestWithin / 2);
   const server = createServer(
     {
-      headersTimeout: patience.headersWithin,
-      requestTimeout: patience.requestWithin,
-      connectionsCheckingInterval: Math.min(LOOK_EVERY, patience.requestWithin),
+      headersTimeout: patience.headersWithin - lookEvery,
+      requestTimeout: patience.requestWithin - lookEvery,
+      connectionsCheckingInterval: lookEvery,
       maxHeaderSize: 32_768,
       requireHostHeader: false,
+      ServerResponse: NoSniffingResponse,
     },
     requireHost(handler),
   );

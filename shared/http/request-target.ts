@@ -2,8 +2,8 @@ import type Koa from "koa";
 import { ApiError } from "./api-error.ts";
 
 /**
- * Sees to it that every request's target is a path: a whole URL is taken for its path (RFC 9112, section 3.2.2), and
- * what is neither, such as `*`, is 400 `malformed_request`.
+ * Replaces a request target that is a whole URL by its path and query (RFC 9112, section 3.2.2). A target that is
+ * neither a path nor a URL, such as `*`, is 400 `malformed_request`.
  */
 export function pathOfTarget(): Koa.Middleware {
   return (ctx, next) => {
@@ -13,8 +13,9 @@ export function pathOfTarget(): Koa.Middleware {
   };
 }
 
+/** Cuts the path out as it was sent: `URL` would resolve dot segments and give one path several spellings. */
 function pathOfUrl(text: string): string {
-  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) throw new ApiError(400, "malformed_request");
-  const { pathname, search } = new URL(text);
-  return pathname + search;
+  const [, path] = /^https?:\/\/[^/?#]+([^#]*)/i.exec(text) ?? [];
+  if (path === undefined || !URL.canParse(text)) throw new ApiError(400, "malformed_request");
+  return path.startsWith("/") ? path : `/${path}`;
 }

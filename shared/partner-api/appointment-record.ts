@@ -11,12 +11,19 @@ export const partnerAppointment = z.strictObject({
   durationMinutes: z.int(),
   status: z.enum(appointmentStatuses),
   notes: z.string().nullable(),
+  revision: z
+    .int()
+    .min(0)
+    .describe(
+      "Revision of the appointment. Each change increases it, by one or more. Of two records of an appointment, the one with the higher revision is newer.",
+    ),
   createdAt: z.iso.datetime(),
   updatedAt: z.iso.datetime(),
 });
 export type PartnerAppointment = z.infer<typeof partnerAppointment>;
 
-export function toPartnerAppointment(appointment: Appointment): PartnerAppointment {
+/** @param revision of the last event that the appointment's state includes */
+export function toPartnerAppointment(appointment: Appointment, revision: bigint): PartnerAppointment {
   const {
     id,
     clinicId,
@@ -38,6 +45,7 @@ export function toPartnerAppointment(appointment: Appointment): PartnerAppointme
     durationMinutes,
     status,
     notes,
+    revision: Number(revision),
     createdAt,
     updatedAt,
   };

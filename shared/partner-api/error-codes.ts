@@ -2,7 +2,7 @@
 export const partnerErrors = {
   invalid_json: "The body is not JSON.",
   body_too_large: "The body is larger than 64 KiB.",
-  unsupported_media_type: "The body is not sent as JSON.",
+  unsupported_media_type: "The body is not sent as uncompressed JSON in UTF-8.",
   validation_failed: "The request is not valid; `details` names each thing wrong.",
   invalid_request: "A parameter is missing or of the wrong type.",
   invalid_client: "The credentials are wrong, revoked, or of the other environment.",
@@ -17,6 +17,7 @@ export const partnerErrors = {
   sandbox_only: "There is no sandbox in production.",
   clinic_not_operational: "The clinic is suspended or closed.",
   rate_limit_exceeded: "Too many requests; wait as `Retry-After` says.",
+  rate_limit_unavailable: "The request could not be counted in time; nothing was done.",
   invalid_cursor: "The cursor is not one that an answer carried.",
   invalid_destination: "The URL is malformed or of a kind that webhooks do not go to.",
   unsafe_destination: "The URL leads to an address that is not public.",

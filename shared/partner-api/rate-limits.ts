@@ -2,7 +2,8 @@ import type Koa from "koa";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import { callerAddress } from "../http/caller-address.ts";
-import { enforce, isCounted, type RateLimiter } from "../http/rate-limit.ts";
+import { enforce, isCounted } from "../http/rate-limit.ts";
+import type { RateLimiter } from "../rate-limit/limiter.ts";
 import type { ClinicState, PartnerState } from "./access.ts";
 
 /**

@@ -32,7 +32,7 @@ export const createAppointmentRequest = z.strictObject({
  */
 export const idempotencyKey = z
   .string()
-  .regex(/^[\x20-\x7e]{8,128}$/)
+  .regex(/^[\x20-\x7e]{8,128}$/, "must be 8 to 128 printable ASCII characters")
   .meta({ minLength: 8, maxLength: 128 });
 
 export const createWebhookEndpointRequest = z.strictObject({

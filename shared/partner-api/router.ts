@@ -1,7 +1,8 @@
-import Router from "@koa/router";
+import type Router from "@koa/router";
 import type Koa from "koa";
 import { type Environment, environment as environments } from "../events/fields.ts";
 import { ApiError } from "../http/api-error.ts";
+import { createRouter } from "../http/router.ts";
 import { type PartnerOperationId, partnerOperations } from "./operations.ts";
 
 /** What a service does for one operation at one base. */
@@ -12,8 +13,7 @@ export type PartnerRoute = (environment: Environment) => Koa.Middleware[];
  * does not have is 405 with `Allow`, whichever service offers the others.
  */
 export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, PartnerRoute>>): Router {
-  // One spelling for each path, so that what an ingress says of a path holds for the operation behind it.
-  const router = new Router({ sensitive: true, strict: true });
+  const router = createRouter();
   const allowed = new Map<string, string[]>();
   for (const { method, path } of Object.values(partnerOperations)) {
     allowed.set(path, [...(allowed.get(path) ?? []), ...(method === "GET" ? ["GET", "HEAD"] : [method])]);

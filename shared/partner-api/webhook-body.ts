@@ -33,7 +33,11 @@ export interface TestBody extends Envelope {
 /** What a webhook delivery says. */
 export type WebhookBody = AppointmentBody | TestBody;
 
-type AppointmentHistory = readonly (HappenedEvent & { id: string; metadata: EventMetadata })[];
+type AppointmentHistory = readonly (HappenedEvent & {
+  id: string;
+  revision: bigint;
+  metadata: EventMetadata;
+})[];
 
 /**
  * The public event that an appointment's latest event stands for.
@@ -45,7 +49,7 @@ export function toWebhookBody(history: AppointmentHistory): AppointmentBody | un
   const last = history.at(-1);
   const appointment: Appointment | undefined = foldAppointment(history);
   if (!last?.metadata.environment || !appointment) return undefined;
-  const { notes: _, ...record } = toPartnerAppointment(appointment);
+  const { notes: _, ...record } = toPartnerAppointment(appointment, last.revision);
   return {
     id: last.id,
     type: last.type === "AppointmentRequested" ? "appointment.created" : "appointment.updated",

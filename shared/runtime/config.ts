@@ -62,7 +62,7 @@ export const settings = {
   NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("NATS server with JetStream."),
   HEADER_BRAND: z
     .string()
-    .regex(/^[A-Za-z0-9]+$/)
+    .regex(/^[A-Za-z0-9]+$/, "must be letters and digits")
     .default("SERVICE")
     .describe("The brand segment of header names, X-<brand>-Clinic-ID."),
   OPERATOR_NAME: z.string().min(1).describe("Who operates the service; sent as identityOwner."),
@@ -74,7 +74,7 @@ export const settings = {
     .describe("Path prefixes, separated by commas, that answer 410."),
   PORTAL_COOKIE_NAME: z
     .string()
-    .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/)
+    .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/, "must be a name like sb-<project_ref>-auth-token")
     .describe("Name of the portal's session cookie, sb-<project_ref>-auth-token."),
   PORTAL_JWT_ISSUER: httpUrl.describe("Issuer of the portal's sessions."),
   PORTAL_JWT_SECRET: z.string().min(32).optional().describe("Shared secret of HS256 sessions."),
@@ -105,9 +105,12 @@ export const settings = {
     .transform((text) => (text === "" ? [] : text.split(",").map(Number)))
     .pipe(z.array(z.number().positive()).max(20))
     .describe("Seconds before each retry of a webhook, separated by commas."),
+  WEBHOOK_CONNECT_TIMEOUT_MS: whole(100, 60_000)
+    .prefault("5000")
+    .describe("Time limit of an attempt for looking up the name, connecting and the TLS handshake together."),
   WEBHOOK_TIMEOUT_MS: whole(100, 60_000)
     .prefault("10000")
-    .describe("Longest that one attempt may take, in all."),
+    .describe("Time limit of an attempt from the moment that it has a connection to the end of the answer."),
   ROLES: z
     .string()
     .default("projectors,relay,webhooks")

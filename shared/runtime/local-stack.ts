@@ -4,7 +4,11 @@ import { z } from "zod";
 import { ConfigError } from "./config.ts";
 
 const stackContent = z.object({
-  urls: z.object({ eventstore: z.string(), postgres: z.object({ projection: z.string() }) }),
+  urls: z.object({
+    eventstore: z.string(),
+    nats: z.string().optional(),
+    postgres: z.object({ projection: z.string() }),
+  }),
   /** Private JWK Set, as JSON text. */
   auditSigningKeys: z.string().optional(),
   /** {current, keys}, as JSON text. */

@@ -1,4 +1,5 @@
 import { type Logger, pino } from "pino";
+import { LogOutput } from "./log-output.ts";
 
 export type { Logger } from "pino";
 
@@ -13,20 +14,30 @@ const REDACTED = [
   "password",
 ];
 
+const STDOUT = 1;
+
 /**
- * Structured logs, one JSON object a line, on stdout.
+ * Structured logs, one JSON object a line, on stdout. A log call never fails: lines that cannot be written are counted,
+ * and one line reports them when writing works again.
  *
- * @param service which process speaks
+ * @param service name of the process that writes
  */
 export function createLogger(service: string, level: string): Logger {
-  return pino({
-    level,
-    base: { service },
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label) => ({ level: label }) },
-    redact: { paths: REDACTED.flatMap((key) => [key, `*.${key}`, `*.*.${key}`]), censor: "[redacted]" },
-    serializers: { error: describeError },
-  });
+  const output = new LogOutput(STDOUT, (lost, since) =>
+    logger.warn({ lost, since }, "log lines were lost because the log could not be written"),
+  );
+  const logger = pino(
+    {
+      level,
+      base: { service },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: { paths: REDACTED.flatMap((key) => [key, `*.${key}`, `*.*.${key}`]), censor: "[redacted]" },
+      serializers: { error: describeError },
+    },
+    output,
+  );
+  return logger;
 }
 
 /** An error's message, for eyes that must see no data. */

@@ -8,6 +8,8 @@ const UNITS: Record<string, string> = { string: " characters", array: " items" }
 const FORMATS: Record<string, string> = {
   guid: "must be a UUID",
   url: "must be a URL",
+  email: "must be an e-mail address",
+  base64: "must be base64",
   datetime: "must be an RFC 3339 date-time in UTC",
 };
 
@@ -29,9 +31,8 @@ export function inPlainWords(issue: z.core.$ZodIssue): string {
     case "too_big":
       return bound(issue.inclusive ? "at most" : "less than", issue.maximum, issue.origin);
     case "invalid_format":
-      return (
-        FORMATS[issue.format] ?? (issue.pattern ? `must match ${issue.pattern}` : withoutCapital(message))
-      );
+      // A regular expression is no help to a person: schemas with a pattern say themselves what it asks for.
+      return FORMATS[issue.format] ?? (issue.pattern ? "has the wrong form" : withoutCapital(message));
     default:
       return withoutCapital(message);
   }

@@ -38,7 +38,6 @@ export interface DestinationOptions {
 export interface SafeDestination {
   url: URL;
   address: string;
-  family: 4 | 6;
 }
 
 const MAXIMUM_LENGTH = 2_048;
@@ -67,17 +66,17 @@ export async function checkDestination(text: string, options: DestinationOptions
   const ownMachine = host === "localhost" || (literal && isLoopback(host));
   if (options.allowLoopback && ownMachine) {
     // The name is not looked up: it stands for this machine, whoever answers for it.
-    return host === "localhost" ? { url, address: "127.0.0.1", family: 4 } : at(url, host);
+    return host === "localhost" ? { url, address: "127.0.0.1" } : { url, address: host };
   }
   if (url.protocol !== "https:") throw new UnsafeDestination("scheme_not_allowed", "the URL must be https");
   if (!PORTS.has(url.port)) throw new UnsafeDestination("port_not_allowed", "the port must be 443 or 8443");
-  if (literal) return at(url, checked([host])[0]);
+  if (literal) return { url, address: checked([host])[0] };
   if (PRIVATE_NAME.test(host) || !PUBLIC_NAME.test(host)) {
     throw new UnsafeDestination("host_not_allowed", "the host must be a public name");
   }
   const addresses = checked(await addressesOf(host, options.lookup ?? ((name) => resolveHost(name))));
   // IPv4 first: it is the family that every machine has a way to.
-  return at(url, addresses.find((address) => isIP(address) === 4) ?? addresses[0]);
+  return { url, address: addresses.find((address) => isIP(address) === 4) ?? addresses[0] };
 }
 
 /**
@@ -124,8 +123,4 @@ async function addressesOf(host: string, lookup: LookUp): Promise<string[]> {
   } finally {
     clearTimeout(timer);
   }
-}
-
-function at(url: URL, address: string): SafeDestination {
-  return { url, address, family: isIP(address) === 6 ? 6 : 4 };
 }

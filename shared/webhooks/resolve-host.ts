@@ -5,25 +5,40 @@ export interface ResolvedAddress {
   family: number;
 }
 
-/** One question to one name server takes this long at the most, and is asked this often. Milliseconds. */
+/** Time limit for one question to one name server, and the number of tries. Milliseconds. */
 const ANSWER_WITHIN = 1_500;
 const TRIES = 2;
 
 /**
- * The addresses of a name, by DNS alone: the machine's own hosts file names nothing that is public. It does not use
- * getaddrinfo, whose few threads one slow name server could hold for everybody.
+ * Wait for the other address family after one family has answered with addresses: the resolution delay of RFC 8305.
+ * That document suggests 50 ms. Here it is longer, so that the addresses of a slow answer are checked too.
+ * Milliseconds.
+ */
+const RESOLUTION_DELAY = 200;
+
+/**
+ * Looks up the IPv4 and IPv6 addresses of a name, by DNS only: the machine's hosts file names nothing public. It does
+ * not use getaddrinfo, because one slow name server could hold its few threads for everyone.
  *
- * @param servers the name servers to ask, as `address:port`; the machine's where absent
- * @throws the resolver's error where neither family has an answer
+ * Once one family has answered with addresses, the other family has 200 ms left.
+ *
+ * @param servers name servers as `address:port`; the machine's own if absent
+ * @returns all addresses that arrived
+ * @throws the resolver's error if neither family has an address
  */
 export async function resolveHost(host: string, servers?: readonly string[]): Promise<ResolvedAddress[]> {
   const resolver = new Resolver({ timeout: ANSWER_WITHIN, tries: TRIES });
   if (servers) resolver.setServers(servers);
-  const [v4, v6] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
-  const found = [
-    ...(v4.status === "fulfilled" ? v4.value.map((address) => ({ address, family: 4 })) : []),
-    ...(v6.status === "fulfilled" ? v6.value.map((address) => ({ address, family: 6 })) : []),
-  ];
+  let delay: NodeJS.Timeout | undefined;
+  const resolve = async (family: 4 | 6) => {
+    const addresses = await (family === 4 ? resolver.resolve4(host) : resolver.resolve6(host));
+    delay ??= setTimeout(() => resolver.cancel(), RESOLUTION_DELAY);
+    return addresses.map((address) => ({ address, family }));
+  };
+  const families = await Promise.allSettled([resolve(4), resolve(6)]);
+  clearTimeout(delay);
+  const found = families.flatMap((family) => (family.status === "fulfilled" ? family.value : []));
+  const [v4] = families;
   if (found.length === 0 && v4.status === "rejected") throw v4.reason;
   return found;
 }

@@ -2,24 +2,25 @@
  * How fast the embedded log is, and how near to its limits: `node --import tsx test/bench/log.ts`.
  *
  * The log runs in a process of its own, the client in this one. Each limit is taken in the same run:
- * - appends: as many bytes in fsynced LevelDB batches of as many events as there are appenders;
- * - reads and subscriptions: the client's own decoding of the same messages, without a server.
+ * - appends: as many bytes appended to a file and flushed, as many events at a time as there are appenders;
+ * - reads and subscriptions: the client's own decoding of the same messages, without a server;
+ * - the start, which verifies the whole log: nothing, its time per million events is given as it is.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
 import { convertGrpcEvent } from "@eventstore/db-client/dist/utils/convertGrpcEvent.js";
 import streams from "@eventstore/db-client/generated/streams_pb.js";
-import { ClassicLevel } from "classic-level";
 import { encodeRecord, wireOf } from "../../deploy/local/eventstore/record.ts";
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
 const SECONDS = 3;
 const READ_EVENTS = 100_000;
+const START_EVENTS = 1_000_000;
 const DATA = {
   animal: "a-7f3c",
   clinic: "c-19",
@@ -51,20 +52,18 @@ async function appendRate(client: EventStoreDBClient, appenders: number): Promis
   return perSecond(count, began);
 }
 
-/** Events of the same size in fsynced batches, with nothing around them. */
+/** Events of the same size, appended to a file and flushed in batches, with nothing around them. */
 async function diskRate(dir: string, batchSize: number): Promise<number> {
-  const database = new ClassicLevel<string, Buffer>(join(dir, "limit"), { valueEncoding: "buffer" });
-  const value = Buffer.alloc(RECORD_BYTES, "x");
+  const file = await open(join(dir, "limit"), "a");
+  const batch = Buffer.alloc(RECORD_BYTES * batchSize, "x");
   let count = 0;
   const began = performance.now();
   while (performance.now() < began + 1500) {
-    const operations = Array.from({ length: batchSize }, () => {
-      count += 1;
-      return { type: "put" as const, key: String(count).padStart(12, "0"), value };
-    });
-    await database.batch(operations, { sync: true });
+    await file.write(batch);
+    await file.datasync();
+    count += batchSize;
   }
-  await database.close();
+  await file.close();
   return perSecond(count, began);
 }
 
@@ -93,43 +92,76 @@ async function rateOf(events: AsyncIterable<unknown>, wanted: number): Promise<n
   return perSecond(count, began);
 }
 
-async function fill(client: EventStoreDBClient): Promise<void> {
-  for (let done = 0; done < READ_EVENTS; done += 10_000) {
+/** Appends some thousand events at a time. */
+async function fill(client: EventStoreDBClient, events: number): Promise<void> {
+  for (let done = 0; done < events; done += 10_000) {
     const appends = Array.from({ length: 20 }, (_, n) =>
-      client.appendToStream(`fill-${n}`, Array.from({ length: 500 }, event)),
+      client.appendToStream(`fill-${(done / 10_000) % 100}-${n}`, Array.from({ length: 500 }, event)),
     );
     await Promise.all(appends);
   }
 }
 
+/** Reads of 20 events of one stream, from several readers at once. */
+async function streamReadRate(client: EventStoreDBClient): Promise<number> {
+  let count = 0;
+  const began = performance.now();
+  const reader = async (n: number) => {
+    for (let round = 0; round < 100; round += 1) {
+      const options = { fromRevision: BigInt(round), maxCount: 20 };
+      for await (const _ of client.readStream(`bench-64-${(n + round) % 64}`, options));
+      count += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, (_, n) => reader(n)));
+  return perSecond(count, began);
+}
+
 const dir = await mkdtemp(join(tmpdir(), "bench-log-"));
 const main = join(import.meta.dirname, "../../deploy/local/eventstore/main.ts");
-const args = ["--import", "tsx", main, "--dir", join(dir, "log"), "--port", "0"];
-const log = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-const [line] = await once(log.stdout, "data");
-const port = String(line).trim().split(" ")[1];
-const client = EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false`);
+
+/** Starts the log, and says how long that took in milliseconds. */
+async function startLog() {
+  const args = ["--import", "tsx", main, "--dir", join(dir, "log"), "--port", "0"];
+  const began = performance.now();
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const [line] = await once(child.stdout, "data");
+  const port = String(line).trim().split(" ")[1];
+  const client = EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false`);
+  const stop = async () => {
+    await client.dispose();
+    child.kill("SIGTERM");
+    await once(child, "close");
+  };
+  return { client, stop, milliseconds: Math.round(performance.now() - began) };
+}
+
+let log = await startLog();
+console.log(`start, empty                 ${log.milliseconds} ms`);
 try {
-  await appendRate(client, 64);
+  await appendRate(log.client, 64);
   for (const appenders of [1, 64, 256]) {
     const limit = await diskRate(dir, appenders);
-    const rate = await appendRate(client, appenders);
+    const rate = await appendRate(log.client, appenders);
     report(
       `append, ${appenders} appender(s)`,
       rate,
       limit,
-      `fsynced batches of ${appenders} × ${RECORD_BYTES} B`,
+      `flushed batches of ${appenders} × ${RECORD_BYTES} B`,
     );
   }
-  await fill(client);
+  await fill(log.client, READ_EVENTS);
   decodeRate();
   const decoding = decodeRate();
-  report("readAll", await rateOf(client.readAll(), READ_EVENTS), decoding, "the client's decoding alone");
-  const subscription = client.subscribeToAll({ fromPosition: START });
+  report("readAll", await rateOf(log.client.readAll(), READ_EVENTS), decoding, "the client's decoding alone");
+  const subscription = log.client.subscribeToAll({ fromPosition: START });
   report("subscribeToAll, catch-up", await rateOf(subscription, READ_EVENTS), decoding, "the same");
+  console.log(`readStream, 20 events        ${String(await streamReadRate(log.client)).padStart(7)}/s`);
+  await fill(log.client, START_EVENTS);
+  await log.stop();
+  log = await startLog();
+  console.log(`start, ${START_EVENTS} events and more  ${log.milliseconds} ms`);
 } finally {
-  await client.dispose();
-  log.kill("SIGTERM");
-  await once(log, "close");
+  await log.stop();
   await rm(dir, { recursive: true });
 }

@@ -14,7 +14,8 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";
 import os from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Pool } from "undici";
+import { createConnections } from "../../projection/webhooks/connections.ts";
+import { Exchange } from "../../projection/webhooks/exchange.ts";
 import { signatureHeaders } from "../../projection/webhooks/signature.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
 import { type BenchWorld, createBenchWorld, now, PROCESSES } from "./webhook-bench-world.ts";
@@ -49,20 +50,21 @@ async function atOnce(workers: number, count: number, work: (n: number) => Promi
   );
 }
 
-/** Signed posts a second to the sink, with nothing around them. */
+/** Signed posts a second to the sink by the service's own client, with nothing around them. */
 async function limit(url: string, count: number): Promise<number> {
   const { connections } = THROUGHPUT;
-  const pool = new Pool(url, { connections, pipelining: 1 });
+  const client = createConnections();
+  const destination = { url: new URL(url), address: "127.0.0.1" };
   const secret = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
   const began = now();
   await atOnce(connections, count, async () => {
     const content = { deliveryId: randomUUID(), timestamp: Math.floor(Date.now() / 1_000), body: BODY };
     const headers = { "Content-Type": "application/json", ...signatureHeaders(content, [secret], "SERVICE") };
-    const answer = await pool.request({ method: "POST", path: "/", headers, body: BODY });
-    await answer.body.dump();
+    const open = (fresh: boolean) => client.post("bench", destination, headers, fresh);
+    await new Exchange().run(open, BODY, () => undefined);
   });
   const rate = count / ((now() - began) / 1_000);
-  await pool.close();
+  client.close();
   return rate;
 }
 

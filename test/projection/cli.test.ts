@@ -19,7 +19,7 @@ const CLI = fileURLToPath(new URL("../../projection/cli/main.ts", import.meta.ur
 const logger = createLogger("test", "fatal");
 
 describe("the projection command line", function () {
-  this.timeout(30_000);
+  this.timeout(120_000);
   let database: TestDatabase;
   let pool: pg.Pool;
   let env: NodeJS.ProcessEnv;
@@ -103,6 +103,16 @@ describe("the projection command line", function () {
     });
     expect(code).to.equal(2);
     expect(err.trim()).to.match(/^projection: no server is named and no local stack runs: .*$/);
+  });
+
+  it("refuses a database that this release's projection service has not prepared, and says what to do", async () => {
+    const empty = await createTestDatabase();
+    const { code, err } = await projection("rebuild", { DATABASE_URL: empty.urls.projection });
+    await empty.drop();
+    expect(code).to.equal(2);
+    expect(err.trim()).to.equal(
+      "projection: The database is not prepared for this release. Start this release's projection service first: it prepares the database.",
+    );
   });
 
   it("does not take one server from the environment and the other from elsewhere", async () => {

@@ -1,9 +1,7 @@
-import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
 import type pg from "pg";
 import { startLogServer } from "../../deploy/local/eventstore/server.ts";
@@ -18,13 +16,7 @@ import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase } from "../support/stack.ts";
 import { storedMetadata } from "../support/stored-metadata.ts";
-
-/** What a command line said. */
-export interface Said {
-  code: number;
-  out: string;
-  err: string;
-}
+import { runCli, type Said } from "./service-process.ts";
 
 /** A log and a database of a test's own, with empty read models: what is broken here breaks nobody else. */
 export interface EngineWorld {
@@ -43,8 +35,6 @@ export interface EngineWorld {
 }
 
 export const silent = createLogger("test", "silent");
-
-const CLI = fileURLToPath(new URL("../../projection/cli/main.ts", import.meta.url));
 
 export async function createEngineWorld(): Promise<EngineWorld> {
   const dir = await mkdtemp(join(tmpdir(), "clinic-engine-"));
@@ -77,13 +67,7 @@ export async function createEngineWorld(): Promise<EngineWorld> {
       );
       return rows[0]?.full_name;
     },
-    cli: (...args) =>
-      new Promise((resolve) => {
-        const env = { ...process.env, EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl };
-        const child = execFile(process.execPath, ["--import=tsx", CLI, ...args], { env }, (_, out, err) =>
-          resolve({ code: child.exitCode ?? -1, out, err }),
-        );
-      }),
+    cli: (...args) => runCli({ eventstoreUrl, databaseUrl }, args),
     async close() {
       await pool.end();
       await client.dispose();

@@ -1,25 +1,16 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { randomBytes, randomUUID } from "node:crypto";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { eventually } from "../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered } from "./engine-world.ts";
-
-const MAIN = fileURLToPath(new URL("../../projection/main.ts", import.meta.url));
+import { type ServiceProcess, startService } from "./service-process.ts";
 
 /** The promise that is tested. Milliseconds. */
 const TAKEN_OVER_WITHIN = 10_000;
 
-interface Process {
-  child: ChildProcess;
-  url: string;
-}
-
 describe("two projection processes", function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
   let world: EngineWorld;
-  const processes: Process[] = [];
+  const processes: ServiceProcess[] = [];
 
   before(async () => {
     world = await createEngineWorld();
@@ -27,31 +18,13 @@ describe("two projection processes", function () {
   });
 
   after(async () => {
-    for (const { child } of processes) child.kill("SIGKILL");
+    for (const process of processes) await process.kill();
     await world.close();
   });
 
-  function start(): Promise<Process> {
-    const key = randomBytes(32).toString("base64");
-    const child = spawn(process.execPath, ["--import=tsx", MAIN], {
-      env: {
-        ...process.env,
-        ...{ PORT: "0", ROLES: "projectors", LOG_LEVEL: "info", NATS_URL: "nats://127.0.0.1:1" },
-        ...{ EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl },
-        WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "a", keys: { a: key } }),
-      },
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    return new Promise((resolve, reject) => {
-      child.once("exit", (code) => reject(new Error(`ended with ${code}`)));
-      createInterface(child.stdout).on("line", (line) => {
-        const { msg, url } = JSON.parse(line) as { msg: string; url: string };
-        if (msg === "projection runs") resolve({ child, url });
-      });
-    });
-  }
+  const start = () => startService({ ...world, roles: "projectors" });
 
-  const get = async ({ url }: Process, path: string) => {
+  const get = async ({ url }: ServiceProcess, path: string) => {
     const response = await fetch(url + path);
     return {
       status: response.status,
@@ -59,14 +32,9 @@ describe("two projection processes", function () {
       text: await response.text(),
     };
   };
-  const gauge = async (of: Process, name: string) =>
-    Number(
-      (await get(of, "/metrics")).text
-        .split("\n")
-        .find((line) => line.startsWith(name))
-        ?.split(" ")[1],
-    );
-  const leads = async (of: Process) => (await gauge(of, 'projection_leader{role="projectors"}')) === 1;
+  const gauge = (of: ServiceProcess, name: string) => of.gauge(name);
+  const LEADER = 'projection_leader{role="projectors"}';
+  const leads = async (of: ServiceProcess) => (await gauge(of, LEADER)) === 1;
   const find = (of: boolean) =>
     eventually("one leads", async () => {
       const led = await Promise.all(processes.map(leads));
@@ -87,6 +55,18 @@ describe("two projection processes", function () {
     }
   });
 
+  it("have one leader from the start: a process that stands by never says that it leads", async () => {
+    await find(true);
+    const third = await start();
+    const said = new Set<number>();
+    await eventually("it stands by", async () => {
+      said.add(await gauge(third, LEADER));
+      return (await third.health()).status === 200 && said.has(0);
+    });
+    expect(said).not.to.include(1);
+    await third.kill();
+  });
+
   it("tell Prometheus how they do", async () => {
     const leader = await find(true);
     const { status, type } = await get(leader, "/metrics");
@@ -105,7 +85,6 @@ describe("two projection processes", function () {
     const leader = await find(true);
     const standby = await find(false);
     const customerId = randomUUID();
-    leader.child.removeAllListeners("exit");
     const killed = performance.now();
     leader.child.kill("SIGKILL");
     await world.append(`customer-${customerId}`, registered(customerId, "Taken Over"));
@@ -139,7 +118,7 @@ describe("two projection processes", function () {
   it("are missed when both are gone: the status says so, with when one was last seen", async () => {
     const standby = processes.find(({ child }) => child.exitCode === null && child.signalCode === null)!;
     const gone = new Promise((resolve) => {
-      standby.child.removeAllListeners("exit").once("exit", resolve);
+      standby.child.once("exit", resolve);
     });
     standby.child.kill("SIGTERM");
     expect(await gone).to.equal(0);

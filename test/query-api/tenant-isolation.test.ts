@@ -232,10 +232,16 @@ describe("tenant isolation", () => {
           AND c.relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema', 'pg_toast')`);
       expect(rows.filter(({ writes }) => writes).map(({ name }) => name)).to.deep.equal([
         "rate_limit.counter",
+        "rate_limit.process",
       ]);
       const read = rows.filter(({ reads }) => reads).map(({ name }) => name);
       const beyond = read.filter((name) => !name.startsWith("read_model."));
-      expect(beyond).to.have.members(["rate_limit.counter", "webhooks.delivery", "webhooks.attempt"]);
+      expect(beyond).to.have.members([
+        "rate_limit.counter",
+        "rate_limit.process",
+        "webhooks.delivery",
+        "webhooks.attempt",
+      ]);
       const hidden = readModels.filter((model) => model.hidden).map((model) => `read_model.${model.table}`);
       expect(hidden).to.include("read_model.webhook_secret");
       expect(read.filter((name) => hidden.includes(name))).to.deep.equal([]);

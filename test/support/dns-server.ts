@@ -1,36 +1,62 @@
-/** A name server on loopback that answers as it is told, with answers that nobody may keep, and counts the questions. */
+/** A name server on loopback that answers as a test tells it, with a TTL of 0, and counts the questions. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import packet from "dns-packet";
 
+/** What the server does with questions for one record type. */
+export type DnsReply =
+  /** The addresses, after a delay if given. None: the name has no record of this type. */
+  | { addresses: readonly string[]; delayMs?: number }
+  | "nxdomain"
+  /** The question gets no answer. */
+  | "drop";
+
 export interface DnsServer {
   /** `address:port` */
   address: string;
-  /** What was asked, in order, as `A name`. */
+  /** The questions, in order, as `A name`. */
   questions: string[];
   /** Answers the following questions for IPv4 addresses with these, one each; the last one is kept. */
   answer(...addresses: string[]): void;
+  /** Answers all following questions like this. */
+  reply(replies: { A: DnsReply; AAAA: DnsReply }): void;
   close(): Promise<void>;
 }
 
+const NXDOMAIN = 3;
+
 export async function startDnsServer(): Promise<DnsServer> {
   const socket = createSocket("udp4");
+  const timers = new Set<NodeJS.Timeout>();
   const questions: string[] = [];
-  let answers: string[] = [];
+  let sequence: string[] = [];
+  let replies: Partial<Record<string, DnsReply>> = {};
+  const replyTo = (type: string): DnsReply => {
+    const reply = replies[type];
+    if (reply) return reply;
+    const next = sequence.length > 1 ? sequence.shift() : sequence[0];
+    return { addresses: type === "A" && next ? [next] : [] };
+  };
   socket.on("message", (message, { port, address }) => {
-    const { id, questions: asked = [] } = packet.decode(message);
-    questions.push(...asked.map(({ type, name }) => `${type} ${name}`));
-    const found = asked
-      .filter(({ type }) => type === "A")
-      .flatMap(({ name }) => {
-        const data = answers.length > 1 ? answers.shift() : answers[0];
-        return data ? [{ type: "A", name, ttl: 0, data } as const] : [];
-      });
-    socket.send(
-      packet.encode({ type: "response", ...(id !== undefined && { id }), questions: asked, answers: found }),
-      port,
-      address,
+    const { id = 0, questions: asked = [] } = packet.decode(message);
+    const [question] = asked;
+    if (!question) return;
+    const { type, name } = question;
+    questions.push(`${type} ${name}`);
+    const reply = replyTo(type);
+    if (reply === "drop") return;
+    const addresses = reply === "nxdomain" ? [] : reply.addresses;
+    const answers = addresses.map((data) => ({ type: type as "A" | "AAAA", name, ttl: 0, data }));
+    const flags = reply === "nxdomain" ? NXDOMAIN : 0;
+    const answer = packet.encode({ type: "response", id, flags, questions: asked, answers });
+    const timer = setTimeout(
+      () => {
+        timers.delete(timer);
+        socket.send(answer, port, address);
+      },
+      reply === "nxdomain" ? 0 : (reply.delayMs ?? 0),
     );
+    timers.add(timer);
   });
   socket.bind(0, "127.0.0.1");
   await once(socket, "listening");
@@ -38,9 +64,14 @@ export async function startDnsServer(): Promise<DnsServer> {
     address: `127.0.0.1:${socket.address().port}`,
     questions,
     answer(...addresses) {
-      answers = addresses;
+      sequence = addresses;
+      replies = {};
+    },
+    reply(given) {
+      replies = given;
     },
     async close() {
+      for (const timer of timers) clearTimeout(timer);
       socket.close();
       await once(socket, "close");
     },

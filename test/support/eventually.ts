@@ -1,5 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
+/** A condition that holds within a moment on an idle machine holds within this on a busy one. Milliseconds. */
+const BUSY_MACHINE = 60_000;
+
 /**
  * Waits until the check gives something other than undefined or false, and gives that.
  *
@@ -8,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 export async function eventually<Value>(
   what: string,
   check: () => Value | Promise<Value>,
-  timeoutMs = 10_000,
+  timeoutMs = BUSY_MACHINE,
 ): Promise<Exclude<Value, undefined | false>> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {

@@ -33,6 +33,7 @@ const unlisted = new Set([
   "content-type",
   "date",
   "keep-alive",
+  "x-content-type-options",
 ]);
 
 export function createJudge(document: OpenApiDocument): Judge {

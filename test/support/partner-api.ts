@@ -44,8 +44,10 @@ export interface Partner extends TestApplication {
 
 type Method = Parameters<typeof ask>[0];
 
-export async function startPartnerApi(): Promise<PartnerApi> {
-  const { eventstoreUrl, natsUrl } = await testServers();
+/** @param ownLog URL of a log of the test's own; the log that all tests share if absent */
+export async function startPartnerApi(ownLog?: string): Promise<PartnerApi> {
+  const { natsUrl, eventstoreUrl: sharedLog } = await testServers();
+  const eventstoreUrl = ownLog ?? sharedLog;
   const database = await createTestDatabase();
   const common = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
   const secrets = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
@@ -56,6 +58,7 @@ export async function startPartnerApi(): Promise<PartnerApi> {
     WEBHOOK_SECRET_KEYS: secrets,
   });
   const command = await startTestCommand({
+    EVENTSTORE_URL: eventstoreUrl,
     DATABASE_URL: database.urls.command,
     WEBHOOK_SECRET_KEYS: secrets,
   });

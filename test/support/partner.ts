@@ -20,6 +20,7 @@ import type { Environment } from "../../shared/events/fields.ts";
 import { type Scope, scopes } from "../../shared/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { requireNoSniffing } from "./no-sniffing.ts";
 import { checkPartnerAnswer } from "./partner-document.ts";
 import { testServers } from "./stack.ts";
 
@@ -200,6 +201,7 @@ export async function ask(
   const response = await fetch(url, { method, headers: { ...type, ...headers }, ...content });
   const text = await response.text();
   const { status, headers: answered } = response;
+  requireNoSniffing(response);
   const answer = { status, headers: answered, text, body: JSON.parse(text) };
   checkPartnerAnswer(method, url, answer);
   return answer;

@@ -7,6 +7,7 @@ import type { OpenApiDocument } from "../../query-api/docs/openapi.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/events/fields.ts";
 import { type Scope, scopes } from "../../shared/events/partner.ts";
+import { requireNoSniffing } from "./no-sniffing.ts";
 import { createJudge } from "./openapi.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
@@ -87,6 +88,7 @@ export async function startTestQueryApi(
 /** Asks, and expects JSON. */
 export async function request(url: string, headers: Record<string, string>): Promise<Answer> {
   const response = await fetch(url, { headers });
+  requireNoSniffing(response);
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 

@@ -41,7 +41,8 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
       const recorded = events.map((event, index) => record(event, position + BigInt(index) + 1n));
       const client = await admin.connect();
       const to = position + BigInt(events.length);
-      await applyBatch(client, READ_MODEL_SCHEMA, readModels, recorded, position, to);
+      const anchor = { position: to, eventId: recorded.at(-1)?.id ?? randomUUID() };
+      await applyBatch(client, READ_MODEL_SCHEMA, readModels, recorded, position, anchor);
       client.release();
       position = to;
     },

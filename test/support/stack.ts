@@ -34,6 +34,12 @@ export interface TestStackOptions {
   serviceEnv?: StackOptions["serviceEnv"];
   /** Servers that run elsewhere; by default those of the environment. */
   given?: GivenServers;
+  /** The stack's folder; by default a new one. */
+  root?: string;
+  /** Whether what dies is started again, as with `npm start`. */
+  restart?: boolean;
+  /** Takes the supervisor's lines; by default they go to standard error. */
+  log?: (line: string) => void;
 }
 
 interface Shared {
@@ -54,7 +60,7 @@ const shared = perProcess[KEY];
 const PREFIX = "clinic-test-";
 
 /** After the last test, everything must have come to its end within this. Milliseconds. */
-const END_WITHIN = 20_000;
+const END_WITHIN = 90_000;
 const progress = lineProgress((line) => process.stderr.write(`${line}\n`), false);
 
 /** The servers that all tests of this process share. Tests that stop a server start their own, with startTestServers. */
@@ -104,15 +110,16 @@ export async function createTestDatabase(): Promise<TestDatabase> {
 
 /** A whole stack of processes with servers of its own; its folder goes when it stops. */
 export async function startTestStack(options: TestStackOptions = {}): Promise<Stack> {
-  const root = makeTestRoot();
+  const root = options.root ?? makeTestRoot();
   const given = options.given ?? process.env;
   const stack = await startStack({
     root,
     ports: "free",
     env: process.env,
     given: { ...given, DATABASE_URL: given.DATABASE_URL && (await createTestDatabase()).urls.projection },
-    progress,
+    progress: options.log ? lineProgress(options.log, false) : progress,
     syncNewData: false,
+    restart: options.restart ?? false,
     ...(options.serviceEnv ? { serviceEnv: options.serviceEnv } : {}),
   });
   const stop = cleanup(async () => {

@@ -37,12 +37,19 @@ export async function exportToFile(
     const lines = await exportClinic(asked, { client, signal, onProgress: progress.show, ...made });
     const count = await writeWhole(file, lines).finally(() => progress.end());
     const result = { file, events: count - 1, key: signer.thumbprint };
-    await terminal.write(json ? `${JSON.stringify(result)}\n` : `${textOf(result)}\n`);
+    const range = { clinic: asked.clinic, from: asked.from ?? "start", to: asked.to ?? made.now };
+    await terminal.write(json ? `${JSON.stringify(result)}\n` : `${textOf({ ...result, ...range })}\n`);
   });
 }
 
-function textOf({ file, events, key }: { file: string; events: number; key: string }): string {
-  return `export: ${events} events in ${file}\nverify it with: npm run audit -- verify ${file} --key ${key}`;
+function textOf({
+  file,
+  events,
+  key,
+  ...range
+}: Record<"file" | "key" | "clinic" | "from" | "to", string> & { events: number }): string {
+  const expected = `--clinic ${range.clinic} --from ${range.from} --to ${range.to}`;
+  return `export: ${events} events in ${file}\nverify it with: npm run audit -- verify ${file} --key ${key} ${expected}`;
 }
 
 async function requireClinic(log: EventLog, clinicId: string): Promise<void> {

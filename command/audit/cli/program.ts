@@ -6,7 +6,7 @@ import { exportToFile } from "./export-file.ts";
 import { signingKeys } from "./signing-keys.ts";
 import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
-import { verifyFile } from "./verify-file.ts";
+import { type VerifyWords, verifyFile } from "./verify-file.ts";
 
 const CALL = "npm run audit --";
 const STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
@@ -110,6 +110,10 @@ function addExport(program: Program, terminal: AuditTerminal): void {
       `\nExample:\n  ${CALL} export --clinic ${CLINIC} --to 2026-06-01T00:00:00Z --out may.ndjson`,
     )
     .action((given) => exportToFile(given, terminal));
+  addVerify(program, terminal);
+}
+
+function addVerify(program: Program, terminal: AuditTerminal): void {
   program
     .command("verify")
     .description(
@@ -120,9 +124,20 @@ function addExport(program: Program, terminal: AuditTerminal): void {
       "--key <key>",
       "the key that must have signed it (required): its thumbprint, or a file with the key or key set, as `keys` prints it; one that the export brings itself would prove nothing",
     )
+    .option("--clinic <uuid>", "the clinic that it must be an export of")
+    .option("--from <time>", "the time that it must begin at, as it was exported; start: the log's beginning")
+    .option("--to <time>", "the time that it must end at, as it was exported")
     .option("--json", "answer in one line of JSON")
-    .addHelpText("after", `\nExample:\n  ${CALL} verify may.ndjson --key audit-keys.json`)
-    .action((file: string, given) => verifyFile(file, given, terminal));
+    .addHelpText(
+      "after",
+      `\nWithout --clinic, --from and --to, a genuine export of any clinic and range passes.
+
+Exit codes: 0 it verifies, 2 bad input, 3 it does not verify or is another export than expected.
+
+Example:
+  ${CALL} verify may.ndjson --key audit-keys.json --clinic ${CLINIC} --from start --to 2026-06-01T00:00:00Z`,
+    )
+    .action((file: string, given: VerifyWords) => verifyFile(file, given, terminal));
   program
     .command("keys")
     .description("Prints the public keys that verify exports, as a key set; the first one signs.")

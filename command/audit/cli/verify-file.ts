@@ -1,7 +1,9 @@
 import fs from "node:fs";
+import { z } from "zod";
+import { instant, uuid } from "../../../shared/events/fields.ts";
 import { InputError } from "../../cli/failure.ts";
 import type { Manifest } from "../export/manifest.ts";
-import { verifyExport } from "../export/verify-export.ts";
+import { type Expected, verifyExport } from "../export/verify-export.ts";
 import { isThumbprint, readTrustedKeys, type TrustedKeys } from "../export/verify-key.ts";
 import { NotThere } from "./failure.ts";
 import type { AuditTerminal } from "./terminal.ts";
@@ -9,19 +11,53 @@ import type { AuditTerminal } from "./terminal.ts";
 /** A line longer than this, in characters, is no line of an export. */
 const LONGEST_LINE = 16 * 1024 * 1024;
 
-/** Proves an export, from the file and the key alone: neither log nor database nor network is asked. */
+/** What the command line said. */
+export interface VerifyWords {
+  key: string;
+  clinic?: string;
+  from?: string;
+  to?: string;
+  json?: boolean;
+}
+
+const expectation = z.object({
+  clinicId: uuid.optional(),
+  from: z.union([z.literal("start").transform(() => null), instant]).optional(),
+  to: instant.optional(),
+});
+
+/**
+ * Proves an export, from the file and the key alone: neither log nor database nor network is asked. With expectations,
+ * a genuine export of another clinic or range fails too.
+ *
+ * @throws {InputError} for an option that is not what it must be, or a file that cannot be read
+ * @throws {NotThere} for an export that is altered, incomplete, or another one than expected
+ */
 export async function verifyFile(
   file: string,
-  { key, json }: { key: string; json?: boolean },
+  { key, json, ...given }: VerifyWords,
   terminal: AuditTerminal,
 ): Promise<void> {
-  const verdict = await verifyExport(linesOf(file), await trustedKeys(key));
+  const verdict = await verifyExport(linesOf(file), await trustedKeys(key), expectedOf(given));
   if (!verdict.ok) {
     if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
-    throw new NotThere(`${file} is not as it was made: line ${verdict.line}: ${verdict.problem}`);
+    throw new NotThere(`${file} does not verify: line ${verdict.line}: ${verdict.problem}`);
   }
   await terminal.write(json ? `${JSON.stringify(verdict)}\n` : `${textOf(file, verdict.manifest)}\n`);
 }
+
+function expectedOf({ clinic, from, to }: Omit<VerifyWords, "key" | "json">): Expected {
+  const checked = expectation.safeParse({ clinicId: clinic, from, to });
+  if (checked.success) return checked.data;
+  const wrong = checked.error.issues.map(({ path: [name] }) => WRONG[String(name)]);
+  throw new InputError([...new Set(wrong)].join("; "));
+}
+
+const WRONG: Record<string, string> = {
+  clinicId: "--clinic must be a UUID",
+  from: "--from must be an RFC 3339 date-time with an offset, or start",
+  to: "--to must be an RFC 3339 date-time with an offset",
+};
 
 async function trustedKeys(key: string): Promise<TrustedKeys> {
   // Whoever made the files that lie here could have called one of them as the thumbprint, with another key in it.
@@ -47,7 +83,7 @@ async function* linesOf(file: string): AsyncGenerator<string, void> {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === "ERR_ENCODING_INVALID_ENCODED_DATA")
-      throw new NotThere(`${file} is not as it was made: it is no UTF-8`);
+      throw new NotThere(`${file} does not verify: it is not valid UTF-8`);
     if (code !== undefined) throw new InputError(`${file} cannot be read: ${message}`);
     throw error;
   }

@@ -9,7 +9,7 @@ export type Concerns = (event: AuditEvent) => boolean;
 const MOST_REMEMBERED = 500_000;
 
 /** A queue ticket may name nothing but its appointment. */
-const APPOINTMENTS = { AppointmentRequested: "appointmentId" };
+const APPOINTMENTS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
 
 /** What is asked for is more than can be followed at once. */
 export class TooMuchToFollow extends Error {

@@ -14,6 +14,16 @@ interface Fault {
   problem: string;
 }
 
+/**
+ * What an export is expected to hold. What is left out is not checked; `from` null expects an export from the log's
+ * beginning. Times are RFC 3339 in UTC with milliseconds.
+ */
+export interface Expected {
+  clinicId?: string | undefined;
+  from?: string | null | undefined;
+  to?: string | undefined;
+}
+
 /** What has been read of a file. */
 interface Seen {
   chain: Chain;
@@ -31,8 +41,13 @@ interface Seen {
  * events, and else within a few lines.
  *
  * @param lines each with its line end, the last one too where it has one
+ * @param expected compared with the signed manifest, once all lines are proven
  */
-export async function verifyExport(lines: AsyncIterable<string>, keys: TrustedKeys): Promise<Verdict> {
+export async function verifyExport(
+  lines: AsyncIterable<string>,
+  keys: TrustedKeys,
+  expected: Expected = {},
+): Promise<Verdict> {
   const seen: Seen = { chain: createChain(), marks: createMarks(), count: 0, first: null, last: null };
   let number = 0;
   let pending: string | undefined;
@@ -54,7 +69,24 @@ export async function verifyExport(lines: AsyncIterable<string>, keys: TrustedKe
     return { ok: false, line: number + 1, problem: "the file ends here: lines and the manifest are missing" };
   }
   const judged = await judgeEnd(pending, value, seen, keys);
-  return "problem" in judged ? { ok: false, ...judged } : { ok: true, manifest: judged };
+  if ("problem" in judged) return { ok: false, ...judged };
+  const problem = unexpected(judged, expected);
+  return problem === undefined ? { ok: true, manifest: judged } : { ok: false, line: number, problem };
+}
+
+/** @returns how a proven manifest differs from what is expected */
+function unexpected(
+  { clinicId, stored }: Manifest,
+  { clinicId: wanted, from, to }: Expected,
+): string | undefined {
+  const differences: string[] = [];
+  if (wanted !== undefined && clinicId !== wanted)
+    differences.push(`expected clinic ${wanted}, the manifest says ${clinicId}`);
+  if (from !== undefined && stored.from !== from)
+    differences.push(`expected from ${from ?? "start"}, the manifest says ${stored.from ?? "start"}`);
+  if (to !== undefined && stored.to !== to)
+    differences.push(`expected to ${to}, the manifest says ${stored.to}`);
+  return differences.length > 0 ? `it is another export: ${differences.join("; ")}` : undefined;
 }
 
 /** @returns what is wrong with the line */

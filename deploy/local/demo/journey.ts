@@ -18,7 +18,7 @@ interface Journey {
 }
 
 /** Longest that the journey waits for something to show up. Milliseconds. */
-const WITHIN = 30_000;
+const WITHIN = 60_000;
 
 /** The partner API is asked again after this, to stay within its rate limit. Milliseconds. */
 const POLITELY = 500;

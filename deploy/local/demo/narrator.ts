@@ -52,7 +52,7 @@ export function createNarrator(write: (line: string) => void): Narrator {
         method,
         headers: { ...headers, ...(body === undefined ? {} : { "content-type": "application/json" }) },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        signal: AbortSignal.timeout(15_000),
+        signal: AbortSignal.timeout(30_000),
       });
       const text = await response.text();
       const answer = {

@@ -6,9 +6,8 @@ import { invalidArgument, streamDeleted } from "./errors.ts";
 import { shared, streams } from "./pb.ts";
 import type { ProposedEvent } from "./record.ts";
 import {
-  checkAppendSize,
+  AppendSize,
   checkMetadata,
-  eventSize,
   expectedRevision,
   proposedEvent,
   writableStreamName,
@@ -20,7 +19,7 @@ interface Append {
   readonly stream: string;
   readonly expected: number;
   readonly events: ProposedEvent[];
-  bytes: number;
+  readonly size: AppendSize;
 }
 
 /** Collects the parts of an append, writes it and answers; errors go to `answer` too, once. */
@@ -61,7 +60,7 @@ function begin(options: AppendReq.Options | undefined): Append {
     stream: writableStreamName(options.getStreamIdentifier()),
     expected: expectedRevision(options, options.hasRevision() ? options.getRevision() : undefined),
     events: [],
-    bytes: 0,
+    size: new AppendSize(),
   };
 }
 
@@ -71,8 +70,7 @@ function collect(append: Append | undefined, message: AppendReq): void {
     throw invalidArgument("An append is its options, then its events.");
   }
   const event = proposedEvent(proposed);
-  append.bytes += eventSize(event);
-  checkAppendSize(append.bytes);
+  append.size.add(append.stream, event);
   checkMetadata(append.stream, [event]);
   append.events.push(event);
 }
@@ -82,7 +80,7 @@ async function write(store: Store, append: Append, deadline: Date | number): Pro
   const result = await writeOrThrow(
     store,
     { kind: "append", stream, expected, events },
-    append.bytes,
+    append.size.stored,
     deadline,
   );
   switch (result.outcome) {

@@ -44,7 +44,10 @@ export function answerResult(to: AnswerTo, result: WriteResult): BatchAppendResp
   }
 }
 
-/** The answer to an append whose deadline passed or that found no room in the queue. */
+/**
+ * The answer to an append whose deadline passed, or that found no room in the queue or on the disk. The client
+ * knows no better error for an append that may be repeated, short of one that closes its connection.
+ */
 export function answerTimeout(to: AnswerTo): BatchAppendResp {
   return answerError(to, CODE.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
 }

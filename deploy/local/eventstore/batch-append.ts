@@ -5,20 +5,20 @@
 import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { type AnswerTo, answerRefusal, answerResult, answerTimeout } from "./batch-answer.ts";
-import { asCallError, CallError, invalidArgument, unavailable } from "./errors.ts";
-import type { NotTried } from "./group-commit.ts";
+import { asCallError, CallError, invalidArgument, logFull, unavailable } from "./errors.ts";
+import type { NotWritten } from "./group-commit.ts";
 import { MAX_MESSAGES_AHEAD, MAX_UNFINISHED_APPENDS } from "./limits.ts";
 import { shared } from "./pb.ts";
 import type { ProposedEvent } from "./record.ts";
 import {
-  checkAppendSize,
+  AppendSize,
   checkMetadata,
-  eventSize,
   expectedRevision,
   proposedEvent,
   uuidText,
   writableStreamName,
 } from "./request-parts.ts";
+import type { WriteResult } from "./staged-group.ts";
 import type { Store } from "./store.ts";
 
 export type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
@@ -29,7 +29,7 @@ interface Unfinished {
   readonly stream: string;
   readonly deadline: number;
   readonly events: ProposedEvent[];
-  bytes: number;
+  readonly size: AppendSize;
 }
 
 /** setTimeout takes no more; a deadline beyond it is none in practice. */
@@ -103,7 +103,7 @@ class BatchAppendSession {
     try {
       const stream = writableStreamName(options?.getStreamIdentifier());
       const deadline = options?.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY;
-      this.#unfinished.set(correlation, { to, stream, deadline, events: [], bytes: 0 });
+      this.#unfinished.set(correlation, { to, stream, deadline, events: [], size: new AppendSize() });
     } catch (error) {
       this.#refuse(to, error);
     }
@@ -118,18 +118,32 @@ class BatchAppendSession {
     const write = { kind: "append", stream, expected: to.expected, events } as const;
     this.#awaited += 1;
     try {
-      const written = this.#store.submit(write, append.bytes, append.deadline);
+      const written = this.#store.submit(write, append.size.stored, append.deadline);
       const result = await beforeDeadline(written, append.deadline);
       // Shutting down: the end of the call answers, for this append and for all that come after it.
       if (result.outcome === "closing") return;
-      const untried = result.outcome === "expired" || result.outcome === "overloaded";
-      this.#write(untried ? answerTimeout(to) : answerResult(to, result));
+      this.#write(this.#answer(to, result));
     } catch {
       // The reason is the log's, not the append's: the server reports it once for all appends that waited.
       this.#fail(unavailable("The log cannot write to its disk."));
     } finally {
       this.#awaited -= 1;
       this.#endWhenAnswered();
+    }
+  }
+
+  #answer(to: AnswerTo, result: WriteResult | NotWritten): BatchAppendResp {
+    switch (result.outcome) {
+      case "written":
+      case "wrong-revision":
+      case "deleted":
+        return answerResult(to, result);
+      case "log-full":
+        return answerRefusal(to, logFull());
+      case "damaged":
+        return answerRefusal(to, asCallError(result.reason, this.#log));
+      default:
+        return answerTimeout(to);
     }
   }
 
@@ -157,14 +171,13 @@ function exactRevision(options: BatchAppendReq.Options): string | undefined {
 
 function collect(append: Unfinished, request: BatchAppendReq): void {
   const events = request.getProposedMessagesList().map(proposedEvent);
-  for (const event of events) append.bytes += eventSize(event);
-  checkAppendSize(append.bytes);
+  for (const event of events) append.size.add(append.stream, event);
   checkMetadata(append.stream, events);
   append.events.push(...events);
 }
 
 /** The result, or that the deadline passed before it came. The write may then still happen. */
-function beforeDeadline<T>(result: Promise<T>, deadline: number): Promise<T | NotTried> {
+function beforeDeadline<T>(result: Promise<T>, deadline: number): Promise<T | NotWritten> {
   const wait = deadline - Date.now();
   if (wait > LONGEST_TIMER_MS) return result;
   return new Promise((resolve, reject) => {

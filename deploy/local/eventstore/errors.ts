@@ -1,6 +1,7 @@
 /** Errors in the form that EventStoreDB's clients understand: a status, a sentence and trailers. */
 import { Metadata, status } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "./append-rules.ts";
+import { LogDamaged } from "./damage.ts";
 import { MAX_APPEND_BYTES } from "./limits.ts";
 
 /** An error that ends a call. gRPC takes code, details and metadata from it. */
@@ -61,6 +62,12 @@ export function appendTooLarge(): CallError {
   });
 }
 
+/** The log has reached a bound of its size; see LOG_BOUNDS. */
+export function logFull(): CallError {
+  const sentence = "The log has reached its largest size; nothing was written. Its README lists the bounds.";
+  return new CallError(status.RESOURCE_EXHAUSTED, sentence);
+}
+
 export function missingProperty(property: string): CallError {
   return new CallError(status.INVALID_ARGUMENT, `The event lacks the metadata property '${property}'.`, {
     exception: "missing-required-metadata-property",
@@ -68,9 +75,13 @@ export function missingProperty(property: string): CallError {
   });
 }
 
-/** The error of a call that failed for a reason of its own; others are logged and told in general terms. */
+/** Turns any error into one that ends a call. Logs it, unless the call itself was at fault. */
 export function asCallError(error: unknown, log: (line: string) => void): CallError {
   if (error instanceof CallError) return error;
+  if (error instanceof LogDamaged) {
+    log(error.message);
+    return new CallError(status.DATA_LOSS, error.message);
+  }
   log(`A call failed: ${error instanceof Error ? error.message : String(error)}`);
   return new CallError(status.UNKNOWN, "The log could not answer; its output says why.");
 }

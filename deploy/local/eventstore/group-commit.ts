@@ -2,25 +2,33 @@
  * Collects waiting writes into groups and hands one group at a time to the disk, so that one fsync serves all
  * writes that came while the last one ran.
  */
+import type { LogDamaged } from "./damage.ts";
 import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "./limits.ts";
 import type { Write, WriteResult } from "./staged-group.ts";
 
-/** Why a write was not even tried. `expired`: its deadline passed in the queue. */
-export type NotTried =
+/** Why nothing was written. */
+export type NotWritten =
+  /** The deadline passed in the queue. */
   | { readonly outcome: "expired" }
   | { readonly outcome: "overloaded" }
-  | { readonly outcome: "closing" };
+  | { readonly outcome: "closing" }
+  /** The disk has no space; a later write may succeed. */
+  | { readonly outcome: "disk-full" }
+  /** The log has reached one of its bounds. */
+  | { readonly outcome: "log-full" }
+  /** A stored event that decides on the write is damaged. */
+  | { readonly outcome: "damaged"; readonly reason: LogDamaged };
 
 interface Pending {
   readonly write: Write;
   readonly bytes: number;
   readonly deadline: number;
-  readonly resolve: (result: WriteResult | NotTried) => void;
+  readonly resolve: (result: WriteResult | NotWritten) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** Writes one group; returns the results in order once they are on disk. */
-export type CommitGroup = (writes: readonly Write[]) => Promise<readonly WriteResult[]>;
+/** Writes one group; returns the results in order once they are on disk. Rejects if the log must stop. */
+export type CommitGroup = (writes: readonly Write[]) => Promise<readonly (WriteResult | NotWritten)[]>;
 
 export class GroupCommit {
   readonly #commit: CommitGroup;
@@ -42,9 +50,9 @@ export class GroupCommit {
 
   /**
    * Queues a write. `bytes` is its size, `deadline` the time in milliseconds since 1970 after which it is not
-   * begun any more. Rejects where the disk failed: the outcome is then unknown until the log is opened again.
+   * begun any more. Rejects if the disk failed: the outcome is then unknown until the log is opened again.
    */
-  submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotTried> {
+  submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotWritten> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#closing) return Promise.resolve({ outcome: "closing" });
     if (this.#pending.length >= MAX_PENDING_WRITES || this.#bytes + bytes > MAX_PENDING_BYTES) {
@@ -84,7 +92,7 @@ export class GroupCommit {
     }
   }
 
-  /** After a failed write the database takes no more, so neither does the log. */
+  /** After a failed write the state of the disk is unknown, so the log takes no more. */
   #fail(failure: Error, group: readonly Pending[]): void {
     this.#failure = failure;
     this.#reportFailure(failure);

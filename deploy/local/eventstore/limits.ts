@@ -5,6 +5,12 @@
 /** Largest append: data, metadata and twice the type of every event, as EventStoreDB counts it. Larger is refused. */
 export const MAX_APPEND_BYTES = 1024 * 1024;
 
+/**
+ * Largest append as stored, with the names and ids that every event repeats. Larger is refused: it takes some
+ * 50,000 empty events, more with short names. Bytes.
+ */
+export const MAX_APPEND_STORED_BYTES = 32 * 1024 * 1024;
+
 /** Largest gRPC message received. Above the append bound, so that a large append gets its own error. */
 export const MAX_MESSAGE_BYTES = 17 * 1024 * 1024;
 
@@ -18,7 +24,7 @@ export const MAX_EVENT_TYPE_BYTES = 4096;
 export const MAX_PENDING_WRITES = 8192;
 export const MAX_PENDING_BYTES = 64 * 1024 * 1024;
 
-/** Appends and bytes written with one fsync; the rest waits for the next one. */
+/** Appends and bytes written as one frame with one fsync; the rest waits for the next one. */
 export const MAX_GROUP_WRITES = 1024;
 export const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 
@@ -28,9 +34,6 @@ export const MAX_UNFINISHED_APPENDS = 64;
 /** Messages and bytes handed to gRPC ahead of a reader. Past either the read waits for the reader. */
 export const MAX_MESSAGES_AHEAD = 512;
 export const MAX_BYTES_AHEAD = 4 * 1024 * 1024;
-
-/** Stream heads kept in memory; the least recently written leave first and are read from disk again. */
-export const MAX_CACHED_HEADS = 50_000;
 
 /** Event ids remembered for appends that name no revision; the oldest leave first. */
 export const MAX_CACHED_IDS = 100_000;
@@ -42,3 +45,27 @@ export const MAX_TAIL_BYTES = 8 * 1024 * 1024;
 /** Events and bytes read from disk at once. */
 export const PAGE_EVENTS = 1024;
 export const PAGE_BYTES = 1024 * 1024;
+
+/** Reads from disk for one page of a stream. Events this close in a segment are read together. Bytes. */
+export const MAX_PAGE_READS = 64;
+export const READ_TOGETHER_BYTES = 64 * 1024;
+
+/** Length at which a segment is followed by a new one. It may exceed this by one frame. Bytes. */
+export const SEGMENT_BYTES = 64 * 1024 * 1024;
+
+/** Longer frames are not written, so a header that announces one is damaged. Bytes. */
+export const MAX_FRAME_BYTES = 64 * 1024 * 1024;
+
+/** Most events, streams and segments that the log holds. */
+export interface LogBounds {
+  readonly events: number;
+  readonly streams: number;
+  readonly segments: number;
+}
+
+/**
+ * Bounds of the whole log. Beyond one, appends are refused and reads go on; a start refuses a larger log. The index
+ * is in memory: 24 MB per million events, and 100 MB per million streams with names of 48 characters (measured).
+ * All segment files stay open; together they hold at most 64 GiB.
+ */
+export const LOG_BOUNDS: LogBounds = { events: 64_000_000, streams: 8_000_000, segments: 1024 };

@@ -5,8 +5,7 @@ import { readPositions, readRevisions } from "./log-reader.ts";
 import { streamNotFound, withStructuredId } from "./messages.ts";
 import type { Outlet } from "./outlet.ts";
 import type { ReadRequest } from "./read-request.ts";
-import { wireOf } from "./record.ts";
-import type { StagedEvent } from "./staged-group.ts";
+import { type LogEvent, wireOf } from "./record.ts";
 import type { Store } from "./store.ts";
 
 /**
@@ -26,7 +25,7 @@ async function readStream(
   stream: string,
   count: number,
 ): Promise<void> {
-  const head = await store.head(stream);
+  const head = store.head(stream);
   if (head.tombstoned) throw streamDeleted(stream);
   if (!isReadable(head)) {
     outlet.send(streamNotFound(stream));
@@ -38,7 +37,7 @@ async function readStream(
     ? [Math.min(from, head.last), Math.max(oldest, Math.min(from, head.last) - count + 1)]
     : [Math.max(from, oldest), Math.min(head.last, Math.max(from, oldest) + count - 1)];
   if (request.backwards ? first < last : first > last) return;
-  for await (const page of readRevisions(store.database, stream, first, last)) {
+  for await (const page of readRevisions(store.log, stream, first, last)) {
     for (const event of page) await sendEvent(outlet, request, event);
     if (outlet.closed) return;
   }
@@ -52,7 +51,7 @@ async function readAll(store: Store, outlet: Outlet, request: ReadRequest, count
     backwards: request.backwards,
   };
   let left = count;
-  for await (const page of readPositions(store.database, range)) {
+  for await (const page of readPositions(store.log, range)) {
     for (const event of page) {
       if (request.filter?.matches(event.record) === false) continue;
       if (sendNow(outlet, request, event)) await outlet.drained();
@@ -70,11 +69,11 @@ export function resolve(from: ReadRequest["from"], start: number, end: number): 
 }
 
 /** Sends an event. True says that the outlet must drain before the next one. */
-export function sendNow(outlet: Outlet, request: ReadRequest, event: StagedEvent): boolean {
+export function sendNow(outlet: Outlet, request: ReadRequest, event: LogEvent): boolean {
   const wire = wireOf(event.record);
   return outlet.send(request.structuredIds ? withStructuredId(wire) : wire);
 }
 
-async function sendEvent(outlet: Outlet, request: ReadRequest, event: StagedEvent): Promise<void> {
+async function sendEvent(outlet: Outlet, request: ReadRequest, event: LogEvent): Promise<void> {
   if (sendNow(outlet, request, event)) await outlet.drained();
 }

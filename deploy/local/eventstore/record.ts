@@ -6,7 +6,7 @@
  * A read passes the wire bytes on as they are and never decodes an event.
  */
 import { BackwardWriter } from "./backward-writer.ts";
-import { readNumber, writeNumber } from "./keys.ts";
+import { streams } from "./pb.ts";
 
 /** An event as the client proposes it. */
 export interface ProposedEvent {
@@ -26,11 +26,10 @@ export interface Placement {
   readonly created: number;
 }
 
-/** What the index holds for one revision of a stream. `size` is the record's length in bytes. */
-export interface IndexEntry {
+/** An event as readers take it: its position in the log and its stored form. */
+export interface LogEvent {
   readonly position: number;
-  readonly size: number;
-  readonly id: string;
+  readonly record: Buffer;
 }
 
 const TAG = {
@@ -52,11 +51,30 @@ const TAG = {
 } as const;
 
 const FIXED_BYTES = 256;
+const POSITION_OVERHEAD = 64;
+
+/** Most bytes that the record of an event takes. */
+export function recordBound(stream: string, event: ProposedEvent): number {
+  const texts = 2 * (stream.length + event.type.length) * 3 + event.contentType.length * 3;
+  return FIXED_BYTES + texts + event.data.length + event.metadata.length;
+}
+
+/**
+ * Position of an event, given the one before: positions grow by what an event takes up, as if they were offsets
+ * in one file. Read models hold positions, so this rule never changes.
+ */
+export function positionAfter(
+  before: number,
+  stream: string,
+  event: Pick<ProposedEvent, "type" | "data" | "metadata">,
+): number {
+  const texts = stream.length + event.type.length;
+  return before + POSITION_OVERHEAD + texts + event.data.length + event.metadata.length;
+}
 
 /** The record of an event at its place. */
 export function encodeRecord(event: ProposedEvent, place: Placement): Buffer {
-  const texts = 2 * (place.stream.length + event.type.length) * 3 + event.contentType.length * 3;
-  const writer = new BackwardWriter(FIXED_BYTES + texts + event.data.length + event.metadata.length);
+  const writer = new BackwardWriter(recordBound(place.stream, event));
   writeReadResp(writer, event, place);
   const typeLength = writer.text(event.type);
   const streamLength = writer.text(place.stream);
@@ -133,18 +151,15 @@ export function wireOf(record: Buffer): Buffer {
   return record.subarray(4 + record.readUInt16BE(0) + record.readUInt16BE(2));
 }
 
-/** The stored form of an index entry. */
-export function encodeIndexEntry(entry: IndexEntry): Buffer {
-  const value = Buffer.allocUnsafe(28);
-  writeNumber(value, entry.position, 0);
-  value.writeUInt32BE(entry.size, 8);
-  value.write(entry.id.replaceAll("-", ""), 12, "hex");
-  return value;
-}
-
-/** Reads what encodeIndexEntry wrote. */
-export function decodeIndexEntry(value: Buffer): IndexEntry {
-  const hex = value.toString("hex", 12, 28);
-  const id = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
-  return { position: readNumber(value, 0), size: value.readUInt32BE(8), id };
+/** The event in a record, as it was proposed. */
+export function proposedEventOf(record: Buffer): ProposedEvent {
+  const event = streams.ReadResp.deserializeBinary(wireOf(record)).getEvent()?.getEvent();
+  if (event === undefined) throw new Error("The record holds no event.");
+  return {
+    id: event.getId()?.getString() ?? "",
+    type: typeOf(record),
+    contentType: event.getMetadataMap().get("content-type") ?? "",
+    data: event.getData_asU8(),
+    metadata: event.getCustomMetadata_asU8(),
+  };
 }

@@ -3,8 +3,13 @@ import type { StreamIdentifier, UUID } from "@eventstore/db-client/generated/sha
 import type { AppendReq, BatchAppendReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "./append-rules.ts";
 import { appendTooLarge, invalidArgument, missingProperty } from "./errors.ts";
-import { MAX_APPEND_BYTES, MAX_EVENT_TYPE_BYTES, MAX_STREAM_NAME_BYTES } from "./limits.ts";
-import type { ProposedEvent } from "./record.ts";
+import {
+  MAX_APPEND_BYTES,
+  MAX_APPEND_STORED_BYTES,
+  MAX_EVENT_TYPE_BYTES,
+  MAX_STREAM_NAME_BYTES,
+} from "./limits.ts";
+import { type ProposedEvent, recordBound } from "./record.ts";
 import { MetadataError, readMetadata } from "./stream-metadata.ts";
 
 const UUID_TEXT = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -106,14 +111,26 @@ export function proposedEvent(
   };
 }
 
-/** What an event counts towards the largest append. */
-export function eventSize(event: ProposedEvent): number {
-  return event.data.length + event.metadata.length + 2 * event.type.length;
-}
+/** Size of an append whose events are coming in. */
+export class AppendSize {
+  #sent = 0;
+  #stored = 0;
 
-/** @throws CallError where an append of this many bytes is too large. */
-export function checkAppendSize(bytes: number): void {
-  if (bytes > MAX_APPEND_BYTES) throw appendTooLarge();
+  /** Most bytes that the append takes on disk. */
+  get stored(): number {
+    return this.#stored;
+  }
+
+  /**
+   * Counts an event.
+   *
+   * @throws CallError if the append is too large
+   */
+  add(stream: string, event: ProposedEvent): void {
+    this.#sent += event.data.length + event.metadata.length + 2 * event.type.length;
+    this.#stored += recordBound(stream, event);
+    if (this.#sent > MAX_APPEND_BYTES || this.#stored > MAX_APPEND_STORED_BYTES) throw appendTooLarge();
+  }
 }
 
 /** @throws CallError where events for a metadata stream ask for what the log does not offer. */

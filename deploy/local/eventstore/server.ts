@@ -1,6 +1,6 @@
 /**
  * The embedded log: EventStoreDB's gRPC protocol for @eventstore/db-client on one machine, durable through
- * fsync with group commit, over LevelDB.
+ * fsync with group commit, in segment files with checksums.
  *
  * It offers append (single and batched), reads and catch-up subscriptions of streams and of all streams,
  * filters, delete, tombstone, stream metadata with $tb and $maxCount, and a gossip of one member.
@@ -18,10 +18,10 @@
  */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { OpenCalls } from "./calls.ts";
-import { LogStartError } from "./database.ts";
 import { unavailable } from "./errors.ts";
-import { MAX_MESSAGE_BYTES } from "./limits.ts";
+import { type LogBounds, MAX_MESSAGE_BYTES } from "./limits.ts";
 import { addServices } from "./service.ts";
+import { LogStartError } from "./start-error.ts";
 import { Store } from "./store.ts";
 
 export interface LogServerOptions {
@@ -32,8 +32,10 @@ export interface LogServerOptions {
   readonly port: number;
   /** Whether an append is on disk before it is answered; true by default. Only measurements turn it off. */
   readonly sync?: boolean;
-  /** Takes one line for each failure that a caller is told of in general terms only. */
+  /** Takes one line for each fact that an operator should know, and each failure that callers see in general terms. */
   readonly log?: (line: string) => void;
+  /** Bounds of the whole log. Tests make them small. */
+  readonly bounds?: LogBounds;
 }
 
 export interface LogServer {
@@ -49,10 +51,12 @@ const GRACE_MS = 500;
 
 /**
  * Starts the log.
- * @throws LogStartError with one readable line where the directory or the port cannot be had.
+ *
+ * @throws LogStartError with one line if the directory or the port cannot be used
+ * @throws LogDamaged with one line if stored events are missing or changed
  */
 export async function startLogServer(options: LogServerOptions): Promise<LogServer> {
-  const store = await Store.open({ dir: options.dir, sync: options.sync ?? true });
+  const store = await Store.open(options);
   const server = new Server({ "grpc.max_receive_message_length": MAX_MESSAGE_BYTES });
   const calls = new OpenCalls();
   let port = options.port;

@@ -1,13 +1,13 @@
 /**
  * One group of writes before it is on disk: decides each write in order on top of the committed state and of
- * the writes before it, and collects what the group puts into the database. Dropped where the write fails, so
- * that memory is never ahead of the disk.
+ * the writes before it, and collects the records of the group. Dropped if the write fails, so that memory is
+ * never ahead of the disk.
  */
 import { randomUUID } from "node:crypto";
 import { decideAppend, type History, NO_STREAM } from "./append-rules.ts";
-import { describedBy, encodeHead, type Head, metadataStreamOf } from "./head.ts";
-import { eventKey, headKey, revisionKey } from "./keys.ts";
-import { encodeIndexEntry, encodeRecord, type IndexEntry, type ProposedEvent } from "./record.ts";
+import { describedBy, type Head, metadataStreamOf } from "./head.ts";
+import { encodeRecord, type ProposedEvent, positionAfter } from "./record.ts";
+import { type StoredRecord, TOMBSTONE_REVISION } from "./segment-format.ts";
 import { METADATA_TYPE, readMetadata, recreation, softDeletion } from "./stream-metadata.ts";
 
 /** A write as it comes to the log. */
@@ -31,38 +31,35 @@ export interface WrittenAt {
   readonly revision: number;
 }
 
-/** The committed state below a group. Heads of all streams of the group are in memory before it starts. */
+/** The committed state below a group, with everything in memory that the group's writes can ask for. */
 export interface CommittedState {
+  /** Number of events. */
+  readonly events: number;
   readonly position: number;
   head(stream: string): Head;
-  indexEntry(stream: string, revision: number): IndexEntry | undefined;
-  eventData(position: number): Uint8Array | undefined;
+  /** Position of a stored event. */
+  positionOf(stream: string, revision: number): number | undefined;
+  /** Id of a stored event. */
+  idAt(stream: string, revision: number): string | undefined;
+  /** Data of the newest metadata event of a stream that is soft-deleted. */
+  metadataOf(stream: string): Uint8Array | undefined;
   recentId(id: string): WrittenAt | undefined;
 }
 
-export interface StagedEvent {
-  readonly position: number;
-  readonly record: Buffer;
-}
-
-export interface PutOperation {
-  readonly type: "put";
-  readonly key: Buffer;
-  readonly value: Buffer;
-}
-
-/** EventStoreDB gives a tombstone the largest 64-bit revision. */
-const TOMBSTONE_REVISION = 9_223_372_036_854_775_807n;
 const NOTHING = new Uint8Array(0);
-const RECORD_OVERHEAD = 64;
+
+/** An event of the group, as later writes of the group ask for it. */
+interface StagedEntry {
+  readonly id: string;
+  readonly position: number;
+}
 
 export class StagedGroup {
   readonly heads = new Map<string, Head>();
   readonly ids = new Map<string, WrittenAt>();
-  readonly events: StagedEvent[] = [];
-  readonly #entries = new Map<string, IndexEntry>();
+  readonly records: StoredRecord[] = [];
+  readonly #entries = new Map<string, StagedEntry>();
   readonly #metadata = new Map<string, Uint8Array>();
-  readonly #puts: PutOperation[] = [];
   readonly #committed: CommittedState;
   readonly #created: number;
   #position: number;
@@ -77,14 +74,6 @@ export class StagedGroup {
   /** Position of the last event of the group, or the committed one where it has none. */
   get position(): number {
     return this.#position;
-  }
-
-  /** Everything that the group puts into the database. */
-  operations(): PutOperation[] {
-    const heads = [...this.heads].map(
-      ([stream, head]): PutOperation => ({ type: "put", key: headKey(stream), value: encodeHead(head) }),
-    );
-    return [...this.#puts, ...heads];
   }
 
   /** Decides one write and stages it if it is to be written. */
@@ -140,7 +129,7 @@ export class StagedGroup {
       data: NOTHING,
       metadata: NOTHING,
     };
-    this.#putRecord(stream, TOMBSTONE_REVISION, event);
+    this.#putRecord(stream, undefined, event);
     this.heads.set(stream, { ...head, tombstoned: true });
     return { outcome: "written", revision: head.last, position: this.#position };
   }
@@ -174,31 +163,32 @@ export class StagedGroup {
     let revision = head.last;
     for (const event of events) {
       revision += 1;
-      const size = this.#putRecord(stream, revision, event);
-      const entry: IndexEntry = { position: this.#position, size, id: event.id };
-      this.#puts.push({ type: "put", key: revisionKey(stream, revision), value: encodeIndexEntry(entry) });
-      this.#entries.set(entryName(stream, revision), entry);
+      this.#putRecord(stream, revision, event);
+      this.#entries.set(entryName(stream, revision), { id: event.id, position: this.#position });
       this.ids.set(event.id, { stream, revision });
     }
     this.heads.set(stream, { ...head, last: revision });
     return { outcome: "written", revision, position: this.#position };
   }
 
-  /** Gives the event the next position, which grows by what the event takes up, as an offset into a file. */
-  #putRecord(stream: string, revision: number | bigint, event: ProposedEvent): number {
-    const texts = stream.length + event.type.length;
-    this.#position += RECORD_OVERHEAD + texts + event.data.length + event.metadata.length;
-    const place = { stream, revision, position: this.#position, created: this.#created };
-    const record = encodeRecord(event, place);
-    this.#puts.push({ type: "put", key: eventKey(this.#position), value: record });
-    this.events.push({ position: this.#position, record });
-    return record.length;
+  /** Gives the event the next position. `revision` is undefined for a tombstone. */
+  #putRecord(stream: string, revision: number | undefined, event: ProposedEvent): void {
+    this.#position = positionAfter(this.#position, stream, event);
+    const body = encodeRecord(event, {
+      stream,
+      revision: revision ?? TOMBSTONE_REVISION,
+      position: this.#position,
+      created: this.#created,
+    });
+    const ordinal = this.#committed.events + this.records.length;
+    this.records.push({ ordinal, position: this.#position, revision, body });
   }
 
   #alreadyWritten(stream: string, revision: number): WriteResult {
-    const entry = this.#entry(stream, revision);
-    if (entry === undefined) throw new Error(`The index has no entry for revision ${revision} of a stream.`);
-    return { outcome: "written", revision, position: entry.position };
+    const staged = this.#entries.get(entryName(stream, revision));
+    const position = staged?.position ?? this.#committed.positionOf(stream, revision);
+    if (position === undefined) throw new Error(`The index has no revision ${revision} of a stream.`);
+    return { outcome: "written", revision, position };
   }
 
   #history(stream: string): History {
@@ -207,13 +197,10 @@ export class StagedGroup {
         const at = this.ids.get(id) ?? this.#committed.recentId(id);
         return at?.stream === stream ? at.revision : undefined;
       },
-      idAt: (revision) => this.#entry(stream, revision)?.id,
+      idAt: (revision) =>
+        this.#entries.get(entryName(stream, revision))?.id ?? this.#committed.idAt(stream, revision),
       hasMetadata: () => this.#hasMetadata(stream),
     };
-  }
-
-  #entry(stream: string, revision: number): IndexEntry | undefined {
-    return this.#entries.get(entryName(stream, revision)) ?? this.#committed.indexEntry(stream, revision);
   }
 
   #head(stream: string): Head {
@@ -225,11 +212,7 @@ export class StagedGroup {
   }
 
   #metadataOf(stream: string): Uint8Array | undefined {
-    const staged = this.#metadata.get(stream);
-    if (staged !== undefined) return staged;
-    const metadataStream = metadataStreamOf(stream);
-    const entry = this.#entry(metadataStream, this.#head(metadataStream).last);
-    return entry === undefined ? undefined : this.#committed.eventData(entry.position);
+    return this.#metadata.get(stream) ?? this.#committed.metadataOf(stream);
   }
 }
 

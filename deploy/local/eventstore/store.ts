@@ -4,14 +4,16 @@
  * Only the group commit changes anything. It decides a group on a staged copy of the state, writes it with one
  * fsync, and only then makes it visible and answers, so that nobody ever sees an event that a crash could take.
  */
-import { type Database, openDatabase } from "./database.ts";
-import { GroupCommit, type NotTried } from "./group-commit.ts";
-import { decodeHead, type Head } from "./head.ts";
-import { EVENTS_ABOVE, EVENTS_BELOW, eventKey, headKey, positionOfKey, revisionKey } from "./keys.ts";
-import { MAX_CACHED_HEADS, MAX_CACHED_IDS } from "./limits.ts";
+import { LogDamaged } from "./damage.ts";
+import type { OpenLog } from "./events-directory.ts";
+import { GroupCommit, type NotWritten } from "./group-commit.ts";
+import type { Head } from "./head.ts";
+import { indexRecord } from "./index-record.ts";
+import { LOG_BOUNDS, type LogBounds, MAX_CACHED_IDS, SEGMENT_BYTES } from "./limits.ts";
+import { openLogDirectory } from "./log-directory.ts";
+import type { CommittedLog } from "./log-reader.ts";
+import { DiskFull } from "./log-writer.ts";
 import { Lru } from "./lru.ts";
-import { streams } from "./pb.ts";
-import { decodeIndexEntry, type IndexEntry, wireOf } from "./record.ts";
 import {
   type CommittedState,
   StagedGroup,
@@ -19,59 +21,76 @@ import {
   type WriteResult,
   type WrittenAt,
 } from "./staged-group.ts";
+import { StoredDetails } from "./stored-details.ts";
 import { Tail } from "./tail.ts";
 
 export interface StoreOptions {
   readonly dir: string;
-  /** Whether a write is on disk before it is answered. Only measurements turn it off. */
-  readonly sync: boolean;
+  /** Whether a write is on disk before it is answered; true by default. Only measurements turn it off. */
+  readonly sync?: boolean;
+  /** Takes one line for each fact that an operator should know. */
+  readonly log?: (line: string) => void;
+  /** Length at which a segment is followed by a new one, in bytes. Tests make it small. */
+  readonly segmentBytes?: number;
+  /** Bounds of the whole log. Tests make them small. */
+  readonly bounds?: LogBounds;
 }
 
+/** A soft deletion, or a return from one, adds a metadata event and its stream to a write. */
+const MOST_ADDED = 1;
+
 export class Store {
-  readonly database: Database;
+  readonly log: CommittedLog;
   readonly tail: Tail;
-  readonly #sync: boolean;
-  readonly #heads = new Lru<string, Head>(MAX_CACHED_HEADS);
+  readonly #open: OpenLog;
+  readonly #bounds: LogBounds;
+  readonly #report: (line: string) => void;
   readonly #ids = new Lru<string, WrittenAt>(MAX_CACHED_IDS);
   readonly #listeners = new Set<() => void>();
   readonly #commits = new GroupCommit((writes) => this.#commitGroup(writes));
-  #position: number;
+  #diskFull = false;
 
-  private constructor(database: Database, position: number, sync: boolean) {
-    this.database = database;
-    this.tail = new Tail(position);
-    this.#position = position;
-    this.#sync = sync;
+  private constructor(open: OpenLog, options: StoreOptions) {
+    this.#open = open;
+    this.#bounds = options.bounds ?? LOG_BOUNDS;
+    this.#report = options.log ?? (() => undefined);
+    this.log = open.log;
+    this.tail = new Tail(open.log.index.position);
   }
 
   /**
-   * Opens or creates the log in a directory.
-   * @throws LogStartError where that is not possible.
+   * Opens, migrates or creates the log in a directory, and verifies all of it.
+   *
+   * @throws LogStartError if that is not possible
+   * @throws LogDamaged if anything that was acknowledged is missing or changed
    */
   static async open(options: StoreOptions): Promise<Store> {
-    const database = await openDatabase(options.dir);
-    return new Store(database, await lastPosition(database), options.sync);
+    const open = await openLogDirectory(options.dir, {
+      bounds: options.bounds ?? LOG_BOUNDS,
+      log: options.log ?? (() => undefined),
+      writing: { sync: options.sync ?? true, segmentBytes: options.segmentBytes ?? SEGMENT_BYTES },
+    });
+    return new Store(open, options);
   }
 
   /** Position of the last committed event; 0 in an empty log. */
   get position(): number {
-    return this.#position;
+    return this.log.index.position;
   }
 
-  /** Resolves with the reason if a write fails; the log then takes no more. */
+  /** Resolves with the reason if a write fails for another reason than a full disk; the log then takes no more. */
   get failed(): Promise<Error> {
     return this.#commits.failed;
   }
 
   /** Queues a write; see GroupCommit.submit. */
-  submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotTried> {
+  submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotWritten> {
     return this.#commits.submit(write, bytes, deadline);
   }
 
   /** The committed head of a stream. */
-  async head(stream: string): Promise<Head> {
-    // Reads never fill the cache: a commit could pass between the read and the filling.
-    return this.#heads.get(stream) ?? decodeHead(await this.database.get(headKey(stream)));
+  head(stream: string): Head {
+    return this.log.index.head(stream);
   }
 
   /** Calls the listener after each commit until the returned function is called. */
@@ -85,77 +104,83 @@ export class Store {
     return this.#commits.close();
   }
 
-  /** Closes the database. */
+  /** Closes the files and frees the directory. */
   async close(): Promise<void> {
     await this.closeToWrites();
-    await this.database.close();
+    await this.#open.close();
   }
 
-  async #commitGroup(writes: readonly Write[]): Promise<WriteResult[]> {
-    const group = new StagedGroup(await this.#stateFor(writes), Date.now());
-    const results = writes.map((write) => group.apply(write));
-    const operations = group.operations();
-    if (operations.length > 0) await this.database.batch(operations, { sync: this.#sync });
-    this.#publish(group);
+  async #commitGroup(writes: readonly Write[]): Promise<(WriteResult | NotWritten)[]> {
+    if (this.#wouldExceedBounds(writes)) return writes.map(() => ({ outcome: "log-full" }));
+    const details = await StoredDetails.for(this.log, writes);
+    const group = new StagedGroup(this.#stateWith(details), Date.now());
+    const results = writes.map((write): WriteResult | NotWritten => {
+      const damaged = details.damaged.get(write);
+      return damaged === undefined ? group.apply(write) : { outcome: "damaged", reason: damaged };
+    });
+    if (group.records.length === 0) return results;
+    if (!(await this.#write(group))) return writes.map(() => ({ outcome: "disk-full" }));
     return results;
   }
 
-  #publish(group: StagedGroup): void {
-    for (const [stream, head] of group.heads) this.#heads.set(stream, head);
+  /** Writes a group and makes it visible. Returns false if the disk has no space; nothing has changed then. */
+  async #write(group: StagedGroup): Promise<boolean> {
+    try {
+      this.#publish(group, await this.#open.writer.append(group.records));
+    } catch (error) {
+      if (!(error instanceof DiskFull)) throw error;
+      if (!this.#diskFull) {
+        this.#report(`The disk is full: appends fail until there is space, reads go on. ${error.message}`);
+      }
+      this.#diskFull = true;
+      return false;
+    }
+    if (this.#diskFull) this.#report("The disk has space again: appends work.");
+    this.#diskFull = false;
+    return true;
+  }
+
+  #publish(group: StagedGroup, offsets: readonly number[]): void {
+    const { index } = this.log;
+    const { segment, offset } = this.#open.writer.end;
+    while (index.segments < segment) index.startSegment();
+    for (const [at, record] of group.records.entries()) {
+      const problem = indexRecord(index, record, offsets[at] ?? 0);
+      if (problem !== undefined)
+        throw new LogDamaged(`The group that was written is out of order: ${problem}`);
+    }
+    index.setSegmentEnd(offset);
     for (const [id, at] of group.ids) this.#ids.set(id, at);
-    this.#position = group.position;
-    this.tail.push(group.events);
+    this.tail.push(group.records.map(({ position, body }) => ({ position, record: body })));
     for (const listener of this.#listeners) listener();
   }
 
-  /** The committed state, with the head of every stream that the writes touch in memory. */
-  async #stateFor(writes: readonly Write[]): Promise<CommittedState> {
-    const heads = await this.#headsFor(writes);
+  #stateWith(details: StoredDetails): CommittedState {
+    const { index } = this.log;
     return {
-      position: this.#position,
-      head: (stream) => heads.get(stream) ?? this.#headNow(stream, heads),
-      indexEntry: (stream, revision) => this.#indexEntry(stream, revision),
-      eventData: (position) => this.#eventData(position),
+      events: index.events,
+      position: index.position,
+      head: (stream) => index.head(stream),
+      positionOf: (stream, revision) => {
+        const ordinal = index.ordinalOf(stream, revision);
+        return ordinal === undefined ? undefined : index.positionOf(ordinal);
+      },
+      idAt: (stream, revision) => details.idAt(stream, revision),
+      metadataOf: (stream) => details.metadataOf(stream),
       recentId: (id) => this.#ids.get(id),
     };
   }
 
-  async #headsFor(writes: readonly Write[]): Promise<Map<string, Head>> {
-    const heads = new Map<string, Head>();
-    const missing = new Set<string>();
-    for (const { stream } of writes) {
-      const head = this.#heads.get(stream);
-      if (head === undefined) missing.add(stream);
-      else heads.set(stream, head);
-    }
-    if (missing.size === 0) return heads;
-    const values = await this.database.getMany([...missing].map(headKey));
-    for (const [index, stream] of [...missing].entries()) heads.set(stream, decodeHead(values[index]));
-    return heads;
+  #wouldExceedBounds(writes: readonly Write[]): boolean {
+    const { index } = this.log;
+    let events = index.events;
+    for (const write of writes) events += write.events.length + MOST_ADDED;
+    const streams = index.streams + writes.length * (1 + MOST_ADDED);
+    const { segments } = this.#bounds;
+    return (
+      events > this.#bounds.events ||
+      streams > this.#bounds.streams ||
+      this.#open.writer.nextSegment > segments
+    );
   }
-
-  /** The head of a stream that a write touches beside its own: metadata's, deletion's. */
-  #headNow(stream: string, heads: Map<string, Head>): Head {
-    const head = this.#heads.get(stream) ?? decodeHead(this.database.getSync(headKey(stream)));
-    heads.set(stream, head);
-    return head;
-  }
-
-  #indexEntry(stream: string, revision: number): IndexEntry | undefined {
-    if (revision < 0) return undefined;
-    const value = this.database.getSync(revisionKey(stream, revision));
-    return value === undefined ? undefined : decodeIndexEntry(value);
-  }
-
-  #eventData(position: number): Uint8Array | undefined {
-    const record = this.database.getSync(eventKey(position));
-    if (record === undefined) return undefined;
-    return streams.ReadResp.deserializeBinary(wireOf(record)).getEvent()?.getEvent()?.getData_asU8();
-  }
-}
-
-async function lastPosition(database: Database): Promise<number> {
-  const range = { gt: EVENTS_BELOW, lt: EVENTS_ABOVE, reverse: true, limit: 1 };
-  for await (const key of database.keys(range)) return positionOfKey(key);
-  return 0;
 }

@@ -12,7 +12,7 @@ import { caughtUp, checkpoint, confirmation, fellBehind } from "./messages.ts";
 import type { Outlet } from "./outlet.ts";
 import { resolve, sendNow } from "./read.ts";
 import type { ReadRequest } from "./read-request.ts";
-import type { StagedEvent } from "./staged-group.ts";
+import type { LogEvent } from "./record.ts";
 import type { Store } from "./store.ts";
 
 /**
@@ -36,11 +36,11 @@ async function followStream(
   request: ReadRequest,
   stream: string,
 ): Promise<void> {
-  let next = resolve(request.from, -1, (await store.head(stream)).last) + 1;
+  let next = resolve(request.from, -1, store.head(stream).last) + 1;
   let live = false;
   while (!outlet.closed) {
     const seen = store.position;
-    const head = await store.head(stream);
+    const head = store.head(stream);
     if (head.tombstoned) throw streamDeleted(stream);
     next = Math.max(next, head.softDeleted ? head.last + 1 : firstReadable(stream, head));
     if (next <= head.last) next = await sendRevisions(store, outlet, request, stream, next, head.last);
@@ -59,7 +59,7 @@ async function sendRevisions(
   from: number,
   to: number,
 ): Promise<number> {
-  for await (const page of readRevisions(store.database, stream, from, to)) {
+  for await (const page of readRevisions(store.log, stream, from, to)) {
     for (const event of page) if (sendNow(outlet, request, event)) await outlet.drained();
     if (outlet.closed) break;
   }
@@ -96,13 +96,13 @@ class AllSubscription {
     if (this.#live) this.#outlet.send(fellBehind());
     this.#live = false;
     const range = { from: this.#after, inclusive: false, backwards: false };
-    for await (const page of readPositions(this.#store.database, range)) {
+    for await (const page of readPositions(this.#store.log, range)) {
       await this.#send(page);
       if (this.#outlet.closed) return;
     }
   }
 
-  async #send(events: readonly StagedEvent[]): Promise<void> {
+  async #send(events: readonly LogEvent[]): Promise<void> {
     const { filter } = this.#request;
     for (const event of events) {
       this.#after = event.position;

@@ -2,10 +2,10 @@
  * The newest events in memory, so that a live subscription reads no disk. Bounded by count and bytes.
  */
 import { MAX_TAIL_BYTES, MAX_TAIL_EVENTS } from "./limits.ts";
-import type { StagedEvent } from "./staged-group.ts";
+import type { LogEvent } from "./record.ts";
 
 export class Tail {
-  #events: StagedEvent[] = [];
+  #events: LogEvent[] = [];
   #bytes = 0;
   #floor: number;
 
@@ -15,7 +15,7 @@ export class Tail {
   }
 
   /** Adds committed events, in order. */
-  push(events: readonly StagedEvent[]): void {
+  push(events: readonly LogEvent[]): void {
     for (const event of events) {
       this.#events.push(event);
       this.#bytes += event.record.length;
@@ -25,7 +25,7 @@ export class Tail {
   }
 
   /** All events after a position, or undefined where the tail does not reach back that far. */
-  after(position: number): readonly StagedEvent[] | undefined {
+  after(position: number): readonly LogEvent[] | undefined {
     if (position < this.#floor) return undefined;
     let low = 0;
     let high = this.#events.length;

@@ -1,11 +1,12 @@
 /** A write for the calls that carry one write each, where every reason not to try it ends the call. */
-import { timedOut, unavailable } from "./errors.ts";
+import { logFull, timedOut, unavailable } from "./errors.ts";
 import type { Write, WriteResult } from "./staged-group.ts";
 import type { Store } from "./store.ts";
 
 /**
  * Writes and returns the decision.
- * @throws CallError where the write was not tried, or where the disk failed and its outcome is unknown.
+ * @throws CallError if nothing was written, or if the disk failed and the outcome is unknown
+ * @throws LogDamaged if a stored event that decides on the write is damaged
  */
 export async function writeOrThrow(
   store: Store,
@@ -23,6 +24,12 @@ export async function writeOrThrow(
       throw timedOut("The log is overloaded; nothing was written.");
     case "closing":
       throw unavailable("The log is shutting down.");
+    case "disk-full":
+      throw timedOut("The disk of the log is full; nothing was written.");
+    case "log-full":
+      throw logFull();
+    case "damaged":
+      throw result.reason;
     default:
       return result;
   }

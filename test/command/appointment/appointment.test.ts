@@ -50,6 +50,7 @@ const plain = (
   type: Exclude<
     AppointmentEvent["type"],
     | "AppointmentRequested"
+    | "AppointmentImported"
     | "AppointmentCancelled"
     | "AppointmentRescheduled"
     | "ResourceAllocated"

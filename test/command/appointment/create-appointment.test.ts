@@ -63,6 +63,7 @@ describe("createPartnerAppointment", () => {
       durationMinutes: 30,
       status: "requested",
       notes: "Limps 🐾",
+      revision: 0,
     });
     partnerAppointment.parse(answer.appointment);
     expect(headers.get("idempotent-replayed")).to.equal(null);

@@ -105,6 +105,19 @@ describe("what concerns", () => {
     });
   }
 
+  it("includes an imported appointment of the animal, and what only names that appointment", () => {
+    const [imported, ticket] = [
+      event(`appointment-${id(21)}`, 0, "AppointmentImported", {
+        ...{ clinicId: CLINIC, data: { appointmentId: id(21), animalId: ANIMAL, clinicId: CLINIC } },
+      }),
+      event(`queueTicket-${id(22)}`, 0, "QueueTicketIssued", {
+        ...{ clinicId: CLINIC, data: { ticketId: id(22), appointmentId: id(21) } },
+      }),
+    ];
+    const concerns = createConcerns({ kind: "animal", id: ANIMAL });
+    expect([imported, ticket].map(concerns)).to.deep.equal([true, true]);
+  });
+
   it("is not more than can be remembered", () => {
     const concerns = createConcerns({ kind: "customer", id: CUSTOMER }, 2);
     expect(() => Object.values(log).map(concerns)).to.throw(TooMuchToFollow, "more than 2 events");

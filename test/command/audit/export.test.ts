@@ -232,6 +232,107 @@ describe("an export", () => {
     }
   });
 
+  describe("of a known clinic and range", () => {
+    const range = { from: "2020-01-01T00:00:00.000Z", to: "2026-06-01T00:00:00.000Z" };
+    let ranged: string;
+    let signed: string;
+    before(async () => {
+      ranged = path.join(folder, "ranged.ndjson");
+      const { clinicId } = history;
+      const words = ["export", "--clinic", clinicId, "--from", "2020-01-01T01:00:00+01:00", "--to", range.to];
+      signed = (await run([...words, "--out", ranged])).out;
+    });
+
+    const expecting = async (name: string, ...expected: string[]) => {
+      const { code, err, out } = await run(["verify", name, "--key", keyFile, ...expected], {});
+      return { code, line: err.join("\n"), out };
+    };
+
+    it("verifies with the command line that the export prints", async () => {
+      const words = /audit -- (verify .*)/.exec(signed)?.[1]?.split(" ") ?? [];
+      expect(words).to.include.members([
+        "--clinic",
+        history.clinicId,
+        "--from",
+        range.from,
+        "--to",
+        range.to,
+      ]);
+      expect((await run(words, {})).code).to.equal(0);
+      const written = (await run(["verify", file, "--key", keyFile, "--from", "start"], {})).code;
+      expect(written, "an export from the beginning").to.equal(0);
+    });
+
+    it("verifies with the expected times in any offset, and the clinic in any case", async () => {
+      const options = ["--from", "2020-01-01T02:00:00+02:00", "--to", "2026-05-31T23:00:00-01:00"];
+      const clinic = ["--clinic", history.clinicId.toUpperCase()];
+      expect((await expecting(ranged, ...clinic, ...options)).code).to.equal(0);
+    });
+
+    it("fails if another clinic or range is expected, and says which is which", async () => {
+      const other = randomUUID();
+      const line = fs.readFileSync(ranged, "utf8").trimEnd().split("\n").length;
+      const cases: [string, string[], string][] = [
+        [ranged, ["--clinic", other], `expected clinic ${other}, the manifest says ${history.clinicId}`],
+        [ranged, ["--from", "start"], `expected from start, the manifest says ${range.from}`],
+        [
+          ranged,
+          ["--from", "2020-01-01T00:00:00.001Z"],
+          `expected from 2020-01-01T00:00:00.001Z, the manifest says ${range.from}`,
+        ],
+        [
+          ranged,
+          ["--to", "2026-05-01T00:00:00Z"],
+          `expected to 2026-05-01T00:00:00.000Z, the manifest says ${range.to}`,
+        ],
+        [
+          ranged,
+          ["--to", "2026-05-01T00:00:00Z", "--from", "start"],
+          `expected from start, the manifest says ${range.from}; expected to 2026-05-01T00:00:00.000Z, the manifest says ${range.to}`,
+        ],
+      ];
+      for (const [name, expected, difference] of cases) {
+        const found = await expecting(name, ...expected);
+        expect([found.code, found.line]).to.deep.equal([
+          3,
+          `audit: ${name} does not verify: line ${line}: it is another export: ${difference}`,
+        ]);
+        const verdict = JSON.parse((await expecting(name, ...expected, "--json")).out);
+        expect(verdict).to.deep.equal({ ok: false, line, problem: `it is another export: ${difference}` });
+      }
+      const whole = await expecting(file, "--from", range.from);
+      expect(whole.line).to.contain(`expected from ${range.from}, the manifest says start`);
+    });
+
+    it("fails if its manifest was altered to what is expected", async () => {
+      const other = randomUUID();
+      const text = fs.readFileSync(ranged, "utf8");
+      const last = text.trimEnd().lastIndexOf("\n") + 1;
+      const changes: [string, string, string[]][] = [
+        [history.clinicId, other, ["--clinic", other]],
+        [range.from, "2021-01-01T00:00:00.000Z", ["--from", "2021-01-01T00:00:00Z"]],
+        [range.to, "2026-07-01T00:00:00.000Z", ["--to", "2026-07-01T00:00:00Z"]],
+      ];
+      for (const [from, to, expected] of changes) {
+        const name = path.join(folder, `${randomUUID()}.ndjson`);
+        const altered = text.slice(last).replaceAll(from, to);
+        expect(altered).not.to.equal(text.slice(last));
+        fs.writeFileSync(name, text.slice(0, last) + altered);
+        const found = await expecting(name, ...expected);
+        expect(found.code).to.equal(3);
+        expect(found.line).to.contain("the manifest is not the one that was signed");
+      }
+    });
+
+    it("is not looked at with an expectation that is none", async () => {
+      const found = await expecting(ranged, "--clinic", "x", "--from", "yesterday", "--to", "start");
+      expect([found.code, found.line]).to.deep.equal([
+        2,
+        "audit: --clinic must be a UUID; --from must be an RFC 3339 date-time with an offset, or start; --to must be an RFC 3339 date-time with an offset",
+      ]);
+    });
+  });
+
   it("of the same range has the same bytes up to when and by whom it was made", async () => {
     const to = new Date().toISOString();
     const auditor = await world.auditor([history.clinicId]);

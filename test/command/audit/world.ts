@@ -15,6 +15,7 @@ import type { CommandContext } from "../../../command/handle.ts";
 import { migrate } from "../../../projection/migrate.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { requireNoSniffing } from "../../support/no-sniffing.ts";
 import { createClinic, operatorContext, type TestClinic } from "../../support/partner.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
 
@@ -109,6 +110,7 @@ async function newAuditor(
 
 export async function askAudit(url: string, headers: Record<string, string> = {}): Promise<AuditAnswer> {
   const response = await fetch(url, { headers });
+  requireNoSniffing(response);
   const text = await response.text();
   const type = response.headers.get("Content-Type") ?? "";
   const lines = type.includes("ndjson")

@@ -39,6 +39,7 @@ const STORY: [command: string, more?: string][] = [
   ["resource add"],
   ["rule set"],
   ["rule remove"],
+  ["appointment import"],
   ["appointment request"],
   ["appointment confirm"],
   ["appointment reschedule"],

@@ -3,6 +3,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { commands } from "../../../command/cli/commands.ts";
+import { readLine } from "../../../command/cli/import-line.ts";
 import { hashClientSecret } from "../../../command/partner/client-secret.ts";
 import type { PartnerApplicationEvent } from "../../../shared/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -80,6 +81,11 @@ describe("the operator's command line", () => {
       "clinic: --timezone must be an IANA time zone such as Europe/Zurich, or UTC",
     ],
     [
+      "a wait for the log that is not a number",
+      ["import", "-", "--log-wait", "soon"],
+      "clinic: --log-wait must be a whole number of seconds from 0 to 86400",
+    ],
+    [
       "a blank actor",
       ["clinic", "reinstate", "--id", randomUUID(), "--actor", ""],
       "clinic: --actor must have 1 to 200 characters",
@@ -128,6 +134,15 @@ describe("the help of the operator's command line", () => {
       expect(tried.err.join()).to.contain("no local stack runs");
     });
   }
+  it("of import has lines that are accepted", async () => {
+    const { out } = await clinic(["import", "--help"]);
+    const lines = out
+      .join("\n")
+      .split("\n")
+      .filter((line) => line.startsWith('  {"command"'));
+    expect(lines).to.have.length(2);
+    for (const line of lines) expect(readLine(line)).to.have.property("call");
+  });
   it("names every noun", async () => {
     const { code, out } = await clinic(["--help"]);
     expect(code).to.equal(0);

@@ -11,16 +11,18 @@ export interface Ran {
 /** Runs a command line in this process, as `main.ts` does it. */
 export async function clinic(
   words: string[],
-  surroundings: { env?: NodeJS.ProcessEnv; stdin?: string } = {},
+  surroundings: { env?: NodeJS.ProcessEnv; stdin?: string | Buffer | Readable; signal?: AbortSignal } = {},
 ): Promise<Ran> {
   const out: string[] = [];
   const err: string[] = [];
+  const { env = {}, stdin = "", signal = new AbortController().signal } = surroundings;
   const code = await runCli(words, {
-    env: surroundings.env ?? {},
-    stdin: Readable.from([surroundings.stdin ?? ""]),
-    out: (line) => out.push(line),
-    err: (line) => err.push(line),
+    env,
+    stdin: stdin instanceof Readable ? stdin : Readable.from([stdin]),
+    out: async (line) => void out.push(line),
+    err: async (line) => void err.push(line),
     redraw: undefined,
+    interruption: () => signal,
   });
   return { code, out, err };
 }

@@ -7,6 +7,7 @@ import {
   requestInstallation,
   revokeInstallation,
 } from "../../../command/partner/installation-operations.ts";
+import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import {
   ask,
   createApplication,
@@ -19,19 +20,25 @@ import {
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
+import type { TestDatabase } from "../../support/stack.ts";
 
 /** An id of an endpoint that does not exist: whoever is let through gets 404 for it. */
 const NO_ENDPOINT = randomUUID();
 
 describe("partner access", () => {
+  let database: TestDatabase;
   let command: TestCommand;
   let world: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommand();
+    database = await createMigratedDatabase();
+    command = await startTestCommand({ DATABASE_URL: database.urls.command });
     world = await createPartnerWorld(command);
   });
-  after(() => command.stop());
+  after(async () => {
+    await command.stop();
+    await database.drop();
+  });
 
   const asWorld = (headers: Record<string, string | undefined> = {}, environment = "production") => {
     const given = { ...world.headers, ...headers };

@@ -7,8 +7,8 @@ import { createTokenIssuer } from "../../../command/partner/token-issuer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { type Listening, listen } from "../../../shared/http/listen.ts";
-import { createRateLimiter } from "../../../shared/http/rate-limit.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { createRateLimiter, type RateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import {
   createApplication,
   exchange,
@@ -27,6 +27,7 @@ describe("what a refused exchange costs", () => {
   let observed: Listening;
   let pool: ReturnType<typeof createPool>;
   /** What the service asked the log for. */
+  let limiter: RateLimiter;
   let asked: string[] = [];
 
   before(async () => {
@@ -39,11 +40,12 @@ describe("what a refused exchange costs", () => {
       statementTimeout: 1_000,
       logger,
     });
+    limiter = createRateLimiter(pool, logger);
     const app = createCommandApp({
       logger,
       log: watched(command.log),
       readiness: async () => ({}),
-      limiter: createRateLimiter(pool, logger),
+      limiter,
       awaitReads: async () => undefined,
       issuer: await createTokenIssuer([command.signingKey as never], TOKEN_ISSUER),
       tokenIssuer: TOKEN_ISSUER,
@@ -57,6 +59,7 @@ describe("what a refused exchange costs", () => {
   });
   after(async () => {
     await observed.close();
+    limiter.close();
     await pool.end();
     await command.stop();
   });

@@ -5,6 +5,7 @@ import {
   revokeApplication,
   revokeCredential,
 } from "../../../command/partner/application-operations.ts";
+import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import {
   ask,
   createApplication,
@@ -15,18 +16,24 @@ import {
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
+import type { TestDatabase } from "../../support/stack.ts";
 
 describe("exchangeToken", () => {
+  let database: TestDatabase;
   let command: TestCommand;
   let application: TestApplication;
 
   before(async () => {
-    command = await startTestCommand();
+    database = await createMigratedDatabase();
+    command = await startTestCommand({ DATABASE_URL: database.urls.command });
   });
   beforeEach(async () => {
     application = await createApplication(command.log, "production", ["appointments:read", "clinic:read"]);
   });
-  after(() => command.stop());
+  after(async () => {
+    await command.stop();
+    await database.drop();
+  });
 
   const post = (body: string, headers: Record<string, string> = {}) =>
     ask("POST", `${command.url}/production/v1/oauth/token`, headers, body);
@@ -176,7 +183,9 @@ describe("exchangeToken", () => {
   });
 
   it("429: behind a proxy, an address that the caller made up does not make another caller", async () => {
-    const behind = await startTestCommand({ TRUST_PROXY: "true" });
+    const behind = await startTestCommand({
+      ...{ TRUST_PROXY: "true", DATABASE_URL: database.urls.command },
+    });
     const { applicationId: client_id, clientSecret: client_secret, environment } = application;
     const body = { client_id, client_secret, environment, grant_type: "client_credentials" };
     const answers = await Promise.all(

@@ -1,19 +1,28 @@
-/** The stored forms: keys that never mix streams, records that are the wire bytes of the protocol. */
+/** The stored forms: records are the wire bytes of the protocol, and every byte is covered by a checksum. */
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { expect } from "chai";
 import fc from "fast-check";
-import { readNumber, revisionKey, writeNumber } from "../../../deploy/local/eventstore/keys.ts";
+import { readNumber, writeNumber } from "../../../deploy/local/eventstore/bytes.ts";
+import { encodeRecord, streamOf, typeOf, wireOf } from "../../../deploy/local/eventstore/record.ts";
 import {
-  decodeIndexEntry,
-  encodeIndexEntry,
-  encodeRecord,
-  streamOf,
-  typeOf,
-  wireOf,
-} from "../../../deploy/local/eventstore/record.ts";
+  decodeFrameHeader,
+  decodeSegmentHeader,
+  decodeStoredRecord,
+  encodeFrame,
+  encodeSegmentHeader,
+  encodeStoredRecord,
+  FRAME_HEADER_BYTES,
+} from "../../../deploy/local/eventstore/segment-format.ts";
 
 const name = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
 const safe = fc.maxSafeNat();
+
+const record = (revision: number | undefined, body: Uint8Array) => ({
+  ordinal: 7,
+  position: 1_234,
+  revision,
+  body: Buffer.from(body),
+});
 
 describe("the stored forms of the embedded log", () => {
   it("sort numbers by their bytes", () => {
@@ -28,25 +37,6 @@ describe("the stored forms of the embedded log", () => {
         expect(Math.sign(Buffer.compare(bytes(a), bytes(b)))).to.equal(Math.sign(a - b));
       }),
     );
-  });
-
-  it("keep the keys of two streams apart, whatever their names", () => {
-    fc.assert(
-      fc.property(name, name, safe, safe, (one, other, a, b) => {
-        fc.pre(one !== other);
-        const side = Math.sign(Buffer.compare(revisionKey(one, a), revisionKey(other, b)));
-        expect(side).to.not.equal(0);
-        for (const revision of [0, 1, Number.MAX_SAFE_INTEGER]) {
-          const key = revisionKey(one, revision);
-          expect(Math.sign(Buffer.compare(key, revisionKey(other, b)))).to.equal(side);
-        }
-      }),
-    );
-    // A name that looks like the end of another one's key.
-    const odd = `a${String.fromCharCode(0, 0, 0, 0, 0, 0, 0, 1)}`;
-    const [low, high] = [revisionKey("a", 0), revisionKey("a", Number.MAX_SAFE_INTEGER)];
-    const key = revisionKey(odd, 5);
-    expect(Buffer.compare(key, low) > 0 && Buffer.compare(key, high) < 0).to.equal(false);
   });
 
   it("give events the bytes that the generated code reads", () => {
@@ -104,12 +94,41 @@ describe("the stored forms of the embedded log", () => {
     expect(read?.getStreamRevision()).to.equal("9223372036854775807");
   });
 
-  it("give index entries back", () => {
+  it("records are given back, tombstones included", () => {
     fc.assert(
-      fc.property(safe, fc.nat(), fc.uuid(), (position, size, id) => {
-        const entry = { position, size, id };
-        expect(decodeIndexEntry(encodeIndexEntry(entry))).to.deep.equal(entry);
+      fc.property(fc.option(fc.nat(), { nil: undefined }), fc.uint8Array(), (revision, body) => {
+        const encoded = encodeStoredRecord(record(revision, body), 5);
+        const padded = Buffer.concat([Buffer.from("xy"), encoded, Buffer.from("z")]);
+        expect(decodeStoredRecord(padded, 2, 5)).to.deep.equal(record(revision, body));
       }),
     );
+  });
+
+  it("checksums notice every flipped bit, every cut and every record of another log", () => {
+    const encoded = encodeStoredRecord(record(3, Buffer.from("some content")), 5);
+    for (let bit = 0; bit < 8 * encoded.length; bit += 1) {
+      const flipped = Buffer.from(encoded);
+      flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      expect(decodeStoredRecord(flipped, 0, 5), `bit ${bit}`).to.equal(undefined);
+    }
+    for (let length = 0; length < encoded.length; length += 1) {
+      expect(decodeStoredRecord(encoded.subarray(0, length), 0, 5)).to.equal(undefined);
+    }
+    expect(decodeStoredRecord(encoded, 0, 6)).to.equal(undefined);
+    const before = { events: 3, position: 99, checksum: 4 };
+    const frame = encodeFrame([encoded], before).bytes.subarray(0, FRAME_HEADER_BYTES);
+    const segment = encodeSegmentHeader("00112233445566778899aabbccddeeff", 2, before);
+    expect(decodeFrameHeader(frame)?.before).to.deep.equal(before);
+    expect(decodeSegmentHeader(segment)?.before).to.deep.equal(before);
+    for (const [header, decode] of [
+      [frame, decodeFrameHeader],
+      [segment, decodeSegmentHeader],
+    ] as const) {
+      for (let bit = 0; bit < 8 * header.length; bit += 1) {
+        const flipped = Buffer.from(header);
+        flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+        expect(decode(flipped), `bit ${bit}`).to.equal(undefined);
+      }
+    }
   });
 });

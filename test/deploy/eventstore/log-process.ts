@@ -67,6 +67,14 @@ export class LogProcess {
       await once(this.#child.stdout, "data");
   }
 
+  /** Waits until standard error matches; fails if the log ends first. */
+  async printed(pattern: RegExp): Promise<void> {
+    while (!pattern.test(this.#stderr) && this.#child.stderr !== null) {
+      if (this.#child.exitCode !== null) throw new Error(`the log ended: ${this.#stderr}`);
+      await Promise.race([once(this.#child.stderr, "data"), this.ended]);
+    }
+  }
+
   get port(): number {
     return Number(/^listening (\d+)\n/.exec(this.#stdout)?.[1]);
   }

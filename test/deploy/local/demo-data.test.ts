@@ -78,7 +78,7 @@ describe("demo data", () => {
     expect(await events()).to.have.length(all.length);
     expect(second.applications).to.deep.equal(first.applications);
     expect(second.portalUsers[0]?.cookie).not.to.equal(first.portalUsers[0]?.cookie);
-  }).timeout(60_000);
+  });
 
   it("tells how to get in", async () => {
     const { applications, portalUsers } = first;
@@ -113,7 +113,7 @@ describe("demo data", () => {
       });
       expect(userIds).to.include(payload.sub);
     }
-  }).timeout(60_000);
+  });
 
   it("replaces a secret that was lost, and revokes the lost one", async () => {
     fs.rmSync(credentialsFile());
@@ -124,7 +124,7 @@ describe("demo data", () => {
     for (const [index, { clientSecret }] of second.applications.entries()) {
       expect(clientSecret).not.to.equal(first.applications[index]?.clientSecret);
     }
-  }).timeout(60_000);
+  });
 
   it("is finished, not doubled, after a seeding that was broken off, even hours later", async () => {
     await server.stop();
@@ -141,5 +141,5 @@ describe("demo data", () => {
     expect(new Set(registered).size).to.equal(registered.length);
     const once = new Set(all.map((event) => JSON.stringify(event.data) + event.type));
     expect(once.size).to.equal(all.length);
-  }).timeout(60_000);
+  });
 });

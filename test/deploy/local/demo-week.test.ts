@@ -46,7 +46,7 @@ describe("the demo week", () => {
     }
     const ids = () => demoClinics.flatMap((clinic) => demoWeek(clinic, hours[3] as number));
     expect(ids()).to.deep.equal(ids());
-  }).timeout(30_000);
+  });
 });
 
 describe("times of the demo data", () => {

@@ -38,13 +38,13 @@ describe("gateway, before services that behave oddly", () => {
   });
 
   it("hands on an answer that a service gives before it has read the body, though it hangs up at once", async () => {
-    const answer = '{"ok":false,"error":"body_too_large"}';
+    const answer = '{"ok":false,"error":"missing_token"}';
     const hasty = await listen(
       net.createServer((socket) => {
         socket.once("data", () => {
           socket.pause();
           socket.write(
-            `HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
+            `HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
           );
           socket.destroySoon(); // what is unread makes the system reset the connection
         });
@@ -52,40 +52,16 @@ describe("gateway, before services that behave oddly", () => {
       }),
     );
     const own = await gatewayTo(hasty);
-    const body = Buffer.alloc(2_000_000, "x");
-    for (let times = 0; times < 20; times += 1) {
+    const body = Buffer.alloc(65_536, "x");
+    for (let times = 0; times < 100; times += 1) {
       const response = await fetch(`${own.url}/a`, { method: "POST", body });
-      expect([response.status, await response.text()]).to.eql([413, answer]);
+      expect([response.status, await response.text()]).to.eql([401, answer]);
     }
-  });
-
-  it("ends the connection of a request that a service has given up, so that it is answered once", async () => {
-    const answer = '{"ok":false,"error":"request_timeout"}';
-    const impatient = await listen(
-      net.createServer((socket) => {
-        socket.once("data", () =>
-          socket.end(
-            `HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
-          ),
-        );
-        socket.on("error", () => undefined);
-      }),
-    );
-    const own = await gatewayTo(impatient);
-    const { hostname, port } = new URL(own.url);
-    const client = net.connect(Number(port), hostname);
-    client.write("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
-    let text = "";
-    for await (const chunk of client) text += chunk;
-    expect(text)
-      .to.match(/^HTTP\/1\.1 408 /)
-      .and.contain("Connection: close");
-    expect(text.endsWith(answer)).to.equal(true);
   });
 
   it("stops within its bound, though a service never answers", async () => {
     const silent = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
-    const own = await gatewayTo(silent, 50);
+    const own = await gatewayTo(silent, { drainWithin: 50 });
     const asked = once(silent, "connection");
     const outcome = fetch(`${own.url}/a`).then(
       () => "answered",

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import type net from "node:net";
 import type { AddressInfo } from "node:net";
-import { startGateway } from "../../../deploy/local/gateway-server.ts";
+import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway-server.ts";
 import type { Listening } from "../../../shared/http/listen.ts";
 
 /** Ends what is open, also where a test failed. */
@@ -24,10 +24,14 @@ export const portOf = (server: net.Server) => (server.address() as AddressInfo).
 export const origin = (server: net.Server) => `http://127.0.0.1:${portOf(server)}`;
 
 /** A gateway of a test's own with one service behind it; requests under way at its end are cut at once. */
-export async function gatewayTo(service: net.Server, drainWithin = 0): Promise<Listening> {
+export async function gatewayTo(
+  service: net.Server,
+  options: Partial<GatewayOptions> = {},
+): Promise<Listening> {
   const upstreams = { command: origin(service), queryApi: origin(service), audit: origin(service) };
   const log = () => undefined;
-  const gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainWithin });
+  const defaults = { host: "127.0.0.1", port: 0, upstreams, log, drainWithin: 0 };
+  const gateway = await startGateway({ ...defaults, ...options });
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= gateway.close());
   endings.push(close);

@@ -12,23 +12,25 @@ import { makeTestRoot } from "../../support/stack.ts";
 
 function setUp(script: string, options: Partial<ProcessSpec> = {}) {
   const paths = localPaths(makeTestRoot());
-  const pids = openPidRegistry(paths.pids);
   const lines: string[] = [];
+  const pids = openPidRegistry(paths.pids, (line) => lines.push(line));
   const spec: ProcessSpec = {
     name: "sample",
     command: process.execPath,
     args: ["-e", script],
     env: {},
     ready: /ready/,
-    readyTimeoutMs: 10_000,
     logFile: paths.log("sample"),
     ...options,
   };
   const context: PartContext = { paths, pids, log: (line) => lines.push(line) };
-  return { start: () => startProcess(spec, pids), context, lines, paths };
+  const start = (more: Partial<ProcessSpec> = {}) => startProcess({ ...spec, ...more }, pids);
+  return { start, context, lines, paths };
 }
 
 const STAYS = "console.log('ready'); setInterval(() => {}, 1000);";
+const READY_WITH_FILE =
+  "setInterval(() => { if (require('fs').existsSync(process.argv[1])) console.log('ready'); }, 20)";
 const failure = (promise: Promise<unknown>) =>
   promise.then(
     () => expect.fail("should fail"),
@@ -50,12 +52,6 @@ describe("startProcess", () => {
       .and.include("/nowhere/program");
   });
 
-  it("kills a process that is not ready in time", async () => {
-    const sample = await setUp("setInterval(() => {}, 1000)", { readyTimeoutMs: 200 }).start();
-    expect(await failure(sample.waitReady())).to.include("was not ready within 0.2 s");
-    expect(processIdentity(sample.pid)).to.equal(undefined);
-  });
-
   it("kills a process that ignores its stop signal", async () => {
     const sample = await setUp(`process.on('SIGTERM', () => {}); ${STAYS}`, { stopTimeoutMs: 200 }).start();
     await sample.waitReady();
@@ -67,7 +63,7 @@ describe("startProcess", () => {
 describe("createPart", () => {
   it("starts again what died, and says so", async () => {
     const { start, context, lines } = setUp(STAYS);
-    const part = createPart("sample", start, { ...context, onGivenUp: () => undefined });
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
     await part.start();
     const first = part.pid!;
     process.kill(first, "SIGKILL");
@@ -79,16 +75,74 @@ describe("createPart", () => {
     await part.stop();
   });
 
+  it("waits for a process that starts slowly, reports it, and does not kill it", async () => {
+    const { start, context, lines, paths } = setUp(READY_WITH_FILE);
+    const gate = path.join(paths.root, "gate");
+    fs.writeFileSync(gate, "");
+    const launch = () => start({ args: ["-e", READY_WITH_FILE, gate] });
+    const part = createPart({ name: "sample", launch }, { ...context, restart: true });
+    await part.start();
+    fs.rmSync(gate);
+    const first = part.pid!;
+    process.kill(first, "SIGKILL");
+    const second = await eventually("a new process", () => part.pid !== first && part.pid);
+    process.kill(second, "SIGSTOP"); // as slow as a process can be
+    const report = await eventually("a report", () => lines.find((line) => line.includes("s so far")));
+    expect(report).to.match(/^ {2}… sample starts again: \d+\.\d s so far$/);
+    process.kill(second, "SIGCONT");
+    fs.writeFileSync(gate, "");
+    await eventually("it runs", () => lines.includes("sample runs again"));
+    expect(part.pid).to.equal(second);
+    await part.stop();
+  });
+
+  it("waits longer and longer before it starts again what dies at once", async () => {
+    const { start, context, lines } = setUp("console.log('ready'); setTimeout(() => process.exit(1), 10)");
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
+    await part.start();
+    const waits = () => lines.filter((line) => line.includes("is started again in"));
+    await eventually("five restarts", () => waits().length >= 5);
+    expect(
+      waits()
+        .slice(0, 5)
+        .map((line) => /([\d.]+) s$/.exec(line)?.[1]),
+    ).to.eql(["0.25", "0.5", "1", "2", "4"]);
+    await part.stop();
+  });
+
+  it("ends a start under way when the stack is to stop, and starts nothing more", async () => {
+    const { start, context } = setUp("setInterval(() => {}, 1000)");
+    const stack = new AbortController();
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, signal: stack.signal });
+    const message = failure(part.start());
+    const pid = await eventually("a process", () => part.pid);
+    stack.abort();
+    expect(await message).to.include("sample did not start: ended with SIGTERM");
+    expect(processIdentity(pid)).to.equal(undefined);
+    expect(await failure(part.start())).to.equal("sample was not started: the stack stops");
+  });
+
+  it("kills and starts again a process that lives but hangs", async () => {
+    const { start, context, lines } = setUp(STAYS);
+    let asked = 0;
+    const watch = async () => (asked++ === 0 ? "it answers nobody" : undefined);
+    const part = createPart({ name: "sample", launch: () => start(), watch }, { ...context, restart: true });
+    await part.start();
+    await eventually("it runs again", () => lines.includes("sample runs again"));
+    expect(lines[0]).to.match(/^sample \(pid \d+\) is killed to be started again: it answers nobody$/);
+    await part.stop();
+  });
+
   it("leaves a start that failed to its caller", async () => {
     const { start, context, lines } = setUp("process.exit(3)");
-    const part = createPart("sample", start, { ...context, onGivenUp: () => undefined });
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
     expect(await failure(part.start())).to.include("ended with code 3");
     expect([part.pid, lines]).to.eql([undefined, []]);
   });
 
   it("leaves down what was stopped or killed on purpose", async () => {
     const { start, context, lines } = setUp(STAYS);
-    const part = createPart("sample", start, { ...context, onGivenUp: () => undefined });
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
     await part.start();
     await part.kill9();
     expect(part.pid).to.equal(undefined);
@@ -104,7 +158,7 @@ describe("PidRegistry", () => {
     const { start, paths, lines } = setUp(STAYS);
     const sample = await start();
     await sample.waitReady();
-    await openPidRegistry(paths.pids).stopLeftovers((line) => lines.push(line));
+    await openPidRegistry(paths.pids, (line) => lines.push(line)).stopLeftovers();
     expect(processIdentity(sample.pid)).to.equal(undefined);
     expect(lines[0]).to.include(`stopping sample (pid ${sample.pid})`);
     await sample.exited;
@@ -117,7 +171,7 @@ describe("PidRegistry", () => {
     const recorded = fs.readFileSync(paths.pids, "utf8").replace(/:\d+"/, ':1"');
     const other = path.join(paths.root, "other.json");
     fs.writeFileSync(other, recorded);
-    await openPidRegistry(other).stopLeftovers(() => undefined);
+    await openPidRegistry(other, () => undefined).stopLeftovers();
     expect(processIdentity(sample.pid)).to.be.a("string");
     await sample.stop();
   });

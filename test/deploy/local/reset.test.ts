@@ -4,6 +4,7 @@ import path from "node:path";
 import { expect } from "chai";
 import { openLocalRoot } from "../../../deploy/local/local-root.ts";
 import { nodeEntry, PROJECT } from "../../../deploy/local/project.ts";
+import { mountSmallDisk } from "../../support/small-disk.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 function reset(root: string) {
@@ -23,6 +24,20 @@ describe("reset", () => {
     held.release();
     expect(reset(root).status).to.equal(0);
     expect(fs.existsSync(root)).to.equal(false);
+  });
+
+  it("deletes everything on a full disk, which has no room for a lock", async function () {
+    const disk = mountSmallDisk(this, 1);
+    try {
+      const root = path.join(disk.folder, "root");
+      (await openLocalRoot(root, () => undefined)).release();
+      disk.fill();
+      const { status, stdout, stderr } = reset(root);
+      expect([status, stdout, stderr]).to.eql([0, `${root} deleted\n`, ""]);
+      expect(fs.existsSync(root)).to.equal(false);
+    } finally {
+      disk.remove();
+    }
   });
 
   it("deletes no folder that is not a stack's", () => {

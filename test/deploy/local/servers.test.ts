@@ -154,7 +154,7 @@ describe("startServers", () => {
     await eventually("all servers gone", () =>
       second.pids.every((pid) => processIdentity(pid) === undefined),
     );
-  }).timeout(40_000);
+  });
 });
 
 async function supervise(root: string): Promise<{ child: ChildProcess; pids: number[]; url: string }> {

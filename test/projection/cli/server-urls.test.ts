@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "chai";
-import { serverUrls } from "../../../projection/cli/server-urls.ts";
+import { natsUrl, serverUrls } from "../../../projection/cli/server-urls.ts";
 import { ConfigError } from "../../../shared/runtime/config.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
@@ -18,7 +18,8 @@ describe("the servers that the projection command line turns to", () => {
   const folder = makeTestRoot();
 
   before(() => {
-    const urls = { eventstore: stack.EVENTSTORE_URL, postgres: { projection: stack.DATABASE_URL } };
+    const postgres = { projection: stack.DATABASE_URL };
+    const urls = { eventstore: stack.EVENTSTORE_URL, nats: "nats://127.0.0.1:8422", postgres };
     return writeFile(join(folder, "stack.json"), JSON.stringify({ urls }));
   });
 
@@ -62,5 +63,14 @@ describe("the servers that the projection command line turns to", () => {
   it("are named in one line where they are wrong or nowhere", () => {
     expect(refusal({ ...others, DATABASE_URL: "mysql://x" })).to.match(/^settings: DATABASE_URL [^\n]*$/);
     expect(refusal({ LOCAL_DIR: "/nonexistent" })).to.contain("no local stack runs");
+  });
+
+  it("have the local stack's NATS server only beside the stack's own database", () => {
+    const env = { LOCAL_DIR: folder };
+    expect(natsUrl(env, stack.DATABASE_URL)).to.equal("nats://127.0.0.1:8422");
+    expect(natsUrl({ ...env, NATS_URL: "nats://n.example.com:4222" }, stack.DATABASE_URL)).to.equal(
+      "nats://n.example.com:4222",
+    );
+    expect(() => natsUrl(env, others.DATABASE_URL)).to.throw(ConfigError, "NATS_URL is missing");
   });
 });

@@ -152,12 +152,18 @@ describe("projectors", () => {
     }
   });
 
-  it("pass over events of unknown types", async () => {
+  it("ignore events of other programs' streams, whatever their type", async () => {
     const id = randomUUID();
-    await client.appendToStream(`other-${id}`, jsonEvent({ type: "SomethingElse", data: {} }));
+    const stranger = registered(randomUUID(), "Stranger") as unknown as { type: string; data: { x: string } };
+    await client.appendToStream(`other-${id}`, [
+      jsonEvent({ type: "SomethingElse", data: {} }),
+      jsonEvent(stranger),
+    ]);
     await append(id, -1n, registered(id, "After Unknown"));
     start();
     await appearsAs(id, "After Unknown");
+    const { rowCount } = await pool.query("SELECT FROM read_model.customer WHERE full_name = 'Stranger'");
+    expect(rowCount).to.equal(0);
   });
 
   describe("a batch", () => {
@@ -179,7 +185,10 @@ describe("projectors", () => {
     const apply = async (events: RecordedEvent[], from: bigint, to: bigint) => {
       const connection = await pool.connect();
       try {
-        await applyBatch(connection, "forced", models, events, from, to);
+        await applyBatch(connection, "forced", models, events, from, {
+          position: to,
+          eventId: events.at(-1)!.id,
+        });
       } finally {
         connection.release();
       }
@@ -195,6 +204,20 @@ describe("projectors", () => {
       expect(await readCheckpoint(pool, "forced")).to.equal(9n);
       const { rows } = await pool.query("SELECT full_name, rfc3339(created_at) AS at FROM forced.customer");
       expect(rows).to.deep.equal([{ full_name: "Once Only", at: "2030-01-02T03:04:05.678Z" }]);
+    });
+
+    it("of another release than the tables' is refused, whatever the checkpoint's position", async () => {
+      const other = models.map((model) => ({
+        ...model,
+        columns: { ...model.columns, extra: "text" as const },
+      }));
+      const connection = await pool.connect();
+      const to = { position: 5n, eventId: randomUUID() };
+      const error = await applyBatch(connection, "forced", other, [], -1n, to)
+        .catch((error: Error) => error)
+        .finally(() => connection.release());
+      expect(error).to.be.instanceOf(LostLeadership);
+      expect(await readCheckpoint(pool, "forced")).to.equal(-1n);
     });
 
     it("that a projector cannot take writes nothing and leaves the checkpoint", async () => {
@@ -215,7 +238,7 @@ describe("projectors", () => {
         [failing],
         [recorded(registered(id), 1n), recorded(renamed(id, "x"), 2n)],
         -1n,
-        2n,
+        { position: 2n, eventId: randomUUID() },
       );
       const error = await attempt
         .then(

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Webhook } from "standardwebhooks";
 import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { startDeafServer } from "../../support/deaf-server.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
@@ -64,6 +65,29 @@ describe("webhook delivery", () => {
     const statusOf = (id: string) => bodies.find((body) => body.id === id)?.data.appointment.status;
     expect(statusOf(confirmed)).to.equal("confirmed");
     expect(statusOf(arrived)).to.equal("checked_in");
+  });
+
+  it("uses separate connections for two applications at the same origin", async () => {
+    for (let n = 0; n < 2; n += 1) {
+      const endpoint = await world.endpoint(receiver.url);
+      const { eventId } = await world.appointment(endpoint.clinicId);
+      await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    }
+    const [one, other] = receiver.requests.map(({ senderPort }) => senderPort);
+    expect(one).not.to.equal(other);
+  });
+
+  it("records connection_timeout, not timeout, if the receiver accepts no connection", async () => {
+    const deaf = await startDeafServer();
+    const endpoint = await world.endpoint(`http://127.0.0.1:${deaf.port}`);
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    const { attempts } = await world.until(
+      eventId,
+      endpoint,
+      ({ attempts: [first] }) => first?.error != null,
+    );
+    expect(attempts[0]).to.deep.include({ status_code: null, error: "connection_timeout", answer: null });
+    await deaf.close();
   });
 
   it("tells nothing of resources, which are no part of what partners know", async () => {

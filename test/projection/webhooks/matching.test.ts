@@ -37,6 +37,32 @@ describe("who hears of an event", () => {
     expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([first.endpointId, second.endpointId]);
   });
 
+  it("nobody, if an appointment is imported; endpoints hear of its later changes as updates", async () => {
+    const witness = await world.endpoint(receiver.url);
+    const { clinicId } = witness;
+    const appointmentId = randomUUID();
+    const people = { branchId: randomUUID(), animalId: null, customerId: null };
+    const time = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
+    const rest = { reason: null, notes: null, requestedAt: null, statusAt: null, requestHash: "hash" };
+    const imported = await world.append(
+      `appointment-${appointmentId}`,
+      {
+        type: "AppointmentImported",
+        data: { appointmentId, clinicId, ...people, ...time, ...rest, status: "requested" },
+      },
+      { environment: "production", clinicId },
+    );
+    const data = { appointmentId };
+    const changed = await world.change(appointmentId, { type: "AppointmentConfirmed", data });
+    await world.until(changed, witness, ({ status }) => status === "delivered");
+    const body = receiver.requests
+      .map((request) => JSON.parse(request.body))
+      .find(({ data }) => data.appointment?.id === appointmentId);
+    expect(body).to.include({ type: "appointment.updated", clinicId });
+    expect(body.data.appointment).to.include({ status: "confirmed", scheduledAt: time.scheduledAt });
+    expect(await heard(imported, witness)).to.deep.equal([]);
+  });
+
   it("endpoints of its environment", async () => {
     const witness = await world.endpoint(receiver.url);
     await world.endpoint(receiver.url, { clinicId: witness.clinicId, environment: "sandbox" });

@@ -113,7 +113,8 @@ describe("webhooks in several processes", () => {
     await hanging.close();
   });
 
-  it("a process that is killed in the middle of an attempt leaves it on record; another takes over", async () => {
+  it("a process that is killed in the middle of an attempt leaves it on record; another takes over", async function () {
+    this.timeout(60_000);
     world.start.relay();
     const child = await start(loadChild({ timeoutMs: 800 }));
     const endpoint = await world.endpoint(receiver.url);
@@ -122,7 +123,7 @@ describe("webhooks in several processes", () => {
     await eventually("the first attempt", () => receiver.requests.length === 1);
     child.kill("SIGKILL");
     world.start.webhooks();
-    const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "delivered", 30_000);
     expect(
       attempts.map(({ number, duration_ms, status_code }) => [number, duration_ms, status_code]),
     ).to.deep.include([...[1, null, null]]);
@@ -131,7 +132,7 @@ describe("webhooks in several processes", () => {
   });
 
   it("a process that is killed at work, again and again, loses nothing", async function () {
-    this.timeout(120_000);
+    this.timeout(150_000);
     world.start.relay();
     const endpoints = await Promise.all(Array.from({ length: 4 }, () => world.endpoint(receiver.url)));
     const events: string[] = [];
@@ -166,7 +167,7 @@ describe("webhooks in several processes", () => {
   });
 
   it("a process that is killed between any two steps loses nothing and doubles nothing", async function () {
-    this.timeout(180_000);
+    this.timeout(300_000);
     world.start.relay();
     failing.always({ status: 500 });
     const told: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
@@ -192,7 +193,7 @@ describe("webhooks in several processes", () => {
     world.start.webhooks({ timeoutMs: 300 });
     for (const { eventId, endpoint, step } of told) {
       const wanted = step.startsWith("fact") ? "failed" : "delivered";
-      const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === wanted, 20_000);
+      const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === wanted, 60_000);
       const deliveryId = webhookDeliveryId(eventId, endpoint.endpointId);
       const requests = [...receiver.of(deliveryId), ...failing.of(deliveryId)];
       const unknown = attempts.filter(({ duration_ms }) => duration_ms === null);

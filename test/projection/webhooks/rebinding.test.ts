@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { expect } from "chai";
@@ -64,19 +65,20 @@ describe("a name that is public when it is judged and private later", () => {
     // The internet is played by this machine: who asks for the public address comes to the server here.
     const routed: Connections = {
       ...real,
-      use(destination, run) {
+      post(applicationId, destination, headers, fresh) {
         judged.push(destination);
         const url = new URL(destination.url);
         url.port = String(insidePort());
-        return real.use({ ...destination, url, address: PRIVATE }, run);
+        return real.post(applicationId, { url, address: PRIVATE }, headers, fresh);
       },
     };
     const result = await send(`https://${NAME}:8443/in`, {}, "{}", {
-      ...{ connections: routed, allowLoopback: false, lookup, timeoutMs: 2_000 },
+      ...{ connections: routed, applicationId: randomUUID(), allowLoopback: false, lookup },
+      ...{ connectTimeoutMs: 2_000, timeoutMs: 2_000 },
       signal: new AbortController().signal,
     });
-    await real.close();
-    expect(judged.map(({ address, family }) => [address, family])).to.deep.equal([[PUBLIC, 4]]);
+    real.close();
+    expect(judged.map(({ address }) => address)).to.deep.equal([PUBLIC]);
     expect([connected, result?.statusCode]).to.deep.equal([1, null]);
     expect(dns.questions).to.have.members([`A ${NAME}`, `AAAA ${NAME}`]);
   });
@@ -85,11 +87,9 @@ describe("a name that is public when it is judged and private later", () => {
     dns.answer("203.0.113.9");
     const connections = createConnections();
     const url = new URL(`http://${NAME}:${insidePort()}/`);
-    const post = connections.use({ url, address: PRIVATE, family: 4 }, (pool) =>
-      pool.request({ method: "POST", path: "/", body: "{}" }),
-    );
-    await post.catch(() => undefined);
-    await connections.close();
+    const request = connections.post(randomUUID(), { url, address: PRIVATE }, {}, false);
+    await once(request.end("{}"), "error");
+    connections.close();
     expect(connected).to.equal(1);
     expect(dns.questions).to.deep.equal([]);
   });

@@ -1,11 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { DifferentLog } from "../../../projection/log/same-log.ts";
+import { replay } from "../../../projection/webhooks/replay.ts";
 import { webhookDeliveryId } from "../../../shared/events/ids.ts";
 import type { CatalogEvent } from "../../../shared/events/registry.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { acceptedBy, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
+
+const REQUESTED = "WebhookDeliveryReplayRequested";
 
 describe("the replay of a delivery that was deleted for its age", () => {
   let world: World;
@@ -53,6 +58,27 @@ describe("the replay of a delivery that was deleted for its age", () => {
     expect(new Set(requests.map(({ body }) => body)).size).to.equal(1);
     expect(requests.map(({ status }) => status)).to.deep.equal([500, 500, 200]);
     expect(acceptedBy(endpoint.secret, requests.at(-1)!)).to.deep.equal(webhookLibraryNames);
+  });
+
+  it("concludes nothing from a log that is not the one behind the database", async () => {
+    const { endpointId, clinicId } = await world.endpoint(receiver.url);
+    const deliveryId = randomUUID();
+    const log = { ...world.log, read: async () => [{ id: requestId, type: REQUESTED, data: {} }] as never[] };
+    const requestId = randomUUID();
+    const request = {
+      ...{ kind: "replay" as const, position: 1n, requestId, correlationId: randomUUID() },
+      ...{ deliveryId, endpointId, clinicId, environment: "production" as const },
+    };
+    const requireLog = async () => {
+      throw new DifferentLog("the read models", "the log is empty");
+    };
+    const deps = { pool: world.pool, log, logger: createLogger("test", "silent"), requireLog };
+    const error = await replay(deps, request, Date.now()).catch((error: Error) => error);
+    expect(error).to.be.instanceOf(DifferentLog);
+    const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox WHERE stream = $1", [
+      `webhookDelivery-${deliveryId}`,
+    ]);
+    expect([rowCount, await factsOf(deliveryId)]).to.deep.equal([0, []]);
   });
 
   it("leaves it out where the endpoint is disabled by then, so that it can be asked for again", async () => {

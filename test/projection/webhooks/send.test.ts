@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
@@ -5,12 +6,14 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { expect } from "chai";
 import { type Connections, createConnections } from "../../../projection/webhooks/connections.ts";
+import { Exchange } from "../../../projection/webhooks/exchange.ts";
 import { send } from "../../../projection/webhooks/send.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../../support/receiver.ts";
 
 describe("one attempt", () => {
   let receiver: Receiver;
   let connections: Connections;
+  const applicationId = randomUUID();
   const never = new AbortController().signal;
 
   before(async () => {
@@ -18,13 +21,14 @@ describe("one attempt", () => {
     connections = createConnections();
   });
   after(async () => {
-    await connections.close();
+    connections.close();
     await receiver.close();
   });
 
   const attempt = (url = receiver.url, more = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
-      ...{ connections, allowLoopback: true, timeoutMs: 400, signal: never },
+      ...{ connections, applicationId, allowLoopback: true, signal: never },
+      ...{ connectTimeoutMs: 5_000, timeoutMs: 400 },
       ...more,
     });
   const attemptAt = (behaviour: Behaviour) => {
@@ -116,7 +120,9 @@ describe("one attempt", () => {
   });
 
   it("says that the connection was closed", async () => {
-    expect(await attemptAt({ mode: "close" })).to.deep.include({
+    receiver.next({ mode: "close" });
+    const stranger = randomUUID();
+    expect(await attempt(receiver.url, { applicationId: stranger })).to.deep.include({
       statusCode: null,
       error: "connection_lost",
     });
@@ -152,12 +158,11 @@ describe("one attempt", () => {
 
   it("connects to the address that was judged, not to what the name says", async () => {
     const pinned = new URL(`http://hooks.example.com:${receiver.port}/pinned`);
-    const status = await connections.use({ url: pinned, address: "127.0.0.1", family: 4 }, async (pool) => {
-      const { statusCode, body } = await pool.request({ method: "POST", path: "/pinned", body: "{}" });
-      await body.dump();
-      return statusCode;
-    });
-    expect(status).to.equal(200);
+    const destination = { url: pinned, address: "127.0.0.1" };
+    const exchange = new Exchange();
+    const open = (fresh: boolean) => connections.post(applicationId, destination, {}, fresh);
+    await exchange.run(open, "{}", () => undefined);
+    expect(exchange.statusCode).to.equal(200);
     expect(receiver.requests.at(-1)!.headers.host).to.equal(`hooks.example.com:${receiver.port}`);
   });
 

@@ -26,7 +26,17 @@ const pool = createPool({
 });
 const client = connectEventStore(eventstoreUrl, "child");
 const secrets = createSecretBox(SECRET_KEYS);
-const deps = { client, pool, databaseUrl, natsUrl, logger, secrets, brand: BRAND, allowLoopback: true };
+const deps = {
+  client,
+  pool,
+  databaseUrl,
+  natsUrl,
+  logger,
+  secrets,
+  brand: BRAND,
+  allowLoopback: true,
+  connectTimeoutMs: 1_000,
+};
 if (step) dieAt(step, pool);
 process.stdout.write("loaded\n");
 await once(process.stdin, "data");

@@ -178,6 +178,7 @@ function starters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>): Wor
     secrets: box,
     brand: BRAND,
     retrySchedule: [0.2, 0.2, 0.2],
+    connectTimeoutMs: 1_000,
     timeoutMs: 1_000,
     allowLoopback: true,
   };

@@ -6,6 +6,7 @@ import { expect } from "chai";
 import { request } from "undici";
 import type { OpenApiDocument } from "../../../query-api/docs/openapi.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
+import { attemptErrors } from "../../../shared/webhooks/attempt-error.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 
 const documents = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
@@ -101,6 +102,19 @@ describe("the OpenAPI documents", () => {
       const { info } = await document(name);
       for (const [status, code] of answers) expect(info.description).to.contain(`- ${status} \`${code}\`: `);
     }
+  });
+
+  it("tell receivers of webhooks how to discard stale events, and what each error of an attempt means", async () => {
+    const { webhooks = {}, components } = await document("partner");
+    for (const name of ["appointment.created", "appointment.updated"]) {
+      const { description } = webhooks[name]?.post ?? {};
+      expect(description).to.contain("no guaranteed order").and.contain("data.appointment.revision");
+    }
+    expect(webhooks["endpoint.test"]?.post?.description).to.contain("no revision");
+    const record = JSON.stringify(components.schemas.AppointmentEvent);
+    expect(record).to.contain('"revision":{');
+    const deliveries = JSON.stringify(components.schemas.WebhookDelivery);
+    for (const code of Object.keys(attemptErrors)) expect(deliveries).to.contain(`- \`${code}\`: `);
   });
 
   it("would not lint with a tag that is not explained", async () => {

@@ -12,6 +12,7 @@ describe("the judge of answers", () => {
     "Content-Type": "application/json",
     "Cache-Control": "no-store",
     "X-Correlation-ID": randomUUID(),
+    "RateLimit-Limit": "120",
     "RateLimit-Remaining": "7",
     "RateLimit-Reset": "2026-05-04T08:00:00.000Z",
   };

@@ -41,7 +41,7 @@ function ofAll(id: PartnerOperationId): Provocations {
         return answer.status === 429 && answer;
       });
     },
-    500: async (world) => send(world.origins, await good(world, "garbled")),
+    500: async (world) => send(world.garbledOrigins, await good(world, "garbled")),
     503: async (world) => send(world.cutOff, await good(world, "good")),
   };
 }

@@ -13,7 +13,7 @@ import {
   webhookEndpointPlacesCategory,
 } from "../../../shared/events/partner.ts";
 import type { CatalogEvent } from "../../../shared/events/registry.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { LogProcess, temporaryDir } from "../../deploy/eventstore/log-process.ts";
 import { operatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
@@ -43,6 +43,8 @@ export interface PartnerContractWorld {
   limited: SandboxPartner;
   /** Is on record as nobody wrote it: in the read models, and in the log. */
   garbled: SandboxPartner;
+  /** The services of that partner, whose projectors stop at what nobody wrote. */
+  garbledOrigins: Origins;
   /** Has no scope but one that no operation on sandboxes asks for. */
   narrow: Partner;
   /** A partner that nothing has happened to. */
@@ -58,11 +60,11 @@ export interface PartnerContractWorld {
 export async function startPartnerContractWorld(): Promise<PartnerContractWorld> {
   const api = await startPartnerApi();
   const cutOff = await startCutOff(api.command);
-  const [good, limited, garbled] = await Promise.all([1, 2, 3].map(() => sandboxPartner(api)));
-  if (!good || !limited || !garbled) throw new Error("not three partners");
+  const [good, limited] = await Promise.all([1, 2].map(() => sandboxPartner(api)));
+  if (!good || !limited) throw new Error("not two partners");
   await agreeRateLimit(api.command.log, { ...limited, rateLimitPerMinute: 1 }, operatorContext());
   const admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
-  await garble(garbled, admin);
+  const broken = await startBroken();
   const { log } = api.command;
   const record = async (stream: string, event: CatalogEvent) => {
     await log.append(stream, -1n, [{ id: randomUUID(), event, metadata: toMetadata(operatorContext()) }]);
@@ -70,7 +72,8 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
   return {
     origins: { query: api.queryUrl, command: api.command.url },
     cutOff: cutOff.origins,
-    ...{ good, limited, garbled, anotherPartner: () => sandboxPartner(api) },
+    ...{ garbled: broken.partner, garbledOrigins: broken.origins },
+    ...{ good, limited, anotherPartner: () => sandboxPartner(api) },
     narrow: await api.partner("sandbox", ["clinic:read"]),
     async takeAllPlaces({ applicationId, clinicId }) {
       const id = installationId(applicationId, clinicId);
@@ -92,6 +95,7 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
     async stop() {
       await admin.end();
       await cutOff.stop();
+      await broken.stop();
       await api.stop();
     },
   };
@@ -128,14 +132,39 @@ async function startCutOff(whole: TestCommand) {
   };
 }
 
+/** Starts the partner API over a log of its own, and garbles its only partner. */
+async function startBroken() {
+  const { dir, remove } = await temporaryDir();
+  const log = await LogProcess.start(dir);
+  const api = await startPartnerApi(`esdb://127.0.0.1:${log.port}?tls=false`);
+  const partner = await sandboxPartner(api);
+  await garble(partner, api, log);
+  return {
+    partner,
+    origins: { query: api.queryUrl, command: api.command.url },
+    async stop() {
+      await api.stop();
+      await log.end();
+      await remove();
+    },
+  };
+}
+
 /** Puts on record of a partner what no program of ours writes. */
-async function garble({ applicationId, clinicId }: SandboxPartner, admin: pg.Pool): Promise<void> {
+async function garble(
+  { applicationId, clinicId }: SandboxPartner,
+  { database }: PartnerApi,
+  log: LogProcess,
+): Promise<void> {
+  const admin = new pg.Client({ connectionString: database.urls.projection });
+  await admin.connect();
   const { rowCount } = await admin.query(
     `UPDATE read_model.installation SET scopes = '["everything"]' WHERE installation_id = $1`,
     [installationId(applicationId, clinicId)],
   );
+  await admin.end();
   if (rowCount !== 1) throw new Error("no installation to garble");
-  const client = connectEventStore((await testServers()).eventstoreUrl, "test");
+  const client = log.client();
   const stream = streamName(partnerApplicationCategory, applicationId);
   await client.appendToStream(stream, jsonEvent({ type: "Scribble", data: {} }));
   await client.dispose();

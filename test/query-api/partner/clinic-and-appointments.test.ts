@@ -94,12 +94,30 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
             durationMinutes: 30,
             status: "requested",
             notes: "n",
+            revision: 0,
             createdAt: "2026-03-01T08:00:00.000Z",
             updatedAt: "2026-03-01T08:00:00.000Z",
           },
         ],
         page: { limit: 100, returned: 1, nextCursor: null },
       });
+    });
+
+    it("gives a higher revision after each change", async () => {
+      const { clinicId, branchId } = clinic;
+      const appointmentId = randomUUID();
+      await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", { appointmentId }));
+      const revisionOf = async (): Promise<number> => (await list()).appointments[0].revision;
+      const revisions = [await revisionOf()];
+      const allocation = {
+        ...{ appointmentId, assignmentId: randomUUID(), resourceId: randomUUID() },
+        ...{ allocationStart: "2026-03-10T09:00:00.000Z", allocationEnd: "2026-03-10T09:30:00.000Z" },
+      };
+      await api.given({ type: "AppointmentConfirmed", data: { appointmentId } });
+      revisions.push(await revisionOf());
+      await api.given({ type: "ResourceAllocated", data: allocation });
+      revisions.push(await revisionOf());
+      expect(revisions).to.deep.equal([0, 1, 2]);
     });
 
     it("pages through all of them once, in order, with many at one time", async () => {

@@ -40,7 +40,8 @@ describe("rate limits of the partner API", () => {
     });
     admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
   });
-  beforeEach(() => admin.query("DELETE FROM rate_limit.counter"));
+  // Processes continue a window that they know if its row is gone, but not one that has ended.
+  beforeEach(() => admin.query("UPDATE rate_limit.counter SET expire = $1", [Date.now() - 1]));
   after(async () => {
     await admin.end();
     await second.stop();
@@ -55,8 +56,12 @@ describe("rate limits of the partner API", () => {
     const at = Date.parse(headers.get("RateLimit-Reset") ?? "");
     expect(headers.get("RateLimit-Reset")).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     expect(at - Date.now()).to.be.within(-5_000, 60_000);
-    return Number(headers.get("RateLimit-Remaining"));
+    const [limit, remaining] = [headers.get("RateLimit-Limit"), headers.get("RateLimit-Remaining")];
+    expect(limit).to.match(/^[1-9]\d*$/);
+    expect(Number(remaining)).to.be.within(0, Number(limit));
+    return Number(remaining);
   };
+  const limitOf = ({ headers }: PartnerAnswer) => Number(headers.get("RateLimit-Limit"));
   const keys = async () =>
     (await admin.query<{ key: string }>("SELECT key FROM rate_limit.counter")).rows.map(({ key }) => key);
 
@@ -83,6 +88,56 @@ describe("rate limits of the partner API", () => {
     // What is agreed anew holds at once, also for who was refused a moment ago.
     await agreeRateLimit(api.command.log, { ...other, rateLimitPerMinute: 1_000 }, operatorContext());
     expect((await write(second.url, other.headers)).status).to.equal(404);
+  });
+
+  it("let exactly the agreed number of a burst through while Postgres is slow, and tell all of one window", async () => {
+    const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 25 });
+    const key = `installation ${world.applicationId} ${world.clinicId}`;
+    await admin.query("BEGIN");
+    await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 0, 1)", [key]);
+    const burst = Array.from({ length: 120 }, (_, n) =>
+      write([api.command.url, second.url][n % 2]!, world.headers),
+    );
+    await eventually("a process waits for the counter", async () => {
+      const { rows } = await admin.query("SELECT count(*)::integer AS n FROM pg_locks WHERE NOT granted");
+      return rows[0].n >= 1;
+    });
+    await admin.query("ROLLBACK");
+    const answers = await Promise.all(burst);
+    const refused = answers.filter(({ status }) => status === 429);
+    expect([answers.filter(({ status }) => status === 404).length, refused.length]).to.deep.equal([25, 95]);
+    expect(new Set(answers.map(({ headers }) => headers.get("RateLimit-Reset"))).size).to.equal(1);
+    for (const answer of answers) {
+      told(answer);
+      expect(limitOf(answer)).to.equal(25);
+    }
+    const last = await write(second.url, world.headers);
+    const [reset, at] = [last.headers.get("RateLimit-Reset") ?? "", Date.now()];
+    const left = Math.ceil((Date.parse(reset) - at) / 1000);
+    expect(Number(last.headers.get("Retry-After"))).to.be.within(left, left + 2);
+  });
+
+  it("answer 503 for what cannot be counted, and count a stranger at once", async () => {
+    const [world, stranger] = await Promise.all([
+      createPartnerWorld(api.command),
+      createPartnerWorld(api.command),
+    ]);
+    await write(second.url, world.headers);
+    await admin.query("BEGIN");
+    await admin.query("SELECT FROM rate_limit.counter WHERE key LIKE $1 FOR UPDATE", [`%${world.clinicId}`]);
+    let isOver = false;
+    const slow = write(second.url, world.headers).finally(() => {
+      isOver = true;
+    });
+    expect((await write(second.url, stranger.headers)).status).to.equal(404);
+    expect(isOver, "before the slow one").to.equal(false);
+    const { status, body, headers } = await slow;
+    await admin.query("ROLLBACK");
+    expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([
+      503,
+      "rate_limit_unavailable",
+      "1",
+    ]);
   });
 
   it("are an installation's own: another clinic of the same application is not held up", async () => {
@@ -139,9 +194,11 @@ describe("rate limits of the partner API", () => {
 
   it("tell of the nearer one where two count: a client's exchanges and its address's", async () => {
     const world = await createPartnerWorld(api.command);
-    expect(told(await exchange(second.url, world))).to.equal(28);
+    const first = await exchange(second.url, world);
+    expect([limitOf(first), told(first)]).to.deep.equal([30, 28]);
     await exceed("address", ADDRESS_PER_MINUTE - 5);
-    expect(told(await exchange(second.url, world))).to.equal(4);
+    const next = await exchange(second.url, world);
+    expect([limitOf(next), told(next)]).to.deep.equal([ADDRESS_PER_MINUTE, 4]);
   });
 
   it("hold an application to the resets of its sandbox in an hour, over all processes, and to nothing else", async () => {
@@ -196,6 +253,8 @@ describe("rate limits of the partner API", () => {
       ["locked", "BEGIN; LOCK TABLE rate_limit.counter IN ACCESS EXCLUSIVE MODE", "ROLLBACK"],
     ];
     for (const [what, breakIt, mend] of breaks) {
+      // Each process then knows how much is left.
+      for (const headers of [world.headers, {}]) await write(second.url, headers);
       await admin.query(breakIt);
       const started = performance.now();
       const answers = await Promise.all(Array.from({ length: 5 }, () => write(second.url, world.headers)));

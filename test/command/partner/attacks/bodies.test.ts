@@ -112,6 +112,45 @@ describe("partner API, attacked by bodies", () => {
     });
   }
 
+  describe("declared in a charset", () => {
+    /** Every operation that takes a body, with one that it accepts or judges. */
+    const operations: [start: string, headers: () => string[], body: () => unknown][] = [
+      ["POST /production/v1/appointments", () => [...own(), key()], appointment],
+      ["POST /production/v1/webhook-endpoints", own, () => ({ url: "https://127.0.0.1/", events: [] })],
+      ["POST /production/v1/oauth/token", () => [], () => ({ grant_type: "client_credentials" })],
+    ];
+    const post = async (parameters: string) => {
+      const type = `Content-Type: application/json${parameters}`;
+      return Promise.all(
+        operations.map(async ([start, headers, body]) => {
+          return [start, await send(start, [...headers(), type], JSON.stringify(body()))] as const;
+        }),
+      );
+    };
+
+    for (const parameters of [
+      ...["; charset=utf-16", "; charset=iso-8859-1", ";charset=US-ASCII", '; charset="utf-16le"'],
+      ...["; charset=utf-8; charset=utf-16", "; charset=utf-16; charset=utf-8", "; Charset=UTF-16"],
+      ...["; charset=utf-16;", "; charset=utf-16; x", "; charset=", "; charset", "; charset=utf-8x"],
+    ]) {
+      it(`415 unsupported_media_type, at every operation that takes a body: application/json${parameters}`, async () => {
+        for (const [start, answer] of await post(parameters)) {
+          expectRefusal(answer, 415, "unsupported_media_type");
+          expect(answer.headers["ratelimit-remaining"], start).to.match(/^\d+$/);
+        }
+      });
+    }
+
+    for (const parameters of [
+      ...["; charset=utf-8", "; charset=UTF-8", '; charset="UTF-8"', "; charset=utf8", " ; charset=utf-8 ;"],
+      ...["; profile=x", '; profile="; charset=utf-16"', "; profile=x; charset=utf-8; q", ";"],
+    ]) {
+      it(`not 415, at every operation that takes a body: application/json${parameters}`, async () => {
+        for (const [start, { status }] of await post(parameters)) expect(status, start).to.not.equal(415);
+      });
+    }
+  });
+
   it("415: no body at all", async () => {
     expectRefusal(await create([...own(), key(), JSON_TYPE], ""), 415, "unsupported_media_type");
   });

@@ -1,0 +1,110 @@
+/** Appends frames to the last segment, and decides when a frame counts as acknowledged. */
+import type { AcknowledgedEnd, LogEnd } from "./acknowledged-end.ts";
+import {
+  checksumSeed,
+  encodeFrame,
+  encodeSegmentHeader,
+  encodeStoredRecord,
+  FRAME_HEADER_BYTES,
+  SEGMENT_HEADER_BYTES,
+  type StoredRecord,
+} from "./segment-format.ts";
+import type { Segments } from "./segments.ts";
+
+/** The disk has no space. Nothing was written, and a later append may succeed. */
+export class DiskFull extends Error {
+  override readonly name = "DiskFull";
+}
+
+export interface LogWriterOptions {
+  /** A segment that has reached this length is followed by a new one. Bytes. */
+  readonly segmentBytes: number;
+  /** Whether a frame is flushed before it is acknowledged. Only measurements turn it off. */
+  readonly sync: boolean;
+}
+
+export class LogWriter {
+  readonly #segments: Segments;
+  readonly #acknowledged: AcknowledgedEnd;
+  readonly #options: LogWriterOptions;
+  readonly #seed: number;
+  #end: LogEnd;
+
+  /** `end` is the end of the last segment, which must be open. */
+  constructor(segments: Segments, acknowledged: AcknowledgedEnd, end: LogEnd, options: LogWriterOptions) {
+    this.#segments = segments;
+    this.#acknowledged = acknowledged;
+    this.#end = end;
+    this.#seed = checksumSeed(end.logId);
+    this.#options = options;
+  }
+
+  get end(): LogEnd {
+    return this.#end;
+  }
+
+  /** Number of segments once the next frame is written. */
+  get nextSegment(): number {
+    return this.#end.segment + (this.#isSegmentFull ? 1 : 0);
+  }
+
+  get #isSegmentFull(): boolean {
+    return this.#end.offset >= this.#options.segmentBytes;
+  }
+
+  /**
+   * Writes records as one frame, flushes it and records the new end. One call at a time.
+   *
+   * @returns the offset of each record in the last segment
+   * @throws DiskFull if there is no space; the log is as before
+   * @throws the error of the disk otherwise; what reached the disk is then unknown until the next start
+   */
+  async append(records: readonly StoredRecord[]): Promise<number[]> {
+    if (this.#isSegmentFull) await this.#startSegment();
+    const { offset, segment, logId, events, position } = this.#end;
+    const encoded = records.map((record) => encodeStoredRecord(record, this.#seed));
+    const frame = encodeFrame(encoded, this.#end);
+    await this.#write(frame.bytes, offset);
+    if (this.#options.sync) await this.#segments.flush();
+    this.#end = {
+      logId,
+      segment,
+      offset: offset + frame.bytes.length,
+      events: events + records.length,
+      position: records.at(-1)?.position ?? position,
+      checksum: frame.checksum,
+    };
+    this.#acknowledged.write(this.#end);
+    let next = offset + FRAME_HEADER_BYTES;
+    return encoded.map((record) => {
+      next += record.length;
+      return next - record.length;
+    });
+  }
+
+  async #startSegment(): Promise<void> {
+    const segment = this.#end.segment + 1;
+    try {
+      await this.#segments.createNext(encodeSegmentHeader(this.#end.logId, segment, this.#end));
+    } catch (error) {
+      throw isNoSpace(error) ? new DiskFull(String(error), { cause: error }) : error;
+    }
+    this.#end = { ...this.#end, segment, offset: SEGMENT_HEADER_BYTES };
+  }
+
+  async #write(bytes: Buffer, offset: number): Promise<void> {
+    try {
+      await this.#segments.write(bytes, offset);
+    } catch (error) {
+      if (!isNoSpace(error)) throw error;
+      // If this fails too, its error ends the log: an incomplete frame must not stay before the next one.
+      await this.#segments.truncate(offset);
+      throw new DiskFull(String(error), { cause: error });
+    }
+  }
+}
+
+function isNoSpace(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return code === "ENOSPC" || code === "EDQUOT";
+}

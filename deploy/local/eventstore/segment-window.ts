@@ -1,0 +1,32 @@
+/** Reads a segment from start to end in large blocks. */
+import type { Segments } from "./segments.ts";
+
+const WINDOW_BYTES = 4 * 1024 * 1024;
+
+export class SegmentWindow {
+  readonly #segments: Segments;
+  #window = Buffer.allocUnsafeSlow(WINDOW_BYTES);
+  #segment = -1;
+  #start = 0;
+  #length = 0;
+
+  constructor(segments: Segments) {
+    this.#segments = segments;
+  }
+
+  /** Bytes of a segment, fewer at its end. Valid until the next call. */
+  async bytes(segment: number, offset: number, length: number): Promise<Buffer> {
+    const isLoaded =
+      segment === this.#segment && offset >= this.#start && offset + length <= this.#start + this.#length;
+    if (!isLoaded) await this.#load(segment, offset, length);
+    const from = offset - this.#start;
+    return this.#window.subarray(from, Math.min(from + length, this.#length));
+  }
+
+  async #load(segment: number, offset: number, length: number): Promise<void> {
+    if (length > this.#window.length) this.#window = Buffer.allocUnsafeSlow(length);
+    this.#length = await this.#segments.readInto(segment, this.#window, offset);
+    this.#segment = segment;
+    this.#start = offset;
+  }
+}

@@ -1,0 +1,105 @@
+import type pg from "pg";
+import { StartError } from "../../shared/runtime/run-service.ts";
+import { type Checkpoint, readStanding } from "../engine/checkpoint.ts";
+import { BEFORE_FIRST, READ_MODEL_SCHEMA } from "../engine/ddl.ts";
+import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
+import { DifferentLog, requireAnchored, requireSameLog } from "../log/same-log.ts";
+import { ActRefused } from "../parking/parking-acts.ts";
+import { deleteEventStream, eventStreamOf } from "../relay/event-stream.ts";
+import { withNats } from "../relay/nats-session.ts";
+import { placeRelay, readRelayCheckpoint } from "../relay/relay-checkpoint.ts";
+import { lastEventBefore } from "./last-event-before.ts";
+import { closeLost, findLost } from "./lost-deliveries.ts";
+
+export interface AdoptOptions extends Omit<RebuildOptions, "adopt" | "takeBack" | "onSwapped"> {
+  databaseUrl: string;
+  natsUrl: string;
+  /** The relay tells partners the events that were stored since then. Milliseconds since 1970. */
+  tellSince: number | undefined;
+  /** Milliseconds since 1970. */
+  now: number;
+}
+
+/** What an adoption came to. */
+export interface Adopted {
+  /** The new read models serve from here. */
+  position: bigint;
+  /** The relay tells what comes after. */
+  relay: bigint;
+  /** Pending deliveries that were cancelled, since the log does not hold their events. */
+  cancelled: number;
+  /** Facts for the log that were dropped for the same reason. */
+  dropped: number;
+}
+
+/**
+ * Makes the log that is there the one behind the database. Rebuilds the read models from it. The relay goes on at its
+ * own checkpoint if the log holds that event. Otherwise it goes on at the end of the log, or where the operator says:
+ * the events before are not told. Messages to the dispatchers are thrown away, since they may tell of events that the
+ * log does not hold; the relay tells again what follows its checkpoint. It can be run again if it was interrupted.
+ *
+ * @returns undefined if the signal aborted first
+ * @throws {ActRefused} if the log already is the one behind the database
+ * @throws {StartError} if NATS does not answer, or another rebuild or verify runs
+ */
+export async function adoptLog(options: AdoptOptions, signal: AbortSignal): Promise<Adopted | undefined> {
+  const { client, pool, tellSince, now } = options;
+  await requireDifferent(options);
+  const keepsRelay = await holds(options, await readRelayCheckpoint(pool));
+  const lost = await findLost(client, pool, signal);
+  await throwMessagesAway(options, signal);
+  const told = tellSince === undefined ? undefined : await lastEventBefore(client, tellSince);
+  let adopted: Adopted | undefined;
+  const adopt = async (connection: pg.PoolClient) => {
+    const standing = await readStanding(connection, READ_MODEL_SCHEMA);
+    const before = await readRelayCheckpoint(connection);
+    const relay = told ?? (keepsRelay ? before : standing);
+    await placeRelay(connection, relay);
+    const counts = await closeLost(connection, lost, now);
+    adopted = { position: standing.position, relay: relay.position, ...counts };
+  };
+  let swapped = false;
+  const onSwapped = () => {
+    swapped = true;
+  };
+  await rebuild({ ...options, adopt, onSwapped }, signal);
+  return swapped ? adopted : undefined;
+}
+
+/** @throws {ActRefused} */
+async function requireDifferent(options: AdoptOptions): Promise<void> {
+  const { anchor, position } = await readStanding(options.pool, READ_MODEL_SCHEMA);
+  try {
+    await requireSameLog(options);
+  } catch (error) {
+    if (error instanceof DifferentLog) return;
+    throw error;
+  }
+  // Without an anchor nobody can tell: the operator's word counts.
+  if (!anchor && position !== BEFORE_FIRST) return;
+  throw new ActRefused(
+    "The event log is the one that this database was built from, so there is nothing to adopt. Run rebuild without --adopt-log.",
+  );
+}
+
+/** Tells whether the log is known to hold the event of a checkpoint. */
+async function holds({ client }: AdoptOptions, checkpoint: Checkpoint): Promise<boolean> {
+  try {
+    await requireAnchored(client, "the relay", checkpoint);
+    return checkpoint.anchor !== null;
+  } catch (error) {
+    if (error instanceof DifferentLog) return false;
+    throw error;
+  }
+}
+
+/** @throws {StartError} */
+async function throwMessagesAway({ natsUrl, databaseUrl }: AdoptOptions, signal: AbortSignal): Promise<void> {
+  try {
+    await withNats({ url: natsUrl, name: "clinic adoption", signal }, async (connection) => {
+      await deleteEventStream(await connection.jetstreamManager(), eventStreamOf(databaseUrl));
+    });
+  } catch (error) {
+    throw new StartError("NATS does not answer (NATS_URL)", { cause: error });
+  }
+}

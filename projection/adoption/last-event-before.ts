@@ -1,0 +1,33 @@
+import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eventstore/db-client";
+import { isCatalogStream } from "../../shared/events/registry.ts";
+import type { Checkpoint } from "../engine/checkpoint.ts";
+import { BEFORE_FIRST } from "../engine/ddl.ts";
+import { boundedRead } from "../log/bounded-read.ts";
+
+/** Events that are read at once. */
+const PAGE = 1_000;
+
+/**
+ * The last event of the catalog's streams that the log stored before a time, as a checkpoint.
+ *
+ * @param time milliseconds since 1970
+ */
+export async function lastEventBefore(client: EventStoreDBClient, time: number): Promise<Checkpoint> {
+  let from: ReadPosition = END;
+  for (;;) {
+    const read = client.readAll({ direction: BACKWARDS, fromPosition: from, maxCount: PAGE });
+    let found: Checkpoint | undefined;
+    let count = 0;
+    // Read to its end: a read that is left early keeps its call, and the client could never be disposed of.
+    for await (const { event } of boundedRead(read)) {
+      count += 1;
+      if (!event) continue;
+      const { commit: position } = event.position;
+      from = event.position;
+      if (found || !isCatalogStream(event.streamId) || event.created.getTime() >= time) continue;
+      found = { position, anchor: { position, eventId: event.id } };
+    }
+    if (found) return found;
+    if (count < PAGE) return { position: BEFORE_FIRST, anchor: null };
+  }
+}

@@ -1,0 +1,113 @@
+import { type EventStoreDBClient, StreamDeletedError, StreamNotFoundError } from "@eventstore/db-client";
+import type pg from "pg";
+import { toInstant } from "../../shared/time/rfc3339.ts";
+
+/** What belongs to events that the log does not hold. */
+export interface Lost {
+  /** Ids of pending deliveries. */
+  deliveries: string[];
+  /** Ids of facts that wait for the log. */
+  facts: string[];
+}
+
+/** Rows that are read at once, and streams that are asked for at once. */
+const PAGE = 1_000;
+const AT_ONCE = 16;
+
+/** The log answers within this. Milliseconds. */
+const ANSWER_WITHIN = 4_000;
+
+/** An event that the log may hold. Without an id, any event at that place will do. */
+interface Sought {
+  stream: string;
+  revision: bigint;
+  id: string | null;
+}
+
+/**
+ * Finds the pending deliveries and the facts that belong to events which the log does not hold. A fact of a delivery
+ * belongs to the delivery's event, any other fact to the stream that it is for.
+ */
+export async function findLost(
+  client: EventStoreDBClient,
+  pool: pg.Pool,
+  signal: AbortSignal,
+): Promise<Lost> {
+  return {
+    deliveries: await sift(client, (after) => pool.query<Row>(PENDING, [after]), signal),
+    facts: await sift(client, (after) => pool.query<Row>(FACTS, [after]), signal),
+  };
+}
+
+/** Cancels the deliveries and drops the facts. @returns how many */
+export async function closeLost(
+  connection: pg.PoolClient,
+  { deliveries, facts }: Lost,
+  now: number,
+): Promise<{ cancelled: number; dropped: number }> {
+  const cancelled = await connection.query(
+    `UPDATE webhooks.delivery
+        SET status = 'cancelled', next_attempt_at = NULL, lease_expires_at = NULL, updated_at = $2
+      WHERE delivery_id = ANY ($1::uuid[]) AND status = 'pending'`,
+    [deliveries, toInstant(now)],
+  );
+  const dropped = await connection.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
+    facts,
+  ]);
+  return { cancelled: cancelled.rowCount ?? 0, dropped: dropped.rowCount ?? 0 };
+}
+
+interface Row extends Sought {
+  /** Of the delivery or the fact. */
+  key: string;
+}
+
+const PENDING = `
+  SELECT delivery_id AS key, event_stream AS stream, event_revision AS revision, event_id AS id
+    FROM webhooks.delivery WHERE status = 'pending' AND ($1::uuid IS NULL OR delivery_id > $1)
+   ORDER BY delivery_id LIMIT ${PAGE}`;
+
+const FACTS = `
+  SELECT o.event_id AS key, COALESCE(d.event_stream, o.stream) AS stream, COALESCE(d.event_revision, 0) AS revision,
+         d.event_id AS id
+    FROM webhooks.outbox o
+    LEFT JOIN webhooks.delivery d
+      ON d.delivery_id = CASE WHEN o.stream LIKE 'webhookDelivery-%' THEN substr(o.stream, 17)::uuid END
+   WHERE $1::uuid IS NULL OR o.event_id > $1
+   ORDER BY o.event_id LIMIT ${PAGE}`;
+
+/** Goes through the rows, a page at a time. @returns the keys of those whose event the log does not hold */
+async function sift(
+  client: EventStoreDBClient,
+  pageAfter: (key: string | null) => Promise<{ rows: Row[] }>,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const lost: string[] = [];
+  let after: string | null = null;
+  while (!signal.aborted) {
+    const { rows }: { rows: Row[] } = await pageAfter(after);
+    const left = [...rows];
+    const work = async () => {
+      for (let row = left.pop(); row; row = left.pop()) {
+        if (!(await holds(client, row))) lost.push(row.key);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    if (rows.length < PAGE) break;
+    after = rows.at(-1)?.key ?? null;
+  }
+  return lost;
+}
+
+async function holds(client: EventStoreDBClient, { stream, revision, id }: Sought): Promise<boolean> {
+  let found = false;
+  try {
+    const options = { fromRevision: revision, maxCount: 1, deadline: ANSWER_WITHIN };
+    for await (const { event } of client.readStream(stream, options)) {
+      found = event?.revision === revision && (id === null || event.id === id);
+    }
+  } catch (error) {
+    if (!(error instanceof StreamNotFoundError || error instanceof StreamDeletedError)) throw error;
+  }
+  return found;
+}

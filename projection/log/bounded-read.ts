@@ -1,0 +1,25 @@
+import type { AllStreamResolvedEvent } from "@eventstore/db-client";
+import { LogUnavailable } from "../../shared/eventstore/log.ts";
+
+type Read = AsyncIterable<AllStreamResolvedEvent> & { destroy(error: Error): void };
+
+/** The log answers within this. Milliseconds. */
+export const ANSWER_WITHIN = 4_000;
+
+/**
+ * Bounds a read of the whole log. The client's own deadline does not end a read from a server that accepts connections
+ * and never answers.
+ *
+ * @throws {LogUnavailable} if the read takes longer than `ANSWER_WITHIN`
+ */
+export async function* boundedRead(read: Read): AsyncGenerator<AllStreamResolvedEvent, void> {
+  const timer = setTimeout(
+    () => read.destroy(new LogUnavailable("the event log did not answer in time")),
+    ANSWER_WITHIN,
+  );
+  try {
+    yield* read;
+  } finally {
+    clearTimeout(timer);
+  }
+}

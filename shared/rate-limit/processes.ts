@@ -1,0 +1,52 @@
+import { randomUUID } from "node:crypto";
+import type pg from "pg";
+import type { Logger } from "../runtime/logger.ts";
+import { removeEnded } from "./shared-counter.ts";
+
+/** A process says so often that it is there. Milliseconds. */
+const BEAT_EVERY = 2_000;
+
+/** Every so many beats, a process removes counters that have ended. */
+const BEATS_PER_REMOVAL = 30;
+
+/** Assumed until Postgres has answered once: there is one process of each service at least. */
+const ASSUMED = 2;
+
+/** The other processes seen within ten seconds. The statement does not see the row that it writes itself. */
+const BEAT = {
+  name: "processes that count",
+  text: `
+    WITH gone AS (DELETE FROM rate_limit.process WHERE seen_at < now() - interval '1 minute'),
+      here AS (
+        INSERT INTO rate_limit.process (id, seen_at) VALUES ($1, now())
+        ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at)
+    SELECT count(*)::integer AS others FROM rate_limit.process
+    WHERE id <> $1 AND seen_at > now() - interval '10 seconds'`,
+};
+
+export interface Processes {
+  /** The number of processes that count requests, as last known. This one is included. */
+  count(): number;
+  close(): void;
+}
+
+/** Registers this process in Postgres among those that count requests, and learns how many there are. */
+export function registerProcess(pool: pg.Pool, logger: Logger): Processes {
+  const id = randomUUID();
+  let count = ASSUMED;
+  let beats = 0;
+  const beat = async () => {
+    try {
+      const { rows } = await pool.query<{ others: number }>({ ...BEAT, values: [id] });
+      count = 1 + (rows[0]?.others ?? 0);
+      if (beats % BEATS_PER_REMOVAL === 0) await removeEnded(pool);
+      beats += 1;
+    } catch (error) {
+      // The limiter warns if counting itself fails.
+      logger.debug({ error }, "processes that count requests are not known anew");
+    }
+  };
+  void beat();
+  const timer = setInterval(beat, BEAT_EVERY).unref();
+  return { count: () => count, close: () => clearInterval(timer) };
+}

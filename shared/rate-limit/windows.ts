@@ -1,0 +1,53 @@
+/** The current window of a key, as this process knows it. */
+export interface Window {
+  /** Requests of all processes when Postgres was last asked. */
+  used: number;
+  /** Requests that this process has let through since then and that Postgres has not counted. */
+  alone: number;
+  /** Its end. Milliseconds since 1970. */
+  endsAt: number;
+  /** Its end by `performance.now()`. */
+  until: number;
+}
+
+/** Keys that are remembered, about 5 MB. Those not seen for longest leave first. */
+const MOST_KEYS = 20_000;
+
+/** Remembers the current windows of keys, a bounded number of them. */
+export class Windows {
+  readonly #windows = new Map<string, Window>();
+
+  /** @returns undefined if the window has ended */
+  find(key: string): Window | undefined {
+    const window = this.#windows.get(key);
+    return window && window.until > performance.now() ? window : undefined;
+  }
+
+  /** Takes the requests that a key's window has let through without Postgres, to add them there. */
+  takeAlone(key: string): number {
+    const window = this.find(key);
+    const alone = window?.alone ?? 0;
+    if (window) window.alone = 0;
+    return alone;
+  }
+
+  /** Gives them back if they could not be added. */
+  giveBack(key: string, alone: number): void {
+    const window = this.find(key);
+    if (window) window.alone += alone;
+  }
+
+  /** Keys whose window has let requests through without Postgres. */
+  countedAlone(): string[] {
+    return [...this.#windows.keys()].filter((key) => (this.find(key)?.alone ?? 0) > 0);
+  }
+
+  set(key: string, window: Window): void {
+    this.#windows.delete(key);
+    this.#windows.set(key, window);
+    for (const oldest of this.#windows.keys()) {
+      if (this.#windows.size <= MOST_KEYS) break;
+      this.#windows.delete(oldest);
+    }
+  }
+}

@@ -1,0 +1,52 @@
+import { join } from "node:path";
+import { expect } from "chai";
+import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { mountSmallDisk, type SmallDisk } from "../../deploy/eventstore/small-disk.ts";
+import {
+  ask,
+  createPartnerWorld,
+  type PartnerWorld,
+  startTestCommand,
+  type TestCommand,
+} from "../../support/partner.ts";
+
+describe("command service, when the disk of the log is full", function () {
+  this.timeout(60_000);
+  let disk: SmallDisk;
+  let log: LogServer;
+  let command: TestCommand;
+  let world: PartnerWorld;
+
+  before(async function () {
+    disk = await mountSmallDisk(this, 8 * 1024 * 1024);
+    log = await startLogServer({ dir: join(disk.dir, "log"), host: "127.0.0.1", port: 0 });
+    command = await startTestCommand({ EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false` });
+    world = await createPartnerWorld(command);
+  });
+  after(async () => {
+    await command?.stop();
+    await log?.stop();
+    await disk?.remove();
+  });
+
+  const create = (key: string) =>
+    ask(
+      "POST",
+      `${command.url}/production/v1/appointments`,
+      { ...world.headers, "Idempotency-Key": key },
+      { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
+    );
+
+  it("the command service answers 503 with Retry-After while the disk of the log is full, then 201", async () => {
+    await disk.fill();
+    // The last page of the log's file may have room for a few small events.
+    let answer = await create("filling-0");
+    for (let n = 1; answer.status === 201 && n < 50; n += 1) answer = await create(`filling-${n}`);
+    expect(answer.status).to.equal(503);
+    expect(answer.body).to.include({ ok: false, error: "event_log_unavailable" });
+    expect(Number(answer.headers.get("retry-after"))).to.be.above(0);
+    expect((await ask("GET", `${command.url}/health/ready`)).status, "reads of the log go on").to.equal(200);
+    await disk.free();
+    expect((await create("afterwards")).status).to.equal(201);
+  });
+});

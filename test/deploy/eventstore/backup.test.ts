@@ -1,0 +1,53 @@
+/** The backup of a running log, as its README describes it. */
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect } from "chai";
+import { temporaryDir } from "./log-process.ts";
+import { appendOf, openStore, readContent, submit } from "./stored-log.ts";
+
+const README = join(import.meta.dirname, "../../../deploy/local/eventstore/README.md");
+
+/** The commands of the section about backups, for these directories. */
+async function backupScript(log: string, backup: string): Promise<string> {
+  const text = await readFile(README, "utf8");
+  const [, script] = /## Backups\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(text) ?? [];
+  if (script === undefined) throw new Error("the README has no commands for a backup");
+  return script.replaceAll("LOG", log).replaceAll("BACKUP", backup);
+}
+
+describe("a backup of the running embedded log", function () {
+  this.timeout(120_000);
+
+  it("a copy of a running log opens and holds everything acknowledged before the copy began", async () => {
+    const { dir, remove } = await temporaryDir();
+    const store = await openStore(join(dir, "log"));
+    let isWriting = true;
+    let acknowledged = 0;
+    const write = async (writer: number) => {
+      while (isWriting) {
+        const { outcome } = await submit(store, appendOf(`note-${writer}`, ["x".repeat(1_000)]));
+        expect(outcome).to.equal("written");
+        acknowledged += 1;
+      }
+    };
+    const writers = Array.from({ length: 8 }, (_, writer) => write(writer));
+    for (let round = 0; round < 5; round += 1) {
+      const before = acknowledged;
+      const copy = join(dir, `copy-${round}`);
+      await promisify(execFile)("sh", ["-ec", await backupScript(join(dir, "log"), copy)]);
+      const restored = await openStore(copy);
+      const { forwards } = await readContent(restored);
+      await restored.close();
+      expect(forwards.length).to.be.at.least(before);
+      const original = (await readContent(store)).forwards;
+      expect(forwards).to.deep.equal(original.slice(0, forwards.length));
+    }
+    isWriting = false;
+    await Promise.all(writers);
+    expect(store.log.segments.count).to.be.greaterThan(1);
+    await store.close();
+    await remove();
+  });
+});

@@ -1,0 +1,277 @@
+/** Damaged files: the log refuses to start or fails the read, with one line, and drops only what nobody was told of. */
+import { copyFile, readFile, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import type { Store } from "../../../deploy/local/eventstore/store.ts";
+import { collect, event, rejection } from "../../conformance/log-under-test.ts";
+import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
+import { appendOf, fill, flipBit, openStore, readContent, segmentPath, submit } from "./stored-log.ts";
+
+describe("damaged files of the embedded log", function () {
+  this.timeout(120_000);
+  let dir: string;
+  let remove: () => Promise<void>;
+
+  beforeEach(async () => {
+    ({ dir, remove } = await temporaryDir());
+  });
+  afterEach(() => remove());
+
+  const acknowledgedFile = () => join(dir, "events", "acknowledged");
+
+  /** Fills a log and closes it. Returns the number of its segments. */
+  async function filled(events: number): Promise<number> {
+    const store = await openStore(dir);
+    await fill(store, events);
+    await store.close();
+    return segmentCount();
+  }
+
+  async function segmentCount(): Promise<number> {
+    for (let number = 1; ; number += 1) {
+      if (
+        await stat(segmentPath(dir, number)).then(
+          () => false,
+          () => true,
+        )
+      )
+        return number - 1;
+    }
+  }
+
+  /** The one line with which a store refuses to open. */
+  async function refusal(): Promise<string> {
+    const { message } = await rejection(openStore(dir));
+    expect(message).not.to.include("\n");
+    return message;
+  }
+
+  async function contentAfter(change: (store: Store) => Promise<unknown>) {
+    const store = await openStore(dir);
+    await change(store);
+    const content = await readContent(store);
+    await store.close();
+    return content;
+  }
+
+  it("a log with one flipped bit in its newest file does not start, and names file, offset, position and remedy", async () => {
+    const segments = await filled(3_040);
+    const newest = segmentPath(dir, segments);
+    await flipBit(newest, 0.5);
+    const { code, stdout, stderr } = await new LogProcess(["--dir", dir, "--port", "0"]).ended;
+    expect(code).to.equal(1);
+    expect(stdout).to.equal("");
+    expect(stderr.trimEnd().split("\n")).to.have.length(1);
+    expect(stderr).to.include(newest);
+    expect(stderr).to.match(
+      /offset \d+, after position \d+: .+ restore its whole directory from a backup\.\n$/,
+    );
+  });
+
+  it("a log with five flipped bits in an older file does not start", async () => {
+    expect(await filled(3_040)).to.be.greaterThan(3);
+    for (const at of [0.1, 0.3, 0.5, 0.7, 0.9]) await flipBit(segmentPath(dir, 2), at);
+    expect(await refusal()).to.include(segmentPath(dir, 2));
+  });
+
+  it("a running log fails the calls that need a damaged event, and no others", async () => {
+    const lines: string[] = [];
+    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: (line) => lines.push(line) });
+    const client = clientOf(server.port);
+    const events = (stream: string) =>
+      Array.from({ length: 30 }, (_, n) => jsonEvent({ type: "Noted", data: { stream, n } }));
+    await client.appendToStream("before", events("before"));
+    const offset = (await stat(segmentPath(dir, 1))).size;
+    const damaged = events("damaged");
+    const { position } = await client.appendToStream("damaged", damaged, { expectedRevision: "no_stream" });
+    await client.appendToStream("after", events("after"));
+    await flipBit(segmentPath(dir, 1), offset + 300);
+
+    for (const read of [
+      () => client.readStream("damaged"),
+      () => client.readAll(),
+      () => client.readAll({ direction: "backwards", fromPosition: "end" }),
+    ]) {
+      const { message } = await rejection(collect(read()));
+      expect(message)
+        .to.include(segmentPath(dir, 1))
+        .and.to.match(/position \d+: .+ checksum .+ backup/);
+      expect(lines.at(-1)).to.include(segmentPath(dir, 1));
+    }
+    // Only the stored ids can tell whether this is a retry.
+    await rejection(client.appendToStream("damaged", damaged, { expectedRevision: "no_stream" }));
+    await rejection(client.appendToStream("damaged", event(1), { expectedRevision: 0n }));
+    expect(await collect(client.readStream("before"))).to.have.length(30);
+    expect(await collect(client.readStream("after"))).to.have.length(30);
+    const later = await client.appendToStream("after", event(31));
+    expect(later.position!.commit > position!.commit).to.equal(true);
+    await client.dispose();
+    await server.stop();
+    expect(await refusal()).to.include(segmentPath(dir, 1));
+  });
+
+  it("a running log fails reads when its file is cut, or replaced by another log's", async () => {
+    const store = await openStore(dir);
+    await fill(store, 400);
+    const first = segmentPath(dir, 1);
+    const kept = await readFile(first);
+    await truncate(first, 20_000);
+    expect((await rejection(readContent(store))).message).to.include(`${first}, offset 20000`);
+    const other = await temporaryDir();
+    const stranger = await openStore(other.dir);
+    await fill(stranger, 400);
+    await writeFile(first, await readFile(segmentPath(other.dir, 1)), { flag: "r+" });
+    expect((await rejection(readContent(store))).message).to.include(first);
+    await writeFile(first, kept, { flag: "r+" });
+    await readContent(store);
+    await stranger.close();
+    await store.close();
+    await other.remove();
+  });
+
+  it("a log does not start if a file is missing, foreign or out of place", async () => {
+    const segments = await filled(1_000);
+    const other = await temporaryDir();
+    const stranger = await openStore(other.dir);
+    await fill(stranger, 1_000);
+    await stranger.close();
+
+    const [first, second, last] = [segmentPath(dir, 1), segmentPath(dir, 2), segmentPath(dir, segments)];
+    const aside = join(dir, "aside");
+    for (const path of [first, second, last, acknowledgedFile()]) {
+      await rename(path, aside);
+      expect(await refusal()).to.include(path === last ? "was acknowledged" : `${path}: The`);
+      await rename(aside, path);
+    }
+    await copyFile(last, aside);
+    await copyFile(segmentPath(other.dir, segments), last);
+    expect(await refusal()).to.include("another log");
+    await copyFile(second, last);
+    expect(await refusal()).to.include("does not continue");
+    await rename(aside, last);
+    await copyFile(last, segmentPath(dir, segments + 2));
+    expect(await refusal()).to.include(`${segmentPath(dir, segments + 1)}: The segment file is missing`);
+    await rm(segmentPath(dir, segments + 2));
+    await copyFile(acknowledgedFile(), aside);
+    await copyFile(join(other.dir, "events", "acknowledged"), acknowledgedFile());
+    expect(await refusal()).to.include("another log");
+    await rename(aside, acknowledgedFile());
+    await rename(join(dir, "events"), aside);
+    expect(await refusal()).to.include(`${join(dir, "events")}: The directory is missing`);
+    await rename(aside, join(dir, "events"));
+    await (await openStore(dir)).close();
+    await other.remove();
+  });
+
+  it("a log that is cut exactly between two writes does not start", async () => {
+    let end = 0;
+    await contentAfter(async (store) => {
+      await fill(store, 50);
+      end = (await stat(segmentPath(dir, 1))).size;
+      await submit(store, appendOf("last", ["acknowledged"]));
+    });
+    await truncate(segmentPath(dir, 1), end);
+    expect(await refusal()).to.match(/offset \d+, .+ everything up to position \d+ was acknowledged/);
+  });
+
+  it("one damaged copy of the acknowledged end is reported and replaced, two stop the start", async () => {
+    await filled(100);
+    const intact = await readFile(acknowledgedFile());
+    for (const offset of [20, 520]) {
+      await flipBit(acknowledgedFile(), offset);
+      const lines: string[] = [];
+      await (await openStore(dir, { log: (line) => lines.push(line) })).close();
+      expect(lines).to.have.length(1);
+      expect(lines[0]).to.include(acknowledgedFile());
+      expect(await readFile(acknowledgedFile())).to.deep.equal(intact);
+    }
+    await flipBit(acknowledgedFile(), 20);
+    await flipBit(acknowledgedFile(), 520);
+    expect(await refusal()).to.include("Both copies");
+  });
+
+  describe("beyond the acknowledged end", () => {
+    let acknowledged: Awaited<ReturnType<typeof readContent>>;
+    let complete: Awaited<ReturnType<typeof readContent>>;
+    let border: number;
+    let size: number;
+    let bytes: Buffer;
+    let lines: string[];
+
+    /** Leaves a log whose last write reached the disk, but not the file of the acknowledged end. */
+    beforeEach(async () => {
+      acknowledged = await contentAfter((store) => fill(store, 50));
+      border = (await stat(segmentPath(dir, 1))).size;
+      await copyFile(acknowledgedFile(), join(dir, "aside"));
+      complete = await contentAfter((store) =>
+        submit(store, appendOf("last", ["x".repeat(2_000), "y".repeat(2_000)])),
+      );
+      await rename(join(dir, "aside"), acknowledgedFile());
+      bytes = await readFile(segmentPath(dir, 1));
+      size = bytes.length;
+      lines = [];
+    });
+
+    async function contentOnStart() {
+      const store = await openStore(dir, { log: (line) => lines.push(line) });
+      const content = await readContent(store);
+      await submit(store, appendOf("note-1", ["goes on"]));
+      await store.close();
+      await (await openStore(dir)).close();
+      return content;
+    }
+
+    it("a complete write beyond the acknowledged end is kept", async () => {
+      expect(await contentOnStart()).to.deep.equal(complete);
+      expect(lines).to.deep.equal([]);
+    });
+
+    it("a write beyond the acknowledged end that is cut off anywhere is dropped, with a line that says so", async () => {
+      for (const length of [border + 1, border + 39, border + 40, border + 41, border + 2_200, size - 1]) {
+        await writeFile(segmentPath(dir, 1), bytes.subarray(0, length));
+        const end = await readFile(acknowledgedFile());
+        lines = [];
+        expect(await contentOnStart(), `cut at ${length}`).to.deep.equal(acknowledged);
+        expect(lines).to.have.length(1);
+        expect(lines[0]).to.match(/dropped \d+ bytes at offset \d+, after position \d+/);
+        await writeFile(acknowledgedFile(), end);
+      }
+    });
+
+    it("a write beyond the acknowledged end that ends in zeros is dropped", async () => {
+      for (const zeros of [size - border, size - border - 40, 3_000, 600]) {
+        const written = Buffer.from(bytes).fill(0, size - zeros);
+        await writeFile(segmentPath(dir, 1), written);
+        const end = await readFile(acknowledgedFile());
+        expect(await contentOnStart(), `${zeros} zeros`).to.deep.equal(acknowledged);
+        await writeFile(acknowledgedFile(), end);
+      }
+    });
+
+    it("a damaged complete write beyond the acknowledged end stops the start", async () => {
+      await flipBit(segmentPath(dir, 1), border + 500);
+      expect(await refusal()).to.include(`offset ${border}`);
+    });
+  });
+
+  it("a crash while a segment is created loses nothing", async () => {
+    const segments = await filled(300);
+    const before = await contentAfter(async () => undefined);
+    await writeFile(`${segmentPath(dir, segments + 1)}.new`, "EVENTLOG");
+    expect(await contentAfter(async () => undefined)).to.deep.equal(before);
+
+    // A segment was created, and the crash came before or after its first write was acknowledged.
+    const end = await readFile(acknowledgedFile());
+    const store = await openStore(dir, { segmentBytes: 1 });
+    await submit(store, appendOf("note-1", ["in a new segment"]));
+    await store.close();
+    await truncate(segmentPath(dir, segments + 1), 64);
+    expect(await refusal()).to.include("was acknowledged");
+    await writeFile(acknowledgedFile(), end);
+    expect(await contentAfter(async () => undefined)).to.deep.equal(before);
+    await contentAfter((again) => fill(again, 300));
+    expect((await contentAfter(async () => undefined)).forwards).to.have.length(600);
+  });
+});

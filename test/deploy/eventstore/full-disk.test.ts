@@ -1,0 +1,150 @@
+/** A full disk: appends fail and can be repeated, reads go on, and everything works again once there is space. */
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import { isUnavailable } from "../../../shared/eventstore/log.ts";
+import { collect, event, rejection } from "../../conformance/log-under-test.ts";
+import { LogProcess } from "./log-process.ts";
+import { mountSmallDisk, type SmallDisk } from "./small-disk.ts";
+import { appendOf, fill, openStore, readContent, submit } from "./stored-log.ts";
+
+const DISK_BYTES = 16 * 1024 * 1024;
+const PAGE_BYTES = 4096;
+
+/** Appends one event at a time to one stream, and remembers what was acknowledged. */
+class Writer {
+  readonly acknowledged: string[] = [];
+
+  /** Appends events of 20 kB until one fails, and returns that failure. */
+  async failure(client: EventStoreDBClient): Promise<Error> {
+    for (;;) {
+      try {
+        await this.append(client);
+      } catch (error) {
+        return error as Error;
+      }
+    }
+  }
+
+  async append(client: EventStoreDBClient): Promise<void> {
+    const written = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
+    const count = this.acknowledged.length;
+    await client.appendToStream("large", written, {
+      expectedRevision: count === 0 ? "no_stream" : BigInt(count - 1),
+    });
+    this.acknowledged.push(written.id);
+  }
+
+  /** The stream holds what was acknowledged, and nothing else. */
+  async verify(client: EventStoreDBClient): Promise<void> {
+    const read = await collect(client.readStream("large"));
+    expect(read.map(({ event }) => event?.id)).to.deep.equal(this.acknowledged);
+  }
+}
+
+describe("the embedded log on a full disk", function () {
+  this.timeout(180_000);
+  let disk: SmallDisk;
+  let dir: string;
+
+  before(async function () {
+    disk = await mountSmallDisk(this, DISK_BYTES);
+    dir = join(disk.dir, "log");
+  });
+  afterEach(async () => {
+    await rm(dir, { recursive: true, force: true });
+    await disk.free();
+  });
+  after(() => disk?.remove());
+
+  it("appends fail as unavailable, reads go on, and all acknowledged events survive, SIGKILL included", async () => {
+    const writer = new Writer();
+    let log = await LogProcess.start(dir);
+    let client = log.client();
+    for (let n = 0; n < 20; n += 1) await writer.append(client);
+
+    for (let round = 0; round < 2; round += 1) {
+      // Room for a part of an append, so that a write ends in the middle of a frame.
+      await disk.fill(round * PAGE_BYTES);
+      expect(isUnavailable(await writer.failure(client)), "the services answer 503").to.equal(true);
+      const credentials = { credentials: { username: "any", password: "any" } };
+      const large = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
+      expect(isUnavailable(await rejection(client.appendToStream("other", large, credentials)))).to.equal(
+        true,
+      );
+      await writer.verify(client);
+      await disk.free();
+      await writer.append(client);
+      await writer.verify(client);
+    }
+    await disk.fill(PAGE_BYTES);
+    await writer.failure(client);
+    await client.dispose();
+    const { stderr } = await log.end("SIGKILL");
+    expect(stderr.match(/The disk is full/g)).to.have.length(3);
+    expect(stderr.match(/The disk has space again/g)).to.have.length(2);
+
+    log = await LogProcess.start(dir);
+    client = log.client();
+    await writer.verify(client);
+    expect(isUnavailable(await writer.failure(client))).to.equal(true);
+    await disk.free();
+    await writer.append(client);
+    await client.dispose();
+    await log.end("SIGKILL");
+
+    log = await LogProcess.start(dir);
+    client = log.client();
+    await writer.verify(client);
+    await client.appendToStream("other", event(0));
+    await client.dispose();
+    expect((await log.end()).stderr).to.equal("");
+  });
+
+  it("appends that failed together can be repeated, and are written exactly once", async () => {
+    const store = await openStore(dir);
+    await fill(store, 100);
+    await disk.fill();
+    const writes = Array.from({ length: 50 }, (_, n) => appendOf(`waiting-${n}`, ["x".repeat(1_000)]));
+    const failed = await Promise.all(writes.map((write) => submit(store, write)));
+    expect(failed.map(({ outcome }) => outcome)).to.include("disk-full");
+    await disk.free();
+    const repeated = await Promise.all(writes.map((write) => submit(store, write)));
+    expect(repeated.every((result) => result.outcome === "written" && result.revision === 0)).to.equal(true);
+    const content = await readContent(store);
+    expect(content.forwards).to.have.length(150);
+    await store.close();
+    const again = await openStore(dir);
+    expect(await readContent(again)).to.deep.equal(content);
+    await again.close();
+  });
+
+  it("an append that needs a new segment fails, and the segment is created once there is space", async () => {
+    const store = await openStore(dir, { segmentBytes: 1 });
+    await fill(store, 100);
+    const segments = store.log.segments.count;
+    await disk.fill();
+    for (let n = 0; n < 3; n += 1) {
+      expect((await submit(store, appendOf("late", ["one"]))).outcome).to.equal("disk-full");
+    }
+    await disk.free();
+    expect((await submit(store, appendOf("late", ["one"]))).outcome).to.equal("written");
+    expect(store.log.segments.count).to.equal(segments + 1);
+    const content = await readContent(store);
+    await store.close();
+    const again = await openStore(dir);
+    expect(await readContent(again)).to.deep.equal(content);
+    await again.close();
+  });
+
+  it("a new log cannot be created on a full disk, and leaves nothing behind", async () => {
+    await disk.fill();
+    const { message } = await rejection(openStore(dir));
+    expect(message)
+      .to.match(/cannot be opened: ENOSPC/)
+      .and.not.to.include("\n");
+    await disk.free();
+    await (await openStore(dir)).close();
+  });
+});

@@ -1,0 +1,78 @@
+import { expect } from "chai";
+import fc from "fast-check";
+import { Column } from "../../../deploy/local/eventstore/column.ts";
+import { LogIndex } from "../../../deploy/local/eventstore/log-index.ts";
+
+const body = Buffer.alloc(0);
+
+/** An index of one event for each stream named, at positions 10, 20, 30 … */
+function indexOf(streams: readonly string[], eventsPerSegment = 7): LogIndex {
+  const index = new LogIndex();
+  const revisions = new Map<string, number>();
+  for (const [ordinal, stream] of streams.entries()) {
+    if (ordinal % eventsPerSegment === 0) index.startSegment();
+    const revision = revisions.get(stream) ?? 0;
+    revisions.set(stream, revision + 1);
+    const record = { ordinal, position: 10 * (ordinal + 1), revision, body };
+    expect(index.add(stream, record, 100 * (1 + (ordinal % eventsPerSegment)))).to.equal(undefined);
+    index.setSegmentEnd(10_000);
+  }
+  return index;
+}
+
+describe("the index of the embedded log", () => {
+  it("the index finds every revision of every stream", () => {
+    const streams = fc.array(fc.constantFrom("a", "b", "c", "toString", "__proto__"), { maxLength: 400 });
+    fc.assert(
+      fc.property(streams, (names) => {
+        const index = indexOf(names);
+        for (const stream of new Set(names)) {
+          const ordinals = [...names.keys()].filter((at) => names[at] === stream);
+          expect(ordinals.map((_, revision) => index.ordinalOf(stream, revision))).to.deep.equal(ordinals);
+          expect(index.ordinalsBetween(stream, 0, ordinals.length - 1)).to.deep.equal(ordinals);
+          expect(index.ordinalOf(stream, ordinals.length)).to.equal(undefined);
+          expect(index.head(stream).last).to.equal(ordinals.length - 1);
+        }
+        expect(index.ordinalOf("unknown", 0)).to.equal(undefined);
+      }),
+    );
+  });
+
+  it("the index finds the first event from a position on, and the segment of each event", () => {
+    const index = indexOf(Array.from({ length: 30 }, () => "a"));
+    expect([0, 10, 11, 300, 301].map((position) => index.firstFrom(position))).to.deep.equal([
+      0, 0, 1, 29, 30,
+    ]);
+    expect([0, 6, 7, 29].map((ordinal) => index.segmentOf(ordinal))).to.deep.equal([0, 0, 1, 4]);
+    expect(index.ordinalsOf(1)).to.deep.equal({ first: 7, end: 14 });
+    expect([0, 6, 29].map((ordinal) => index.endOffsetOf(ordinal))).to.deep.equal([200, 10_000, 10_000]);
+  });
+
+  it("the index refuses an event that does not follow the ones before", () => {
+    const index = indexOf(["a", "a"]);
+    expect(index.add("a", { ordinal: 3, position: 40, revision: 2, body }, 0)).to.match(/Event 3 .* event 2/);
+    expect(index.add("a", { ordinal: 2, position: 20, revision: 2, body }, 0)).to.match(/Position 20/);
+    expect(index.add("a", { ordinal: 2, position: 30, revision: 3, body }, 0)).to.match(
+      /Revision 3 .* revision 2/,
+    );
+    expect(index.add("b", { ordinal: 2, position: 30, revision: 1, body }, 0)).to.match(
+      /Revision 1 .* revision 0/,
+    );
+    expect(index.events).to.equal(2);
+  });
+
+  it("a column keeps numbers of both widths over many chunks", () => {
+    const positions = Column.ofSafeIntegers();
+    const offsets = Column.ofUint32();
+    for (let n = 0; n < 200_000; n += 1) {
+      positions.push(Number.MAX_SAFE_INTEGER - n);
+      offsets.push(0xffff_ffff - n);
+    }
+    for (const at of [0, 65_535, 65_536, 199_999]) {
+      expect(positions.at(at)).to.equal(Number.MAX_SAFE_INTEGER - at);
+      expect(offsets.at(at)).to.equal(0xffff_ffff - at);
+    }
+    expect(() => positions.at(200_000)).to.throw(RangeError);
+    expect(() => offsets.set(200_000, 1)).to.throw(RangeError);
+  });
+});

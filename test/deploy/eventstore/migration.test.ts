@@ -1,0 +1,234 @@
+/** Directories of earlier releases, which kept the log in LevelDB, are migrated exactly or refused. */
+import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import { ClassicLevel } from "classic-level";
+import { writeNumber } from "../../../deploy/local/eventstore/bytes.ts";
+import { encodeRecord, positionAfter } from "../../../deploy/local/eventstore/record.ts";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { rejection } from "../../conformance/log-under-test.ts";
+import { dumpLog } from "./log-dump.ts";
+import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
+import { openStore, proposed, readContent } from "./stored-log.ts";
+
+/** A directory that the last release with LevelDB wrote, and what its clients then saw. */
+const FIXTURE = join(import.meta.dirname, "leveldb-fixture");
+
+type Dump = Awaited<ReturnType<typeof dumpLog>>;
+type Database = ClassicLevel<Buffer, Buffer>;
+
+function openDatabase(dir: string): Database {
+  return new ClassicLevel<Buffer, Buffer>(dir, { keyEncoding: "buffer", valueEncoding: "buffer" });
+}
+
+/** Key of the earlier format: a letter, then an optional name with its length, then an optional number. */
+function keyOf(letter: string, number: number, name = ""): Buffer {
+  const key = Buffer.alloc(letter === "r" ? 11 + Buffer.byteLength(name) : 9);
+  key.write(letter, 0);
+  if (letter === "r") key.writeUInt16BE(Buffer.byteLength(name), 1);
+  key.write(name, letter === "r" ? 3 : 1);
+  writeNumber(key, number, key.length - 8);
+  return key;
+}
+
+/** Writes events to one stream as the last release with LevelDB stored them. */
+async function writeDatabase(dir: string, events: number): Promise<void> {
+  const database = openDatabase(dir);
+  await database.put(Buffer.from("v"), Buffer.from("1"));
+  let position = 0;
+  for (let revision = 0; revision < events; ) {
+    const batch = database.batch();
+    for (const end = Math.min(events, revision + 1_000); revision < end; revision += 1) {
+      const event = proposed(`number ${revision}`);
+      position = positionAfter(position, "note-1", event);
+      const record = encodeRecord(event, {
+        stream: "note-1",
+        revision,
+        position,
+        created: 1_700_000_000_000,
+      });
+      const entry = Buffer.alloc(28);
+      writeNumber(entry, position, 0);
+      entry.writeUInt32BE(record.length, 8);
+      entry.write(event.id.replaceAll("-", ""), 12, "hex");
+      batch.put(keyOf("e", position), record).put(keyOf("r", revision, "note-1"), entry);
+    }
+    await batch.write();
+  }
+  await database.put(Buffer.from("hnote-1"), Buffer.from(JSON.stringify([events - 1, 0, 0, 0, 0])));
+  await database.close();
+}
+
+describe("a log directory of an earlier release", function () {
+  this.timeout(120_000);
+  let dir: string;
+  let remove: () => Promise<void>;
+  let expected: Dump;
+
+  before(async () => {
+    expected = JSON.parse(await readFile(join(FIXTURE, "expected.json"), "utf8")) as Dump;
+  });
+  beforeEach(async () => {
+    ({ dir, remove } = await temporaryDir());
+    await cp(join(FIXTURE, "log"), dir, { recursive: true });
+  });
+  afterEach(() => remove());
+
+  /** Starts the log and reads everything. */
+  async function dumpAfterStart(lines: string[] = []): Promise<Dump> {
+    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: (line) => lines.push(line) });
+    const client = clientOf(server.port);
+    const dump = await dumpLog(client, Object.keys(expected.byStream));
+    await client.dispose();
+    await server.stop();
+    return JSON.parse(JSON.stringify(dump)) as Dump;
+  }
+
+  async function changeDatabase(change: (database: Database) => Promise<unknown>): Promise<void> {
+    const database = openDatabase(dir);
+    await change(database);
+    await database.close();
+  }
+
+  /** Key and value of an event, counted from the start of the log. */
+  async function entryAt(database: Database, number: number): Promise<[Buffer, Buffer]> {
+    const entries = await database.iterator({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all();
+    return entries.at(number)!;
+  }
+
+  it("migration keeps positions, ids, revisions, metadata, truncation and deletions", async () => {
+    const lines: string[] = [];
+    expect(await dumpAfterStart(lines)).to.deep.equal(expected);
+    expect(lines[0]).to.include(`Migrating the log in ${dir}`);
+    expect(lines.at(-1)).to.include(`Migrated ${expected.all.length} events`);
+    const again: string[] = [];
+    expect(await dumpAfterStart(again)).to.deep.equal(expected);
+    expect(again, "migrated once").to.deep.equal([]);
+  });
+
+  it("a migrated log recognises retries and deleted streams", async () => {
+    await dumpAfterStart();
+    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const client = clientOf(server.port);
+    const first = expected.all.filter((event) => String(event[0]).includes(" plain ")).slice(0, 3);
+    const retry = first.map((event) => jsonEvent({ id: String(event[1]), type: "Noted", data: {} }));
+    const { position } = await client.appendToStream("plain", retry, { expectedRevision: "no_stream" });
+    expect(`${position?.commit}/`).to.equal(
+      String(first[2]?.[0]).slice(0, String(position?.commit).length + 1),
+    );
+    await rejection(client.appendToStream("tombstoned", jsonEvent({ type: "Noted", data: {} })));
+    const added = jsonEvent({ type: "Noted", data: {} });
+    const revived = await client.appendToStream("soft-deleted", added, { expectedRevision: "no_stream" });
+    expect(revived.nextExpectedRevision).to.equal(2n);
+    await client.dispose();
+    await server.stop();
+  });
+
+  it("migration puts the former files aside and keeps earlier releases from starting with an empty log", async () => {
+    await dumpAfterStart();
+    expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
+    const { cause } = await rejection(openDatabase(dir).open());
+    expect(String(cause)).to.include("this-log-is-kept-in-segment-files-which-need-a-newer-release");
+    const former = openDatabase(join(dir, "leveldb"));
+    expect((await former.keys({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all()).length).to.equal(
+      expected.all.length,
+    );
+    await former.close();
+  });
+
+  it("a database that lacks an event is refused with the position, and left as it is", async () => {
+    for (const number of [0, 7, -1]) {
+      await rm(dir, { recursive: true });
+      await cp(join(FIXTURE, "log"), dir, { recursive: true });
+      let position = 0;
+      await changeDatabase(async (database) => {
+        const [key] = await entryAt(database, number);
+        position = key.readUIntBE(3, 6);
+        await database.del(key);
+      });
+      const { message } = await rejection(openStore(dir));
+      expect(message).to.match(
+        number === -1 ? new RegExp(`Position ${position}: `) : /Events are missing between/,
+      );
+      expect(message)
+        .to.match(/Position \d+: .+ backup\.$/)
+        .and.not.to.include("\n");
+      expect(await readdir(dir)).not.to.include.members(["events"]);
+      await changeDatabase(async (database) => expect((await entryAt(database, 3)).length).to.equal(2));
+    }
+  });
+
+  it("a database in which an event contradicts its place is refused", async () => {
+    await changeDatabase(async (database) => {
+      const [key, value] = await entryAt(database, 5);
+      value[4] = (value[4] ?? 0) ^ 1;
+      await database.put(key, value);
+    });
+    expect((await rejection(openStore(dir))).message).to.match(
+      /Position \d+: The event contradicts its place/,
+    );
+  });
+
+  it("a database without the file that describes it is refused", async () => {
+    await rm(join(dir, "CURRENT"));
+    expect((await rejection(openStore(dir))).message).to.include(
+      `${join(dir, "CURRENT")}: The file is missing`,
+    );
+  });
+
+  it("a database is refused while an earlier release has it open", async () => {
+    const database = openDatabase(dir);
+    await database.open();
+    expect((await rejection(openStore(dir))).message).to.include("is in use by another process");
+    await database.close();
+    expect(await dumpAfterStart()).to.deep.equal(expected);
+  });
+
+  it("migration survives a crash between any two of its steps", async () => {
+    // While the copy was being written.
+    await mkdir(join(dir, "events.new"));
+    await writeFile(join(dir, "events.new", "00000001.segment"), "EVENTLOG");
+    expect(await dumpAfterStart()).to.deep.equal(expected);
+
+    // After the copy was put in place, and before the database was retired.
+    for (const name of await readdir(join(dir, "leveldb")))
+      await rename(join(dir, "leveldb", name), join(dir, name));
+    await rm(join(dir, "leveldb"), { recursive: true });
+    expect(await dumpAfterStart()).to.deep.equal(expected);
+
+    // Before the database's files were moved.
+    for (const name of await readdir(join(dir, "leveldb"))) {
+      if (name !== "CURRENT") await rename(join(dir, "leveldb", name), join(dir, name));
+    }
+    expect(await dumpAfterStart()).to.deep.equal(expected);
+    expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
+  });
+
+  it("a database that an earlier release changed after the copy was complete is refused", async () => {
+    await dumpAfterStart();
+    for (const name of await readdir(join(dir, "leveldb")))
+      await rename(join(dir, "leveldb", name), join(dir, name));
+    await changeDatabase(async (database) => {
+      const [key, value] = await entryAt(database, -1);
+      writeNumber(key, key.readUIntBE(3, 6) + 100, 1);
+      await database.put(key, value);
+    });
+    expect((await rejection(openStore(dir))).message).to.include("is there twice");
+  });
+
+  it("migration survives SIGKILL in its middle", async () => {
+    await rm(dir, { recursive: true });
+    await writeDatabase(dir, 20_000);
+    const log = new LogProcess(["--dir", dir, "--port", "0"]);
+    await log.printed(/so far/);
+    await log.end("SIGKILL");
+    expect(await readdir(dir))
+      .to.include("events.new")
+      .and.not.to.include("events");
+    const store = await openStore(dir);
+    expect((await readContent(store)).forwards).to.have.length(20_000);
+    expect(store.head("note-1").last).to.equal(19_999);
+    await store.close();
+  });
+});

@@ -1,0 +1,138 @@
+/** Random damage of any file: the log refuses it, or gives back exactly what it acknowledged. */
+import { truncate, writeFile } from "node:fs/promises";
+import { expect } from "chai";
+import { LogDamaged } from "../../../deploy/local/eventstore/damage.ts";
+import { LogStartError } from "../../../deploy/local/eventstore/start-error.ts";
+import type { Store } from "../../../deploy/local/eventstore/store.ts";
+import { temporaryDir } from "./log-process.ts";
+import { type Content, filesOf, fill, openStore, readContent } from "./stored-log.ts";
+
+const EVENTS = 1_000;
+const CLOSED_TRIALS = 2_000;
+const OPEN_TRIALS = 250;
+const SEED = Number(process.env.LOG_DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31));
+
+/** Mulberry32: numbers from 0 to below 1, the same for the same seed. */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Flips 1 to 5 bits, cuts a file, or both; in memory, to be written by the caller. */
+function damage(files: ReadonlyMap<string, Buffer>, random: () => number): Map<string, Buffer> {
+  const below = (end: number) => Math.floor(random() * end);
+  const paths = [...files.keys()];
+  const damaged = new Map<string, Buffer>();
+  const take = () => {
+    const path = paths[below(paths.length)] ?? "";
+    return { path, bytes: damaged.get(path) ?? Buffer.from(files.get(path) ?? []) };
+  };
+  const kind = below(3);
+  if (kind !== 1) {
+    for (let left = 1 + below(5); left > 0; left -= 1) {
+      const { path, bytes } = take();
+      const at = below(bytes.length);
+      bytes[at] = (bytes[at] ?? 0) ^ (1 << below(8));
+      damaged.set(path, bytes);
+    }
+  }
+  if (kind !== 0) {
+    const { path, bytes } = take();
+    damaged.set(path, bytes.subarray(0, below(bytes.length)));
+  }
+  return damaged;
+}
+
+/** Writes without replacing the file, so that an open log sees the change. */
+async function overwrite(files: ReadonlyMap<string, Buffer>): Promise<void> {
+  for (const [path, bytes] of files) {
+    await writeFile(path, bytes, { flag: "r+" });
+    await truncate(path, bytes.length);
+  }
+}
+
+/** Undoes damage, and what an open log wrote since: nothing but the acknowledged end. */
+async function restore(
+  files: ReadonlyMap<string, Buffer>,
+  damaged: ReadonlyMap<string, Buffer>,
+): Promise<void> {
+  const changed = [...files].filter(([path]) => damaged.has(path) || path.endsWith("acknowledged"));
+  await overwrite(new Map(changed));
+}
+
+/** Either the content, or the error of a log that refuses. Any other error fails the test. */
+async function contentOrRefusal(read: () => Promise<Content>): Promise<Content | "refused"> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof LogDamaged) && !(error instanceof LogStartError)) throw error;
+    expect(error.message, "one line").not.to.include("\n");
+    return "refused";
+  }
+}
+
+async function openAndRead(dir: string): Promise<Content> {
+  const store = await openStore(dir);
+  try {
+    return await readContent(store);
+  } finally {
+    await store.close();
+  }
+}
+
+describe("random damage of the embedded log's files", function () {
+  this.timeout(300_000);
+  let dir: string;
+  let remove: () => Promise<void>;
+  let acknowledged: Content;
+  let files: Map<string, Buffer>;
+
+  before(async () => {
+    ({ dir, remove } = await temporaryDir());
+    const store = await openStore(dir);
+    await fill(store, EVENTS);
+    acknowledged = await readContent(store);
+    await store.close();
+    files = await filesOf(dir);
+    expect(acknowledged.forwards).to.have.length(EVENTS);
+    expect(files.size, "several segments").to.be.at.least(6);
+  });
+  after(() => remove());
+
+  it(`a start never loses or changes an event silently (seed ${SEED})`, async () => {
+    const random = randomFrom(SEED);
+    let refused = 0;
+    for (let trial = 0; trial < CLOSED_TRIALS; trial += 1) {
+      const damaged = damage(files, random);
+      await overwrite(damaged);
+      const content = await contentOrRefusal(() => openAndRead(dir));
+      if (content === "refused") refused += 1;
+      else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledged);
+      await restore(files, damaged);
+    }
+    expect(refused).to.be.within(CLOSED_TRIALS / 2, CLOSED_TRIALS - 1);
+    expect(await openAndRead(dir)).to.deep.equal(acknowledged);
+  });
+
+  it(`a running log never loses or changes an event silently (seed ${SEED})`, async () => {
+    const random = randomFrom(SEED + 1);
+    const store: Store = await openStore(dir);
+    let refused = 0;
+    for (let trial = 0; trial < OPEN_TRIALS; trial += 1) {
+      const damaged = damage(files, random);
+      await overwrite(damaged);
+      const content = await contentOrRefusal(() => readContent(store));
+      if (content === "refused") refused += 1;
+      else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledged);
+      await restore(files, damaged);
+    }
+    expect(refused).to.be.at.least(OPEN_TRIALS / 2);
+    expect(await readContent(store)).to.deep.equal(acknowledged);
+    await store.close();
+  });
+});

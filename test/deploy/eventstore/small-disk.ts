@@ -1,0 +1,51 @@
+/** A real file system of a few megabytes, to be filled up. */
+import { execFile } from "node:child_process";
+import { rm, statfs, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { temporaryDir } from "./log-process.ts";
+
+const run = promisify(execFile);
+
+export interface SmallDisk {
+  readonly dir: string;
+  /** Fills the disk, up to this many bytes. */
+  fill(exceptBytes?: number): Promise<void>;
+  /** Frees what `fill` took. */
+  free(): Promise<void>;
+  remove(): Promise<void>;
+}
+
+/** Mounts a tmpfs for a suite. If that is not possible, skips the suite and adds the reason to its tests. */
+export async function mountSmallDisk(hook: Mocha.Context, bytes: number): Promise<SmallDisk> {
+  const mounted = await mount(bytes);
+  if (typeof mounted !== "string") return mounted;
+  for (const test of hook.test?.parent?.tests ?? []) test.title += ` (skipped: ${mounted})`;
+  return hook.skip();
+}
+
+async function mount(bytes: number): Promise<SmallDisk | string> {
+  if (process.platform !== "linux") return "only Linux has tmpfs";
+  const { dir, remove } = await temporaryDir();
+  try {
+    await run("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", dir]);
+  } catch (error) {
+    await remove();
+    return `mounting is not permitted: ${String(error).trim()}`;
+  }
+  const filler = join(dir, "filler");
+  return {
+    dir,
+    fill: async (exceptBytes = 0) => {
+      await rm(filler, { force: true });
+      const { bavail, bsize } = await statfs(dir);
+      await writeFile(filler, Buffer.alloc(bavail * bsize - exceptBytes));
+    },
+    free: () => rm(filler, { force: true }),
+    remove: async () => {
+      // A test that failed may have left a file open.
+      await run("umount", ["--lazy", dir]);
+      await remove();
+    },
+  };
+}

@@ -1,0 +1,110 @@
+/** Logs written and read without a server, and ways to damage their files. */
+import { randomUUID } from "node:crypto";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { ANY } from "../../../deploy/local/eventstore/append-rules.ts";
+import { readPositions, readRevisions } from "../../../deploy/local/eventstore/log-reader.ts";
+import { type ProposedEvent, streamOf } from "../../../deploy/local/eventstore/record.ts";
+import type { Write } from "../../../deploy/local/eventstore/staged-group.ts";
+import { Store, type StoreOptions } from "../../../deploy/local/eventstore/store.ts";
+
+/** Small enough that a log of some hundred events has several segments. Bytes. */
+export const SMALL_SEGMENT = 64 * 1024;
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+export function openStore(dir: string, options: Partial<StoreOptions> = {}): Promise<Store> {
+  return Store.open({ dir, segmentBytes: SMALL_SEGMENT, ...options });
+}
+
+export function proposed(text: string): ProposedEvent {
+  const content = { data: Buffer.from(JSON.stringify({ text })), metadata: Buffer.from('{"by":"test"}') };
+  return { id: randomUUID(), type: "Noted", contentType: "application/json", ...content };
+}
+
+/** An append of new events to a stream at any revision. */
+export function appendOf(stream: string, texts: readonly string[]): Write {
+  return { kind: "append", stream, expected: ANY, events: texts.map(proposed) };
+}
+
+/** Submits a write and waits for its outcome. */
+export function submit(store: Store, write: Write) {
+  return store.submit(write, 1, NEVER);
+}
+
+/** Appends single events to several streams, and returns when all are acknowledged. */
+export async function fill(store: Store, events: number, streams = 20): Promise<void> {
+  const group = 25;
+  for (let done = 0; done < events; done += group) {
+    const writes = Array.from({ length: Math.min(group, events - done) }, (_, n) =>
+      submit(store, appendOf(`note-${(done + n * 7) % streams}`, [`number ${done + n}`])),
+    );
+    for (const { outcome } of await Promise.all(writes)) {
+      if (outcome !== "written") throw new Error(`an append was ${outcome}`);
+    }
+  }
+}
+
+/** What a reader sees: every event as position and stored bytes, in one text. */
+export interface Content {
+  readonly forwards: readonly string[];
+  readonly backwards: readonly string[];
+  readonly byStream: readonly string[];
+}
+
+/** Reads everything in every way. */
+export async function readContent(store: Store): Promise<Content> {
+  const forwards = await readAll(store, false);
+  const backwards = await readAll(store, true);
+  const names = [...new Set(forwards.map((event) => event.stream))].sort();
+  const byStream: string[] = [];
+  for (const name of names) {
+    const { last } = store.head(name);
+    if (last < 0) continue;
+    for await (const page of readRevisions(store.log, name, 0, last)) {
+      for (const { position, record } of page) byStream.push(`${position} ${record.toString("latin1")}`);
+    }
+  }
+  return { forwards: forwards.map(textOf), backwards: backwards.map(textOf), byStream };
+}
+
+interface ReadEvent {
+  readonly stream: string;
+  readonly text: string;
+}
+
+const textOf = ({ text }: ReadEvent) => text;
+
+async function readAll(store: Store, backwards: boolean): Promise<ReadEvent[]> {
+  const from = backwards ? Number.MAX_SAFE_INTEGER : 0;
+  const events: ReadEvent[] = [];
+  for await (const page of readPositions(store.log, { from, inclusive: true, backwards })) {
+    for (const { position, record } of page) {
+      events.push({ stream: streamOf(record), text: `${position} ${record.toString("latin1")}` });
+    }
+  }
+  return events;
+}
+
+/** The files of a closed log by path. */
+export async function filesOf(dir: string): Promise<Map<string, Buffer>> {
+  const files = new Map<string, Buffer>([[join(dir, "CURRENT"), await readFile(join(dir, "CURRENT"))]]);
+  for (const name of (await readdir(join(dir, "events"))).sort()) {
+    const path = join(dir, "events", name);
+    files.set(path, await readFile(path));
+  }
+  return files;
+}
+
+/** Path of a segment; numbers count from 1. */
+export function segmentPath(dir: string, number: number): string {
+  return join(dir, "events", `${String(number).padStart(8, "0")}.segment`);
+}
+
+/** Flips one bit of a file; `at` is an offset in bytes, or a part of the file between 0 and 1. */
+export async function flipBit(path: string, at: number): Promise<void> {
+  const bytes = await readFile(path);
+  const offset = at < 1 ? Math.floor(bytes.length * at) : at;
+  bytes[offset] = (bytes[offset] ?? 0) ^ 4;
+  await writeFile(path, bytes);
+}

@@ -1,0 +1,160 @@
+/** What the supervisor runs and keeps, on a disk that is really full, until there is space again. */
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { connect } from "nats";
+import pg from "pg";
+import { openLocalRoot } from "../../../deploy/local/local-root.ts";
+import { prepareNats } from "../../../deploy/local/nats.ts";
+import type { Part, PartContext } from "../../../deploy/local/part.ts";
+import { openPidRegistry } from "../../../deploy/local/pid-registry.ts";
+import { freePorts } from "../../../deploy/local/ports.ts";
+import { preparePostgres, superuserUrl } from "../../../deploy/local/postgres.ts";
+import { localPaths } from "../../../deploy/local/project.ts";
+import { savedFile } from "../../../deploy/local/saved-file.ts";
+import { eventually } from "../../support/eventually.ts";
+import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
+
+/** A busy machine is slow, and a restart waits for up to 15 s. Milliseconds. */
+const RECOVERS_WITHIN = 120_000;
+
+describe("on a full disk", function () {
+  this.timeout(240_000);
+  let disk: SmallDisk | undefined;
+  let part: Part | undefined;
+
+  afterEach(async () => {
+    await part?.stop();
+    disk?.remove();
+    disk = part = undefined;
+  });
+
+  function supervised(): { context: PartContext; lines: string[] } {
+    const lines: string[] = [];
+    const log = (line: string) => lines.push(line);
+    const paths = localPaths(disk!.folder);
+    return { context: { paths, pids: openPidRegistry(paths.pids, log), log, restart: true }, lines };
+  }
+
+  it("a small file keeps its last content, and gets the newest once there is space", async function () {
+    disk = mountSmallDisk(this, 1);
+    const file = path.join(disk.folder, "pids.json");
+    const lines: string[] = [];
+    const saved = savedFile(file, (line) => lines.push(line));
+    saved.save("first");
+    disk.fill();
+    saved.save("x".repeat(10_000));
+    saved.save("y".repeat(10_000));
+    expect(fs.readFileSync(file, "utf8")).to.equal("first");
+    disk.free();
+    await eventually("the newest", () => fs.readFileSync(file, "utf8") === "y".repeat(10_000));
+    expect(lines).to.have.length(2);
+    expect(lines[0]).to.include(`${file} cannot be written and is tried again: ENOSPC`);
+    expect(lines[1]).to.equal("pids.json is written again");
+  });
+
+  it("a start ends with its reason and leaves nothing that stops the next one", async function () {
+    disk = mountSmallDisk(this, 1);
+    const root = path.join(disk.folder, "root");
+    fs.mkdirSync(path.join(root, "logs"), { recursive: true });
+    disk.fill();
+    const refused = await openLocalRoot(root, () => undefined).catch((error: unknown) => error);
+    expect(refused).to.be.instanceOf(Error).and.have.property("message").which.includes("ENOSPC");
+    disk.free();
+    const opened = await openLocalRoot(root, () => undefined);
+    opened.release();
+  });
+
+  it("nats-server, whose JetStream hangs after a failed write, is started again and keeps what it confirmed", async function () {
+    disk = mountSmallDisk(this, 24);
+    const port = (await freePorts()).nats;
+    const { context, lines } = supervised();
+    part = await prepareNats(context, port);
+    await part.start();
+    const publish = async (bytes: number) => {
+      const connection = await connect({ servers: `127.0.0.1:${port}`, reconnect: false });
+      try {
+        const manager = await connection.jetstreamManager({ timeout: 2_000 });
+        await manager.streams.add({ name: "sample", subjects: ["sample"] }).catch(() => undefined);
+        const data = new Uint8Array(bytes);
+        return (await connection.jetstream().publish("sample", data, { timeout: 2_000 })).seq;
+      } finally {
+        await connection.close();
+      }
+    };
+    let confirmed = await publish(1_000);
+    disk.fill();
+    const first = part.pid;
+    await eventually("a write fails", async () => {
+      const sequence = await publish(500_000).catch(() => undefined);
+      confirmed = sequence ?? confirmed;
+      return sequence === undefined;
+    });
+    await eventually("it is started again", () => part!.pid !== first, RECOVERS_WITHIN);
+    expect(lines.join("\n")).to.match(/nats \(pid \d+\) is killed to be started again: JetStream /);
+    disk.free();
+    const next = await eventually(
+      "it takes messages",
+      () => publish(500_000).catch(() => undefined),
+      RECOVERS_WITHIN,
+    );
+    expect(next).to.be.greaterThan(confirmed);
+  });
+
+  it("Postgres, which ends when its log cannot grow, is started again until there is space, with all that it committed", async function () {
+    disk = mountSmallDisk(this, 160);
+    const port = (await freePorts()).postgres;
+    const { context, lines } = supervised();
+    const password = "superuser";
+    part = await preparePostgres(context, { port, password, syncNewData: false });
+    await part.start();
+    const query = async (text: string) => {
+      const connectionString = superuserUrl(port, password);
+      const client = new pg.Client({
+        connectionString,
+        connectionTimeoutMillis: 5_000,
+        query_timeout: 10_000,
+      });
+      client.on("error", () => undefined);
+      try {
+        await client.connect();
+        return (await client.query(text)).rows;
+      } finally {
+        await client.end().catch(() => undefined);
+      }
+    };
+    await query("CREATE TABLE sample (number int, text text)");
+    let committed = 0;
+    const insert = () =>
+      query(`INSERT INTO sample SELECT ${committed}, repeat('x', 1000) FROM generate_series(1, 2000)`);
+    disk.fill();
+    await eventually(
+      "Postgres ends, since it cannot write its log",
+      async () => {
+        disk!.fill();
+        await insert().then(
+          () => committed++,
+          () => undefined,
+        );
+        // A new segment of the write-ahead log: without space for it, the server cannot go on.
+        await query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()").catch(
+          () => undefined,
+        );
+        return lines.some((line) => /^postgres \(pid \d+\) died/.test(line));
+      },
+      RECOVERS_WITHIN,
+    );
+    disk.free();
+    await eventually(
+      "it takes writes",
+      () =>
+        insert().then(
+          () => true,
+          () => undefined,
+        ),
+      RECOVERS_WITHIN,
+    );
+    const [row] = await query("SELECT count(DISTINCT number)::int AS numbers FROM sample");
+    expect(row!.numbers).to.be.within(committed, committed + 1);
+  });
+});

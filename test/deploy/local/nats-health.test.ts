@@ -1,0 +1,33 @@
+import { expect } from "chai";
+import { prepareNats } from "../../../deploy/local/nats.ts";
+import { greeting, watchJetStream } from "../../../deploy/local/nats-health.ts";
+import { openPidRegistry } from "../../../deploy/local/pid-registry.ts";
+import { freePorts } from "../../../deploy/local/ports.ts";
+import { localPaths } from "../../../deploy/local/project.ts";
+import { makeTestRoot } from "../../support/stack.ts";
+
+describe("the watch over JetStream", () => {
+  it("does not take a server for hung that works, or that is too busy to answer anybody", async () => {
+    const paths = localPaths(makeTestRoot());
+    const log = () => undefined;
+    const port = (await freePorts()).nats;
+    const part = await prepareNats({ paths, pids: openPidRegistry(paths.pids, log), log }, port);
+    await part.start();
+    const over = new AbortController();
+    let reason: string | undefined;
+    const times = { every: 20, greetingEvery: 20, greetings: 20 };
+    const watch = watchJetStream(port, over.signal, times).then((found) => {
+      reason = found;
+    });
+    for (let times = 0; times < 100; times += 1) expect(await greeting(port)).to.match(/^INFO /);
+    process.kill(part.pid!, "SIGSTOP");
+    expect(await greeting(port), "it says nothing for ten seconds").to.equal(undefined);
+    process.kill(part.pid!, "SIGCONT");
+    expect(await greeting(port)).to.match(/^INFO /);
+    expect(reason).to.equal(undefined);
+    over.abort();
+    await watch;
+    expect(reason).to.equal(undefined);
+    await part.stop();
+  });
+});

@@ -1,0 +1,47 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import fs from "node:fs";
+import { expect } from "chai";
+import { freePorts } from "../../../deploy/local/ports.ts";
+import { localPaths, nodeEntry, PROJECT } from "../../../deploy/local/project.ts";
+import { eventually } from "../../support/eventually.ts";
+import { makeTestRoot } from "../../support/stack.ts";
+
+describe("npm start", () => {
+  it("stops in order when Ctrl-C comes while it waits for a service that does not become ready", async () => {
+    const root = makeTestRoot();
+    const ports = await freePorts();
+    const variables = {
+      ...{ GATEWAY_PORT: ports.gateway, COMMAND_PORT: ports.command, QUERY_API_PORT: ports.queryApi },
+      ...{ PROJECTION_PORT: ports.projection, AUDIT_PORT: ports.audit, NATS_PORT: ports.nats },
+      ...{ EVENTSTORE_PORT: ports.eventstore, POSTGRES_PORT: ports.postgres },
+    };
+    const given = Object.fromEntries(Object.entries(variables).map(([name, port]) => [name, String(port)]));
+    const { command, args } = nodeEntry("deploy/local/start.ts");
+    const none = { EVENTSTORE_URL: "", DATABASE_URL: "", NATS_URL: "" };
+    const env = { ...process.env, ...given, ...none, LOCAL_DIR: root };
+    const child = spawn(command, args, { cwd: PROJECT, env, stdio: ["ignore", "pipe", "inherit"] });
+    let text = "";
+    child.stdout.on("data", (chunk: Buffer) => {
+      text += chunk;
+    });
+    const exited = once(child, "exit");
+    const running = () => readPids(localPaths(root).pids);
+    const gateway = await eventually(
+      "the gateway's process",
+      () => running().find(({ name }) => name === "gateway"),
+      100_000,
+    );
+    process.kill(gateway.pid, "SIGSTOP"); // it never becomes ready, and does not hear a SIGTERM either
+    child.kill("SIGINT");
+    expect(await exited).to.eql([0, null]);
+    expect(text).to.match(/\nStopped\n$/);
+    expect(running()).to.eql([]);
+    expect(fs.existsSync(localPaths(root).lock)).to.equal(false);
+  }).timeout(150_000);
+});
+
+function readPids(file: string): { name: string; pid: number }[] {
+  if (!fs.existsSync(file)) return [];
+  return JSON.parse(fs.readFileSync(file, "utf8")) as { name: string; pid: number }[];
+}

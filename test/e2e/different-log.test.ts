@@ -1,0 +1,161 @@
+import { randomUUID } from "node:crypto";
+import { cp, rm } from "node:fs/promises";
+import { expect } from "chai";
+import pg from "pg";
+import type { Stack } from "../../deploy/local/stack.ts";
+import { logEnd } from "../../projection/log/log-end.ts";
+import { DIFFERENT_LOG } from "../../projection/log/same-log.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { runCli } from "../projection/service-process.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Receiver, startReceiver } from "../support/receiver.ts";
+import { startTestStack } from "../support/stack.ts";
+import { createWorld, type World } from "./world.ts";
+
+/** Servers that somebody else runs are not ours to stop. */
+const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
+
+(external ? describe.skip : describe)("a log that was restored from an older copy", function () {
+  this.timeout(300_000);
+  let stack: Stack;
+  let world: World;
+  let receiver: Receiver;
+  let db: pg.Pool;
+
+  before(async () => {
+    const schedule = Array.from({ length: 20 }, () => "1").join(",");
+    stack = await startTestStack({ serviceEnv: { projection: { WEBHOOK_RETRY_SCHEDULE: schedule } } });
+    world = await createWorld(stack);
+    receiver = await startReceiver();
+    db = new pg.Pool({ connectionString: stack.servers.databaseUrls.projection });
+    const body = { url: receiver.url, events: ["appointment.created"] };
+    expect((await world.partner("POST", "/webhook-endpoints", { body })).status).to.equal(201);
+  });
+
+  after(async () => {
+    await db?.end();
+    await receiver?.close();
+    await stack?.stop();
+  });
+
+  const create = async (): Promise<string> => {
+    const answer = await eventually(
+      "an appointment",
+      async () => {
+        const tried = await world.createAppointment(`log-${randomUUID()}`);
+        return tried.status === 201 && tried;
+      },
+      30_000,
+    );
+    return answer.body.appointment.id;
+  };
+  const appointmentOf = (body: string): string => JSON.parse(body).data.appointment.id;
+  const received = (id: string) => receiver.requests.filter(({ body }) => appointmentOf(body) === id).length;
+  const isReceived = (id: string) => eventually("its webhook", () => received(id) > 0, 30_000);
+  const shown = async () => [...(await world.portalAppointments()).keys()];
+  const isShown = (id: string) => eventually("its row", async () => (await shown()).includes(id), 30_000);
+  const health = async () => {
+    const response = await fetch(`${stack.urls.projection}/health/ready`);
+    return {
+      status: response.status,
+      parts: ((await response.json()) as { parts: Record<string, string | null> }).parts,
+    };
+  };
+  const isReady = () => eventually("ready", async () => (await health()).status === 200, 30_000);
+  /** All that the projection service writes, and where the log ends. */
+  const written = async () => {
+    const { rows } = await db.query(
+      `SELECT (SELECT to_jsonb(c) FROM read_model.checkpoint c) AS read_models,
+              (SELECT to_jsonb(c) FROM webhooks.relay_checkpoint c) AS relay,
+              (SELECT count(*) FROM read_model.appointment) AS appointments,
+              (SELECT jsonb_agg(to_jsonb(d) ORDER BY d.delivery_id) FROM webhooks.delivery d) AS deliveries,
+              (SELECT count(*) FROM webhooks.attempt) AS attempts, (SELECT count(*) FROM webhooks.outbox) AS facts`,
+    );
+    const client = connectEventStore(stack.servers.eventstoreUrl, "test");
+    const end = await logEnd(client).finally(() => client.dispose());
+    return { ...rows[0], end, requests: receiver.requests.length };
+  };
+  const statusOf = async (appointmentId: string) => {
+    const { rows } = await db.query("SELECT status FROM webhooks.delivery WHERE event_stream = $1", [
+      `appointment-${appointmentId}`,
+    ]);
+    return rows[0]?.status;
+  };
+  const projection = (...args: string[]) => {
+    const { eventstoreUrl, natsUrl, databaseUrls } = stack.servers;
+    return runCli({ eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection }, args);
+  };
+
+  it("stops the whole projection, which says so, and goes on after the documented command", async () => {
+    const { eventstore } = stack.parts;
+    const dir = stack.servers.root.paths.eventstore;
+    const backup = `${dir}.backup`;
+    const kept = await create();
+    await isReceived(kept);
+    receiver.always({ status: 500 });
+    const pending = await create();
+    await isShown(pending);
+    await isReceived(pending);
+    await eventstore.stop();
+    await cp(dir, backup, { recursive: true });
+    await eventstore.start();
+    await isReady();
+    const lost = await create();
+    await isShown(lost);
+    await isReceived(lost);
+
+    await eventstore.stop();
+    await rm(dir, { recursive: true });
+    await cp(backup, dir, { recursive: true });
+    const restoredAt = new Date().toISOString();
+    await eventstore.start();
+    const stopped = `stopped: ${DIFFERENT_LOG}`;
+    await eventually(
+      "all roles stop",
+      async () => {
+        const { status, parts } = await health();
+        return status === 503 && Object.values(parts).every((part) => part?.startsWith(stopped));
+      },
+      30_000,
+    );
+    const before = await written();
+    const verified = await projection("verify");
+    expect(verified.code).to.equal(2);
+    expect(verified.err).to.match(
+      /^\nprojection: The event log is not the one that this database was built from: the read models stopped after event [0-9a-f-]{36} at position \d+, but the log ends at position \d+\. .* To continue with this log instead, run `npm run projection -- rebuild --adopt-log`\.\n$/,
+    );
+    const status = await projection("status");
+    expect(status.out).to.match(/^The event log is not the one that this database was built from: /);
+    expect(status.out).to.match(/^ {2}process {6}\S+ stopped: the event log is not the one/m);
+    expect((await projection("rebuild")).code).to.equal(2);
+    // Seconds later nothing has been written or sent.
+    expect(await written()).to.deep.equal(before);
+
+    const meanwhile = await create();
+    receiver.always({});
+    const adopted = await projection("rebuild", "--adopt-log", "--tell-since", restoredAt);
+    expect(adopted.code, adopted.err).to.equal(0);
+    expect(adopted.out).to.match(/^The relay continues after position \d+\. Earlier events are not sent/m);
+    expect(adopted.out).to.match(
+      /^1 pending deliveries of events that this log does not hold were cancelled/m,
+    );
+
+    for (const id of [meanwhile, await create()]) {
+      await isShown(id);
+      await isReceived(id);
+    }
+    await eventually("its retry", async () => (await statusOf(pending)) === "delivered", 30_000);
+    expect(await shown())
+      .to.include.members([kept, pending, meanwhile])
+      .and.not.include(lost);
+    expect(await statusOf(lost)).to.equal("cancelled");
+    expect(received(kept)).to.equal(1);
+    await isReady();
+    expect((await projection("verify")).out).to.match(/: 0 differ$/m);
+    const again = await projection("rebuild", "--adopt-log");
+    expect([again.code, again.err]).to.deep.equal([
+      1,
+      "\nprojection: The event log is the one that this database was built from, so there is nothing to adopt. Run rebuild without --adopt-log.\n",
+    ]);
+  });
+});

@@ -1,0 +1,139 @@
+/** A whole stack whose disk is really full for a while. */
+import { randomUUID } from "node:crypto";
+import path from "node:path";
+import { expect } from "chai";
+import pg from "pg";
+import { Webhook } from "standardwebhooks";
+import { type Receiver, startReceiver } from "../../deploy/local/demo/receiver.ts";
+import type { Stack } from "../../deploy/local/stack.ts";
+import { eventually } from "../support/eventually.ts";
+import { mountSmallDisk, type SmallDisk } from "../support/small-disk.ts";
+import { startTestStack } from "../support/stack.ts";
+import { createWorld, type World } from "./world.ts";
+
+/** Servers that somebody else runs have a disk of their own. */
+const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
+
+/** In MiB. A fresh stack takes about a hundred. */
+const DISK = 256;
+
+/** A busy machine is slow, and a restart waits for up to 15 s. Milliseconds. */
+const RECOVERS_WITHIN = 120_000;
+
+/** Creates that the test sees refused before it makes room. */
+const REFUSALS = 20;
+
+(external ? describe.skip : describe)("a stack on a full disk", function () {
+  this.timeout(300_000);
+  let disk: SmallDisk;
+  let stack: Stack;
+  let world: World;
+  let receiver: Receiver;
+  const lines: string[] = [];
+  /** Ids of the appointments that were answered with 201. */
+  const acknowledged = new Set<string>();
+  const told = new Set<string>();
+  let receiving: Promise<void>;
+  let over = false;
+
+  before(async function () {
+    disk = mountSmallDisk(this, DISK);
+    stack = await startTestStack({
+      root: path.join(disk.folder, "stack"),
+      restart: true,
+      log: (line) => lines.push(line),
+      serviceEnv: { projection: { WEBHOOK_RETRY_SCHEDULE: "1,1,1,1,1,1,1,1" } },
+    });
+    world = await createWorld(stack);
+    receiver = await startReceiver();
+    const endpoint = await eventually(
+      "an endpoint can be registered",
+      async () => {
+        const body = { url: receiver.url, events: ["appointment.created"] };
+        const answer = await world.partner("POST", "/webhook-endpoints", { body });
+        return answer.status === 201 && answer.body;
+      },
+      RECOVERS_WITHIN,
+    );
+    receiving = receiveAll(endpoint.secret);
+  });
+
+  after(async () => {
+    over = true;
+    await receiving;
+    await receiver?.close();
+    await stack?.stop();
+    disk?.remove();
+  });
+
+  async function receiveAll(secret: string): Promise<void> {
+    while (!over) {
+      const webhook = await receiver.next(500).catch(() => undefined);
+      if (!webhook) continue;
+      const body = new Webhook(secret).verify(webhook.body, webhook.headers) as {
+        data: { appointment: { id: string } };
+      };
+      told.add(body.data.appointment.id);
+    }
+  }
+
+  async function create(key = `full-${randomUUID()}`): Promise<number> {
+    const { status, body } = await world.createAppointment(key);
+    if (status === 201) acknowledged.add(body.appointment.id);
+    return status;
+  }
+
+  /** Makes Postgres need a new file for its write-ahead log, which ends it when there is no space. */
+  async function growWriteAheadLog(): Promise<void> {
+    const client = new pg.Client({
+      connectionString: stack.servers.adminDatabaseUrl,
+      connectionTimeoutMillis: 5_000,
+      query_timeout: 5_000,
+    });
+    client.on("error", () => undefined);
+    try {
+      await client.connect();
+      await client.query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()");
+    } catch {
+      // It is what the test is after.
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+  }
+
+  it("refuses with 503 while it lasts, recovers by itself, and has lost nothing that it acknowledged", async () => {
+    for (let count = 0; count < 10; count += 1) expect(await create()).to.equal(201);
+    const refused: string[] = [];
+    for (let count = 0; refused.length < REFUSALS; count += 1) {
+      disk.fill();
+      if (count % 5 === 0) await growWriteAheadLog();
+      const key = `full-${randomUUID()}`;
+      const status = await create(key);
+      expect(status, "a create").to.be.oneOf([201, 503]);
+      if (status === 503) refused.push(key);
+      expect((await world.portal("/appointments?limit=250")).status, "a read").to.be.oneOf([200, 503]);
+    }
+    disk.free();
+    for (const key of refused) {
+      await eventually("a create succeeds again", async () => (await create(key)) === 201, RECOVERS_WITHIN);
+    }
+    await eventually(
+      "every acknowledged appointment is listed",
+      async () => {
+        const { status, body } = await world.portal("/appointments?limit=250");
+        const listed = new Set(status === 200 ? body.appointments.map(({ id }: { id: string }) => id) : []);
+        return [...acknowledged].every((id) => listed.has(id));
+      },
+      RECOVERS_WITHIN,
+    );
+    await eventually(
+      "every webhook came",
+      () => [...acknowledged].every((id) => told.has(id)),
+      RECOVERS_WITHIN,
+    );
+    for (const part of Object.values(stack.parts)) {
+      await eventually(`${part.name} runs`, () => part.pid !== undefined, RECOVERS_WITHIN);
+      await part.waitReady();
+    }
+  });
+});

@@ -1,0 +1,250 @@
+import { randomUUID } from "node:crypto";
+import { cp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import { readStanding } from "../../projection/engine/checkpoint.ts";
+import { READ_MODEL_SCHEMA, tablesDdl } from "../../projection/engine/ddl.ts";
+import { NEXT_SCHEMA } from "../../projection/engine/swap.ts";
+import { DIFFERENT_LOG } from "../../projection/log/same-log.ts";
+import { readModels } from "../../projection/read-models/all.ts";
+import { readRelayCheckpoint } from "../../projection/relay/relay-checkpoint.ts";
+import { freePort, LogProcess, temporaryDir } from "../deploy/eventstore/log-process.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Receiver, startReceiver } from "../support/receiver.ts";
+import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
+import { storedMetadata } from "../support/stored-metadata.ts";
+import { runCli, type ServiceProcess, startService } from "./service-process.ts";
+import { createWorld, type Endpoint, SECRET_KEYS, type World } from "./webhooks/world.ts";
+
+const ROLES = "projectors,relay,webhooks";
+
+describe("a projection whose log is not the one that it followed", function () {
+  this.timeout(300_000);
+  let dir: string;
+  let remove: () => Promise<void>;
+  let port: number;
+  let log: LogProcess;
+  let database: TestDatabase;
+  let world: World;
+  let service: ServiceProcess;
+  let receiver: Receiver;
+  let endpoint: Endpoint;
+
+  beforeEach(async () => {
+    ({ dir, remove } = await temporaryDir());
+    port = await freePort();
+    log = await LogProcess.start(join(dir, "log"), port);
+    database = await createTestDatabase();
+    const { natsUrl } = await testServers();
+    const eventstoreUrl = `esdb://127.0.0.1:${port}?tls=false`;
+    world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
+    receiver = await startReceiver();
+    endpoint = await world.endpoint(receiver.url);
+    service = await startRoles();
+  });
+
+  afterEach(async () => {
+    await service.kill();
+    await world.close();
+    await receiver.close();
+    await log.end("SIGKILL");
+    await database.drop();
+    await remove();
+  });
+
+  const startRoles = () => startService({ ...world, roles: ROLES, secretKeys: SECRET_KEYS });
+  const cli = (...args: string[]) => runCli(world, args);
+  /** Ends the log's process, works on its files, and starts it at the same port. */
+  const exchange = async (work: (files: string) => Promise<void>) => {
+    await log.end();
+    await work(join(dir, "log"));
+    log = await LogProcess.start(join(dir, "log"), port);
+  };
+  const copy = (from: string, to: string) => cp(from, to, { recursive: true });
+  const backup = join("..", "backup");
+  const restore = async (files: string) => {
+    await rm(files, { recursive: true });
+    await copy(join(files, backup), files);
+  };
+  /** An appointment, appended as soon as the log answers. */
+  const appointment = (clinicId = endpoint.clinicId) =>
+    eventually("an appointment", () => world.appointment(clinicId).catch(() => undefined), 20_000);
+  const delivered = (eventId: string, to = endpoint) =>
+    world.until(eventId, to, ({ status }) => status === "delivered", 30_000);
+  const isReady = () => eventually("ready", async () => (await service.health()).status === 200, 30_000);
+  const allStopped = () =>
+    eventually(
+      "all roles stop",
+      async () => {
+        const { status, parts } = await service.health();
+        return (
+          status === 503 &&
+          Object.values(parts).every((part) => part?.startsWith(`stopped: ${DIFFERENT_LOG}`))
+        );
+      },
+      30_000,
+    );
+  const rowOf = async (appointmentId: string) => {
+    const { rowCount } = await world.pool.query(
+      `SELECT FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`,
+      [appointmentId],
+    );
+    return rowCount === 1;
+  };
+  const written = async () => {
+    const { rows } = await world.pool.query(
+      `SELECT (SELECT to_jsonb(c) FROM read_model.checkpoint c) AS read_models,
+              (SELECT to_jsonb(c) FROM webhooks.relay_checkpoint c) AS relay,
+              (SELECT jsonb_agg(to_jsonb(d) ORDER BY delivery_id) FROM webhooks.delivery d) AS deliveries`,
+    );
+    return rows[0];
+  };
+
+  it("stops although a restored log has grown past the checkpoint, and goes on once the log is adopted", async () => {
+    await delivered((await appointment()).eventId);
+    await service.kill();
+    await exchange((files) => copy(files, join(files, backup)));
+    service = await startRoles();
+    const lost = await appointment();
+    await delivered(lost.eventId);
+    await isReady();
+    await service.kill();
+    await exchange(restore);
+    const grown = await appointment();
+    for (let count = 0; count < 10; count += 1) await appointment();
+    const before = await written();
+
+    service = await startRoles();
+    await allStopped();
+    const fatal = service.lines.filter(({ level }) => level === "fatal");
+    expect(fatal.map(({ role }) => role)).to.have.members(ROLES.split(","));
+    for (const { error } of fatal)
+      expect(error?.message).to.match(/, but the log holds event [0-9a-f-]{36} there\./);
+    for (const role of ROLES.split(",")) {
+      const failed = `projection_failed{role="${role}"}`;
+      await eventually(failed, async () => (await service.gauge(failed)) === 1);
+    }
+    expect((await cli("verify")).code).to.equal(2);
+    const status = JSON.parse((await cli("status", "--json")).out);
+    expect(status.differentLog).to.match(/^The event log is not the one that this database was built from: /);
+    expect(status.followers.map(({ lag }: { lag: unknown }) => lag)).to.deep.equal([null, null]);
+    expect(await written()).to.deep.equal(before);
+
+    const adopted = await cli("rebuild", "--adopt-log");
+    expect(adopted.code, adopted.err).to.equal(0);
+    const next = await appointment();
+    await delivered(next.eventId);
+    expect(await rowOf(grown.appointmentId)).to.equal(true);
+    expect(await rowOf(lost.appointmentId)).to.equal(false);
+    // Stored before the adoption, and the operator did not ask for it to be told.
+    expect(await world.delivery(grown.eventId, endpoint)).to.equal(undefined);
+    await isReady();
+    expect((await cli("verify")).out).to.match(/: 0 differ$/m);
+  });
+
+  it("stops at a wholly different log, and goes on with it once it is adopted", async () => {
+    await delivered((await appointment()).eventId);
+    await isReady();
+    await exchange((files) => rm(files, { recursive: true }));
+    await allStopped();
+    expect((await cli("status")).out).to.match(/, but the log is empty\./);
+    const other = await eventually("an endpoint", () => world.endpoint(receiver.url).catch(() => undefined));
+    const early = await appointment(other.clinicId);
+    await allStopped();
+    const adopted = await cli("rebuild", "--adopt-log");
+    expect(adopted.code, adopted.err).to.equal(0);
+    const told = await appointment(other.clinicId);
+    await delivered(told.eventId, other);
+    expect(await rowOf(early.appointmentId)).to.equal(true);
+    const { rows } = await world.pool.query("SELECT endpoint_id FROM read_model.webhook_endpoint");
+    expect(rows).to.deep.equal([{ endpoint_id: other.endpointId }]);
+    await isReady();
+  });
+
+  it("goes on by itself when the right log is there again", async () => {
+    await delivered((await appointment()).eventId);
+    await isReady();
+    await exchange(async (files) => {
+      await copy(files, join(files, backup));
+      await rm(files, { recursive: true });
+    });
+    await allStopped();
+    await exchange(restore);
+    const { eventId, appointmentId } = await appointment();
+    await delivered(eventId);
+    expect(await rowOf(appointmentId)).to.equal(true);
+    await isReady();
+  });
+
+  it("keeps a fact for the log to itself until the log is the right one", async () => {
+    receiver.always({ status: 410 });
+    const { eventId } = await appointment();
+    const read = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
+    await world.until(eventId, endpoint, ({ status }) => status === "failed", 30_000);
+    await eventually("the fact", async () => (await read()).at(-1)?.type === "WebhookEndpointDisabled");
+    await isReady();
+    await exchange((files) => rm(files, { recursive: true }));
+    const metadata = { ...storedMetadata(), $causationId: randomUUID() };
+    const event = {
+      type: "WebhookEndpointDisabled",
+      data: { endpointId: endpoint.endpointId, reason: "gone" },
+    };
+    await world.pool.query("INSERT INTO webhooks.outbox VALUES ($1, $2, $3, $4, now())", [
+      ...[randomUUID(), `webhookEndpoint-${endpoint.endpointId}`, event, metadata],
+    ]);
+    await allStopped();
+    expect(await read()).to.deep.equal([]);
+    expect((await world.pool.query("SELECT FROM webhooks.outbox")).rowCount).to.equal(1);
+    await service.kill();
+    const adopted = await cli("rebuild", "--adopt-log");
+    expect(adopted.out, adopted.err).to.match(/, and 1 facts about such deliveries were dropped\.$/m);
+  });
+
+  it("takes a database of a release without anchors over, and guards it from the next event on", async () => {
+    await delivered((await appointment()).eventId);
+    await isReady();
+    await service.kill();
+    // That release moved its checkpoints at other programs' events too.
+    const other = await world.client.appendToStream(
+      "elsewhere-1",
+      jsonEvent({ type: "NothingOfOurs", data: {} }),
+    );
+    const position = other.position!.commit;
+    await world.pool.query(
+      `ALTER TABLE read_model.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
+       UPDATE read_model.checkpoint SET position = ${position};
+       UPDATE webhooks.relay_checkpoint SET position = ${position}, anchor_position = NULL, anchor_event_id = NULL`,
+    );
+    service = await startRoles();
+    await isReady();
+    expect((await cli("verify")).out).to.match(new RegExp(`at position ${position}: 0 differ$`, "m"));
+    const rebuilt = await cli("rebuild");
+    expect(rebuilt.out, rebuilt.err).to.match(new RegExp(`serve from position ${position}$`, "m"));
+    const { eventId } = await appointment();
+    await delivered(eventId);
+    await eventually("both anchors", async () => {
+      const anchors = [
+        (await readStanding(world.pool, READ_MODEL_SCHEMA)).anchor,
+        (await readRelayCheckpoint(world.pool)).anchor,
+      ];
+      return anchors.every((anchor) => anchor?.eventId === eventId);
+    });
+    await exchange((files) => rm(files, { recursive: true }));
+    await allStopped();
+  });
+
+  it("does not go on with what a rebuild from another log has left", async () => {
+    const { eventId, appointmentId } = await appointment();
+    await delivered(eventId);
+    await world.pool.query(tablesDdl(readModels, NEXT_SCHEMA));
+    await world.pool.query(
+      `UPDATE ${NEXT_SCHEMA}.checkpoint SET position = 2, anchor_position = 2, anchor_event_id = $1`,
+      [randomUUID()],
+    );
+    const rebuilt = await cli("rebuild");
+    expect(rebuilt.code, rebuilt.err).to.equal(0);
+    expect(await rowOf(appointmentId)).to.equal(true);
+    expect((await cli("verify")).out).to.match(/: 0 differ$/m);
+  });
+});

@@ -1,0 +1,122 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { standingDeliveries } from "../../command/webhook-endpoint/standing-deliveries.ts";
+import { READ_MODEL_SCHEMA } from "../../projection/engine/ddl.ts";
+import { readPassedOver } from "../../projection/engine/passed-over.ts";
+import { startProjectors } from "../../projection/engine/projectors.ts";
+import { readModels } from "../../projection/read-models/all.ts";
+import { startRelay } from "../../projection/relay/relay.ts";
+import type { Role } from "../../projection/role.ts";
+import { createMetrics } from "../../projection/status/metrics.ts";
+import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
+import { EventSchemaError } from "../../shared/events/registry.ts";
+import { UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import { eventually } from "../support/eventually.ts";
+import { testServers } from "../support/stack.ts";
+import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "./engine-world.ts";
+
+describe("an event of a type that only a newer release knows", function () {
+  this.timeout(120_000);
+  let world: EngineWorld;
+  let roles: Role[] = [];
+  let reporter: Reporter;
+  const [customerId, other] = [randomUUID(), randomUUID()];
+  const appointment = `appointment-${randomUUID()}`;
+  let position: bigint;
+  const UNKNOWN = "is not in the catalog of this release: run the newer release that wrote it";
+
+  async function start(): Promise<void> {
+    const { natsUrl } = await testServers();
+    roles = [
+      startProjectors({ ...world, models: readModels, logger: silent }),
+      startRelay({ ...world, natsUrl, logger: silent }),
+    ];
+    reporter = startReporter({ ...world, roles, metrics: createMetrics(), logger: silent });
+  }
+  async function stop(): Promise<void> {
+    await Promise.all(roles.map((role) => role.stop()));
+    await reporter.stop();
+  }
+  const failedAt = (role: Role, at: bigint) =>
+    eventually(`${role.name} stops`, () => role.status().failedAt?.position === at && role.status());
+
+  before(async () => {
+    world = await createEngineWorld();
+    await world.append(`customer-${customerId}`, registered(customerId, "Ana"));
+    await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
+    position = await world.append(`customer-${customerId}`, { type: "CustomerPraised", data: {} });
+    await world.append(`customer-${customerId}`, renamed(customerId, "Ana K"));
+    await world.append(`customer-${other}`, registered(other, "Bor"));
+    await start();
+  });
+
+  after(async () => {
+    await stop();
+    await world.close();
+  });
+
+  it("stops the projectors with its place, after a restart too", async () => {
+    for (const restart of [false, true]) {
+      if (restart) {
+        await stop();
+        await start();
+      }
+      const { lastError, failedAt: place } = await failedAt(roles[0]!, position);
+      expect(lastError?.message).to.equal(
+        `position ${position}, stream customer-${customerId}, revision 1: CustomerPraised ${UNKNOWN}`,
+      );
+      expect(place?.type).to.equal("CustomerPraised");
+      expect(await world.nameOf(customerId)).to.equal("Ana");
+      expect(await world.nameOf(other)).to.equal(undefined);
+    }
+  });
+
+  it("stops a decider that reads its stream", async () => {
+    const error = await world.log.read(`customer-${customerId}`).catch((error: Error) => error);
+    expect(error).to.be.instanceOf(EventSchemaError);
+    expect((error as Error).message).to.equal(`CustomerPraised ${UNKNOWN}`);
+  });
+
+  it("stops a recovery of deliveries that comes to it", async () => {
+    const elsewhere = await createEngineWorld();
+    try {
+      await elsewhere.append(`webhookDelivery-${randomUUID()}`, { type: "WebhookDeliveryPraised", data: {} });
+      const filter = { endpointId: randomUUID(), since: 0, until: undefined };
+      const error = await standingDeliveries(elsewhere.client, filter).catch((error: Error) => error);
+      expect(error).to.be.instanceOf(UnreadableEvent);
+    } finally {
+      await elsewhere.close();
+    }
+  });
+
+  it("is passed over with its stream once an operator parks it, on record for good", async () => {
+    await eventually("the status", async () =>
+      (await world.cli("status")).out.includes(`npm run projection -- park ${position} --reason`),
+    );
+    const { code, err } = await world.cli("park", `${position}`, "--reason", "Newer release failed");
+    expect(code, err).to.equal(0);
+    await eventually("they go on", async () => (await world.nameOf(other)) === "Bor");
+    await stop();
+    await start();
+    await eventually("running", () => roles[0]!.status().state === "running");
+    expect(await world.nameOf(customerId)).to.equal("Ana");
+    const passed = (await readPassedOver(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
+    expect(passed).to.deep.equal({ revision: 1n, position, events: 2n });
+    expect((await world.cli("status")).out).to.match(
+      /from revision 1 on: 2 events passed over\n {4}CustomerPraised: /,
+    );
+  });
+
+  it("stops the relay too if it is in a stream that the relay follows, until it is parked", async () => {
+    await eventually("running", () => roles[1]!.status().state === "running");
+    const at = await world.append(appointment, { type: "AppointmentPainted", data: {} });
+    const { lastError } = await failedAt(roles[1]!, at);
+    expect(lastError?.message).to.contain(`AppointmentPainted ${UNKNOWN}`);
+    await failedAt(roles[0]!, at);
+    await eventually(
+      "the status",
+      async () => (await world.cli("park", `${at}`, "--reason", "x")).code === 0,
+    );
+    for (const role of roles) await eventually("it goes on", () => role.status().state === "running", 20_000);
+  });
+});

@@ -1,0 +1,123 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { connect, JSONCodec } from "nats";
+import { eventStreamOf } from "../../../projection/relay/event-stream.ts";
+import { type RelayMessage, relayMessage } from "../../../projection/relay/message.ts";
+import { webhookBodies } from "../../../query-api/docs/webhooks.ts";
+import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type World } from "./world.ts";
+
+interface Body {
+  id: string;
+  data: { appointment: { id: string; revision?: number; status: string } };
+}
+
+describe("the appointment's revision in webhooks", () => {
+  let world: World;
+  let receiver: Receiver;
+
+  beforeEach(async () => {
+    world = await createWorld();
+    receiver = await startReceiver();
+  });
+  afterEach(async () => {
+    await world.close();
+    await receiver.close();
+  });
+
+  const bodies = () => receiver.requests.map(({ body }) => JSON.parse(body) as Body);
+
+  /** An appointment that is requested, is given a room without an event for partners, and is confirmed. */
+  const confirmedAppointment = async (clinicId: string) => {
+    const { appointmentId, eventId: requested } = await world.appointment(clinicId);
+    await world.change(appointmentId, {
+      type: "ResourceAllocated",
+      data: {
+        ...{ appointmentId, assignmentId: randomUUID(), resourceId: randomUUID() },
+        allocationStart: "2030-05-01T09:00:00.000Z",
+        allocationEnd: "2030-05-01T09:30:00.000Z",
+      },
+    });
+    const confirmed = await world.change(appointmentId, {
+      type: "AppointmentConfirmed",
+      data: { appointmentId },
+    });
+    return { appointmentId, requested, confirmed };
+  };
+
+  it("is that of the event, and a receiver that keeps the highest ends up with the latest state", async () => {
+    world.startAll();
+    const endpoint = await world.endpoint(receiver.url);
+    // The first event fails once, so that it arrives after the one that follows it.
+    receiver.next({ status: 500 });
+    const { appointmentId, requested, confirmed } = await confirmedAppointment(endpoint.clinicId);
+    for (const id of [requested, confirmed]) {
+      await world.until(id, endpoint, ({ status }) => status === "delivered");
+    }
+    const revisions = new Map(bodies().map(({ id, data }) => [id, data.appointment.revision]));
+    expect([revisions.get(requested), revisions.get(confirmed)]).to.deep.equal([0, 2]);
+    for (const body of bodies()) webhookBodies.AppointmentEvent.parse(body);
+    const newest = bodies().reduce((kept, next) =>
+      next.data.appointment.revision! > kept.data.appointment.revision! ? next : kept,
+    );
+    expect(newest.data.appointment.status).to.equal("confirmed");
+    const { rows } = await world.pool.query(
+      "SELECT revision, status FROM read_model.appointment WHERE appointment_id = $1",
+      [appointmentId],
+    );
+    expect(rows).to.deep.equal([{ revision: 2, status: "confirmed" }]);
+  });
+
+  it("is the same in a replay, whose body equals that of the first attempt", async () => {
+    world.startAll({ retrySchedule: [] });
+    const endpoint = await world.endpoint(receiver.url);
+    receiver.always({ status: 500 });
+    const { requested, confirmed } = await confirmedAppointment(endpoint.clinicId);
+    for (const id of [requested, confirmed]) {
+      await world.until(id, endpoint, ({ status }) => status === "failed");
+    }
+    receiver.always({});
+    const { endpointId } = endpoint;
+    for (const id of [confirmed, requested]) {
+      const deliveryId = webhookDeliveryId(id, endpointId);
+      await world.append(`webhookDelivery-${deliveryId}`, {
+        type: "WebhookDeliveryReplayRequested",
+        data: { deliveryId, endpointId },
+      });
+      await world.until(id, endpoint, ({ status }) => status === "delivered");
+      const sent = receiver.of(deliveryId).map(({ body }) => body);
+      expect(sent).to.have.length(2);
+      expect(sent[0]).to.equal(sent[1]);
+    }
+    expect(bodies().map(({ data }) => data.appointment.revision)).to.have.members([0, 2, 0, 2]);
+  });
+
+  it("is absent from messages and deliveries of an earlier release, which are delivered unchanged", async () => {
+    world.start.projectors();
+    world.start.webhooks();
+    const endpoint = await world.endpoint(receiver.url);
+    // Messages count only once the read models have passed their positions.
+    const { appointmentId, eventId } = await world.appointment(endpoint.clinicId);
+    const stream = `appointment-${appointmentId}`;
+    const event = await world.log.last(stream);
+    const body = {
+      ...{ id: eventId, type: "appointment.created", apiVersion: "v1", createdAt: new Date().toISOString() },
+      ...{ environment: "production", clinicId: endpoint.clinicId, branchId: randomUUID() },
+      data: { appointment: { id: appointmentId, status: "requested" } },
+    };
+    const message = {
+      ...{ kind: "event", position: String(event!.position), stream, revision: "0" },
+      ...{ correlationId: randomUUID(), body },
+    };
+    expect(relayMessage.parse(message)).to.deep.include({ body, onlyEndpointId: null });
+    const { prefix } = eventStreamOf(world.databaseUrl);
+    const nats = await connect({ servers: world.natsUrl });
+    await nats
+      .jetstream()
+      .publish(`${prefix}.production.appointment.created`, JSONCodec().encode(message as RelayMessage));
+    await nats.close();
+    await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    expect(receiver.requests.map(({ body: sent }) => sent)).to.deep.equal([JSON.stringify(body)]);
+  });
+});

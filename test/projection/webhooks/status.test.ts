@@ -1,0 +1,72 @@
+import { expect } from "chai";
+import { showStatus } from "../../../projection/cli/status.ts";
+import { createMetrics } from "../../../projection/status/metrics.ts";
+import { startReporter } from "../../../projection/status/reporter.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { eventually } from "../../support/eventually.ts";
+import { startReceiver } from "../../support/receiver.ts";
+import { createWorld, type World } from "./world.ts";
+
+const logger = createLogger("test", "silent");
+
+describe("the operator's status of webhooks", function () {
+  this.timeout(60_000);
+  let world: World;
+
+  before(async () => {
+    world = await createWorld();
+  });
+  after(() => world.close());
+
+  const status = async (json: boolean) => {
+    const lines: string[] = [];
+    const terminal = { out: (line: string) => void lines.push(line), progress: () => undefined };
+    const { signal } = new AbortController();
+    await showStatus({ ...world, logger, terminal, now: Date.now(), signal }, { json });
+    return lines.join("\n");
+  };
+
+  it("shows pending, due and failed deliveries, and the processes that send them", async () => {
+    expect(await status(false)).to.contain(
+      "  deliveries   0 pending, 0 due, 0 failed\n  process      none has ever run here",
+    );
+    const [gone, broken] = [await startReceiver(), await startReceiver()];
+    gone.always({ status: 410 });
+    broken.always({ status: 500 });
+    const endpoints = [await world.endpoint(gone.url), await world.endpoint(broken.url)] as const;
+    const metrics = createMetrics();
+    const roles = [
+      world.start.projectors(),
+      world.start.relay(),
+      world.start.webhooks({ retrySchedule: [3_600] }),
+    ];
+    const reporters = ["test:1", "test:2"].map((process) =>
+      startReporter({ ...world, roles, metrics, logger, process }),
+    );
+    const [one, other] = [
+      await world.appointment(endpoints[0].clinicId),
+      await world.appointment(endpoints[1].clinicId),
+    ];
+    await world.until(one.eventId, endpoints[0], ({ status }) => status === "failed", 20_000);
+    await world.until(
+      other.eventId,
+      endpoints[1],
+      ({ status, attempts }) => status === "pending" && attempts[0]?.status_code === 500,
+      20_000,
+    );
+    const text = await eventually("both processes", async () => {
+      const shown = await status(false);
+      return / runs, 1 more run$/m.test(shown) && shown;
+    });
+    expect(text).to.match(
+      /^webhooks: sends deliveries to partners\n {2}deliveries {3}1 pending, 0 due, 1 failed\n {2}process {6}test:[12] runs, 1 more run\n {2}last error {3}none$/m,
+    );
+    const { webhooks } = JSON.parse(await status(true));
+    expect(webhooks).to.deep.include({ pending: 1, due: 0, failed: 1, alive: true, working: 2 });
+    await eventually("the metric", async () =>
+      (await metrics.registry.metrics()).includes('webhook_deliveries{state="failed"} 1'),
+    );
+    for (const reporter of reporters) await reporter.stop();
+    for (const receiver of [gone, broken]) await receiver.close();
+  });
+});

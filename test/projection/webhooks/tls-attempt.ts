@@ -1,0 +1,25 @@
+/**
+ * One attempt, in a process of its own: Node takes extra certificate authorities only from its environment. ATTEMPT
+ * holds the URL and the port on loopback that stands for the URL's public server. Prints the result as JSON.
+ */
+import { randomUUID } from "node:crypto";
+import { createConnections } from "../../../projection/webhooks/connections.ts";
+import { send } from "../../../projection/webhooks/send.ts";
+
+const { url, port } = JSON.parse(process.env.ATTEMPT ?? "") as { url: string; port: number };
+const real = createConnections();
+const result = await send(url, {}, "{}", {
+  connections: {
+    ...real,
+    post(applicationId, destination, headers, fresh) {
+      const routed = new URL(destination.url);
+      routed.port = String(port);
+      return real.post(applicationId, { url: routed, address: "127.0.0.1" }, headers, fresh);
+    },
+  },
+  ...{ applicationId: randomUUID(), allowLoopback: false, connectTimeoutMs: 10_000, timeoutMs: 10_000 },
+  lookup: async () => [{ address: "93.184.216.34", family: 4 }],
+  signal: new AbortController().signal,
+});
+real.close();
+process.stdout.write(JSON.stringify(result));

@@ -1,0 +1,36 @@
+import type { ServerResponse } from "node:http";
+import { expect } from "chai";
+import { listen } from "../../../shared/http/listen.ts";
+import { requestText, sendOne } from "../../support/raw-http.ts";
+
+const GET = requestText("GET / HTTP/1.1", []);
+
+describe("X-Content-Type-Options", () => {
+  const ways: [string, (response: ServerResponse) => void][] = [
+    ["no headers at all", (response) => response.end("{}")],
+    ["a reason phrase", (response) => response.writeHead(200, "Fine").end("{}")],
+    ["headers by name", (response) => response.writeHead(200, { "X-Other": "1" }).end("{}")],
+    ["raw headers", (response) => response.writeHead(200, ["X-Other", "1"]).end("{}")],
+    [
+      "raw headers that have it",
+      (response) => response.writeHead(200, "OK", ["x-content-type-options", "nosniff"]).end("{}"),
+    ],
+  ];
+  for (const [what, answer] of ways) {
+    it(`is on an answer that is written with ${what}`, async () => {
+      const server = await listen((_, response) => answer(response), "127.0.0.1", 0);
+      const { headers } = await sendOne(server.url, GET);
+      await server.close();
+      expect(headers["x-content-type-options"]).to.equal("nosniff");
+    });
+  }
+
+  it("leaves raw headers that are repeated as they are", async () => {
+    const cookies = ["Set-Cookie", "a=1", "Set-Cookie", "b=2"];
+    const server = await listen((_, response) => response.writeHead(200, cookies).end(), "127.0.0.1", 0);
+    const { headers } = await fetch(server.url);
+    await server.close();
+    expect(headers.getSetCookie()).to.deep.equal(["a=1", "b=2"]);
+    expect(headers.get("X-Content-Type-Options")).to.equal("nosniff");
+  });
+});

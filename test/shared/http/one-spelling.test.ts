@@ -1,0 +1,107 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { pino } from "pino";
+import { readSite as readAuditSite } from "../../../command/audit/page/site.ts";
+import { createMetrics, serveMetrics } from "../../../projection/status/metrics.ts";
+import { readSite as readDocsSite } from "../../../query-api/docs/site.ts";
+import { portalOperations } from "../../../query-api/portal/operations.ts";
+import { uuid } from "../../../shared/events/fields.ts";
+import { createApp } from "../../../shared/http/app.ts";
+import { type Listening, listen } from "../../../shared/http/listen.ts";
+import { partnerOperations } from "../../../shared/partner-api/operations.ts";
+import { type AuditWorld, startAuditWorld } from "../../command/audit/world.ts";
+import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { requestText, sendOne } from "../../support/raw-http.ts";
+
+const AUDIT_PATHS = ["me", "events", "state", "diff", "replay", "deliveries", "export", "jwks.json"];
+const HEALTH = ["GET /health/live", "GET /health/ready"];
+
+/** Spellings that a lenient server takes for the path. */
+function otherSpellings(path: string): string[] {
+  const lastSlash = path.lastIndexOf("/");
+  const [parent, name] = [path.slice(0, lastSlash), path.slice(lastSlash + 1)];
+  const capital = `${parent}/${name.replace(/[a-z]/, (letter) => letter.toUpperCase())}`;
+  return [
+    // Another spelling of an id is another id, which the operation judges.
+    ...[path.toUpperCase(), ...(uuid.safeParse(name).success ? [] : [capital, `${path}%2F`])],
+    ...[`${path}/`, `${parent}//${name}`, `/${path}`, ...(parent ? encodedSlashes(parent, name) : [])],
+    ...[
+      `${parent}/./${name}`,
+      `${parent}/x/../${name}`,
+      `${parent}/%2e/${name}`,
+      `${parent}/x/%2e%2e/${name}`,
+    ],
+    ...[
+      `http://test${parent}/./${name}`,
+      `http://test${parent}/x/../${name}`,
+      `http://test${path}/..${path}`,
+    ],
+  ];
+}
+
+function encodedSlashes(parent: string, name: string): string[] {
+  return ["%2F", "%2f", "%5C"].map((slash) => `${parent}${slash}${name}`);
+}
+
+describe("paths of all services", () => {
+  let audit: AuditWorld;
+  let partner: PartnerApi;
+  let projection: Listening;
+
+  before(async () => {
+    [audit, partner] = await Promise.all([startAuditWorld(), startPartnerApi()]);
+    const logger = pino({ enabled: false });
+    const readiness = async () => ({});
+    const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
+    app.use(serveMetrics(createMetrics()));
+    projection = await listen(app.callback(), "127.0.0.1", 0);
+  });
+  after(() => Promise.all([audit.stop(), partner.stop(), projection.close()]));
+
+  /** Start lines of requests for every path of a partner API's service. */
+  const partnerPaths = (ofQueries: boolean) =>
+    Object.values(partnerOperations)
+      .filter(({ method }) => (method === "GET") === ofQueries)
+      .flatMap(({ method, path }) =>
+        ["sandbox", "production"].map(
+          (base) => `${method} /${base}/v1${path.replace(/:\w+/g, () => randomUUID())}`,
+        ),
+      );
+
+  const services: [string, () => string, () => string[]][] = [
+    [
+      "audit",
+      () => audit.url,
+      () => [
+        ...AUDIT_PATHS.map((name) => `GET /audit/v1/${name}`),
+        ...readAuditSite().map(({ path }) => `GET ${path}`),
+      ],
+    ],
+    ["command", () => partner.command.url, () => ["GET /.well-known/jwks.json", ...partnerPaths(false)]],
+    [
+      "query-api",
+      () => partner.queryUrl,
+      () => [
+        ...["GET /api/v1/openapi.json", "GET /partner/v1/openapi.json"],
+        ...readDocsSite().map(({ path }) => `GET ${path}`),
+        ...portalOperations({ operatorName: "Test" }).map(({ path }) => `GET ${path}`),
+        ...partnerPaths(true),
+      ],
+    ],
+    ["projection", () => projection.url, () => ["GET /metrics"]],
+  ];
+
+  for (const [service, url, paths] of services) {
+    it(`have one spelling each at ${service}: every other one is 404`, async () => {
+      for (const start of [...HEALTH, ...paths()]) {
+        const [method = "", path = ""] = start.split(" ");
+        const known = await sendOne(url(), requestText(`${start} HTTP/1.1`, []));
+        expect(known.status, start).to.not.equal(404);
+        for (const other of otherSpellings(path)) {
+          const answer = await sendOne(url(), requestText(`${method} ${other} HTTP/1.1`, []));
+          expect([answer.status, answer.body?.error], `${method} ${other}`).to.deep.equal([404, "not_found"]);
+        }
+      }
+    });
+  }
+});

@@ -1,0 +1,116 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { eventually } from "../../support/eventually.ts";
+import { type LimiterWorld, startLimiterWorld } from "./limiters.ts";
+
+/** More than any test here counts. */
+const LIMIT = 1_000;
+
+const NOWHERE = "postgres://nobody:nothing@127.0.0.1:9/clinic";
+
+describe("rate limiter", () => {
+  let world: LimiterWorld;
+
+  before(async () => {
+    world = await startLimiterWorld();
+  });
+  after(() => world.stop());
+
+  it("counts over processes and over both services' roles, in one window", async () => {
+    const [warnings, key] = [[] as unknown[], randomUUID()];
+    const command = world.limiterOf(world.database.urls.command, warnings);
+    const query = world.limiterOf(world.database.urls.query, warnings);
+    const counts = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => (index % 2 ? command : query).count(key, LIMIT)),
+    );
+    expect(counts.map(({ used }) => used).sort((a, b) => a - b)).to.deep.equal(
+      Array.from({ length: 20 }, (_, index) => index + 1),
+    );
+    expect(new Set(counts.map(({ endsAt }) => endsAt)).size, "ends of the window").to.equal(1);
+    for (const { endsIn } of counts) expect(endsIn).to.be.within(1, 60_000);
+    expect((await command.count(randomUUID(), LIMIT)).used).to.equal(1);
+    expect(warnings).to.deep.equal([]);
+  });
+
+  it("counts a single request with one statement, and many of one key at once with a few", async () => {
+    const { pool, count } = world.limiterOf(world.database.urls.command);
+    await eventually("this process is registered", async () => {
+      const { rowCount } = await pool.query("SELECT FROM rate_limit.process");
+      return rowCount! > 0;
+    });
+    const asked: string[] = [];
+    const query = pool.query.bind(pool);
+    // biome-ignore lint/suspicious/noExplicitAny: stands for all of pg's overloads
+    pool.query = ((statement: any, ...more: any[]) => {
+      if (statement.name === "count requests") asked.push(statement.name);
+      return query(statement, ...more);
+      // biome-ignore lint/suspicious/noExplicitAny: see above
+    }) as any;
+    await count(randomUUID(), LIMIT);
+    expect(asked).to.deep.equal(["count requests"]);
+    const key = randomUUID();
+    await Promise.all(Array.from({ length: 200 }, () => count(key, LIMIT)));
+    expect(asked).to.have.length(3);
+    expect((await count(key, LIMIT)).used).to.equal(201);
+  });
+
+  it("starts a new window when the last one has ended", async () => {
+    const key = randomUUID();
+    const { count, pool } = world.limiterOf(world.database.urls.command);
+    await count(key, LIMIT);
+    expect((await count(key, LIMIT)).used).to.equal(2);
+    const sql = "UPDATE rate_limit.counter SET expire = $2 WHERE key = $1";
+    expect((await pool.query(sql, [key, Date.now() - 1])).rowCount).to.equal(1);
+    expect((await count(key, LIMIT)).used).to.equal(1);
+  });
+
+  it("continues a window whose counter Postgres has lost, as after a crash", async () => {
+    const key = randomUUID();
+    const { count, pool } = world.limiterOf(world.database.urls.command);
+    const { endsAt } = await count(key, LIMIT);
+    await pool.query("DELETE FROM rate_limit.counter WHERE key = $1", [key]);
+    const again = await count(key, LIMIT);
+    expect([again.used, again.endsAt]).to.deep.equal([2, endsAt]);
+  });
+
+  it("counts in a window that is longer than a minute, shared or alone", async () => {
+    const hour = 3_600;
+    for (const url of [world.database.urls.command, NOWHERE]) {
+      const [limiter, key] = [world.limiterOf(url), randomUUID()];
+      const counts = [];
+      for (let n = 1; n <= 4; n += 1) counts.push(await limiter.count(key, 4, hour));
+      expect(counts.map(({ endsAt }) => endsAt)).to.deep.equal(Array(4).fill(counts[0]?.endsAt));
+      for (const { endsIn } of counts) expect(endsIn).to.be.within(1, 3_600_000);
+      if (url !== NOWHERE) expect(counts[0]?.endsIn).to.be.above(3_590_000);
+      expect((await limiter.count(randomUUID(), 2)).endsIn, "of others").to.be.within(1, 60_000);
+    }
+  });
+
+  it("refuses a key over its limit without asking Postgres, until the window ends or more is agreed", async () => {
+    const key = randomUUID();
+    const [one, other] = [
+      world.limiterOf(world.database.urls.command),
+      world.limiterOf(world.database.urls.command),
+    ];
+    for (let used = 1; used <= 3; used += 1) expect((await one.count(key, 2)).used).to.equal(used);
+    const again = await one.count(key, 2);
+    expect(again.used).to.equal(3);
+    expect(again.endsIn).to.be.within(1, 60_000);
+    expect((await other.count(key, 2)).used, "in Postgres").to.equal(4);
+    expect((await one.count(key, 10)).used, "with more agreed").to.equal(5);
+  });
+
+  it("removes counters that have ended, and processes that are gone", async () => {
+    const { pool } = world.limiterOf(world.database.urls.command);
+    const [key, gone] = [randomUUID(), randomUUID()];
+    await pool.query("INSERT INTO rate_limit.counter VALUES ($1, 1, 1)", [key]);
+    await pool.query("INSERT INTO rate_limit.process VALUES ($1, now() - interval '1 hour')", [gone]);
+    // A process removes both when it starts.
+    world.limiterOf(world.database.urls.query);
+    await eventually("both are removed", async () => {
+      const counters = await pool.query("SELECT FROM rate_limit.counter WHERE key = $1", [key]);
+      const processes = await pool.query("SELECT FROM rate_limit.process WHERE id = $1", [gone]);
+      return counters.rowCount === 0 && processes.rowCount === 0;
+    });
+  });
+});

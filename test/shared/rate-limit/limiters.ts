@@ -1,0 +1,65 @@
+import type pg from "pg";
+import { pino } from "pino";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { type Count, createRateLimiter, type RateLimiter } from "../../../shared/rate-limit/limiter.ts";
+import { createMigratedDatabase } from "../../support/migrated-database.ts";
+import type { TestDatabase } from "../../support/stack.ts";
+
+const logger = pino({ enabled: false });
+
+/** A database with the counters, and limiters on it, each a process by itself as far as Postgres can tell. */
+export interface LimiterWorld {
+  database: TestDatabase;
+  /** @param warnings takes what the limiter warns of */
+  limiterOf(url: string, warnings?: unknown[]): RateLimiter & { pool: pg.Pool };
+  stop(): Promise<void>;
+}
+
+export async function startLimiterWorld(): Promise<LimiterWorld> {
+  const database = await createMigratedDatabase();
+  const limiters: (RateLimiter & { pool: pg.Pool })[] = [];
+  return {
+    database,
+    limiterOf(url, warnings = []) {
+      const pool = createPool({ url, applicationName: "test", size: 4, statementTimeout: 1_000, logger });
+      const warn = (...given: unknown[]) => void warnings.push(given);
+      const limiter = createRateLimiter(pool, Object.assign(Object.create(logger), { warn }));
+      limiters.push({ ...limiter, pool });
+      return { ...limiter, pool };
+    },
+    async stop() {
+      for (const limiter of limiters) limiter.close();
+      await Promise.all(limiters.map(({ pool }) => pool.end()));
+      await database.drop();
+    },
+  };
+}
+
+/** What became of requests: let through, over the limit, or not counted in time. */
+export interface Outcomes {
+  passed: number;
+  refused: number;
+  unavailable: number;
+  ends: Set<number>;
+}
+
+/** Counts requests at once, spread evenly over limiters, and waits for all outcomes. */
+export async function burst(
+  limiters: readonly RateLimiter[],
+  { key, limit, requests }: { key: string; limit: number; requests: number },
+): Promise<Outcomes> {
+  const counts = Array.from({ length: requests }, (_, index) =>
+    (limiters[index % limiters.length] as RateLimiter)
+      .count(key, limit)
+      .catch((error: { code?: string }) => error.code),
+  );
+  const outcomes = await Promise.all(counts);
+  const counted = outcomes.filter((outcome): outcome is Count => typeof outcome === "object");
+  const passed = counted.filter(({ used }) => used <= limit).length;
+  const unavailable = outcomes.filter((outcome) => outcome === "rate_limit_unavailable").length;
+  if (counted.length + unavailable !== requests) throw new Error(`unforeseen: ${outcomes}`);
+  return {
+    ...{ passed, unavailable, refused: counted.length - passed },
+    ends: new Set(counted.map(({ endsAt }) => endsAt)),
+  };
+}

@@ -1,0 +1,18 @@
+import { expect } from "chai";
+import { Windows } from "../../../shared/rate-limit/windows.ts";
+
+const endless = { used: 1, alone: 0, endsAt: 0, until: Number.POSITIVE_INFINITY };
+
+describe("windows that the rate limiter knows", () => {
+  it("are those of the 20,000 keys last seen", () => {
+    const windows = new Windows();
+    windows.set("first", { ...endless });
+    windows.set("kept", { ...endless });
+    for (let n = 0; n < 19_999; n += 1) {
+      windows.set(`flood ${n}`, { ...endless });
+      if (n % 1_000 === 0) windows.set("kept", { ...endless });
+    }
+    expect(windows.find("first")).to.equal(undefined);
+    expect(windows.find("kept")).to.not.equal(undefined);
+  });
+});

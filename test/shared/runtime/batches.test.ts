@@ -1,0 +1,37 @@
+import { expect } from "chai";
+import { createBatches, TooManyWaiting } from "../../../shared/runtime/batches.ts";
+
+describe("batches", () => {
+  it("send the items of a key together that arrive while others are under way, and delay no other key", async () => {
+    const add = createBatches<number, number>({ waiting: 20, together: 15 });
+    let finish: () => void = () => undefined;
+    const blocked = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const sizes: number[] = [];
+    const send = async (items: number[]) => {
+      sizes.push(items.length);
+      await blocked;
+      return items.map((item) => item * 2);
+    };
+    const all = Array.from({ length: 25 }, (_, n) => add("slow", n, send).catch((error: Error) => error));
+    expect(await add("other", 3, async (items) => items)).to.equal(3);
+    finish();
+    const outcomes = await Promise.all(all);
+    expect(sizes).to.deep.equal([1, 15, 5]);
+    expect(outcomes.slice(0, 21)).to.deep.equal(Array.from({ length: 21 }, (_, n) => n * 2));
+    for (const refused of outcomes.slice(21)) expect(refused).to.be.instanceOf(TooManyWaiting);
+  });
+
+  it("fail the items of one batch together, and send the next batch all the same", async () => {
+    const add = createBatches<string, number>({ waiting: 20, together: 20 });
+    let calls = 0;
+    const send = async (items: string[]) => {
+      calls += 1;
+      if (calls === 1) throw new Error("late");
+      return items.map(() => calls);
+    };
+    const outcomes = await Promise.allSettled(["a", "b", "c"].map((item) => add("key", item, send)));
+    expect(outcomes.map(({ status }) => status)).to.deep.equal(["rejected", "fulfilled", "fulfilled"]);
+  });
+});

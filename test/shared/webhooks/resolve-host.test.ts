@@ -1,0 +1,73 @@
+import { expect } from "chai";
+import { checkDestination, UnsafeDestination } from "../../../shared/webhooks/destination.ts";
+import { resolveHost } from "../../../shared/webhooks/resolve-host.ts";
+import { type DnsReply, type DnsServer, startDnsServer } from "../../support/dns-server.ts";
+
+const NAME = "hooks.partner.example";
+const V4: DnsReply = { addresses: ["93.184.216.34"] };
+const V6: DnsReply = { addresses: ["2606:4700::6810:84e5"] };
+
+describe("the look-up of a destination's name", () => {
+  let dns: DnsServer;
+
+  beforeEach(async () => {
+    dns = await startDnsServer();
+  });
+  afterEach(() => dns.close());
+
+  /** The checked address or the code of the refusal, and how long the check took. */
+  const check = async (A: DnsReply, AAAA: DnsReply) => {
+    dns.reply({ A, AAAA });
+    const began = performance.now();
+    const lookup = (host: string) => resolveHost(host, [dns.address]);
+    const result = await checkDestination(`https://${NAME}/`, { allowLoopback: false, lookup }).then(
+      ({ address }) => address,
+      (error) => (error instanceof UnsafeDestination ? error.code : error),
+    );
+    return { result, elapsed: performance.now() - began };
+  };
+
+  const quick: [string, DnsReply, DnsReply, string][] = [
+    ["a name server that drops AAAA", V4, "drop", "93.184.216.34"],
+    ["a name server that drops A", "drop", V6, "2606:4700::6810:84e5"],
+    ["NXDOMAIN for AAAA only", V4, "nxdomain", "93.184.216.34"],
+    ["NXDOMAIN for A only", "nxdomain", V6, "2606:4700::6810:84e5"],
+    ["no AAAA record", V4, { addresses: [] }, "93.184.216.34"],
+    ["NXDOMAIN for both", "nxdomain", "nxdomain", "lookup_failed"],
+    ["an answer without addresses for both", { addresses: [] }, { addresses: [] }, "lookup_failed"],
+  ];
+  for (const [what, A, AAAA, expected] of quick) {
+    it(`${what} gives ${expected} shortly after the first answer`, async () => {
+      expect((await check(A, AAAA)).result).to.equal(expected);
+      // A dropped question is asked again after 1.5 seconds: by then the look-up is over.
+      expect(dns.questions.sort()).to.deep.equal([`A ${NAME}`, `AAAA ${NAME}`]);
+    });
+  }
+
+  it("a name server that drops both fails within the limit of the look-up", async function () {
+    this.timeout(15_000);
+    const { result, elapsed } = await check("drop", "drop");
+    expect(result).to.equal("lookup_failed");
+    expect(elapsed).to.be.within(1_400, 10_000);
+  });
+
+  it("one family's late answer is waited for if the other has no address", async () => {
+    const { result } = await check({ addresses: [] }, { ...V6, delayMs: 400 });
+    expect(result).to.equal("2606:4700::6810:84e5");
+  });
+
+  const late: [string, DnsReply, DnsReply][] = [
+    ["AAAA", V4, { addresses: ["fd00::1"], delayMs: 5 }],
+    ["A", { addresses: ["10.0.0.1"], delayMs: 5 }, V6],
+  ];
+  for (const [type, A, AAAA] of late) {
+    it(`a private address in a late ${type} answer is refused beside a public one`, async () => {
+      expect((await check(A, AAAA)).result).to.equal("address_not_public");
+    });
+  }
+
+  it("a private address among several of one family is refused", async () => {
+    const mixed = { addresses: ["93.184.216.34", "192.168.0.1"] };
+    expect((await check(mixed, "drop")).result).to.equal("address_not_public");
+  });
+});

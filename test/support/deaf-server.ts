@@ -1,0 +1,46 @@
+/** A listening socket on loopback that accepts no connection: its queue is full, so the kernel drops every SYN. */
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { Worker } from "node:worker_threads";
+import { eventually } from "./eventually.ts";
+
+export interface DeafServer {
+  port: number;
+  /** Accepts connections from now on and answers each request with 200. */
+  accept(): void;
+  close(): Promise<void>;
+}
+
+/** The thread listens and then blocks, so that no connection leaves the queue. */
+const LISTENER = `
+  const { parentPort, workerData } = require("node:worker_threads");
+  const server = require("node:http").createServer((request, response) => response.end("ok"));
+  server.listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => {
+    parentPort.postMessage(server.address().port);
+    Atomics.wait(workerData, 0, 0);
+  });`;
+
+export async function startDeafServer(): Promise<DeafServer> {
+  const blocked = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(LISTENER, { eval: true, workerData: blocked });
+  const [port] = (await once(worker, "message")) as [number];
+  const queued: Socket[] = [];
+  await eventually("a full queue", async () => {
+    const socket = connect(port, "127.0.0.1").on("error", () => undefined);
+    queued.push(socket);
+    const connected = once(socket, "connect").then(() => true);
+    const timer = new Promise<false>((resolve) => setTimeout(resolve, 200, false));
+    return !(await Promise.race([connected, timer]));
+  });
+  return {
+    port,
+    accept() {
+      Atomics.store(blocked, 0, 1);
+      Atomics.notify(blocked, 0);
+    },
+    async close() {
+      for (const socket of queued) socket.destroy();
+      await worker.terminate();
+    },
+  };
+}

@@ -1,0 +1,44 @@
+/** A TCP server on loopback that a test drives by hand, for answers that no HTTP server would send. */
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+
+export interface RawReceiver {
+  url: string;
+  port: number;
+  /** Requests that arrived, and the connections that they arrived on. */
+  requests: number;
+  connections: number;
+  close(): Promise<void>;
+}
+
+/** @param onRequest called for each request, with its number from 1 on its connection */
+export async function startRawReceiver(
+  onRequest: (socket: Socket, number: number) => void,
+): Promise<RawReceiver> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    receiver.connections += 1;
+    sockets.add(socket);
+    let number = 0;
+    socket.on("error", () => undefined);
+    socket.on("close", () => sockets.delete(socket));
+    // The requests of these tests are small: each arrives in one piece.
+    socket.on("data", () => {
+      receiver.requests += 1;
+      number += 1;
+      onRequest(socket, number);
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const receiver: RawReceiver = {
+    ...{ url: `http://127.0.0.1:${port}`, port, requests: 0, connections: 0 },
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, "close");
+    },
+  };
+  return receiver;
+}

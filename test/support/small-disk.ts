@@ -1,0 +1,85 @@
+import { execFileSync } from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import type { Context } from "mocha";
+import { processIdentity } from "../../deploy/local/pid-lock.mjs";
+
+/** A real file system that a test can fill. */
+export interface SmallDisk {
+  folder: string;
+  /** Takes all space that is left. What others free meanwhile is taken by the next call. */
+  fill(): void;
+  /** Gives back the space that `fill` has taken. */
+  free(): void;
+  /** Unmounts it. Processes that still use it keep what they have open. */
+  remove(): void;
+}
+
+const PREFIX = "clinic-disk-";
+
+/**
+ * Mounts a file system in memory. Where mounting is not permitted, the test that asks is skipped.
+ *
+ * @param size in MiB
+ */
+export function mountSmallDisk(test: Context, size: number): SmallDisk {
+  sweep();
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
+  try {
+    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}m,mode=0755`, "tmpfs", folder], {
+      stdio: "pipe",
+    });
+  } catch (error) {
+    fs.rmdirSync(folder);
+    process.stderr.write(
+      `skipped: a file system cannot be mounted here (${(error as Error).message.trim()})\n`,
+    );
+    test.skip();
+  }
+  const ballast = path.join(folder, "ballast");
+  return {
+    folder,
+    fill: () => fillWith(ballast),
+    free: () => fs.rmSync(ballast, { force: true }),
+    remove: () => unmount(folder),
+  };
+}
+
+/** Appends to a file until the disk takes not one more byte. */
+function fillWith(ballast: string): void {
+  const descriptor = fs.openSync(ballast, "a");
+  try {
+    for (let size = 1_048_576; size >= 1; size = Math.floor(size / 16)) writeUntilFull(descriptor, size);
+  } finally {
+    fs.closeSync(descriptor);
+  }
+}
+
+function writeUntilFull(descriptor: number, size: number): void {
+  const piece = Buffer.alloc(size);
+  try {
+    for (;;) fs.writeSync(descriptor, piece);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
+  }
+}
+
+function unmount(folder: string): void {
+  // Lazily, since a process that has just been killed may hold a file for another moment.
+  execFileSync("umount", ["--lazy", folder], { stdio: "pipe" });
+  fs.rmdirSync(folder);
+}
+
+/** Removes the file systems of test processes that were killed. */
+function sweep(): void {
+  for (const name of fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith(PREFIX))) {
+    if (processIdentity(Number(name.slice(PREFIX.length).split("-")[0])) !== undefined) continue;
+    const folder = path.join(os.tmpdir(), name);
+    try {
+      unmount(folder);
+    } catch {
+      fs.rmSync(folder, { recursive: true, force: true }); // it was not mounted any more
+    }
+  }
+}

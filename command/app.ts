@@ -57,7 +57,7 @@ export interface CommandAppOptions {
   answerWithin?: number;
 }
 
-/** Longer than a body may take to arrive (22 s with the check for it), and less than clients usually wait. Milliseconds. */
+/** Longer than a body may take to arrive (21 s with the check for it), and less than clients usually wait. Milliseconds. */
 const ANSWER_WITHIN = 25_000;
 
 /** The whole application: every operation of the partner API that changes something, and the keys of its tokens. */

@@ -28,7 +28,7 @@ interface LaneLimits {
 
 /**
  * Limits of one process. An application that is alone may hold a fifth of the slots of its environment; see
- * {@link allot}. A hanging attempt costs a socket and some 50 KB of memory.
+ * {@link allot}. A hanging attempt costs a socket and about 30 KB of memory.
  */
 export const LANES: Record<Lane, LaneLimits> = {
   first: { slots: 960, perEndpoint: 4, atOnce: 192 },

@@ -12,6 +12,9 @@ import { splitFiles } from "./support/split-files.ts";
 
 const bin = (name: string) => path.join(PROJECT, "node_modules", ".bin", name);
 
+/** Tests that stop and kill servers wait for much of their time, so one process more than there are cores is quicker. */
+const PROCESSES = Math.min(2, os.availableParallelism()) + 1;
+
 /** A process of mocha, its output on the terminal, or in a file until the others have ended. */
 interface Run {
   words: string[];
@@ -39,7 +42,7 @@ await runEntry(async () => {
   process.exitCode = codes.find((code) => code !== 0) ?? 0;
 });
 
-/** What mocha is to run: the arguments given, else all tests, in a process for each of two cores. */
+/** What mocha is to run: the arguments given, else all tests, in several processes. */
 function runsOf(given: string[], scratch: string): Run[] {
   const file = (kind: string, index: number) => path.join(scratch, `${kind}-${index}`);
   if (given.length > 0) {
@@ -49,7 +52,7 @@ function runsOf(given: string[], scratch: string): Run[] {
   const files = fs
     .readdirSync(path.join(PROJECT, "test"), { recursive: true, encoding: "utf8" })
     .flatMap((name) => (name.endsWith(".test.ts") ? [path.join(PROJECT, "test", name)] : []));
-  return splitFiles(files, Math.min(2, os.availableParallelism())).map((words, index) => ({
+  return splitFiles(files, PROCESSES).map((words, index) => ({
     words,
     summary: file("summary", index),
     ...(index > 0 && { output: file("output", index) }),

@@ -109,6 +109,11 @@ describe("a projection whose log is not the one that it followed", function () {
     const lost = await appointment();
     await delivered(lost.eventId);
     await isReady();
+    // A relay that was killed before would continue with what follows in the restored log.
+    await eventually(
+      "the relay's checkpoint",
+      async () => (await readRelayCheckpoint(world.pool)).anchor?.eventId === lost.eventId,
+    );
     await service.kill();
     await exchange(restore);
     const grown = await appointment();

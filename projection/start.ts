@@ -54,6 +54,8 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
     applicationName: "projection",
     size: config.DATABASE_POOL_SIZE,
     statementTimeout: STATEMENT_TIMEOUT,
+    // Queues and rebuilds fill tables faster than Postgres analyzes them.
+    preferIndexes: true,
     logger,
   });
   const client = connectEventStore(config.EVENTSTORE_URL, "projection");

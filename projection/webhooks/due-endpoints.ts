@@ -1,4 +1,4 @@
-import type { Environment } from "../../shared/events/fields.ts";
+import { type Environment, environment as environments } from "../../shared/events/fields.ts";
 import { createWaker } from "./waker.ts";
 
 /** First attempts and retries have slots of their own, so that neither holds up the other. */
@@ -37,6 +37,8 @@ export interface DueEndpoints {
   additions(): number;
   /** Entries by application. */
   of(lane: Lane, environment: Environment): ReadonlyMap<string, ReadonlyMap<string, DueEntry>>;
+  /** Ids of the endpoints in a lane. */
+  in(lane: Lane): string[];
   /** Wakes the sender. */
   wake(): void;
   /** Sleeps until woken, for at most so many milliseconds, or until the signal aborts. */
@@ -85,6 +87,10 @@ export function createDueEndpoints(): DueEndpoints {
     },
     additions: () => additions,
     of: entriesOf,
+    in: (lane) =>
+      environments.options.flatMap((environment) =>
+        Array.from(entriesOf(lane, environment).values(), (entries) => [...entries.keys()]).flat(),
+      ),
     wake: waker.wake,
     sleep: waker.sleep,
   };

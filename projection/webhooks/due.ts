@@ -51,38 +51,44 @@ export function endpointsWithPending(name: string, lane: string): string {
   )`;
 }
 
-/** LIMIT keeps the planner from reading all deliveries that are due: one step along the index for each endpoint will do. */
-const dueIn = (lane: Lane) => `
-  SELECT '${lane}' AS lane, a.endpoint_id, a.application_id, a.environment
+/**
+ * Endpoints that have deliveries due in a lane, without those of an array. LIMIT keeps the planner from reading all
+ * deliveries that are due: one step along the index for each endpoint will do.
+ */
+const dueIn = (lane: Lane, known: string) => `
+  SELECT '${lane}' AS lane, x.endpoint_id
     FROM ${lane}_endpoints x
-    JOIN active a ON a.endpoint_id = x.endpoint_id
    CROSS JOIN LATERAL (
      SELECT FROM webhooks.delivery
-      WHERE endpoint_id = x.endpoint_id AND status = 'pending' AND ${IN_LANE[lane]} AND due_at <= $1 LIMIT 1) d`;
+      WHERE endpoint_id = x.endpoint_id AND status = 'pending' AND ${IN_LANE[lane]} AND due_at <= $1 LIMIT 1) d
+   WHERE NOT EXISTS (SELECT FROM unnest(${known}::uuid[]) AS known (endpoint_id) WHERE known.endpoint_id = x.endpoint_id)`;
 
 const FIND_DUE = `
   WITH RECURSIVE ${endpointsWithPending("first_endpoints", IN_LANE.first)},
   ${endpointsWithPending("retry_endpoints", IN_LANE.retry)},
-  active AS MATERIALIZED (
-    SELECT a.*
-      FROM (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints) x
-     CROSS JOIN LATERAL (${activeEndpoint("x.endpoint_id")}) a
-     WHERE ${READ_MODELS_ARE_CURRENT}
-  )
-  ${dueIn("first")} UNION ALL ${dueIn("retry")}`;
+  due AS MATERIALIZED (${dueIn("first", "$2")} UNION ALL ${dueIn("retry", "$3")})
+  SELECT due.lane, a.endpoint_id, a.application_id, a.environment
+    FROM due
+   CROSS JOIN LATERAL (${activeEndpoint("due.endpoint_id")}) a
+   WHERE ${READ_MODELS_ARE_CURRENT}`;
 
 /**
  * Searches all endpoints that may be sent to for those with deliveries that are due.
  *
+ * @param known ids of endpoints that are known to have some, by lane; they are left out
  * @param now milliseconds since 1970
  */
-export async function findDueEndpoints(pool: pg.Pool, now: number): Promise<DueEndpoint[]> {
+export async function findDueEndpoints(
+  pool: pg.Pool,
+  known: Record<Lane, readonly string[]>,
+  now: number,
+): Promise<DueEndpoint[]> {
   const { rows } = await pool.query<{
     lane: Lane;
     endpoint_id: string;
     application_id: string;
     environment: DueEndpoint["environment"];
-  }>({ name: "find due endpoints", text: FIND_DUE, values: [toInstant(now)] });
+  }>({ name: "find due endpoints", text: FIND_DUE, values: [toInstant(now), known.first, known.retry] });
   return rows.map(({ lane, endpoint_id, application_id, environment }) => ({
     ...{ lane, environment, applicationId: application_id, endpointId: endpoint_id },
   }));

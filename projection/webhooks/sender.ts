@@ -26,7 +26,7 @@ export interface SenderOptions extends DeliverOptions, OutcomeWriterOptions {
   random(): number;
 }
 
-/** Retries come due without anybody saying so; this is how late they may be. Milliseconds. */
+/** Retries come due without anybody saying so; they are at most about twice as late. Milliseconds. */
 const SEARCH_EVERY = 200;
 
 /** A search is followed by a rest of at least this many times its duration, so that it cannot take up the database. */
@@ -133,7 +133,8 @@ async function searchOn(
 ): Promise<void> {
   while (!signal.aborted) {
     const began = performance.now();
-    due.add(await findDueEndpoints(pool, clock()));
+    const known = { first: due.in("first"), retry: due.in("retry") };
+    due.add(await findDueEndpoints(pool, known, clock()));
     works();
     slots.forget();
     await pause((performance.now() - began) * SEARCH_REST, signal);

@@ -7,6 +7,11 @@ export interface PoolOptions {
   size: number;
   /** The server gives up on a statement after this. Milliseconds. */
   statementTimeout: number;
+  /**
+   * Use an index wherever there is one. A prepared statement that was planned while its table was small would otherwise
+   * read the whole table each time, until Postgres analyzes it again.
+   */
+  preferIndexes?: boolean;
   logger: Logger;
 }
 
@@ -36,6 +41,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     statement_timeout: options.statementTimeout,
     query_timeout: options.statementTimeout + ANSWER_GRACE,
     keepAlive: true,
+    ...(options.preferIndexes ? { options: "-c enable_seqscan=off" } : {}),
     types: typeParsers,
   });
   // A connection may break while it is idle, or taken but between two queries. The pool drops it, and the next query

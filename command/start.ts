@@ -2,7 +2,7 @@ import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
-import { eventStoreReadiness } from "../shared/eventstore/readiness.ts";
+import { eventStoreReadiness } from "../shared/http/event-log-readiness.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
@@ -10,8 +10,8 @@ import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createCommandApp } from "./app.ts";
-import { createAwaitReads } from "./partner/tell-position.ts";
-import { createTokenIssuer } from "./partner/token-issuer.ts";
+import { createAwaitReads } from "./partner-api/tell-position.ts";
+import { createTokenIssuer } from "./partner-api/token-issuer.ts";
 
 const SETTINGS = [
   "HOST",

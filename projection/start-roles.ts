@@ -6,7 +6,7 @@ import type { Logger } from "../shared/runtime/logger.ts";
 import { startProjectors } from "./engine/projectors.ts";
 import { readModels } from "./read-models/all.ts";
 import { startRelay } from "./relay/relay.ts";
-import type { Role } from "./role.ts";
+import type { Role } from "./roles/role.ts";
 import type { Metrics } from "./status/metrics.ts";
 import { startWebhooks } from "./webhooks/webhooks.ts";
 

@@ -5,13 +5,13 @@ import { countRefusals } from "../shared/partner-api/rate-limits.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createDocsRouter } from "./docs/router.ts";
+import { type QueryState, READS_WITHIN, type ReadRow } from "./http/read.ts";
+import { readiness } from "./http/readiness.ts";
 import { partnerReads } from "./partner/reads.ts";
 import { createPartnerReadRouter } from "./partner/router.ts";
 import { portalOperations } from "./portal/operations.ts";
 import { createPortalRouter } from "./portal/router.ts";
 import type { SessionVerifier } from "./portal/session.ts";
-import { type QueryState, READS_WITHIN, type ReadRow } from "./read.ts";
-import { readiness } from "./readiness.ts";
 
 export interface QueryApiOptions {
   logger: Logger;

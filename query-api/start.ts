@@ -7,9 +7,9 @@ import { endsWithin } from "../shared/runtime/ends-within.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createQueryApp } from "./app.ts";
+import { createReadRow } from "./http/read.ts";
 import { createTokenKeys } from "./partner/token-keys.ts";
 import { createSessionVerifier } from "./portal/session.ts";
-import { createReadRow } from "./read.ts";
 
 const SETTINGS = [
   "HOST",

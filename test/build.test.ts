@@ -128,15 +128,22 @@ describe("the rule between the folders", () => {
   }
 
   for (const [path, imported, verdict] of [
-    ["command/x.ts", "../projection/role.ts", "refused"],
-    ["command/partner/x.ts", "../../query-api/app.ts", "refused"],
-    ["projection/x.ts", "../command/handle.ts", "refused"],
-    ["query-api/portal/x.ts", "../../projection/role.ts", "refused"],
-    ["shared/http/x.ts", "../../command/handle.ts", "refused"],
+    ["command/x.ts", "../projection/roles/role.ts", "refused"],
+    ["command/partner-api/x.ts", "../../query-api/app.ts", "refused"],
+    ["projection/x.ts", "../command/handling/handle.ts", "refused"],
+    ["query-api/portal/x.ts", "../../projection/roles/role.ts", "refused"],
+    ["shared/http/x.ts", "../../command/handling/handle.ts", "refused"],
     ["shared/x.ts", "../test/support/stack.ts", "refused"],
-    ["query-api/x.ts", "../deploy/local/ports.ts", "refused"],
+    ["query-api/x.ts", "../deploy/local/setup/ports.ts", "refused"],
+    ["shared/domain/x.ts", "../http/app.ts", "refused"],
+    ["shared/domain/x.ts", "node:fs/promises", "refused"],
+    ["shared/domain/clinic/x.ts", "../../http/app.ts", "refused"],
+    ["shared/domain/clinic/x.ts", "node:crypto", "refused"],
+    ["shared/domain/clinic/x.ts", "koa", "refused"],
+    ["shared/domain/clinic/x.ts", "zod", "allowed"],
+    ["shared/domain/clinic/x.ts", "../events/ids.ts", "allowed"],
     ["command/x.ts", "../shared/http/app.ts", "allowed"],
-    ["test/x.ts", "../projection/role.ts", "allowed"],
+    ["test/x.ts", "../projection/roles/role.ts", "allowed"],
   ] as const) {
     it(`${path} may${verdict === "allowed" ? "" : " not"} import ${imported}`, async () => {
       expect(await lint(path, imported)).to.equal(verdict);

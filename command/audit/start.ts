@@ -1,7 +1,7 @@
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
-import { eventStoreReadiness } from "../../shared/eventstore/readiness.ts";
+import { eventStoreReadiness } from "../../shared/http/event-log-readiness.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";

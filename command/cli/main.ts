@@ -1,5 +1,5 @@
 /** The operator's command line: `npm run clinic -- <noun> <verb> [options]`. */
-import { EXIT } from "./failure.ts";
+import { EXIT } from "./framework/failure.ts";
 import { runCli } from "./run-cli.ts";
 
 const { stdin, stdout, stderr, env } = process;

@@ -1,12 +1,12 @@
 import { Command as Program } from "commander";
-import type { Command } from "./command.ts";
-import { commands } from "./commands.ts";
-import { DEFAULT_LOG_WAIT, type ImportWords, importFile } from "./import-file.ts";
-import { IMPORT_HELP } from "./import-help.ts";
-import type { Option } from "./option.ts";
-import { type RecoverWords, recoverWebhooks } from "./recover-webhooks.ts";
-import { type RotateWords, rotateEndpointSecret } from "./rotate-secret.ts";
-import { type GivenOptions, optionName, runCommand, type Terminal } from "./run-command.ts";
+import { commands } from "./commands/commands.ts";
+import { type RecoverWords, recoverWebhooks } from "./commands/recover-webhooks.ts";
+import { type RotateWords, rotateEndpointSecret } from "./commands/rotate-secret.ts";
+import type { Command } from "./framework/command.ts";
+import type { Option } from "./framework/option.ts";
+import { type GivenOptions, optionName, runCommand, type Terminal } from "./framework/run-command.ts";
+import { DEFAULT_LOG_WAIT, type ImportWords, importFile } from "./import/import-file.ts";
+import { IMPORT_HELP } from "./import/import-help.ts";
 
 const CALL = "npm run clinic --";
 

@@ -1,7 +1,7 @@
 import { CommanderError } from "commander";
-import { EXIT, failureOf } from "./failure.ts";
+import { EXIT, failureOf } from "./framework/failure.ts";
+import type { Terminal } from "./framework/run-command.ts";
 import { createProgram } from "./program.ts";
-import type { Terminal } from "./run-command.ts";
 
 /**
  * Runs one command line.

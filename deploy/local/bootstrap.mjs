@@ -7,7 +7,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { ensureInstalled } from "./install.mjs";
+import { ensureInstalled } from "./setup/install.mjs";
 
 const OLDEST_NODE = [20, 19];
 const PROJECT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..");

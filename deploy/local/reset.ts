@@ -1,10 +1,10 @@
 /** `npm run reset`: deletes all local data, secrets and logs, so that the next start begins anew. */
 import fs from "node:fs";
-import { removeLocalRoot } from "./local-root.ts";
-import { lockHolder, tryLock } from "./pid-lock.mjs";
-import { openPidRegistry } from "./pid-registry.ts";
-import { localPaths, localRoot, PROJECT, relocationOf } from "./project.ts";
-import { isDiskFull, runEntry, SetupError } from "./setup-error.ts";
+import { removeLocalRoot } from "./setup/local-root.ts";
+import { lockHolder, tryLock } from "./setup/pid-lock.mjs";
+import { openPidRegistry } from "./setup/pid-registry.ts";
+import { localPaths, localRoot, PROJECT, relocationOf } from "./setup/project.ts";
+import { isDiskFull, runEntry, SetupError } from "./setup/setup-error.ts";
 
 await runEntry(async () => {
   const root = localRoot(process.env);

@@ -2,16 +2,16 @@
 import { once } from "node:events";
 import path from "node:path";
 import { LogOutput } from "../../shared/runtime/log-output.ts";
-import { type DemoAccess, seedDemoData } from "./demo-data.ts";
-import { PORTAL_COOKIE_NAME, portalIssuer } from "./environment.ts";
-import { reachGiven, requireUrls } from "./given-servers.ts";
-import type { Part } from "./part.ts";
-import { lineProgress } from "./progress.ts";
-import { localRoot, PROJECT } from "./project.ts";
-import { savedFile } from "./saved-file.ts";
-import { runEntry } from "./setup-error.ts";
-import { type Stack, startStack } from "./stack.ts";
-import { writeStackFile } from "./stack-file.ts";
+import { type DemoAccess, seedDemoData } from "./demo-data/demo-data.ts";
+import { reachGiven, requireUrls } from "./servers/given-servers.ts";
+import { lineProgress } from "./setup/progress.ts";
+import { localRoot, PROJECT } from "./setup/project.ts";
+import { savedFile } from "./setup/saved-file.ts";
+import { runEntry } from "./setup/setup-error.ts";
+import { PORTAL_COOKIE_NAME, portalIssuer } from "./stack/environment.ts";
+import { type Stack, startStack } from "./stack/stack.ts";
+import { writeStackFile } from "./stack/stack-file.ts";
+import type { Part } from "./supervisor/part.ts";
 
 /** What the terminal shows, which may be a file on a full disk. */
 const output = new LogOutput(1, (lost, since) =>

@@ -1,13 +1,12 @@
 import type pg from "pg";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { type Checkpoint, readStanding } from "../engine/checkpoint.ts";
-import { BEFORE_FIRST, READ_MODEL_SCHEMA } from "../engine/ddl.ts";
+import { BEFORE_FIRST, type Checkpoint, READ_MODEL_SCHEMA, readStanding } from "../checkpoints/checkpoint.ts";
+import { placeRelay, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
+import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
-import { DifferentLog, requireAnchored, requireSameLog } from "../log/same-log.ts";
 import { ActRefused } from "../parking/parking-acts.ts";
 import { deleteEventStream, eventStreamOf } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
-import { placeRelay, readRelayCheckpoint } from "../relay/relay-checkpoint.ts";
 import { lastEventBefore } from "./last-event-before.ts";
 import { closeLost, findLost } from "./lost-deliveries.ts";
 

@@ -1,8 +1,7 @@
 import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eventstore/db-client";
-import { isCatalogStream } from "../../shared/events/registry.ts";
-import type { Checkpoint } from "../engine/checkpoint.ts";
-import { BEFORE_FIRST } from "../engine/ddl.ts";
-import { boundedRead } from "../log/bounded-read.ts";
+import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
+import { boundedRead } from "../checkpoints/bounded-read.ts";
+import { BEFORE_FIRST, type Checkpoint } from "../checkpoints/checkpoint.ts";
 
 /** Events that are read at once. */
 const PAGE = 1_000;

@@ -1,6 +1,6 @@
 import { type EventStoreDBClient, StreamDeletedError, StreamNotFoundError } from "@eventstore/db-client";
 import type pg from "pg";
-import { toInstant } from "../../shared/time/rfc3339.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 
 /** What belongs to events that the log does not hold. */
 export interface Lost {

@@ -1,5 +1,5 @@
 import { adoptLog } from "../adoption/adopt-log.ts";
-import { logEnd } from "../log/log-end.ts";
+import { logEnd } from "../checkpoints/log-end.ts";
 import { readModels } from "../read-models/all.ts";
 import type { CommandContext } from "./command.ts";
 import { fillProgress } from "./fill-progress.ts";

@@ -1,4 +1,4 @@
-import type { ProjectionProgress } from "../engine/projection.ts";
+import type { ProjectionProgress } from "../engine/projection-options.ts";
 import type { Terminal } from "./command.ts";
 
 /** Progress is told this often. Milliseconds. */

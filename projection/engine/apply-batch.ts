@@ -1,9 +1,9 @@
 import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
-import type { Anchor } from "./checkpoint.ts";
-import { CHECKPOINT, shapeOf } from "./ddl.ts";
-import { LostLeadership, ProjectionFailure } from "./failure.ts";
-import { addPassedOver, type PassedOver } from "./passed-over.ts";
+import { type Anchor, CHECKPOINT } from "../checkpoints/checkpoint.ts";
+import { addPassedOver, type PassedOver } from "../parking/passed-over.ts";
+import { LostLeadership, ProjectionFailure } from "../roles/failure.ts";
+import { shapeOf } from "./ddl.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
 import { loadGenerations, partsOf, wipeSandbox } from "./sandbox-resets.ts";

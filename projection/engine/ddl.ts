@@ -1,14 +1,6 @@
 import { createHash } from "node:crypto";
+import { BEFORE_FIRST, CHECKPOINT, READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
 import type { AnyReadModel } from "./read-model.ts";
-
-/** The schema that the query side reads. A rebuild fills another one and renames it. */
-export const READ_MODEL_SCHEMA = "read_model";
-
-/** The name of the one checkpoint in each schema: every read model of the schema reflects the log up to there. */
-export const CHECKPOINT = "read_models";
-
-/** Where the checkpoint stands before the first event. */
-export const BEFORE_FIRST = -1n;
 
 /** The statements that create a schema of empty read models, complete with its indexes. */
 export function readModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {

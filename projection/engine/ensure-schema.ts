@@ -1,5 +1,6 @@
 import type pg from "pg";
-import { anchorDdl, passedOverDdl, READ_MODEL_SCHEMA, readModelDdl } from "./ddl.ts";
+import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
+import { anchorDdl, passedOverDdl, readModelDdl } from "./ddl.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /**

@@ -1,58 +1,17 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import pg from "pg";
-import { EventSchemaError } from "../../shared/events/registry.ts";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { catchUp, type SubscriptionItem, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
-import type { Logger } from "../../shared/runtime/logger.ts";
-import { DifferentLog, requireAnchored, requireSameLog } from "../log/same-log.ts";
-import type { AwaitedServer } from "../role.ts";
-import { BoundedBuffer } from "./bounded-buffer.ts";
-import { readStanding, type Standing } from "./checkpoint.ts";
-import { BEFORE_FIRST, shapeOf } from "./ddl.ts";
-import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "./failure.ts";
-import { gapsOf, type Parked, readPassedOver } from "./passed-over.ts";
-import type { AnyReadModel } from "./read-model.ts";
+import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
+import { BEFORE_FIRST, readStanding, type Standing } from "../checkpoints/checkpoint.ts";
+import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
+import { gapsOf, readPassedOver } from "../parking/passed-over.ts";
+import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "../roles/failure.ts";
+import type { AwaitedServer } from "../roles/role.ts";
+import { shapeOf } from "./ddl.ts";
+import type { ProjectionOptions, ProjectionProgress, Report } from "./projection-options.ts";
 import { type Writing, writeItems } from "./write-items.ts";
-
-/** How a run of the projection is doing. */
-export interface ProjectionProgress {
-  /** Where the checkpoint stands. */
-  position: bigint;
-  /** The log was read up to here. Events of other programs do not move the checkpoint. */
-  seen: bigint;
-  caughtUp: boolean;
-  /** What it waits for; null while it works. */
-  waitsFor: AwaitedServer | null;
-  /** What made it wait, the last time that it had to. */
-  trouble: Error | null;
-  /** Events that it has taken since it started. */
-  events: number;
-}
-
-export interface ProjectionOptions {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
-  schema: string;
-  models: readonly AnyReadModel[];
-  logger: Logger;
-  /** The last position to take; it goes on with what comes live where absent. */
-  until?: bigint;
-  /** The log need not be the one that the database was built from: an operator adopts it. */
-  adopting?: boolean;
-  /**
-   * For tables that nobody reads yet: what a crash of the database's machine takes of the last commits is projected
-   * again from the checkpoint that is left.
-   */
-  lazyCommits?: boolean;
-  /** Asked at the start, and again when the log tells of a change. */
-  parked(): Promise<Parked>;
-  onProgress(progress: ProjectionProgress): void;
-  /** Told of each commit: its events, and how long it took. */
-  onBatch?(events: number, seconds: number): void;
-}
-
-export type Report = (change: Partial<ProjectionProgress>, events?: number) => void;
 
 /** Most events in one transaction, and most that wait while one is written: reading must never wait for writing. */
 const BATCH = 2_000;

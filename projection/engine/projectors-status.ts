@@ -1,6 +1,6 @@
-import type { RoleStatus } from "../role.ts";
-import { lastErrorNow } from "../status/last-error.ts";
-import type { ProjectionProgress } from "./projection.ts";
+import { lastErrorNow } from "../roles/last-error.ts";
+import type { RoleStatus } from "../roles/role.ts";
+import type { ProjectionProgress } from "./projection-options.ts";
 
 /** @param eventsBefore taken in the terms before this one */
 export function statusAfter(

@@ -1,4 +1,4 @@
-import type { CatalogEvent, CatalogEventType } from "../../shared/events/registry.ts";
+import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 
 /** Types of a read model's columns. */

@@ -1,9 +1,8 @@
 import pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import { CHECKPOINT, READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { swapLock } from "./apply-batch.ts";
-import { readCheckpoint } from "./checkpoint.ts";
-import { CHECKPOINT, READ_MODEL_SCHEMA } from "./ddl.ts";
 
 /** Where a rebuild fills its tables. What an interrupted one left there is gone on with. */
 export const NEXT_SCHEMA = "read_model_next";

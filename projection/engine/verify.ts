@@ -2,14 +2,15 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { requireSameLog } from "../log/same-log.ts";
-import { readStanding } from "./checkpoint.ts";
+import { READ_MODEL_SCHEMA, readStanding } from "../checkpoints/checkpoint.ts";
+import { requireSameLog } from "../checkpoints/same-log.ts";
+import { readPassedOver } from "../parking/passed-over.ts";
+import { OTHER_RELEASE } from "../roles/failure.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
-import { READ_MODEL_SCHEMA, shapeOf, tablesDdl } from "./ddl.ts";
-import { OTHER_RELEASE } from "./failure.ts";
+import { shapeOf, tablesDdl } from "./ddl.ts";
 import { withMaintenance } from "./maintenance.ts";
-import { readPassedOver } from "./passed-over.ts";
-import { type ProjectionProgress, runProjection } from "./projection.ts";
+import { runProjection } from "./projection.ts";
+import type { ProjectionProgress } from "./projection-options.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 export interface VerifyOptions {

@@ -3,11 +3,11 @@ import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
+import { type Anchor, readCheckpoint, type Standing } from "../checkpoints/checkpoint.ts";
+import type { Gaps, PassedOver } from "../parking/passed-over.ts";
+import { ProjectionFailure } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
-import { type Anchor, readCheckpoint, type Standing } from "./checkpoint.ts";
-import { ProjectionFailure } from "./failure.ts";
-import type { Gaps, PassedOver } from "./passed-over.ts";
-import type { ProjectionOptions, Report } from "./projection.ts";
+import type { ProjectionOptions, Report } from "./projection-options.ts";
 
 /** What a run writes by. */
 export interface Writing {

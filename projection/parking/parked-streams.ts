@@ -1,5 +1,5 @@
-import { streamName } from "../../shared/events/category.ts";
-import { type ParkingEvent, parkingCategory } from "../../shared/events/parking.ts";
+import { streamName } from "../../shared/domain/events/category.ts";
+import { type ParkingEvent, parkingCategory } from "../../shared/domain/events/parking.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { Place } from "../../shared/eventstore/subscription.ts";
 

@@ -1,17 +1,16 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import type { ParkingEvent } from "../../shared/events/parking.ts";
+import type { ParkingEvent } from "../../shared/domain/events/parking.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
 import type { Place } from "../../shared/eventstore/subscription.ts";
-import { toInstant } from "../../shared/time/rfc3339.ts";
-import { readCheckpoint } from "../engine/checkpoint.ts";
-import { READ_MODEL_SCHEMA } from "../engine/ddl.ts";
-import { readPassedOver } from "../engine/passed-over.ts";
-import { eventAt } from "../log/event-at.ts";
-import { readRelayCheckpoint } from "../relay/relay-checkpoint.ts";
-import { readProcessStatuses } from "../status/process-status.ts";
+import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { eventAt } from "../checkpoints/event-at.ts";
+import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
+import { readProcessStatuses } from "../roles/process-status.ts";
 import { type Follower, isParked, PARKING_STREAM, type ParkedStream, readParked } from "./parked-streams.ts";
+import { readPassedOver } from "./passed-over.ts";
 
 /** An operator's act cannot be done; the message says why. */
 export class ActRefused extends Error {

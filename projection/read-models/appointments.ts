@@ -1,6 +1,6 @@
-import { type AppointmentStatus, statusAfter } from "../../shared/appointment/appointment.ts";
-import { appointmentCategory } from "../../shared/events/appointment.ts";
-import { streamName } from "../../shared/events/category.ts";
+import { type AppointmentStatus, statusAfter } from "../../shared/domain/appointment/appointment.ts";
+import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { streamName } from "../../shared/domain/events/category.ts";
 import { change, defineReadModel, type RecordedOf } from "../engine/read-model.ts";
 
 type AppointmentRow = {

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { environment, uuid } from "../../shared/events/fields.ts";
-import { deliveredType } from "../../shared/events/partner.ts";
+import { environment, uuid } from "../../shared/domain/events/fields.ts";
+import { deliveredType } from "../../shared/domain/events/partner.ts";
 import type { WebhookBody } from "../../shared/partner-api/webhook-body.ts";
 
 const place = z.string().regex(/^\d+$/, "must be a whole number").transform(BigInt);

@@ -5,17 +5,17 @@ import type pg from "pg";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
 import { catchUp, type Place, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
-import { BoundedBuffer } from "../engine/bounded-buffer.ts";
-import type { Anchor, Checkpoint } from "../engine/checkpoint.ts";
-import { requireSameLog } from "../log/same-log.ts";
+import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
+import { orAborted, together } from "../../shared/runtime/together.ts";
+import type { Anchor, Checkpoint } from "../checkpoints/checkpoint.ts";
+import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
+import { requireSameLog } from "../checkpoints/same-log.ts";
 import { isParked, PARKING_STREAM, readParked } from "../parking/parked-streams.ts";
 import { type EventStream, ensureEventStream } from "./event-stream.ts";
 import { Ledger } from "./ledger.ts";
 import type { Outgoing } from "./message.ts";
 import { createPublisher } from "./publisher.ts";
-import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "./relay-checkpoint.ts";
 import { RelayFailure, relayedCategories, toMessage } from "./to-message.ts";
-import { orAborted, together } from "./together.ts";
 
 export interface RelayRunOptions {
   client: EventStoreDBClient;

@@ -3,15 +3,15 @@ import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { withLeadership } from "../engine/leadership.ts";
-import { DifferentLog, requireSameLog, untilSameLog } from "../log/same-log.ts";
+import { LostCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
+import { DifferentLog, requireSameLog, untilSameLog } from "../checkpoints/same-log.ts";
 import { untilParked } from "../parking/until-parked.ts";
-import type { Detail, Role, RoleStatus } from "../role.ts";
-import { lastErrorNow } from "../status/last-error.ts";
-import { failed } from "../status/role-status.ts";
+import { lastErrorNow } from "../roles/last-error.ts";
+import { withLeadership } from "../roles/leadership.ts";
+import type { Detail, Role, RoleStatus } from "../roles/role.ts";
+import { failed } from "../roles/role-status.ts";
 import { eventStreamOf } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
-import { LostCheckpoint, readRelayCheckpoint } from "./relay-checkpoint.ts";
 import { RelayStopped, runRelay } from "./relay-run.ts";
 
 export interface RelayOptions {

@@ -1,9 +1,10 @@
 import { StreamDeletedError } from "@eventstore/db-client";
-import { type AppointmentEvent, appointmentCategory } from "../../shared/events/appointment.ts";
-import type { Category } from "../../shared/events/category.ts";
-import { parkingCategory } from "../../shared/events/parking.ts";
-import { webhookDeliveryCategory, webhookEndpointCategory } from "../../shared/events/partner.ts";
-import { type CatalogEventType, EventSchemaError } from "../../shared/events/registry.ts";
+import { type AppointmentEvent, appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import type { CatalogEventType } from "../../shared/domain/events/catalog.ts";
+import type { Category } from "../../shared/domain/events/category.ts";
+import { parkingCategory } from "../../shared/domain/events/parking.ts";
+import { webhookDeliveryCategory, webhookEndpointCategory } from "../../shared/domain/events/partner.ts";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { eventMessage, type Outgoing } from "./message.ts";

@@ -1,6 +1,6 @@
 import type pg from "pg";
-import { toInstant } from "../../shared/time/rfc3339.ts";
-import { IN_LANE } from "../webhooks/due.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { IN_LANE } from "../webhooks/scheduling/due.ts";
 
 /** Counting must cost little. */
 export const MOST = 100_000;

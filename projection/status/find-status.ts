@@ -1,17 +1,17 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { readStanding } from "../engine/checkpoint.ts";
-import { READ_MODEL_SCHEMA, shapeOf } from "../engine/ddl.ts";
-import { readPassedOver } from "../engine/passed-over.ts";
+import { READ_MODEL_SCHEMA, readStanding } from "../checkpoints/checkpoint.ts";
+import { logEnd } from "../checkpoints/log-end.ts";
+import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
+import { DifferentLog, requireSameLog } from "../checkpoints/same-log.ts";
+import { shapeOf } from "../engine/ddl.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
-import { logEnd } from "../log/log-end.ts";
-import { DifferentLog, requireSameLog } from "../log/same-log.ts";
 import { type ParkedStream, readParked } from "../parking/parked-streams.ts";
-import { readRelayCheckpoint } from "../relay/relay-checkpoint.ts";
+import { readPassedOver } from "../parking/passed-over.ts";
+import { type ProcessStatus, readProcessStatuses } from "../roles/process-status.ts";
 import { countDeliveries, type DeliveryCounts } from "./count-deliveries.ts";
 import { type Follower, type Lag, lagBehind } from "./lag.ts";
-import { type ProcessStatus, readProcessStatuses } from "./process-status.ts";
 
 /** All that an operator may want to know of the projection service. */
 export interface Status {

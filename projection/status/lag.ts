@@ -1,7 +1,7 @@
 import { type EventStoreDBClient, START } from "@eventstore/db-client";
-import { isCatalogStream } from "../../shared/events/registry.ts";
-import { BEFORE_FIRST } from "../engine/ddl.ts";
-import { ANSWER_WITHIN, boundedRead } from "../log/bounded-read.ts";
+import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
+import { ANSWER_WITHIN, boundedRead } from "../checkpoints/bounded-read.ts";
+import { BEFORE_FIRST } from "../checkpoints/checkpoint.ts";
 import { relayedCategories } from "../relay/to-message.ts";
 
 /** What stands in the log after a position. */

@@ -1,7 +1,7 @@
 import { type Place, placeText } from "../../shared/eventstore/subscription.ts";
 import type { Readiness } from "../../shared/http/health.ts";
-import { ANOTHER_LEADS } from "../engine/leadership.ts";
-import type { Detail, Role } from "../role.ts";
+import { ANOTHER_LEADS } from "../roles/leadership.ts";
+import type { Detail, Role } from "../roles/role.ts";
 import type { Reporter } from "./reporter.ts";
 
 /**

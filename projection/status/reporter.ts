@@ -4,15 +4,15 @@ import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { READ_MODEL_SCHEMA } from "../engine/ddl.ts";
-import { readPassedOver } from "../engine/passed-over.ts";
-import { logEnd } from "../log/log-end.ts";
+import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
+import { logEnd } from "../checkpoints/log-end.ts";
 import { readParked } from "../parking/parked-streams.ts";
-import type { Role, RoleStatus } from "../role.ts";
+import { readPassedOver } from "../parking/passed-over.ts";
+import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
+import type { Role, RoleStatus } from "../roles/role.ts";
 import { countDeliveries } from "./count-deliveries.ts";
 import { isFollower, type Lag, lagBehind } from "./lag.ts";
 import type { Metrics } from "./metrics.ts";
-import { type ProcessStatus, writeProcessStatus } from "./process-status.ts";
 
 export interface ReporterOptions {
   client: EventStoreDBClient;

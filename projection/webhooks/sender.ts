@@ -1,17 +1,18 @@
 import type pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
-import { BoundedBuffer } from "../engine/bounded-buffer.ts";
-import { type Claimed, claimDue } from "./claim.ts";
-import { type DeliverOptions, deliver } from "./deliver.ts";
-import { findDueEndpoints } from "./due.ts";
-import type { DueEndpoints } from "./due-endpoints.ts";
-import { keepTrying, type Troubles } from "./keep-trying.ts";
-import { type OutcomeWriterOptions, writeEnded } from "./outcome-writer.ts";
-import { type Outcome, releaseLeases } from "./outcomes.ts";
-import { judge } from "./retry-policy.ts";
-import type { AttemptLimits } from "./send.ts";
-import { type Allotment, createSlots, MOST_HELD, type Slot, type Slots } from "./slots.ts";
-import type { Waker } from "./waker.ts";
+import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
+import type { Waker } from "../../shared/runtime/waker.ts";
+import { keepTrying, type Troubles } from "./outbox/keep-trying.ts";
+import type { Outcome } from "./outcomes/outcome.ts";
+import { type OutcomeWriterOptions, writeEnded } from "./outcomes/outcome-writer.ts";
+import { releaseLeases } from "./outcomes/outcomes.ts";
+import { findDueEndpoints } from "./scheduling/due.ts";
+import type { DueEndpoints } from "./scheduling/due-endpoints.ts";
+import { type Allotment, createSlots, MOST_HELD, type Slot, type Slots } from "./scheduling/slots.ts";
+import { type Claimed, claimDue } from "./sending/claim.ts";
+import { type DeliverOptions, deliver } from "./sending/deliver.ts";
+import { judge } from "./sending/retry-policy.ts";
+import type { AttemptLimits } from "./sending/send.ts";
 
 export interface SenderOptions extends DeliverOptions, OutcomeWriterOptions {
   pool: pg.Pool;

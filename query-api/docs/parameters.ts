@@ -1,4 +1,4 @@
-import type { Parameters } from "../parameters.ts";
+import type { Parameters } from "../http/parameters.ts";
 import { toJsonSchema } from "./json-schema.ts";
 import type { Parameter } from "./openapi.ts";
 

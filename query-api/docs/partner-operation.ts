@@ -1,4 +1,4 @@
-import { environment as environments } from "../../shared/events/fields.ts";
+import { environment as environments } from "../../shared/domain/events/fields.ts";
 import { type PartnerErrorCode, partnerErrors } from "../../shared/partner-api/error-codes.ts";
 import {
   type PartnerOperation,

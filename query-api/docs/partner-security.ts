@@ -1,6 +1,6 @@
 import { audience } from "../../shared/auth/access-token.ts";
-import { type Environment, environment as environments } from "../../shared/events/fields.ts";
-import type { Scope } from "../../shared/events/partner.ts";
+import { type Environment, environment as environments } from "../../shared/domain/events/fields.ts";
+import type { Scope } from "../../shared/domain/events/partner.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
 import type { OpenApiDocument, Operation, Server } from "./openapi.ts";
 

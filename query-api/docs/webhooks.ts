@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { environment } from "../../shared/events/fields.ts";
-import { webhookEventType } from "../../shared/events/partner.ts";
+import { environment } from "../../shared/domain/events/fields.ts";
+import { webhookEventType } from "../../shared/domain/events/partner.ts";
 import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import type { AppointmentBody, TestBody } from "../../shared/partner-api/webhook-body.ts";
 import { schemaRef } from "./json-schema.ts";

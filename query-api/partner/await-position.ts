@@ -2,7 +2,7 @@ import type Koa from "koa";
 import { ApiError, unavailable } from "../../shared/http/api-error.ts";
 import { positionHeader } from "../../shared/partner-api/position-header.ts";
 import { createPositionWatch, positionStatement } from "../../shared/postgres/position-watch.ts";
-import { READS_WITHIN, type ReadRow } from "../read.ts";
+import { READS_WITHIN, type ReadRow } from "../http/read.ts";
 
 /** A read waits this long at the most for what it must know of. Milliseconds. */
 const WITHIN = 2_000;

@@ -1,5 +1,5 @@
+import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import { parseRfc3339 } from "../../shared/time/rfc3339.ts";
 
 /** A place in a list that is ordered by a time, then an id: where the next page goes on. */
 export interface Place {

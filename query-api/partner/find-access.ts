@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { uuid } from "../../shared/events/fields.ts";
-import { rateLimit, scope } from "../../shared/events/partner.ts";
+import { uuid } from "../../shared/domain/events/fields.ts";
+import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
 import type { AccessRecord, FindAccess } from "../../shared/partner-api/access.ts";
-import type { ReadRow } from "../read.ts";
+import type { ReadRow } from "../http/read.ts";
 
 /** Requests a minute where none were agreed. */
 const DEFAULT_RATE_LIMIT = 120;

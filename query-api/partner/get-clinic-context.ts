@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { scope } from "../../shared/events/partner.ts";
+import { scope } from "../../shared/domain/events/partner.ts";
 import { byName } from "../../shared/postgres/by-name.ts";
 import { branchRefusal, branchVisible } from "./branch-sql.ts";
 import { definePartnerRead } from "./read.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
-import { limitParameter, windowParameters } from "../parameters.ts";
-import { MAXIMUM_DAYS, timeWindow } from "../time-window.ts";
+import { limitParameter, windowParameters } from "../http/parameters.ts";
+import { MAXIMUM_DAYS, timeWindow } from "../http/time-window.ts";
 import { branchRefusal, branchVisible } from "./branch-sql.ts";
 import { cursorSql } from "./cursor.ts";
 import { partnerPage } from "./page.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { uuid as uuidField } from "../../shared/events/fields.ts";
-import { deliveredType } from "../../shared/events/partner.ts";
+import { uuid as uuidField } from "../../shared/domain/events/fields.ts";
+import { deliveredType } from "../../shared/domain/events/partner.ts";
 import { attemptErrors } from "../../shared/webhooks/attempt-error.ts";
-import { limitParameter } from "../parameters.ts";
+import { limitParameter } from "../http/parameters.ts";
 import { cursorSql } from "./cursor.ts";
 import { partnerPage } from "./page.ts";
 import { definePartnerRead } from "./read.ts";

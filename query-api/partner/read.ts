@@ -2,8 +2,8 @@ import type { z } from "zod";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
-import type { Parameters, ParameterValues } from "../parameters.ts";
-import type { QueryState } from "../read.ts";
+import type { Parameters, ParameterValues } from "../http/parameters.ts";
+import type { QueryState } from "../http/read.ts";
 import type { Place } from "./cursor.ts";
 
 /** A partner's request, as a read's values are made from it. */

@@ -1,15 +1,15 @@
 import type Router from "@koa/router";
 import type Koa from "koa";
 import type { TokenVerifier } from "../../shared/auth/access-token.ts";
-import type { Environment } from "../../shared/events/fields.ts";
+import type { Environment } from "../../shared/domain/events/fields.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { type ClinicState, partnerAccess } from "../../shared/partner-api/access.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
 import { countRefused, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
-import { readParameters } from "../parameters.ts";
-import type { QueryState, ReadRow } from "../read.ts";
+import { readParameters } from "../http/parameters.ts";
+import type { QueryState, ReadRow } from "../http/read.ts";
 import { type AwaitPosition, createAwaitPosition } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
 import { findAccessBy } from "./find-access.ts";

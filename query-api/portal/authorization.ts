@@ -1,4 +1,4 @@
-import type { Permission } from "../../shared/events/people.ts";
+import type { Permission } from "../../shared/domain/events/people.ts";
 
 /** What an operation asks of a caller, beyond a session and an active membership of a clinic. */
 export interface Requirement {

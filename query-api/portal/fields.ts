@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { MAXIMUM_DAYS } from "../time-window.ts";
+import { MAXIMUM_DAYS } from "../http/time-window.ts";
 
 /** Shapes that the portal's response schemas share. */
 

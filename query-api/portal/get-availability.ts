@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
-import { windowParameters } from "../parameters.ts";
-import { MAXIMUM_DAYS, timeWindow } from "../time-window.ts";
+import { windowParameters } from "../http/parameters.ts";
+import { MAXIMUM_DAYS, timeWindow } from "../http/time-window.ts";
 import {
   calendarDate,
   envelope,

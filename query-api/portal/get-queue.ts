@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { appointmentStatuses } from "../../shared/appointment/appointment.ts";
+import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 

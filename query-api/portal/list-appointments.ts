@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { appointmentStatuses } from "../../shared/appointment/appointment.ts";
-import { limitParameter, statusParameter, windowParameters } from "../parameters.ts";
-import { MAXIMUM_DAYS, timeWindow } from "../time-window.ts";
+import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
+import { limitParameter, statusParameter, windowParameters } from "../http/parameters.ts";
+import { MAXIMUM_DAYS, timeWindow } from "../http/time-window.ts";
 import { datedEnvelope, instant, page, timeWindow as timeWindowSchema, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
-import { limitParameter, offsetParameter } from "../parameters.ts";
+import { limitParameter, offsetParameter } from "../http/parameters.ts";
 import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 

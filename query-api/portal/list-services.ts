@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
-import { limitParameter, literalTrueParameter } from "../parameters.ts";
+import { limitParameter, literalTrueParameter } from "../http/parameters.ts";
 import { datedEnvelope, instant, page, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 

@@ -1,6 +1,6 @@
 import type { z } from "zod";
-import type { Instant } from "../../shared/time/rfc3339.ts";
-import type { Parameters, ParameterValues } from "../parameters.ts";
+import type { Instant } from "../../shared/domain/time/rfc3339.ts";
+import type { Parameters, ParameterValues } from "../http/parameters.ts";
 import type { PortalOperationId } from "./authorization.ts";
 
 /**

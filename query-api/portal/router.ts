@@ -1,10 +1,10 @@
 import type Router from "@koa/router";
 import type Koa from "koa";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { createRouter } from "../../shared/http/router.ts";
-import { toInstant } from "../../shared/time/rfc3339.ts";
-import { readParameters } from "../parameters.ts";
-import type { QueryState, ReadRow } from "../read.ts";
+import { readParameters } from "../http/parameters.ts";
+import type { QueryState, ReadRow } from "../http/read.ts";
 import { guardedSql, type PortalRow } from "./access-sql.ts";
 import { requirements } from "./authorization.ts";
 import { type AnyPortalOperation, wrap } from "./operation.ts";

@@ -1,7 +1,7 @@
 import type { webcrypto } from "node:crypto";
 import { createRemoteJWKSet, errors, type JWTVerifyGetKey, jwtVerify } from "jose";
 import { z } from "zod";
-import { uuid } from "../../shared/events/fields.ts";
+import { uuid } from "../../shared/domain/events/fields.ts";
 import { ApiError, unavailable } from "../../shared/http/api-error.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { accessTokenOf } from "./session-cookie.ts";

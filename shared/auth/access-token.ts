@@ -1,7 +1,7 @@
 import { errors, type JWTVerifyGetKey, jwtVerify } from "jose";
 import { z } from "zod";
-import { type Environment, uuid } from "../events/fields.ts";
-import { type Scope, scope } from "../events/partner.ts";
+import { type Environment, uuid } from "../domain/events/fields.ts";
+import { type Scope, scope } from "../domain/events/partner.ts";
 import { ApiError, unavailable } from "../http/api-error.ts";
 
 /** A token is good for this long. Seconds. */

@@ -8,9 +8,10 @@ import {
   StreamNotFoundError,
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
-import type { EventMetadata, NewEventMetadata } from "../events/metadata.ts";
-import { type CatalogEvent, parseStoredEvent, requireFit, type StoredEvent } from "../events/registry.ts";
-import { currentVersion } from "../events/upcasters.ts";
+import type { CatalogEvent } from "../domain/events/catalog.ts";
+import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.ts";
+import { parseStoredEvent, requireFit, type StoredEvent } from "../domain/events/stored-event.ts";
+import { currentVersion } from "../domain/events/upcasters.ts";
 
 /** An event of the catalog as it stands in the log. */
 export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {

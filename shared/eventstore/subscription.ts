@@ -5,8 +5,9 @@ import {
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
-import type { Category } from "../events/category.ts";
-import { EventSchemaError, isCatalogStream, parseStoredEvent } from "../events/registry.ts";
+import { isCatalogStream } from "../domain/events/catalog.ts";
+import type { Category } from "../domain/events/category.ts";
+import { EventSchemaError, parseStoredEvent } from "../domain/events/stored-event.ts";
 import type { RecordedEvent } from "./log.ts";
 
 /** What a catch-up subscription gives. */

@@ -1,8 +1,4 @@
-/** One thing wrong with a request: where (`branchId`, `header X-…`), and what. */
-export interface ErrorDetail {
-  path: string;
-  message: string;
-}
+import type { ErrorDetail } from "../domain/domain-error.ts";
 
 /** An answer of status 400 or above that the caller is told about. The code is stable, in snake_case. */
 export class ApiError extends Error {

@@ -1,8 +1,8 @@
 import type Koa from "koa";
 import type { TokenVerifier } from "../auth/access-token.ts";
-import { type Environment, uuid } from "../events/fields.ts";
-import { sandboxClinicId } from "../events/ids.ts";
-import type { Scope } from "../events/partner.ts";
+import { type Environment, uuid } from "../domain/events/fields.ts";
+import { sandboxClinicId } from "../domain/events/ids.ts";
+import type { Scope } from "../domain/events/partner.ts";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import type { PartnerOperation } from "./operations.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Appointment, appointmentStatuses } from "../appointment/appointment.ts";
+import { type Appointment, appointmentStatuses } from "../domain/appointment/appointment.ts";
 
 /** An appointment as partners see it, in answers; webhook bodies leave the notes out. */
 export const partnerAppointment = z.strictObject({

@@ -1,4 +1,4 @@
-import type { Scope } from "../events/partner.ts";
+import type { Scope } from "../domain/events/partner.ts";
 
 /** One operation of the partner API, as far as both services that serve it must agree. */
 export interface PartnerOperation {

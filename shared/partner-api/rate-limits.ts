@@ -2,8 +2,8 @@ import type Koa from "koa";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import { callerAddress } from "../http/caller-address.ts";
-import { enforce, isCounted } from "../http/rate-limit.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
+import { enforce, isCounted } from "../rate-limit/middleware.ts";
 import type { ClinicState, PartnerState } from "./access.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { environment, instant, notes, uuid } from "../events/fields.ts";
-import { webhookEventType } from "../events/partner.ts";
+import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
+import { webhookEventType } from "../domain/events/partner.ts";
 
 /**
  * What partners send. Command reads requests with these, query-api documents them; `meta` says in JSON Schema what

@@ -1,6 +1,6 @@
 import type Router from "@koa/router";
 import type Koa from "koa";
-import { type Environment, environment as environments } from "../events/fields.ts";
+import { type Environment, environment as environments } from "../domain/events/fields.ts";
 import { ApiError } from "../http/api-error.ts";
 import { createRouter } from "../http/router.ts";
 import { type PartnerOperationId, partnerOperations } from "./operations.ts";

@@ -1,9 +1,8 @@
-import type { Appointment, HappenedEvent } from "../appointment/appointment.ts";
-import { foldAppointment } from "../appointment/appointment.ts";
-import type { Environment } from "../events/fields.ts";
-import type { EventMetadata } from "../events/metadata.ts";
-import type { WebhookEventType } from "../events/partner.ts";
-import type { CatalogEvent } from "../events/registry.ts";
+import { type Appointment, foldAppointment, type HappenedEvent } from "../domain/appointment/appointment.ts";
+import type { CatalogEvent } from "../domain/events/catalog.ts";
+import type { Environment } from "../domain/events/fields.ts";
+import type { EventMetadata } from "../domain/events/metadata.ts";
+import type { WebhookEventType } from "../domain/events/partner.ts";
 import { type PartnerAppointment, toPartnerAppointment } from "./appointment-record.ts";
 
 /** What every webhook delivery says, whatever it is of. */

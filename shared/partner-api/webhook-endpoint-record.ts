@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { webhookEventType } from "../events/partner.ts";
+import { webhookEventType } from "../domain/events/partner.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 

@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
 import { convertGrpcEvent } from "@eventstore/db-client/dist/utils/convertGrpcEvent.js";
 import streams from "@eventstore/db-client/generated/streams_pb.js";
-import { encodeRecord, wireOf } from "../../deploy/local/eventstore/record.ts";
+import { encodeRecord, wireOf } from "../../deploy/local/eventstore/model/record.ts";
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 

@@ -14,9 +14,9 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";
 import os from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createConnections } from "../../projection/webhooks/connections.ts";
-import { Exchange } from "../../projection/webhooks/exchange.ts";
-import { signatureHeaders } from "../../projection/webhooks/signature.ts";
+import { createConnections } from "../../projection/webhooks/sending/connections.ts";
+import { Exchange } from "../../projection/webhooks/sending/exchange.ts";
+import { signatureHeaders } from "../../projection/webhooks/sending/signature.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
 import { type BenchWorld, createBenchWorld, now, PROCESSES } from "./webhook-bench-world.ts";
 

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { Webhook } from "standardwebhooks";
 import { type Receiver, startReceiver } from "../../deploy/local/demo/receiver.ts";
-import type { Stack } from "../../deploy/local/stack.ts";
+import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { eventually } from "../support/eventually.ts";

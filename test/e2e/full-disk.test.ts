@@ -5,7 +5,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { Webhook } from "standardwebhooks";
 import { type Receiver, startReceiver } from "../../deploy/local/demo/receiver.ts";
-import type { Stack } from "../../deploy/local/stack.ts";
+import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { eventually } from "../support/eventually.ts";
 import { mountSmallDisk, type SmallDisk } from "../support/small-disk.ts";
 import { startTestStack } from "../support/stack.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { Stack } from "../../deploy/local/stack.ts";
+import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { clinic } from "../command/cli/terminal.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";

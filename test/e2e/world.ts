@@ -1,14 +1,21 @@
 import { randomUUID } from "node:crypto";
-import { registerAnimal } from "../../command/clinic/animal-operations.ts";
-import { changeSubscription, openBranch, registerClinic } from "../../command/clinic/clinic-operations.ts";
-import { registerCustomer } from "../../command/clinic/customer-operations.ts";
-import { grantMembership } from "../../command/clinic/membership-operations.ts";
-import type { CommandContext } from "../../command/handle.ts";
-import { issueCredential, registerApplication } from "../../command/partner/application-operations.ts";
-import { approveInstallation, requestInstallation } from "../../command/partner/installation-operations.ts";
-import { sessionCookie } from "../../deploy/local/demo-session.ts";
-import type { Stack } from "../../deploy/local/stack.ts";
-import { type Scope, scopes } from "../../shared/events/partner.ts";
+import type { CommandContext } from "../../command/handling/handle.ts";
+import { registerAnimal } from "../../command/operations/animal-operations.ts";
+import { issueCredential, registerApplication } from "../../command/operations/application-operations.ts";
+import {
+  changeSubscription,
+  openBranch,
+  registerClinic,
+} from "../../command/operations/clinic-operations.ts";
+import { registerCustomer } from "../../command/operations/customer-operations.ts";
+import {
+  approveInstallation,
+  requestInstallation,
+} from "../../command/operations/installation-operations.ts";
+import { grantMembership } from "../../command/operations/membership-operations.ts";
+import { sessionCookie } from "../../deploy/local/demo-data/session.ts";
+import type { Stack } from "../../deploy/local/stack/stack.ts";
+import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 

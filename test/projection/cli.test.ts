@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import type pg from "pg";
-import { READ_MODEL_SCHEMA } from "../../projection/engine/ddl.ts";
+import { READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
 import { readModels } from "../../projection/read-models/all.ts";

@@ -1,5 +1,5 @@
 import { type Browser, chromium } from "playwright-core";
-import { findProgram, locate } from "../../deploy/local/system-package.ts";
+import { findProgram, locate } from "../../deploy/local/setup/system-package.ts";
 
 /** What else Chromium is called, on other systems than Debian. */
 const otherNames = ["chromium-browser", "google-chrome", "google-chrome-stable"];

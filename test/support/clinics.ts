@@ -1,7 +1,12 @@
 import { randomUUID } from "node:crypto";
-import type { AppointmentEvent } from "../../shared/events/appointment.ts";
-import type { ClinicEvent, ResourceEvent } from "../../shared/events/clinic.ts";
-import type { AnimalEvent, CustomerEvent, MembershipEvent, Permission } from "../../shared/events/people.ts";
+import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
+import type { ClinicEvent, ResourceEvent } from "../../shared/domain/events/clinic.ts";
+import type {
+  AnimalEvent,
+  CustomerEvent,
+  MembershipEvent,
+  Permission,
+} from "../../shared/domain/events/people.ts";
 import type { GivenEvent } from "./read-models.ts";
 
 type Data<Event extends { type: string; data: unknown }, Type extends Event["type"]> = Extract<

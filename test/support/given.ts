@@ -1,8 +1,9 @@
 import { expect } from "chai";
-import { type Aggregate, DomainError } from "../../command/handle.ts";
-import type { EventOf } from "../../shared/events/category.ts";
-import type { EventMetadata } from "../../shared/events/metadata.ts";
-import type { categories } from "../../shared/events/registry.ts";
+import type { Aggregate } from "../../shared/domain/aggregate.ts";
+import { DomainError } from "../../shared/domain/domain-error.ts";
+import type { categories } from "../../shared/domain/events/catalog.ts";
+import type { EventOf } from "../../shared/domain/events/category.ts";
+import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 
 type CatalogCategory = (typeof categories)[number];
 

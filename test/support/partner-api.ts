@@ -4,8 +4,8 @@
  */
 import { startProjection } from "../../projection/start.ts";
 import { startQueryApi } from "../../query-api/start.ts";
-import type { Environment } from "../../shared/events/fields.ts";
-import { type Scope, scopes } from "../../shared/events/partner.ts";
+import type { Environment } from "../../shared/domain/events/fields.ts";
+import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import {
   ask,
   createApplication,

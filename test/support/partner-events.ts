@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import type { Environment } from "../../shared/events/fields.ts";
-import { installationId } from "../../shared/events/ids.ts";
-import { type Scope, scopes } from "../../shared/events/partner.ts";
+import type { Environment } from "../../shared/domain/events/fields.ts";
+import { installationId } from "../../shared/domain/events/ids.ts";
+import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import type { GivenEvent } from "./read-models.ts";
 
 /** An application with one live credential. */

@@ -4,20 +4,20 @@
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair, type JWK } from "jose";
-import { registerAnimal } from "../../command/clinic/animal-operations.ts";
-import { openBranch, registerClinic } from "../../command/clinic/clinic-operations.ts";
-import { registerCustomer } from "../../command/clinic/customer-operations.ts";
-import { grantMembership } from "../../command/clinic/membership-operations.ts";
-import type { CommandContext } from "../../command/handle.ts";
-import { issueCredential, registerApplication } from "../../command/partner/application-operations.ts";
+import type { CommandContext } from "../../command/handling/handle.ts";
+import { registerAnimal } from "../../command/operations/animal-operations.ts";
+import { issueCredential, registerApplication } from "../../command/operations/application-operations.ts";
+import { openBranch, registerClinic } from "../../command/operations/clinic-operations.ts";
+import { registerCustomer } from "../../command/operations/customer-operations.ts";
 import {
   approveInstallation,
   type InstallationOf,
   requestInstallation,
-} from "../../command/partner/installation-operations.ts";
+} from "../../command/operations/installation-operations.ts";
+import { grantMembership } from "../../command/operations/membership-operations.ts";
 import { startCommand } from "../../command/start.ts";
-import type { Environment } from "../../shared/events/fields.ts";
-import { type Scope, scopes } from "../../shared/events/partner.ts";
+import type { Environment } from "../../shared/domain/events/fields.ts";
+import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";

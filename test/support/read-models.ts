@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { pino } from "pino";
+import { BEFORE_FIRST, READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../projection/engine/apply-batch.ts";
-import { BEFORE_FIRST, READ_MODEL_SCHEMA } from "../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
 import { readModels } from "../../projection/read-models/all.ts";
-import { type CatalogEvent, parseStoredEvent } from "../../shared/events/registry.ts";
+import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
+import { parseStoredEvent } from "../../shared/domain/events/stored-event.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { createTestDatabase, type TestDatabase } from "./stack.ts";
 

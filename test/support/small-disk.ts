@@ -3,7 +3,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import type { Context } from "mocha";
-import { processIdentity } from "../../deploy/local/pid-lock.mjs";
+import { processIdentity } from "../../deploy/local/setup/pid-lock.mjs";
 
 /** A real file system that a test can fill. */
 export interface SmallDisk {

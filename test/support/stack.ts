@@ -13,14 +13,14 @@ import {
   dropDatabase,
   roleUrls,
   urlFor,
-} from "../../deploy/local/database-roles.ts";
-import type { GivenServers } from "../../deploy/local/given-servers.ts";
-import { removeLocalRoot } from "../../deploy/local/local-root.ts";
-import { lockHolder } from "../../deploy/local/pid-lock.mjs";
-import { freePorts } from "../../deploy/local/ports.ts";
-import { lineProgress } from "../../deploy/local/progress.ts";
-import { type Servers, startServers } from "../../deploy/local/servers.ts";
-import { type Stack, type StackOptions, startStack } from "../../deploy/local/stack.ts";
+} from "../../deploy/local/servers/database-roles.ts";
+import type { GivenServers } from "../../deploy/local/servers/given-servers.ts";
+import { type Servers, startServers } from "../../deploy/local/servers/servers.ts";
+import { removeLocalRoot } from "../../deploy/local/setup/local-root.ts";
+import { lockHolder } from "../../deploy/local/setup/pid-lock.mjs";
+import { freePorts } from "../../deploy/local/setup/ports.ts";
+import { lineProgress } from "../../deploy/local/setup/progress.ts";
+import { type Stack, type StackOptions, startStack } from "../../deploy/local/stack/stack.ts";
 
 /** A database of a test's own on the shared Postgres, empty: its roles are there, its migrations are not applied. */
 export interface TestDatabase {

@@ -1,9 +1,9 @@
 import { timingSafeEqual } from "node:crypto";
+import { type Auditor, auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { load } from "../../handle.ts";
-import { type Auditor, auditorAggregate } from "./auditor.ts";
-import { readCredential } from "./credential.ts";
+import { load } from "../../handling/handle.ts";
+import { readCredential } from "../../operations/auditor-credential.ts";
 
 /** Stands for the hash that an unknown auditor lacks, so that a comparison is made either way. */
 const NO_HASH = "0".repeat(64);

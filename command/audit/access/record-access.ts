@@ -3,10 +3,10 @@ import {
   type AuditAccessEvent,
   type AuditAction,
   auditAccessCategory,
-} from "../../../shared/events/audit.ts";
-import { streamName } from "../../../shared/events/category.ts";
+} from "../../../shared/domain/events/audit.ts";
+import { streamName } from "../../../shared/domain/events/category.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { type CommandContext, toMetadata } from "../../handle.ts";
+import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 
 /** An access that is about to be. */
 export interface Access {

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { instant, word } from "../../../shared/events/fields.ts";
-import { categories } from "../../../shared/events/registry.ts";
+import { categories } from "../../../shared/domain/events/catalog.ts";
+import { instant, word } from "../../../shared/domain/events/fields.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 
 const knownTypes = new Set<string>(categories.flatMap(({ events }) => Object.keys(events)));

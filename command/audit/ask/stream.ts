@@ -1,5 +1,5 @@
-import { word } from "../../../shared/events/fields.ts";
-import { categories } from "../../../shared/events/registry.ts";
+import { categories } from "../../../shared/domain/events/catalog.ts";
+import { word } from "../../../shared/domain/events/fields.ts";
 
 const names = new Set<string>(categories.map(({ name }) => name));
 

@@ -1,12 +1,12 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type { z } from "zod";
-import type { AuditAction } from "../../../shared/events/audit.ts";
+import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { problemsOf } from "../../cli/command.ts";
-import { InputError, problemsLine } from "../../cli/failure.ts";
-import { operatorContext, withEventLog } from "../../cli/operator.ts";
-import { optionName } from "../../cli/run-command.ts";
-import type { CommandContext } from "../../handle.ts";
+import { problemsOf } from "../../cli/framework/command.ts";
+import { InputError, problemsLine } from "../../cli/framework/failure.ts";
+import { operatorContext, withEventLog } from "../../cli/framework/operator.ts";
+import { optionName } from "../../cli/framework/run-command.ts";
+import type { CommandContext } from "../../handling/handle.ts";
 import { recordAccess } from "../access/record-access.ts";
 import type { AuditTerminal } from "./terminal.ts";
 

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import fs from "node:fs";
+import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { toInstant } from "../../../shared/time/rfc3339.ts";
-import { InputError } from "../../cli/failure.ts";
-import { clinicAggregate } from "../../clinic/clinic.ts";
-import { load } from "../../handle.ts";
+import { InputError } from "../../cli/framework/failure.ts";
+import { load } from "../../handling/handle.ts";
 import { exportClinic, exportQuestion } from "../export/export-clinic.ts";
 import { createExportSigner } from "../export/signing.ts";
 import { type HowToAnswer, looking, questionOf } from "./asking.ts";

@@ -1,5 +1,5 @@
 import { StartError } from "../../../shared/runtime/run-service.ts";
-import { failureOf as commandFailureOf, EXIT, type Failure } from "../../cli/failure.ts";
+import { failureOf as commandFailureOf, EXIT, type Failure } from "../../cli/framework/failure.ts";
 import { TooMuchToFollow } from "../concerns/concerns.ts";
 import { UnreadableStream } from "../state/walk.ts";
 

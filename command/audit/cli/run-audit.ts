@@ -1,5 +1,5 @@
 import { CommanderError } from "commander";
-import { EXIT } from "../../cli/failure.ts";
+import { EXIT } from "../../cli/framework/failure.ts";
 import { failureOf } from "./failure.ts";
 import { createProgram } from "./program.ts";
 import { type AuditTerminal, printable } from "./terminal.ts";

@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import { z } from "zod";
-import { instant, uuid } from "../../../shared/events/fields.ts";
-import { InputError } from "../../cli/failure.ts";
+import { instant, uuid } from "../../../shared/domain/events/fields.ts";
+import { InputError } from "../../cli/framework/failure.ts";
 import type { Manifest } from "../export/manifest.ts";
 import { type Expected, verifyExport } from "../export/verify-export.ts";
 import { isThumbprint, readTrustedKeys, type TrustedKeys } from "../export/verify-key.ts";

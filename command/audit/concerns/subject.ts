@@ -1,4 +1,4 @@
-import { uuid } from "../../../shared/events/fields.ts";
+import { uuid } from "../../../shared/domain/events/fields.ts";
 
 /** What can be asked for as a whole, and the beginnings of the names of the streams that can hold something of it. */
 const reach = {

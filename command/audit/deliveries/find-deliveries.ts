@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { z } from "zod";
-import { uuid } from "../../../shared/events/fields.ts";
+import { uuid } from "../../../shared/domain/events/fields.ts";
 import { categoryOf, streamField } from "../ask/stream.ts";
 
 /** A stream that deliveries tell of, an endpoint's, or a delivery's own. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { instant, uuid } from "../../../shared/events/fields.ts";
+import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { clinicsOf, maySeeOf } from "../access/may-see.ts";
 import { EMPTY_RANGE, endsAfterItBegins } from "../ask/filter.ts";
 import type { Reading } from "../ask/list-events.ts";

@@ -1,9 +1,9 @@
 import type Koa from "koa";
 import type { z } from "zod";
-import type { AuditAction } from "../../../shared/events/audit.ts";
+import type { AuditAction } from "../../../shared/domain/events/audit.ts";
+import { inPlainWords } from "../../../shared/domain/validation/plain-words.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { inPlainWords } from "../../../shared/validation/plain-words.ts";
 import { recordAccess } from "../access/record-access.ts";
 import type { AuditorState } from "./auditor-access.ts";
 

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import type Koa from "koa";
 import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
+import type { Auditor } from "../../../shared/domain/audit/auditor.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import type { RequestState } from "../../../shared/http/app.ts";
 import { callerAddress } from "../../../shared/http/caller-address.ts";
-import type { Auditor } from "../access/auditor.ts";
 import { authenticate } from "../access/authenticate.ts";
 import { type MaySee, maySeeOf } from "../access/may-see.ts";
 

@@ -1,9 +1,9 @@
+import type { Auditor } from "../../../shared/domain/audit/auditor.ts";
+import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { toInstant } from "../../../shared/time/rfc3339.ts";
-import { clinicAggregate } from "../../clinic/clinic.ts";
-import { load } from "../../handle.ts";
-import type { Auditor } from "../access/auditor.ts";
+import { load } from "../../handling/handle.ts";
 import { exportClinic, exportQuestion } from "../export/export-clinic.ts";
 import type { ExportSigner } from "../export/signing.ts";
 import { type AuditContext, questionOf, recordedAccess } from "./ask.ts";

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { AuditAction } from "../../../shared/events/audit.ts";
+import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { replay, replayQuestion } from "../state/replay.ts";
 import { diff, diffQuestion, stateAt, stateQuestion } from "../state/state-at.ts";

@@ -1,6 +1,7 @@
-import { type EventMetadata, eventMetadata } from "../../../shared/events/metadata.ts";
-import { type CatalogEvent, EventSchemaError, parseStoredEvent } from "../../../shared/events/registry.ts";
-import { type Instant, toInstant } from "../../../shared/time/rfc3339.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { type EventMetadata, eventMetadata } from "../../../shared/domain/events/metadata.ts";
+import { EventSchemaError, parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
+import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
 /** An event as auditors see it: what is stored, with its place, and in one form for people and programs. */
 export interface AuditEvent {

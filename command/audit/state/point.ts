@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { instant } from "../../../shared/events/fields.ts";
+import { instant } from "../../../shared/domain/events/fields.ts";
 import { type Clock, timeOf } from "../ask/filter.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
-import { localPaths, localRoot } from "../project.ts";
+import { localPaths, localRoot } from "../setup/project.ts";
 
 const stackFile = z.object({
   apis: z.object({ portal: z.url(), sandbox: z.url() }),

@@ -17,12 +17,12 @@
  * - stream names with a NUL character, or longer than 4,096 bytes.
  */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
-import { OpenCalls } from "./calls.ts";
-import { unavailable } from "./errors.ts";
-import { type LogBounds, MAX_MESSAGE_BYTES } from "./limits.ts";
-import { addServices } from "./service.ts";
-import { LogStartError } from "./start-error.ts";
-import { Store } from "./store.ts";
+import { type LogBounds, MAX_MESSAGE_BYTES } from "./model/limits.ts";
+import { LogStartError } from "./model/start-error.ts";
+import { OpenCalls } from "./protocol/calls.ts";
+import { unavailable } from "./protocol/errors.ts";
+import { addServices } from "./protocol/service.ts";
+import { Store } from "./store/store.ts";
 
 export interface LogServerOptions {
   /** Directory of the log; made if it is not there. */

@@ -1,7 +1,12 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { appointmentAggregate } from "../../../command/appointment/appointment-aggregate.ts";
-import { decideAllocate, decideRelease } from "../../../command/appointment/decide-allocation.ts";
+import { decideAllocate, decideRelease } from "../../../shared/domain/appointment/allocation.ts";
+import {
+  type Appointment,
+  type AppointmentStatus,
+  appointmentAggregate,
+  foldAppointment,
+} from "../../../shared/domain/appointment/appointment.ts";
 import {
   decideCancel,
   decideCheckIn,
@@ -11,17 +16,12 @@ import {
   decidePutInWaiting,
   decideReschedule,
   decideStartConsultation,
-} from "../../../command/appointment/decide-lifecycle.ts";
-import { type AppointmentRequest, decideRequest } from "../../../command/appointment/decide-request.ts";
-import { clinicAggregate } from "../../../command/clinic/clinic.ts";
-import { resourceAggregate } from "../../../command/clinic/resource.ts";
-import { DomainError } from "../../../command/handle.ts";
-import {
-  type Appointment,
-  type AppointmentStatus,
-  foldAppointment,
-} from "../../../shared/appointment/appointment.ts";
-import type { AppointmentEvent } from "../../../shared/events/appointment.ts";
+} from "../../../shared/domain/appointment/lifecycle.ts";
+import { type AppointmentRequest, decideRequest } from "../../../shared/domain/appointment/request.ts";
+import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
+import { resourceAggregate } from "../../../shared/domain/clinic/resource.ts";
+import { DomainError } from "../../../shared/domain/domain-error.ts";
+import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
 import { branchOpened, clinicRegistered, resourceAdded } from "../../support/clinics.ts";
 import { fold, given, HAPPENED_AT } from "../../support/given.ts";
 

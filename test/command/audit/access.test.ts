@@ -3,7 +3,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { authenticate } from "../../../command/audit/access/authenticate.ts";
 import { startAudit } from "../../../command/audit/start.ts";
-import type { AuditAccessEvent, AuditorEvent } from "../../../shared/events/audit.ts";
+import type { AuditAccessEvent, AuditorEvent } from "../../../shared/domain/events/audit.ts";
 import { clinic as clinicCli } from "../cli/terminal.ts";
 import {
   type AuditWorld,

@@ -3,11 +3,8 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { CompactSign, importJWK } from "jose";
-import {
-  cancelAppointment,
-  requestAppointment,
-} from "../../../command/appointment/appointment-operations.ts";
 import { canonicalJson, createChain } from "../../../command/audit/export/chain.ts";
+import { cancelAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { operatorContext } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { audit } from "./cli-terminal.ts";

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { appointmentAggregate } from "../../../command/appointment/appointment-aggregate.ts";
 import type { AuditTerminal } from "../../../command/audit/cli/terminal.ts";
 import { changesBetween } from "../../../command/audit/state/changes.ts";
 import { foldOf } from "../../../command/audit/state/folds.ts";
-import { customerAggregate } from "../../../command/clinic/customer.ts";
-import { load } from "../../../command/handle.ts";
-import { categories } from "../../../shared/events/registry.ts";
+import { load } from "../../../command/handling/handle.ts";
+import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
+import { customerAggregate } from "../../../shared/domain/clinic/customer.ts";
+import { categories } from "../../../shared/domain/events/catalog.ts";
 import { audit } from "./cli-terminal.ts";
 import {
   type AuditWorld,

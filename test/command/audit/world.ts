@@ -3,15 +3,15 @@ import { randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair } from "jose";
 import pg from "pg";
 import pino from "pino";
+import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
+import { startAudit } from "../../../command/audit/start.ts";
+import type { CommandContext } from "../../../command/handling/handle.ts";
 import {
   cancelAppointment,
   confirmAppointment,
   requestAppointment,
-} from "../../../command/appointment/appointment-operations.ts";
-import { registerAuditor, revokeAuditor } from "../../../command/audit/access/auditor-operations.ts";
-import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
-import { startAudit } from "../../../command/audit/start.ts";
-import type { CommandContext } from "../../../command/handle.ts";
+} from "../../../command/operations/appointment-operations.ts";
+import { registerAuditor, revokeAuditor } from "../../../command/operations/auditor-operations.ts";
 import { migrate } from "../../../projection/migrate.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";

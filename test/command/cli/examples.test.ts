@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { commands } from "../../../command/cli/commands/commands.ts";
 import {
   confirmAppointment,
   requestAppointment,
-} from "../../../command/appointment/appointment-operations.ts";
-import { commands } from "../../../command/cli/commands.ts";
-import { registerEndpoint } from "../../../command/webhook-endpoint/endpoint-operations.ts";
+} from "../../../command/operations/appointment-operations.ts";
+import { registerEndpoint } from "../../../command/operations/endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";

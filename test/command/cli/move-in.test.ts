@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import type { CatalogEvent } from "../../../shared/events/registry.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../../shared/eventstore/log.ts";
 import { membershipGranted } from "../../support/clinics.ts";
@@ -10,7 +10,7 @@ import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts
 import { testServers } from "../../support/stack.ts";
 import { clinic } from "./terminal.ts";
 
-const EXAMPLE = path.join(import.meta.dirname, "../../../command/cli/examples/move-in.ndjson");
+const EXAMPLE = path.join(import.meta.dirname, "../../../command/cli/import/examples/move-in.ndjson");
 
 describe("the example of a clinic that moves in", () => {
   let env: NodeJS.ProcessEnv;

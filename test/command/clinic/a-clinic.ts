@@ -1,5 +1,9 @@
-import { type Clinic, type ClinicRegistration, clinicAggregate } from "../../../command/clinic/clinic.ts";
-import type { ClinicEvent } from "../../../shared/events/clinic.ts";
+import {
+  type Clinic,
+  type ClinicRegistration,
+  clinicAggregate,
+} from "../../../shared/domain/clinic/clinic.ts";
+import type { ClinicEvent } from "../../../shared/domain/events/clinic.ts";
 import { fold } from "../../support/given.ts";
 import { clinicId, mainBranchId, otherBranchId } from "./ids.ts";
 

@@ -3,16 +3,16 @@ import {
   decideRemoveRule,
   decideRetireResource,
   decideSetRule,
-} from "../../../command/clinic/decide-resource.ts";
-import { resourceAggregate } from "../../../command/clinic/resource.ts";
+  resourceAggregate,
+} from "../../../shared/domain/clinic/resource.ts";
 import {
   decideOfferService,
   decideReinstateService,
   decideRepriceService,
   decideWithdrawService,
   serviceAggregate,
-} from "../../../command/clinic/service.ts";
-import type { ResourceEvent, ServiceEvent } from "../../../shared/events/clinic.ts";
+} from "../../../shared/domain/clinic/service.ts";
+import type { ResourceEvent, ServiceEvent } from "../../../shared/domain/events/clinic.ts";
 import { given } from "../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";

@@ -1,16 +1,17 @@
 import { expect } from "chai";
 import fc from "fast-check";
+import { decidePlaceHold, decideReleaseHold, holdAggregate } from "../../../shared/domain/clinic/hold.ts";
 import {
   decideCallTicket,
   decideCancelTicket,
   decideCompleteTicket,
   decideIssueTicket,
   decideMarkTicketNoShow,
-} from "../../../command/clinic/decide-queue-ticket.ts";
-import { decidePlaceHold, decideReleaseHold, holdAggregate } from "../../../command/clinic/hold.ts";
-import { type QueueTicketStatus, queueTicketAggregate } from "../../../command/clinic/queue-ticket.ts";
-import { DomainError } from "../../../command/handle.ts";
-import type { HoldEvent, QueueTicketEvent } from "../../../shared/events/appointment.ts";
+  type QueueTicketStatus,
+  queueTicketAggregate,
+} from "../../../shared/domain/clinic/queue-ticket.ts";
+import { DomainError } from "../../../shared/domain/domain-error.ts";
+import type { HoldEvent, QueueTicketEvent } from "../../../shared/domain/events/appointment.ts";
 import { fold, given } from "../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";

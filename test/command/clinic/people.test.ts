@@ -1,28 +1,28 @@
-import { animalAggregate } from "../../../command/clinic/animal.ts";
+import {
+  animalAggregate,
+  decideChangeAnimal,
+  decideRegisterAnimal,
+  decideWeighAnimal,
+} from "../../../shared/domain/clinic/animal.ts";
 import {
   type CustomerDetails,
   customerAggregate,
   decideChangeCustomer,
   decideRegisterCustomer,
-} from "../../../command/clinic/customer.ts";
-import {
-  decideChangeAnimal,
-  decideRegisterAnimal,
-  decideWeighAnimal,
-} from "../../../command/clinic/decide-animal.ts";
-import { decideSelectClinic, portalUserAggregate } from "../../../command/clinic/portal-user.ts";
+} from "../../../shared/domain/clinic/customer.ts";
+import { decideSelectClinic, portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
 import {
   decideDeactivateStaff,
   decideHireStaff,
   decideReactivateStaff,
   staffAggregate,
-} from "../../../command/clinic/staff.ts";
+} from "../../../shared/domain/clinic/staff.ts";
 import type {
   AnimalEvent,
   CustomerEvent,
   PortalUserEvent,
   StaffEvent,
-} from "../../../shared/events/people.ts";
+} from "../../../shared/domain/events/people.ts";
 import { given } from "../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { importJWK, type JWTPayload, SignJWT } from "jose";
-import { revokeApplication, revokeCredential } from "../../../command/partner/application-operations.ts";
+import { revokeApplication, revokeCredential } from "../../../command/operations/application-operations.ts";
 import {
   narrowInstallation,
   requestInstallation,
   revokeInstallation,
-} from "../../../command/partner/installation-operations.ts";
+} from "../../../command/operations/installation-operations.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import {
   ask,

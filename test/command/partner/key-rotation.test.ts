@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { decodeProtectedHeader, exportJWK, generateKeyPair, type JWK } from "jose";
 import { pino } from "pino";
-import { freePorts } from "../../../deploy/local/ports.ts";
+import { freePorts } from "../../../deploy/local/setup/ports.ts";
 import { createTokenKeys } from "../../../query-api/partner/token-keys.ts";
 import { createTokenVerifier } from "../../../shared/auth/access-token.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";

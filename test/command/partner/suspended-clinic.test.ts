@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { closeClinic, suspendClinic } from "../../../command/clinic/clinic-operations.ts";
+import { closeClinic, suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import {
   ask,
   createPartnerWorld,

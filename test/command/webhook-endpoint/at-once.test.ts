@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { MOST_ENDPOINTS } from "../../../command/webhook-endpoint/endpoint-places.ts";
+import { MOST_ENDPOINTS } from "../../../command/operations/endpoint-places.ts";
 import {
   ask,
   createPartnerWorld,

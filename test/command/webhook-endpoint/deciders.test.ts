@@ -1,4 +1,6 @@
 import { expect } from "chai";
+import type { WebhookDeliveryEvent, WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
+import { decideReplay, deliveryAggregate } from "../../../shared/domain/partner/webhook-delivery.ts";
 import {
   decideDisableEndpoint,
   decideEnableEndpoint,
@@ -6,11 +8,9 @@ import {
   decideRevokeEndpoint,
   decideRotateSecret,
   decideTestEndpoint,
+  endpointAggregate,
   ownEndpoint,
-} from "../../../command/webhook-endpoint/decide-endpoint.ts";
-import { decideReplay, deliveryAggregate } from "../../../command/webhook-endpoint/delivery.ts";
-import { endpointAggregate } from "../../../command/webhook-endpoint/endpoint.ts";
-import type { WebhookDeliveryEvent, WebhookEndpointEvent } from "../../../shared/events/partner.ts";
+} from "../../../shared/domain/partner/webhook-endpoint.ts";
 import { given } from "../../support/given.ts";
 
 const endpointId = "e0000000-0000-4000-8000-000000000001";

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { toMetadata } from "../../../command/handle.ts";
-import { approveWebhookOrigin } from "../../../command/partner/application-operations.ts";
-import { disableEndpoint } from "../../../command/webhook-endpoint/endpoint-operations.ts";
+import { toMetadata } from "../../../command/handling/handle.ts";
+import { approveWebhookOrigin } from "../../../command/operations/application-operations.ts";
+import { disableEndpoint } from "../../../command/operations/endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
-import { webhookDeliveryId } from "../../../shared/events/ids.ts";
-import type { CatalogEvent } from "../../../shared/events/registry.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import {
   ask,
   createPartnerWorld,

@@ -6,7 +6,7 @@ import {
   NO_STREAM,
   STREAM_EXISTS,
   type StreamState,
-} from "../../../deploy/local/eventstore/append-rules.ts";
+} from "../../../deploy/local/eventstore/model/append-rules.ts";
 
 const EMPTY: StreamState = { last: NO_STREAM, tombstoned: false, softDeleted: false };
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import type { Store } from "../../../deploy/local/eventstore/store.ts";
+import type { Store } from "../../../deploy/local/eventstore/store/store.ts";
 import { collect, event, rejection } from "../../conformance/log-under-test.ts";
 import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
 import { appendOf, fill, flipBit, openStore, readContent, segmentPath, submit } from "./stored-log.ts";

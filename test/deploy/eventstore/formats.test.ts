@@ -2,8 +2,8 @@
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { expect } from "chai";
 import fc from "fast-check";
-import { readNumber, writeNumber } from "../../../deploy/local/eventstore/bytes.ts";
-import { encodeRecord, streamOf, typeOf, wireOf } from "../../../deploy/local/eventstore/record.ts";
+import { readNumber, writeNumber } from "../../../deploy/local/eventstore/model/bytes.ts";
+import { encodeRecord, streamOf, typeOf, wireOf } from "../../../deploy/local/eventstore/model/record.ts";
 import {
   decodeFrameHeader,
   decodeSegmentHeader,
@@ -12,7 +12,7 @@ import {
   encodeSegmentHeader,
   encodeStoredRecord,
   FRAME_HEADER_BYTES,
-} from "../../../deploy/local/eventstore/segment-format.ts";
+} from "../../../deploy/local/eventstore/storage/segment-format.ts";
 
 const name = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
 const safe = fc.maxSafeNat();

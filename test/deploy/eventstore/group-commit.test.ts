@@ -1,11 +1,11 @@
 import { expect } from "chai";
-import { GroupCommit } from "../../../deploy/local/eventstore/group-commit.ts";
 import {
   MAX_GROUP_WRITES,
   MAX_PENDING_BYTES,
   MAX_PENDING_WRITES,
-} from "../../../deploy/local/eventstore/limits.ts";
-import type { Write, WriteResult } from "../../../deploy/local/eventstore/staged-group.ts";
+} from "../../../deploy/local/eventstore/model/limits.ts";
+import { GroupCommit } from "../../../deploy/local/eventstore/store/group-commit.ts";
+import type { Write, WriteResult } from "../../../deploy/local/eventstore/store/staged-group.ts";
 import { rejection } from "../../conformance/log-under-test.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;

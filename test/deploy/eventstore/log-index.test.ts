@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { Column } from "../../../deploy/local/eventstore/column.ts";
-import { LogIndex } from "../../../deploy/local/eventstore/log-index.ts";
+import { Column } from "../../../deploy/local/eventstore/storage/column.ts";
+import { LogIndex } from "../../../deploy/local/eventstore/storage/log-index.ts";
 
 const body = Buffer.alloc(0);
 

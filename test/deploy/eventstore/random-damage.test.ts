@@ -1,9 +1,9 @@
 /** Random damage of any file: the log refuses it, or gives back exactly what it acknowledged. */
 import { truncate, writeFile } from "node:fs/promises";
 import { expect } from "chai";
-import { LogDamaged } from "../../../deploy/local/eventstore/damage.ts";
-import { LogStartError } from "../../../deploy/local/eventstore/start-error.ts";
-import type { Store } from "../../../deploy/local/eventstore/store.ts";
+import { LogDamaged } from "../../../deploy/local/eventstore/model/damage.ts";
+import { LogStartError } from "../../../deploy/local/eventstore/model/start-error.ts";
+import type { Store } from "../../../deploy/local/eventstore/store/store.ts";
 import { temporaryDir } from "./log-process.ts";
 import { type Content, filesOf, fill, openStore, readContent } from "./stored-log.ts";
 

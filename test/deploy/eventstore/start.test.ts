@@ -1,8 +1,7 @@
 import { expect } from "chai";
-
+import { LogStartError } from "../../../deploy/local/eventstore/model/start-error.ts";
 import { readArguments } from "../../../deploy/local/eventstore/read-arguments.ts";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { LogStartError } from "../../../deploy/local/eventstore/start-error.ts";
 import { collect, event } from "../../conformance/log-under-test.ts";
 import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
 

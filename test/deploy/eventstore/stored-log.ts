@@ -2,11 +2,11 @@
 import { randomUUID } from "node:crypto";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { ANY } from "../../../deploy/local/eventstore/append-rules.ts";
-import { readPositions, readRevisions } from "../../../deploy/local/eventstore/log-reader.ts";
-import { type ProposedEvent, streamOf } from "../../../deploy/local/eventstore/record.ts";
-import type { Write } from "../../../deploy/local/eventstore/staged-group.ts";
-import { Store, type StoreOptions } from "../../../deploy/local/eventstore/store.ts";
+import { ANY } from "../../../deploy/local/eventstore/model/append-rules.ts";
+import { type ProposedEvent, streamOf } from "../../../deploy/local/eventstore/model/record.ts";
+import { readPositions, readRevisions } from "../../../deploy/local/eventstore/storage/log-reader.ts";
+import type { Write } from "../../../deploy/local/eventstore/store/staged-group.ts";
+import { Store, type StoreOptions } from "../../../deploy/local/eventstore/store/store.ts";
 
 /** Small enough that a log of some hundred events has several segments. Bytes. */
 export const SMALL_SEGMENT = 64 * 1024;

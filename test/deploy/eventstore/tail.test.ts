@@ -1,6 +1,6 @@
 import { expect } from "chai";
-import { MAX_TAIL_BYTES, MAX_TAIL_EVENTS } from "../../../deploy/local/eventstore/limits.ts";
-import { Tail } from "../../../deploy/local/eventstore/tail.ts";
+import { MAX_TAIL_BYTES, MAX_TAIL_EVENTS } from "../../../deploy/local/eventstore/model/limits.ts";
+import { Tail } from "../../../deploy/local/eventstore/store/tail.ts";
 
 const at = (position: number, size = 10) => ({ position, record: Buffer.alloc(size) });
 const positions = (events: ReturnType<Tail["after"]>) => events?.map(({ position }) => position);

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { PROJECT } from "../../../deploy/local/project.ts";
+import { PROJECT } from "../../../deploy/local/setup/project.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 /** Stands for npm: notes its arguments, then installs what the lock names, which takes a moment. */

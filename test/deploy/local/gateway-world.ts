@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import type net from "node:net";
 import type { AddressInfo } from "node:net";
-import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway-server.ts";
+import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway/gateway-server.ts";
 import type { Listening } from "../../../shared/http/listen.ts";
 
 /** Ends what is open, also where a test failed. */

@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { openLocalRoot } from "../../../deploy/local/local-root.ts";
-import { nodeEntry, PROJECT } from "../../../deploy/local/project.ts";
+import { openLocalRoot } from "../../../deploy/local/setup/local-root.ts";
+import { nodeEntry, PROJECT } from "../../../deploy/local/setup/project.ts";
 import { mountSmallDisk } from "../../support/small-disk.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 

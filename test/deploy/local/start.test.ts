@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
 import { expect } from "chai";
-import { freePorts } from "../../../deploy/local/ports.ts";
-import { localPaths, nodeEntry, PROJECT } from "../../../deploy/local/project.ts";
+import { freePorts } from "../../../deploy/local/setup/ports.ts";
+import { localPaths, nodeEntry, PROJECT } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 

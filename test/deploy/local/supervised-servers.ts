@@ -1,7 +1,8 @@
 // Run as a process of its own by the tests that kill it: node --import tsx <this file> <root>
-import { freePorts } from "../../../deploy/local/ports.ts";
-import { lineProgress } from "../../../deploy/local/progress.ts";
-import { startServers } from "../../../deploy/local/servers.ts";
+
+import { startServers } from "../../../deploy/local/servers/servers.ts";
+import { freePorts } from "../../../deploy/local/setup/ports.ts";
+import { lineProgress } from "../../../deploy/local/setup/progress.ts";
 
 const servers = await startServers({
   root: process.argv[2] ?? "",

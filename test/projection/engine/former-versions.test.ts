@@ -1,8 +1,8 @@
 import { expect } from "chai";
-import { ProjectionFailure } from "../../../projection/engine/failure.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
-import { currentVersion } from "../../../shared/events/upcasters.ts";
+import { ProjectionFailure } from "../../../projection/roles/failure.ts";
+import { currentVersion } from "../../../shared/domain/events/upcasters.ts";
 import { formerEvents } from "../../support/former-events.ts";
 import { createEngineWorld, type EngineWorld, silent } from "../engine-world.ts";
 

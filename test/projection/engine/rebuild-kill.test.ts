@@ -4,9 +4,12 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import pg from "pg";
+import {
+  READ_MODEL_SCHEMA,
+  readCheckpoint,
+  readStanding,
+} from "../../../projection/checkpoints/checkpoint.ts";
 import { swapLock } from "../../../projection/engine/apply-batch.ts";
-import { readCheckpoint, readStanding } from "../../../projection/engine/checkpoint.ts";
-import { READ_MODEL_SCHEMA } from "../../../projection/engine/ddl.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
 import { readModels } from "../../../projection/read-models/all.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { fixture } from "../../../command/sandbox/fixture.ts";
-import { sandboxClinicId } from "../../../shared/events/ids.ts";
+import { sandboxClinicId } from "../../../shared/domain/events/ids.ts";
+import { fixture } from "../../../shared/domain/partner/sandbox-fixture.ts";
 import { appointmentRequested, customerRegistered } from "../../support/clinics.ts";
 import {
   createReadModelDatabase,

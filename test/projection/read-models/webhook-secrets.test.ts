@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { webhookSecrets } from "../../../projection/read-models/webhook-secrets.ts";
-import { toInstant } from "../../../shared/time/rfc3339.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
 type Row = ReturnType<typeof webhookSecrets.on.WebhookSecretRotated>;
 type Rotation = Parameters<typeof webhookSecrets.on.WebhookSecretRotated>[1];

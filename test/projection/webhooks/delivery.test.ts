@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Webhook } from "standardwebhooks";
-import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { startDeafServer } from "../../support/deaf-server.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";

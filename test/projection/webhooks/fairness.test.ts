@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import type { Environment } from "../../../shared/events/fields.ts";
+import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";

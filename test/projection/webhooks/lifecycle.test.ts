@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { acceptedBy, webhookLibraryNames } from "../../support/webhook-libraries.ts";

@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { connect, JSONCodec, type NatsConnection } from "nats";
 import { eventStreamOf } from "../../../projection/relay/event-stream.ts";
-import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
 

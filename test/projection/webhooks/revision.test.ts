@@ -4,7 +4,7 @@ import { connect, JSONCodec } from "nats";
 import { eventStreamOf } from "../../../projection/relay/event-stream.ts";
 import { type RelayMessage, relayMessage } from "../../../projection/relay/message.ts";
 import { webhookBodies } from "../../../query-api/docs/webhooks.ts";
-import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
 

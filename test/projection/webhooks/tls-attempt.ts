@@ -3,8 +3,8 @@
  * holds the URL and the port on loopback that stands for the URL's public server. Prints the result as JSON.
  */
 import { randomUUID } from "node:crypto";
-import { createConnections } from "../../../projection/webhooks/connections.ts";
-import { send } from "../../../projection/webhooks/send.ts";
+import { createConnections } from "../../../projection/webhooks/sending/connections.ts";
+import { send } from "../../../projection/webhooks/sending/send.ts";
 
 const { url, port } = JSON.parse(process.env.ATTEMPT ?? "") as { url: string; port: number };
 const real = createConnections();

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { webhookDeliveryId } from "../../../shared/events/ids.ts";
+import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { clinic } from "../../command/cli/terminal.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";

@@ -1,18 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { jsonEvent } from "@eventstore/db-client";
 import pg from "pg";
-import { toMetadata } from "../../../command/handle.ts";
-import { agreeRateLimit } from "../../../command/partner/installation-operations.ts";
-import { MOST_ENDPOINTS } from "../../../command/webhook-endpoint/endpoint-places.ts";
+import { toMetadata } from "../../../command/handling/handle.ts";
+import { MOST_ENDPOINTS } from "../../../command/operations/endpoint-places.ts";
+import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
-import { streamName } from "../../../shared/events/category.ts";
-import { installationId } from "../../../shared/events/ids.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { streamName } from "../../../shared/domain/events/category.ts";
+import { installationId } from "../../../shared/domain/events/ids.ts";
 import {
   partnerApplicationCategory,
   webhookDeliveryCategory,
   webhookEndpointPlacesCategory,
-} from "../../../shared/events/partner.ts";
-import type { CatalogEvent } from "../../../shared/events/registry.ts";
+} from "../../../shared/domain/events/partner.ts";
 import { LogProcess, temporaryDir } from "../../deploy/eventstore/log-process.ts";
 import { operatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { installationId } from "../../../shared/events/ids.ts";
+import { installationId } from "../../../shared/domain/events/ids.ts";
 import { type ClinicIds, openClinic } from "../../support/clinics.ts";
 import { installationApproved, type TestApplication } from "../../support/partner-events.ts";
 import { request, startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { installationId } from "../../../shared/events/ids.ts";
+import { installationId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { installationApproved } from "../../support/partner-events.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { partnerReads } from "../../../query-api/partner/reads.ts";
-import type { Scope } from "../../../shared/events/partner.ts";
+import type { Scope } from "../../../shared/domain/events/partner.ts";
 import { type ClinicIds, openClinic } from "../../support/clinics.ts";
 import { checkPartnerAnswer } from "../../support/partner-document.ts";
 import {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { installationId } from "../../../shared/events/ids.ts";
+import { installationId } from "../../../shared/domain/events/ids.ts";
 import { type ClinicIds, openClinic } from "../../support/clinics.ts";
 import {
   endpointRegistered,

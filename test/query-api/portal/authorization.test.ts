@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { portalOperations } from "../../../query-api/portal/operations.ts";
-import type { Permission } from "../../../shared/events/people.ts";
+import type { Permission } from "../../../shared/domain/events/people.ts";
 import {
   branchOpened,
   clinicRegistered,

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { listAppointments } from "../../../query-api/portal/list-appointments.ts";
-import { appointmentStatuses } from "../../../shared/appointment/appointment.ts";
+import { appointmentStatuses } from "../../../shared/domain/appointment/appointment.ts";
 import {
   animalRegistered,
   appointmentRequested,

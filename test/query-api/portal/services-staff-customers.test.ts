@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { listCustomerProjections } from "../../../query-api/portal/list-customer-projections.ts";
 import { listServices } from "../../../query-api/portal/list-services.ts";
 import { listStaff } from "../../../query-api/portal/list-staff.ts";
-import type { Permission } from "../../../shared/events/people.ts";
+import type { Permission } from "../../../shared/domain/events/people.ts";
 import {
   animalRegistered,
   customerRegistered,

@@ -5,7 +5,7 @@ import { readSite as readAuditSite } from "../../../command/audit/page/site.ts";
 import { createMetrics, serveMetrics } from "../../../projection/status/metrics.ts";
 import { readSite as readDocsSite } from "../../../query-api/docs/site.ts";
 import { portalOperations } from "../../../query-api/portal/operations.ts";
-import { uuid } from "../../../shared/events/fields.ts";
+import { uuid } from "../../../shared/domain/events/fields.ts";
 import { createApp } from "../../../shared/http/app.ts";
 import { type Listening, listen } from "../../../shared/http/listen.ts";
 import { partnerOperations } from "../../../shared/partner-api/operations.ts";

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
-import { DEFAULT_RATE_LIMIT } from "../../../command/partner/installation.ts";
-import { agreeRateLimit, revokeInstallation } from "../../../command/partner/installation-operations.ts";
-import { loadSandbox } from "../../../command/sandbox/sandbox.ts";
+import { agreeRateLimit, revokeInstallation } from "../../../command/operations/installation-operations.ts";
+import { loadSandbox } from "../../../command/operations/sandbox.ts";
+import { DEFAULT_RATE_LIMIT } from "../../../shared/domain/partner/installation.ts";
 import {
   ADDRESS_PER_MINUTE,
   REFUSED_PER_MINUTE,

@@ -1,11 +1,12 @@
 import { expect } from "chai";
 import { z } from "zod";
 import { manifest } from "../../../command/audit/export/manifest.ts";
-import { commands } from "../../../command/cli/commands.ts";
-import { categories, parseStoredEvent } from "../../../shared/events/registry.ts";
+import { commands } from "../../../command/cli/commands/commands.ts";
+import { categories } from "../../../shared/domain/events/catalog.ts";
+import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
+import { inPlainWords } from "../../../shared/domain/validation/plain-words.ts";
 import * as requestBodies from "../../../shared/partner-api/request-bodies.ts";
 import { readConfig, type Settings, settings } from "../../../shared/runtime/config.ts";
-import { inPlainWords } from "../../../shared/validation/plain-words.ts";
 
 /** Values that between them no pattern of ours accepts. */
 const WRONG = ["", "\u0001", "no such ~ form", "-".repeat(5_000), "ÄÖÜ"];

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { approveWebhookOrigin } from "../../../../command/partner/application-operations.ts";
+import { approveWebhookOrigin } from "../../../../command/operations/application-operations.ts";
 import { ask, operatorContext } from "../../../support/partner.ts";
 import { expectRefusal } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";

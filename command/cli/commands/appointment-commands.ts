@@ -1,0 +1,173 @@
+import { z } from "zod";
+import { appointmentCategory } from "../../../shared/domain/events/appointment.ts";
+import { uuid } from "../../../shared/domain/events/fields.ts";
+import {
+  allocateResource,
+  cancelAppointment,
+  checkInAppointment,
+  completeAppointment,
+  confirmAppointment,
+  markNoShow,
+  putAppointmentInWaiting,
+  releaseResource,
+  requestAppointment,
+  rescheduleAppointment,
+  startConsultation,
+} from "../../operations/appointment-operations.ts";
+import { importAppointment } from "../../operations/import-appointment.ts";
+import { type Command, defineCommand } from "../framework/command.ts";
+import { named } from "../framework/named.ts";
+import { id, list, newId, number, text, textOrNull } from "../framework/option.ts";
+
+const requested = appointmentCategory.events.AppointmentRequested.shape;
+const imported = appointmentCategory.events.AppointmentImported.shape;
+const { AppointmentCancelled, ResourceAllocated } = appointmentCategory.events;
+const CLINIC = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const ID = "--id 2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007";
+
+const clinic = id("the clinic");
+const appointment = { id: id("the appointment"), clinic };
+
+function move(verb: string, summary: string, operation: typeof confirmAppointment): Command {
+  return defineCommand({
+    name: `appointment ${verb}`,
+    summary,
+    example: `${ID} ${CLINIC}`,
+    options: appointment,
+    category: appointmentCategory,
+    changes: (values) => values.id,
+    run: (log, { id: appointmentId, clinic: clinicId }, context) =>
+      operation(log, { appointmentId, clinicId }, context),
+  });
+}
+
+export const appointmentCommands: Command[] = [
+  defineCommand({
+    name: "appointment request",
+    summary: "Requests an appointment at the front desk.",
+    example: `${CLINIC} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2027-03-01T09:00:00+01:00`,
+    options: {
+      id: newId("the new appointment's id"),
+      clinic,
+      branch: id("the branch"),
+      animal: textOrNull(requested.animalId.unwrap(), "the animal", "uuid"),
+      scheduledAt: text(requested.scheduledAt, "when", "date-time"),
+      durationMinutes: number(requested.durationMinutes.default(30), "minutes; 30 where left out"),
+      reason: textOrNull(requested.reason.unwrap(), "why"),
+      notes: textOrNull(requested.notes.unwrap(), "notes"),
+    },
+    category: appointmentCategory,
+    changes: (values) => values.id,
+    run: (
+      log,
+      { id: appointmentId, clinic: clinicId, branch: branchId, animal: animalId, ...rest },
+      context,
+    ) => requestAppointment(log, { appointmentId, clinicId, branchId, animalId, ...rest }, context),
+  }),
+  defineCommand({
+    name: "appointment import",
+    summary:
+      "Takes an appointment over from another system, with its status. Partners are not notified of it.",
+    example: `${CLINIC} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2024-03-01T09:00:00+01:00 --status completed`,
+    options: {
+      id: newId("the appointment's id"),
+      clinic,
+      branch: id("the branch"),
+      animal: textOrNull(imported.animalId.unwrap(), "the animal", "uuid"),
+      customer: textOrNull(
+        imported.customerId.unwrap(),
+        "the customer; left out: the animal's owner",
+        "uuid",
+      ),
+      scheduledAt: text(imported.scheduledAt, "when, in the past or future", "date-time"),
+      durationMinutes: number(imported.durationMinutes.default(30), "minutes; 30 where left out"),
+      reason: textOrNull(imported.reason.unwrap(), "why"),
+      notes: textOrNull(imported.notes.unwrap(), "notes"),
+      status: text(
+        imported.status,
+        "completed, cancelled or no_show; or, in the future, requested, confirmed or cancelled",
+        "status",
+      ),
+      requestedAt: textOrNull(imported.requestedAt.unwrap(), "when it was requested, if known", "date-time"),
+      statusAt: textOrNull(
+        imported.statusAt.unwrap(),
+        "when it came to its status; left out: derived from its time",
+        "date-time",
+      ),
+      resources: list(
+        z.array(uuid).max(20).default([]),
+        "the resources of the branch that it had, with commas",
+        "uuids",
+      ),
+    },
+    category: appointmentCategory,
+    changes: (values) => values.id,
+    run: (log, values, context) => {
+      const { id: appointmentId, clinic: clinicId, branch: branchId, ...rest } = values;
+      const { animal: animalId, customer: customerId, resources: resourceIds, ...more } = rest;
+      const ids = { appointmentId, clinicId, branchId, animalId, customerId, resourceIds };
+      return importAppointment(log, { ...ids, ...more }, context);
+    },
+  }),
+  move("confirm", "Confirms a requested appointment.", confirmAppointment),
+  move("check-in", "Records that the animal has arrived.", checkInAppointment),
+  move("wait", "Puts a checked-in appointment in the waiting room.", putAppointmentInWaiting),
+  move("start", "Starts the consultation.", startConsultation),
+  move("complete", "Completes the consultation.", completeAppointment),
+  move("no-show", "Records that nobody came, after the appointed time.", markNoShow),
+  defineCommand({
+    name: "appointment cancel",
+    summary: "Cancels an appointment before its consultation.",
+    example: `${ID} ${CLINIC} --reason 'Owner called off'`,
+    options: { ...appointment, reason: textOrNull(AppointmentCancelled.shape.reason.unwrap(), "why") },
+    category: appointmentCategory,
+    changes: (values) => values.id,
+    run: (log, { id: appointmentId, clinic: clinicId, reason }, context) =>
+      cancelAppointment(log, { appointmentId, clinicId, reason }, context),
+  }),
+  defineCommand({
+    name: "appointment reschedule",
+    summary: "Moves an appointment to another time, before check-in.",
+    example: `${ID} ${CLINIC} --scheduled-at 2027-03-02T10:00:00+01:00`,
+    options: {
+      ...appointment,
+      scheduledAt: text(requested.scheduledAt, "when", "date-time"),
+      durationMinutes: number(requested.durationMinutes.optional(), "minutes; as before where left out"),
+    },
+    category: appointmentCategory,
+    changes: (values) => values.id,
+    run: (log, { id: appointmentId, clinic: clinicId, scheduledAt, durationMinutes }, context) => {
+      const to = { appointmentId, clinicId, scheduledAt, ...named({ durationMinutes }) };
+      return rescheduleAppointment(log, to, context);
+    },
+  }),
+  defineCommand({
+    name: "appointment allocate",
+    summary: "Allocates a resource of the branch to an appointment.",
+    example: `${ID} ${CLINIC} --resource 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004 --from 2027-03-01T09:00:00+01:00 --until 2027-03-01T09:30:00+01:00`,
+    options: {
+      ...appointment,
+      assignment: newId("the new assignment's id"),
+      resource: id("the resource"),
+      from: text(ResourceAllocated.shape.allocationStart, "from", "date-time"),
+      until: text(ResourceAllocated.shape.allocationEnd, "until", "date-time"),
+    },
+    category: appointmentCategory,
+    changes: (values) => values.id,
+    run: (log, values, context) => {
+      const { id: appointmentId, clinic: clinicId, assignment: assignmentId, resource: resourceId } = values;
+      const time = { allocationStart: values.from, allocationEnd: values.until };
+      return allocateResource(log, { appointmentId, clinicId, assignmentId, resourceId, ...time }, context);
+    },
+  }),
+  defineCommand({
+    name: "appointment release",
+    summary: "Gives a resource of an appointment free again.",
+    example: `${ID} ${CLINIC} --assignment 8b1f0d2c-7f4e-4b0a-a5c7-2e9d6f3a0008`,
+    options: { ...appointment, assignment: id("the assignment") },
+    category: appointmentCategory,
+    changes: (values) => values.id,
+    run: (log, { id: appointmentId, clinic: clinicId, assignment: assignmentId }, context) =>
+      releaseResource(log, { appointmentId, clinicId, assignmentId }, context),
+  }),
+];

@@ -1,0 +1,47 @@
+import { auditorCategory } from "../../../shared/domain/events/audit.ts";
+import { registerAuditor, revokeAuditor } from "../../operations/auditor-operations.ts";
+import { type Command, defineCommand } from "../framework/command.ts";
+import { id, list, newId, text, textOrNull } from "../framework/option.ts";
+
+const registered = auditorCategory.events.AuditorRegistered.shape;
+
+export const auditorCommands: Command[] = [
+  defineCommand({
+    name: "auditor register",
+    summary: "Lets an auditor look at what is recorded; shows the credential this once.",
+    example: "--name 'Ada Example' --clinics 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
+    options: {
+      id: newId("the new auditor's id"),
+      name: text(registered.name, "name"),
+      clinics: list(
+        registered.clinicIds.default(null),
+        "the clinics, with commas; left out: all of them, and what belongs to none",
+        "uuids",
+      ),
+      expiresAt: textOrNull(registered.expiresAt.unwrap(), "when the credential ends by itself", "date-time"),
+    },
+    importable: false,
+    category: auditorCategory,
+    changes: (values) => values.id,
+    async run(log, { id: auditorId, name, clinics: clinicIds, expiresAt }, context) {
+      const { credential, ...handled } = await registerAuditor(
+        log,
+        { auditorId, name, clinicIds, expiresAt },
+        context,
+      );
+      return { ...handled, shown: { credential } };
+    },
+  }),
+  defineCommand({
+    name: "auditor revoke",
+    summary: "Ends an auditor's access for good, from the next request on.",
+    example: "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --reason 'Audit closed'",
+    options: {
+      id: id("the auditor"),
+      reason: textOrNull(auditorCategory.events.AuditorRevoked.shape.reason.unwrap(), "why"),
+    },
+    category: auditorCategory,
+    changes: (values) => values.id,
+    run: (log, { id: auditorId, reason }, context) => revokeAuditor(log, { auditorId, reason }, context),
+  }),
+];

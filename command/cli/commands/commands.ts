@@ -1,0 +1,27 @@
+import type { Command } from "../framework/command.ts";
+import { animalCommands } from "./animal-commands.ts";
+import { appointmentCommands } from "./appointment-commands.ts";
+import { auditorCommands } from "./auditor-commands.ts";
+import { catalogCommands } from "./catalog-commands.ts";
+import { clinicCommands } from "./clinic-commands.ts";
+import { customerCommands } from "./customer-commands.ts";
+import { endpointCommands } from "./endpoint-commands.ts";
+import { frontDeskCommands } from "./front-desk-commands.ts";
+import { installationCommands } from "./installation-commands.ts";
+import { partnerCommands } from "./partner-commands.ts";
+import { peopleCommands } from "./people-commands.ts";
+
+/** Every command of the operator's, in the order of the help. */
+export const commands: Command[] = [
+  ...clinicCommands,
+  ...peopleCommands,
+  ...customerCommands,
+  ...animalCommands,
+  ...catalogCommands,
+  ...appointmentCommands,
+  ...frontDeskCommands,
+  ...partnerCommands,
+  ...installationCommands,
+  ...endpointCommands,
+  ...auditorCommands,
+];

@@ -1,0 +1,57 @@
+import { environment } from "../../../shared/domain/events/fields.ts";
+import { webhookEndpointCategory } from "../../../shared/domain/events/partner.ts";
+import {
+  anybodysEndpoint,
+  disableEndpoint,
+  enableEndpoint,
+  revokeEndpoint,
+  testEndpoint,
+} from "../../operations/endpoint-operations.ts";
+import { type Command, defineCommand } from "../framework/command.ts";
+import { id, text } from "../framework/option.ts";
+
+function endpointMove(verb: string, summary: string, move: typeof disableEndpoint): Command {
+  return defineCommand({
+    name: `endpoint ${verb}`,
+    summary,
+    example:
+      "--id 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --application 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
+    options: {
+      id: id("the webhook endpoint"),
+      application: id("the application that registered it"),
+      clinic: id("the clinic whose events it gets"),
+      environment: text(environment.default("production"), "sandbox, or production where left out", "name"),
+    },
+    category: webhookEndpointCategory,
+    changes: (values) => values.id,
+    run: (log, { id: endpointId, application: applicationId, clinic: clinicId, environment }, context) =>
+      move(log, { endpointId, owner: { applicationId, clinicId, environment } }, context),
+  });
+}
+
+export const endpointCommands: Command[] = [
+  endpointMove(
+    "disable",
+    "Stops deliveries to a webhook endpoint until it is enabled again.",
+    disableEndpoint,
+  ),
+  endpointMove("enable", "Takes deliveries to a disabled webhook endpoint up again.", enableEndpoint),
+  endpointMove("revoke", "Ends a webhook endpoint for good.", revokeEndpoint),
+  defineCommand({
+    name: "webhooks test",
+    summary: "Sends a webhook endpoint, and no other, a test event.",
+    example: "--endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b",
+    options: { endpoint: id("the webhook endpoint") },
+    importable: false,
+    category: webhookEndpointCategory,
+    changes: (values) => values.endpoint,
+    run: async (log, { endpoint }, context) => {
+      const { events, position, deliveryId } = await testEndpoint(
+        log,
+        await anybodysEndpoint(log, endpoint),
+        context,
+      );
+      return { events, position, shown: { delivery: deliveryId } };
+    },
+  }),
+];

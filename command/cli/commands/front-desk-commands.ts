@@ -1,0 +1,100 @@
+import { holdCategory, queueTicketCategory } from "../../../shared/domain/events/appointment.ts";
+import { placeHold, releaseHold } from "../../operations/hold-operations.ts";
+import {
+  callTicket,
+  cancelTicket,
+  completeTicket,
+  issueTicket,
+  markTicketNoShow,
+} from "../../operations/queue-ticket-operations.ts";
+import { type Command, defineCommand } from "../framework/command.ts";
+import { id, newId, number, text, textOrNull } from "../framework/option.ts";
+
+const placed = holdCategory.events.HoldPlaced.shape;
+const issued = queueTicketCategory.events.QueueTicketIssued.shape;
+const CLINIC = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const BRANCH = "--branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005";
+const ID = "--id 6e8a4c7b-2c59-49c4-b0c9-7a6d5e4f0006";
+
+const clinic = id("the clinic");
+const branch = id("the branch");
+
+function ticketMove(verb: string, summary: string, move: typeof callTicket): Command {
+  return defineCommand({
+    name: `ticket ${verb}`,
+    summary,
+    example: `${ID} ${CLINIC}`,
+    options: { id: id("the ticket"), clinic },
+    category: queueTicketCategory,
+    changes: (values) => values.id,
+    run: (log, { id: ticketId, clinic: clinicId }, context) => move(log, { ticketId, clinicId }, context),
+  });
+}
+
+export const frontDeskCommands: Command[] = [
+  defineCommand({
+    name: "hold place",
+    summary: "Keeps a time free before an appointment exists.",
+    example: `${CLINIC} ${BRANCH} --starts-at 2027-03-01T09:00:00+01:00 --ends-at 2027-03-01T09:30:00+01:00 --expires-at 2027-02-28T18:00:00+01:00`,
+    options: {
+      id: newId("the new hold's id"),
+      clinic,
+      branch,
+      resource: textOrNull(placed.resourceId.unwrap(), "the resource; left out: any of the branch", "uuid"),
+      startsAt: text(placed.startsAt, "from", "date-time"),
+      endsAt: text(placed.endsAt, "until", "date-time"),
+      expiresAt: text(placed.expiresAt, "when the hold lapses by itself", "date-time"),
+    },
+    category: holdCategory,
+    changes: (values) => values.id,
+    run: (log, { id: holdId, clinic: clinicId, branch: branchId, resource: resourceId, ...times }, context) =>
+      placeHold(log, { holdId, clinicId, branchId, resourceId, ...times }, context),
+  }),
+  defineCommand({
+    name: "hold release",
+    summary: "Gives a held time free.",
+    example: `${ID} ${CLINIC}`,
+    options: { id: id("the hold"), clinic },
+    category: holdCategory,
+    changes: (values) => values.id,
+    run: (log, { id: holdId, clinic: clinicId }, context) => releaseHold(log, { holdId, clinicId }, context),
+  }),
+  defineCommand({
+    name: "ticket issue",
+    summary: "Issues a place in the front desk's queue.",
+    example: `${CLINIC} ${BRANCH} --number A017 --date 2027-03-01`,
+    options: {
+      id: newId("the new ticket's id"),
+      clinic,
+      branch,
+      appointment: textOrNull(issued.appointmentId.unwrap(), "the appointment", "uuid"),
+      visit: textOrNull(issued.visitId.unwrap(), "the visit", "uuid"),
+      animal: textOrNull(issued.animalId.unwrap(), "the animal", "uuid"),
+      number: text(issued.ticketNumber, "the number that is called"),
+      date: text(issued.queueDate, "the queue's day at the clinic", "YYYY-MM-DD"),
+      arrivalType: text(issued.arrivalType.default("appointment"), "appointment (where left out), walk_in …"),
+      priority: text(issued.priority.default("normal"), "normal (where left out), urgent …"),
+      estimatedWaitMinutes: number(issued.estimatedWaitMinutes.default(null), "minutes to wait"),
+      notes: textOrNull(issued.notes.unwrap(), "notes"),
+    },
+    category: queueTicketCategory,
+    changes: (values) => values.id,
+    run: (log, values, context) => {
+      const {
+        id: ticketId,
+        clinic: clinicId,
+        branch: branchId,
+        number: ticketNumber,
+        date,
+        ...rest
+      } = values;
+      const { appointment: appointmentId, visit: visitId, animal: animalId, ...more } = rest;
+      const ids = { ticketId, clinicId, branchId, appointmentId, visitId, animalId };
+      return issueTicket(log, { ...ids, ticketNumber, queueDate: date, ...more }, context);
+    },
+  }),
+  ticketMove("call", "Calls a waiting ticket.", callTicket),
+  ticketMove("complete", "Completes a ticket that was called.", completeTicket),
+  ticketMove("cancel", "Cancels a ticket.", cancelTicket),
+  ticketMove("no-show", "Records that nobody came when the ticket was called.", markTicketNoShow),
+];

@@ -1,0 +1,96 @@
+import { z } from "zod";
+import { label } from "../../../shared/domain/events/fields.ts";
+import { partnerApplicationCategory, scopes } from "../../../shared/domain/events/partner.ts";
+import {
+  approveWebhookOrigin,
+  issueCredential,
+  registerApplication,
+  revokeApplication,
+  revokeCredential,
+  withdrawWebhookOrigin,
+} from "../../operations/application-operations.ts";
+import { type Command, defineCommand } from "../framework/command.ts";
+import { id, list, newId, text, textOrNull } from "../framework/option.ts";
+
+const registered = partnerApplicationCategory.events.ApplicationRegistered.shape;
+const APPLICATION = "4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009";
+
+const application = id("the application");
+const reason = textOrNull(label, "why");
+const origin = text(
+  z.string().max(300),
+  "scheme, host and port, such as https://hooks.example.com",
+  "origin",
+);
+
+export const partnerCommands: Command[] = [
+  defineCommand({
+    name: "partner register",
+    summary: "Registers a partner's application in one environment; its id is the OAuth client id.",
+    example: "--name 'Pet Planner' --environment sandbox --scopes clinic:read,appointments:read",
+    options: {
+      id: newId("the new application's id"),
+      name: text(registered.name, "name"),
+      environment: text(registered.environment, "sandbox or production", "name"),
+      scopes: list(registered.scopes, `of ${scopes.join(", ")}`, "scopes"),
+    },
+    category: partnerApplicationCategory,
+    changes: (values) => values.id,
+    run: (log, { id: applicationId, ...rest }, context) =>
+      registerApplication(log, { applicationId, ...rest }, context),
+  }),
+  defineCommand({
+    name: "partner revoke",
+    summary: "Ends an application's access everywhere, for good.",
+    example: `--id ${APPLICATION} --reason 'Contract ended'`,
+    options: { id: application, reason },
+    category: partnerApplicationCategory,
+    changes: (values) => values.id,
+    run: (log, { id: applicationId, reason }, context) =>
+      revokeApplication(log, { applicationId, reason }, context),
+  }),
+  defineCommand({
+    name: "partner issue-credential",
+    summary: "Issues a client secret and shows it, this once; two may be live at a time.",
+    example: `--application ${APPLICATION}`,
+    options: { application },
+    importable: false,
+    category: partnerApplicationCategory,
+    changes: (values) => values.application,
+    run: async (log, { application: applicationId }, context) => {
+      const { credentialId, clientSecret } = await issueCredential(log, { applicationId }, context);
+      const shown = { clientId: applicationId, credentialId, clientSecret };
+      return { events: [credentialId], position: undefined, shown };
+    },
+  }),
+  defineCommand({
+    name: "partner revoke-credential",
+    summary: "Revokes a client secret and every token that was exchanged for it.",
+    example: `--application ${APPLICATION} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
+    options: { application, credential: id("the credential") },
+    category: partnerApplicationCategory,
+    changes: (values) => values.application,
+    run: (log, { application: applicationId, credential: credentialId }, context) =>
+      revokeCredential(log, { applicationId, credentialId }, context),
+  }),
+  defineCommand({
+    name: "partner approve-origin",
+    summary: "Approves an origin for an application's webhooks in production; held deliveries go out.",
+    example: `--application ${APPLICATION} --origin https://hooks.example.com`,
+    options: { application, origin },
+    category: partnerApplicationCategory,
+    changes: (values) => values.application,
+    run: (log, { application: applicationId, origin }, context) =>
+      approveWebhookOrigin(log, { applicationId, origin }, context),
+  }),
+  defineCommand({
+    name: "partner withdraw-origin",
+    summary: "Withdraws the approval of an origin; deliveries to it are held until it is approved again.",
+    example: `--application ${APPLICATION} --origin https://hooks.example.com`,
+    options: { application, origin },
+    category: partnerApplicationCategory,
+    changes: (values) => values.application,
+    run: (log, { application: applicationId, origin }, context) =>
+      withdrawWebhookOrigin(log, { applicationId, origin }, context),
+  }),
+];

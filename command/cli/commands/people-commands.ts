@@ -1,0 +1,149 @@
+import {
+  membershipCategory,
+  portalUserCategory,
+  staffCategory,
+} from "../../../shared/domain/events/people.ts";
+import {
+  acceptMembership,
+  changePermissions,
+  grantMembership,
+  revokeMembership,
+} from "../../operations/membership-operations.ts";
+import { selectClinic } from "../../operations/portal-user-operations.ts";
+import { deactivateStaff, hireStaff, reactivateStaff } from "../../operations/staff-operations.ts";
+import { type Command, defineCommand } from "../framework/command.ts";
+import { id, list, newId, text, textOrNull } from "../framework/option.ts";
+
+const granted = membershipCategory.events.MembershipGranted.shape;
+const hired = staffCategory.events.StaffMemberHired.shape;
+const CLINIC = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const ID = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
+
+const clinic = id("the clinic");
+const member = { id: id("the membership"), clinic };
+const employee = { id: id("the staff member"), clinic };
+const rights = {
+  role: text(granted.role, "owner, manager, veterinarian, receptionist or assistant: a label only", "role"),
+  permissions: list(
+    granted.permissions,
+    "of manage_staff, view_clinical, manage_schedule, manage_tenant, with commas",
+  ),
+  branches: list(granted.branchIds.default([]), "the branches, with commas; left out: all of them", "uuids"),
+};
+
+function toRights<Role, Permissions>(given: { role: Role; permissions: Permissions; branches: string[] }) {
+  const { role, permissions, branches: branchIds } = given;
+  const branchAccess = branchIds.length > 0 ? ("scoped" as const) : ("all" as const);
+  return { role, permissions, branchAccess, branchIds };
+}
+
+export const peopleCommands: Command[] = [
+  defineCommand({
+    name: "membership grant",
+    summary:
+      "Lets a portal user into a clinic; the user must accept, unless --accepted-at says when that was.",
+    example: `${CLINIC} --user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f --role owner --permissions manage_staff,view_clinical,manage_schedule,manage_tenant`,
+    options: {
+      id: newId("the new membership's id"),
+      clinic,
+      user: id("the portal user, the `sub` of the session"),
+      staff: textOrNull(granted.staffId.unwrap(), "the staff member that the user is", "uuid"),
+      ...rights,
+      acceptedAt: textOrNull(granted.acceptedAt.unwrap(), "when the user accepted", "date-time"),
+    },
+    category: membershipCategory,
+    changes: (values) => values.id,
+    run: (log, { id: membershipId, clinic: clinicId, user: userId, staff: staffId, ...rest }, context) => {
+      const grant = { membershipId, clinicId, userId, staffId, acceptedAt: rest.acceptedAt };
+      return grantMembership(log, { ...grant, ...toRights(rest) }, context);
+    },
+  }),
+  defineCommand({
+    name: "membership accept",
+    summary: "Records that the user accepted the membership.",
+    example: `${ID} ${CLINIC}`,
+    options: member,
+    category: membershipCategory,
+    changes: (values) => values.id,
+    run: (log, { id: membershipId, clinic: clinicId }, context) =>
+      acceptMembership(log, { membershipId, clinicId }, context),
+  }),
+  defineCommand({
+    name: "membership change",
+    summary: "Replaces role, permissions and branches of a membership.",
+    example: `${ID} ${CLINIC} --role manager --permissions manage_staff,manage_schedule`,
+    options: { ...member, ...rights },
+    category: membershipCategory,
+    changes: (values) => values.id,
+    run: (log, { id: membershipId, clinic: clinicId, ...rest }, context) =>
+      changePermissions(log, { membershipId, clinicId, rights: toRights(rest) }, context),
+  }),
+  defineCommand({
+    name: "membership revoke",
+    summary: "Ends a membership for good.",
+    example: `${ID} ${CLINIC} --reason 'Left the practice'`,
+    options: {
+      ...member,
+      reason: textOrNull(membershipCategory.events.MembershipRevoked.shape.reason.unwrap(), "why"),
+    },
+    category: membershipCategory,
+    changes: (values) => values.id,
+    run: (log, { id: membershipId, clinic: clinicId, reason }, context) =>
+      revokeMembership(log, { membershipId, clinicId, reason }, context),
+  }),
+  defineCommand({
+    name: "user select",
+    summary: "Chooses the clinic and branch that a portal user looks at.",
+    example: `--user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f ${CLINIC}`,
+    options: {
+      user: id("the portal user"),
+      clinic,
+      branch: textOrNull(
+        portalUserCategory.events.ClinicSelected.shape.branchId.unwrap(),
+        "the branch; left out: the user's first",
+        "uuid",
+      ),
+    },
+    category: portalUserCategory,
+    changes: (values) => values.user,
+    run: (log, { user: userId, clinic: clinicId, branch: branchId }, context) =>
+      selectClinic(log, { userId, clinicId, branchId }, context),
+  }),
+  defineCommand({
+    name: "staff hire",
+    summary: "Adds a staff member to a clinic.",
+    example: `${CLINIC} --full-name 'Ada Example' --email ada@example.com --role veterinarian`,
+    options: {
+      id: newId("the new staff member's id"),
+      clinic,
+      user: textOrNull(hired.userId.unwrap(), "the portal user who it is", "uuid"),
+      fullName: textOrNull(hired.fullName.unwrap(), "name"),
+      email: textOrNull(hired.email.unwrap(), "e-mail address", "address"),
+      role: rights.role,
+    },
+    category: staffCategory,
+    changes: (values) => values.id,
+    run: (log, { id: staffId, clinic: clinicId, user: userId, ...rest }, context) =>
+      hireStaff(log, { staffId, clinicId, userId, ...rest }, context),
+  }),
+  defineCommand({
+    name: "staff deactivate",
+    summary: "Records that a staff member works there no more.",
+    example: `${ID} ${CLINIC}`,
+    options: employee,
+    category: staffCategory,
+    changes: (values) => values.id,
+    run: (log, { id: staffId, clinic: clinicId }, context) =>
+      deactivateStaff(log, { staffId, clinicId }, context),
+  }),
+  defineCommand({
+    name: "staff reactivate",
+    summary: "Records that a staff member works there again.",
+    example: `${ID} ${CLINIC}`,
+    options: employee,
+    category: staffCategory,
+    changes: (values) => values.id,
+    run: (log, { id: staffId, clinic: clinicId }, context) =>
+      reactivateStaff(log, { staffId, clinicId }, context),
+  }),
+];

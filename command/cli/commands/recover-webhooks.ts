@@ -1,0 +1,61 @@
+import { z } from "zod";
+import { instant, uuid } from "../../../shared/domain/events/fields.ts";
+import { type Recovery, recoverDeliveries } from "../../operations/recover-deliveries.ts";
+import { problemsOf } from "../framework/command.ts";
+import { InputError, problemsLine } from "../framework/failure.ts";
+import { operatorContext, withEventLog } from "../framework/operator.ts";
+import { createProgressBar } from "../framework/progress-bar.ts";
+import { optionName, type Terminal } from "../framework/run-command.ts";
+
+/** What the command line said. */
+export interface RecoverWords {
+  endpoint?: string;
+  since?: string;
+  until?: string;
+  dryRun?: boolean;
+  actor?: string;
+  json?: boolean;
+}
+
+const time = instant.transform((text) => Date.parse(text));
+
+const schema = z.object({
+  endpoint: uuid,
+  since: time,
+  until: time.optional(),
+  dryRun: z.boolean().default(false),
+});
+
+const NAME = "webhooks recover";
+
+/**
+ * Replays every delivery of an endpoint that failed or was skipped in a span of time, and says how many.
+ *
+ * @throws {InputError} which names the options
+ * @throws {DomainError | LogUnavailable} where it stops; what was asked for by then stays asked for
+ */
+export async function recoverWebhooks(words: RecoverWords, terminal: Terminal): Promise<void> {
+  const { actor, json, ...given } = words;
+  const checked = schema.safeParse(given);
+  if (!checked.success) throw new InputError(problemsLine(problemsOf(checked.error, given), optionName));
+  const { endpoint: endpointId, since, until, dryRun } = checked.data;
+  const context = operatorContext(actor, Date.now());
+  let bar: ReturnType<typeof createProgressBar> | undefined;
+  const recovery = await withEventLog(terminal.env, (log, client) =>
+    recoverDeliveries({ log, client }, { endpointId, since, until, dryRun }, context, (progress) => {
+      bar ??= createProgressBar(NAME, progress.found, terminal);
+      const done = progress.requested + progress.left;
+      bar.show(done, `${done} of ${progress.found} deliveries`);
+    }),
+  ).finally(() => bar?.end());
+  await terminal.out(
+    json ? JSON.stringify({ command: NAME, id: endpointId, dryRun, ...recovery }) : text(recovery, dryRun),
+  );
+}
+
+function text({ found, requested, left }: Recovery, dryRun: boolean): string {
+  const said = dryRun
+    ? `${found} deliveries failed or were skipped; nothing was replayed`
+    : `${requested} of ${found} deliveries are replayed${left > 0 ? `; ${left} no longer stood failed or skipped, or their endpoint is not active any more` : ""}`;
+  return `${NAME}: ${said}`;
+}

@@ -1,0 +1,40 @@
+import { randomUUID } from "node:crypto";
+import os from "node:os";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import type { CommandContext } from "../../handling/handle.ts";
+import { eventLogUrl } from "./event-log-url.ts";
+import { InputError } from "./failure.ts";
+
+/** Runs a piece of work on the event log and closes the connection, whatever came of it. */
+export async function withEventLog<Result>(
+  env: NodeJS.ProcessEnv,
+  work: (log: EventLog, client: EventStoreDBClient) => Promise<Result>,
+): Promise<Result> {
+  const client = connectEventStore(eventLogUrl(env), "operator");
+  try {
+    return await work(createEventLog(client), client);
+  } finally {
+    await client.dispose();
+  }
+}
+
+/**
+ * The context of an operator's command: clinic and environment follow from what it is about.
+ *
+ * @param actor the operator's name; the user of the operating system where absent
+ */
+export function operatorContext(actor: string | undefined, now: number): CommandContext {
+  const id = actor ?? os.userInfo().username;
+  if (id.length < 1 || id.length > 200) throw new InputError("--actor must have 1 to 200 characters");
+  const correlationId = randomUUID();
+  return {
+    actor: { type: "operator", id },
+    clinicId: null,
+    environment: null,
+    correlationId,
+    causationId: correlationId,
+    now,
+  };
+}

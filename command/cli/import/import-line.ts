@@ -1,0 +1,88 @@
+import { v5 as uuidv5 } from "uuid";
+import { commands } from "../commands/commands.ts";
+import type { Call, Command } from "../framework/command.ts";
+import { problemsLine } from "../framework/failure.ts";
+import { type FieldProblem, jsonPath } from "./import-failure.ts";
+
+const NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
+
+/** What a line says: a command to carry out, or what is wrong with it, as one text and by field. */
+export type ReadLine =
+  | { command: Command; call: Call; key: string }
+  | { reason: string; problems: FieldProblem[] };
+
+const importable = new Map(
+  commands
+    .filter((command) => command.importable)
+    .map((command) => [`${command.noun} ${command.verb}`, command]),
+);
+
+/** At most this many problems of one line are listed. */
+const MOST_PROBLEMS = 20;
+
+/** Reads a line of an import: `{"command": "customer register", "id": …, …}`. Every id must be given. */
+export function readLine(text: string): ReadLine {
+  const value = parse(text);
+  if (value === undefined) return unreadable("is not valid JSON");
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return unreadable("is not a JSON object");
+  const { command: name, ...given } = value as Record<string, unknown>;
+  if (name === undefined) return wrongCommand("is missing");
+  const command = typeof name === "string" ? importable.get(name) : undefined;
+  if (!command) return wrongCommand(`${shown(name)} cannot be imported; see \`import --help\``);
+  const call = command.check(given, false);
+  if (!Array.isArray(call)) {
+    return { command, call, key: JSON.stringify([name, ...Object.entries(given).sort(byName)]) };
+  }
+  const listed = call.slice(0, MOST_PROBLEMS);
+  const left = call.length - listed.length;
+  const problems = listed.map(({ path, message }) => ({ field: jsonPath(path), reason: message }));
+  if (left > 0) problems.push({ field: jsonPath([]), reason: `has ${left} more problems` });
+  const reason = problemsLine(listed, (option) => option);
+  return { reason: left > 0 ? `${reason}; and ${left} more problems` : reason, problems };
+}
+
+/** A line that cannot be read as a command. */
+export function unreadable(reason: string): ReadLine {
+  return { reason, problems: [{ field: jsonPath([]), reason }] };
+}
+
+function wrongCommand(reason: string): ReadLine {
+  return { reason: `command ${reason}`, problems: [{ field: jsonPath(["command"]), reason }] };
+}
+
+/** A command's name as it was given, as far as it can be a name. */
+function shown(name: unknown): string {
+  return typeof name === "string" ? JSON.stringify(name.slice(0, 60)) : "is not a text and";
+}
+
+/**
+ * Tells the lines of an import apart by what they say, so that a line is known again when the import is repeated,
+ * wherever it then stands. Of lines that say the same, each one counts.
+ */
+export function createLineIds(): (key: string) => string {
+  const seen = new Map<string, number>();
+  return (key) => {
+    const id = uuidv5(key, NAMESPACE);
+    const before = seen.get(id) ?? 0;
+    seen.set(id, before + 1);
+    return before === 0 ? id : uuidv5(`${key}\n${before}`, NAMESPACE);
+  };
+}
+
+/** An id that follows from the content of the whole file. */
+export function importId(digest: string): string {
+  return uuidv5(digest, NAMESPACE);
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function byName([a]: [string, unknown], [b]: [string, unknown]): number {
+  return a < b ? -1 : 1;
+}

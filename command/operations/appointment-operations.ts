@@ -1,0 +1,101 @@
+import { createHash } from "node:crypto";
+import { decideAllocate, decideRelease } from "../../shared/domain/appointment/allocation.ts";
+import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
+import {
+  decideCancel,
+  decideCheckIn,
+  decideComplete,
+  decideConfirm,
+  decideMarkNoShow,
+  decidePutInWaiting,
+  decideReschedule,
+  decideStartConsultation,
+} from "../../shared/domain/appointment/lifecycle.ts";
+import { type AppointmentRequest, decideRequest } from "../../shared/domain/appointment/request.ts";
+import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import { type Clinic, refuseSandbox, whileOpen } from "../../shared/domain/clinic/clinic.ts";
+import { owned } from "../../shared/domain/clinic/owned.ts";
+import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
+import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
+import type { Instant } from "../../shared/domain/time/rfc3339.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
+import { clinicOperation, type Operation } from "./clinic-operation.ts";
+import { inClinic, loadOwned } from "./in-clinic.ts";
+
+/** Names an appointment of a clinic. Another clinic's is refused with `appointment_not_found`. */
+export interface AppointmentOf {
+  clinicId: string;
+  appointmentId: string;
+}
+
+/** The clinic's own front desk requests an appointment. The same again, by its id, changes nothing. */
+export async function requestAppointment(
+  log: EventLog,
+  input: Omit<AppointmentRequest, "applicationId" | "requestHash" | "sandboxGeneration">,
+  context: CommandContext,
+): Promise<Handled<Appointment>> {
+  const { clinic, context: ofClinic } = await inClinic(log, input.clinicId, context);
+  refuseSandbox(clinic);
+  const animal =
+    input.animalId === null ? undefined : (await load(log, animalAggregate, input.animalId)).state;
+  const { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes } = input;
+  const asked = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
+  const requestHash = createHash("sha256").update(JSON.stringify(asked)).digest("hex");
+  const request = { ...asked, applicationId: null, requestHash, sandboxGeneration: 0 };
+  const facts = { clinic, animal, permittedBranchIds: null, now: context.now };
+  const decide = whileOpen(clinic, decideRequest(request, facts));
+  return handle(log, appointmentAggregate, appointmentId, decide, ofClinic);
+}
+
+/** A move of the front desk on an appointment of the clinic. */
+function move<Command extends AppointmentOf>(
+  decide: (command: Command, now: number) => (state: Appointment | undefined) => AppointmentEvent[],
+): Operation<Command, Appointment> {
+  return clinicOperation(
+    appointmentAggregate,
+    ({ appointmentId }) => appointmentId,
+    (command, clinic, now) => (state) =>
+      decide(command, now)(owned(current(state, clinic), clinic.id, "appointment")),
+  );
+}
+
+/** What a sandbox held before its last reset is no more. */
+function current(state: Appointment | undefined, { sandboxGeneration }: Clinic): Appointment | undefined {
+  return state?.sandboxGeneration === sandboxGeneration ? state : undefined;
+}
+
+export const confirmAppointment = move(decideConfirm);
+export const checkInAppointment = move(decideCheckIn);
+export const putAppointmentInWaiting = move(decidePutInWaiting);
+export const startConsultation = move(decideStartConsultation);
+export const completeAppointment = move(decideComplete);
+export const cancelAppointment = move(({ reason }: AppointmentOf & { reason: string | null }) =>
+  decideCancel(reason),
+);
+export const markNoShow = move((_, now) => decideMarkNoShow(now));
+export const rescheduleAppointment = move(
+  (to: AppointmentOf & { scheduledAt: Instant; durationMinutes?: number }, now) => decideReschedule(to, now),
+);
+export const releaseResource = move(({ assignmentId }: AppointmentOf & { assignmentId: string }) =>
+  decideRelease(assignmentId),
+);
+
+/** Allocates a resource of the appointment's branch to it. */
+export async function allocateResource(
+  log: EventLog,
+  input: AppointmentOf & {
+    assignmentId: string;
+    resourceId: string;
+    allocationStart: Instant;
+    allocationEnd: Instant;
+  },
+  context: CommandContext,
+): Promise<Handled<Appointment>> {
+  const { clinicId, appointmentId, assignmentId, resourceId, allocationStart, allocationEnd } = input;
+  const resource = await loadOwned(log, resourceAggregate, resourceId, clinicId, "resource");
+  const allocate = move<AppointmentOf>(() =>
+    decideAllocate({ assignmentId, allocationStart, allocationEnd }, resource),
+  );
+  return allocate(log, { clinicId, appointmentId }, context);
+}

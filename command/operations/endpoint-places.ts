@@ -1,0 +1,82 @@
+import { DomainError } from "../../shared/domain/domain-error.ts";
+import { streamName } from "../../shared/domain/events/category.ts";
+import { installationId } from "../../shared/domain/events/ids.ts";
+import {
+  type EndpointPlace,
+  type WebhookEndpointPlacesEvent,
+  webhookEndpointPlacesCategory,
+} from "../../shared/domain/events/partner.ts";
+import { type EndpointOwner, endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { changeStream, type Plan } from "../handling/change-stream.ts";
+import { type CommandContext, load, toNewEvent } from "../handling/handle.ts";
+
+/** Endpoints that an application may have at a clinic, revoked ones not counted. */
+export const MOST_ENDPOINTS = 50;
+
+/** A place whose endpoint is not there after so long is free again: its registration was cut short. Milliseconds. */
+const REGISTERED_WITHIN = 60_000;
+
+interface Taking {
+  endpointId: string;
+  context: CommandContext;
+}
+
+/**
+ * Takes one of the places that an application has for endpoints at a clinic. The endpoint is registered afterwards, in
+ * its own stream. The places of revoked endpoints are found when there is no other.
+ *
+ * @throws {DomainError} `webhook_endpoint_limit_reached`
+ * @throws {WrongExpectedRevision} if others were first for ten seconds
+ */
+export function takePlace(
+  log: EventLog,
+  { owner, endpointId }: { owner: EndpointOwner; endpointId: string },
+  context: CommandContext,
+): Promise<void> {
+  const id = installationId(owner.applicationId, owner.clinicId);
+  const stream = streamName(webhookEndpointPlacesCategory, id);
+  return changeStream<Taking, void>(log, stream, { endpointId, context }, async (takings) => {
+    const last = await log.last<WebhookEndpointPlacesEvent>(stream);
+    const known = last?.data.places ?? [];
+    const isScarce = known.length + takings.length > MOST_ENDPOINTS;
+    const now = Math.max(...takings.map(({ context }) => context.now));
+    const places = isScarce ? await stillTaken(log, known, now) : known;
+    return planPlaces(id, { places, revision: last?.revision ?? -1n }, takings);
+  });
+}
+
+/** Gives out the places that are left, in order. Each event holds all places that are then taken. */
+function planPlaces(
+  id: string,
+  { places, revision }: { places: EndpointPlace[]; revision: bigint },
+  takings: Taking[],
+): Plan<void> {
+  const free = Math.max(0, MOST_ENDPOINTS - places.length);
+  const taken = takings.map(({ endpointId, context }) => ({ endpointId, takenAt: toInstant(context.now) }));
+  const events = takings.slice(0, free).map((taking, index) => {
+    const data = { installationId: id, places: [...places, ...taken.slice(0, index + 1)] };
+    return toNewEvent({ type: "WebhookEndpointPlaceTaken", data }, taking);
+  });
+  return {
+    revision,
+    events,
+    outcomes: () =>
+      takings.map((_, index) => (index < free ? { result: undefined } : { error: limitReached() })),
+  };
+}
+
+function limitReached(): DomainError {
+  const message = `there are ${MOST_ENDPOINTS} webhook endpoints already: revoke one first`;
+  return new DomainError("webhook_endpoint_limit_reached", message);
+}
+
+async function stillTaken(log: EventLog, places: EndpointPlace[], now: number): Promise<EndpointPlace[]> {
+  const isTaken = async ({ endpointId, takenAt }: EndpointPlace) => {
+    const { state } = await load(log, endpointAggregate, endpointId);
+    return state ? state.status !== "revoked" : now - Date.parse(takenAt) < REGISTERED_WITHIN;
+  };
+  const taken = await Promise.all(places.map(isTaken));
+  return places.filter((_, index) => taken[index]);
+}

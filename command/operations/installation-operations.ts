@@ -1,0 +1,98 @@
+import { branchOf, type Clinic, whileOpen } from "../../shared/domain/clinic/clinic.ts";
+import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
+import { installationId } from "../../shared/domain/events/ids.ts";
+import type { InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
+import { applicationAggregate } from "../../shared/domain/partner/application.ts";
+import {
+  type Approval,
+  decideAgreeRateLimit,
+  decideApproveInstallation,
+  decideNarrowInstallation,
+  decideRequestInstallation,
+  decideRevokeInstallation,
+  type Installation,
+  installationAggregate,
+} from "../../shared/domain/partner/installation.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
+import { inClinic } from "./in-clinic.ts";
+
+/** An application has one installation at a clinic, so that both name it. */
+export interface InstallationOf {
+  applicationId: string;
+  clinicId: string;
+}
+
+/** Asks a clinic for access; scopes within the application's, all of them where absent. */
+export async function requestInstallation(
+  log: EventLog,
+  input: InstallationOf & { scopes?: Scope[] },
+  context: CommandContext,
+): Promise<Handled<Installation>> {
+  const { state: application } = await load(log, applicationAggregate, input.applicationId);
+  const asked = { installationId: idOf(input), scopes: input.scopes ?? application?.scopes ?? [] };
+  return change(log, input, (clinic) => decideRequestInstallation(asked, application, clinic), context);
+}
+
+/**
+ * Approves what was asked for, or less.
+ *
+ * @param input.membershipId the approving clinic administrator's; null in the sandbox, where nobody needs to
+ */
+export async function approveInstallation(
+  log: EventLog,
+  input: InstallationOf & Approval & { membershipId: string | null },
+  context: CommandContext,
+): Promise<Handled<Installation>> {
+  const { membershipId } = input;
+  const approver = membershipId === null ? null : (await load(log, membershipAggregate, membershipId)).state;
+  return change(log, input, (clinic) => decideApproveInstallation(input, approver, clinic), context);
+}
+
+/** Takes scopes or branches of an approved installation away. */
+export function narrowInstallation(
+  log: EventLog,
+  input: InstallationOf & { scopes?: Scope[]; branchIds?: string[] },
+  context: CommandContext,
+): Promise<Handled<Installation>> {
+  const decide = (clinic: Clinic) => {
+    for (const branchId of input.branchIds ?? []) branchOf(clinic, branchId);
+    return decideNarrowInstallation(input);
+  };
+  return change(log, input, decide, context);
+}
+
+/** Agrees on other requests a minute. */
+export function agreeRateLimit(
+  log: EventLog,
+  input: InstallationOf & { rateLimitPerMinute: number },
+  context: CommandContext,
+): Promise<Handled<Installation>> {
+  return change(log, input, () => decideAgreeRateLimit(input.rateLimitPerMinute), context);
+}
+
+/** Ends an application's access to a clinic from the next request on; it may ask again. */
+export async function revokeInstallation(
+  log: EventLog,
+  input: InstallationOf & { reason: string | null },
+  context: CommandContext,
+): Promise<Handled<Installation>> {
+  // Not by way of the clinic, which may be closed.
+  const { clinicId } = input;
+  const decide = decideRevokeInstallation(input.reason);
+  return handle(log, installationAggregate, idOf(input), decide, { ...context, clinicId });
+}
+
+async function change(
+  log: EventLog,
+  input: InstallationOf,
+  decide: (clinic: Clinic) => (state: Installation | undefined) => InstallationEvent[],
+  context: CommandContext,
+): Promise<Handled<Installation>> {
+  const { clinic, context: ofClinic } = await inClinic(log, input.clinicId, context);
+  return handle(log, installationAggregate, idOf(input), whileOpen(clinic, decide(clinic)), ofClinic);
+}
+
+function idOf({ applicationId, clinicId }: InstallationOf): string {
+  return installationId(applicationId, clinicId);
+}

@@ -1,0 +1,80 @@
+import type Koa from "koa";
+import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
+import { decideRequest, InvalidAppointment } from "../../shared/domain/appointment/request.ts";
+import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import { type AppointmentEvent, appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { streamName } from "../../shared/domain/events/category.ts";
+import { partnerAppointmentId } from "../../shared/domain/events/ids.ts";
+import { fixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
+import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
+import { ApiError } from "../../shared/http/api-error.ts";
+import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
+import { handle, load } from "../handling/handle.ts";
+import type { WriteState } from "./clinic-of-request.ts";
+import { toCommandContext } from "./command-context.ts";
+import { type CreateRequest, readCreateRequest } from "./create-request.ts";
+
+/** Revision of an appointment that has just been requested: of its stream's first event. */
+const REQUESTED = 0n;
+
+/** Of an appointment that a partner creates. Minutes. */
+const DURATION = 30;
+
+/**
+ * POST /appointments: 201, and the same 201 however often and however concurrently it is repeated with its key. The
+ * appointment's id follows from the key, so that the log itself lets one request through.
+ */
+export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const request = readCreateRequest(ctx);
+    const { branchId } = ctx.state;
+    if (branchId !== null && branchId !== request.branchId) {
+      const details = [{ path: "branchId", message: "contradicts the branch header" }];
+      throw new ApiError(422, "validation_failed", { details });
+    }
+    const { appointment, repeated, seen } = await requestOnce(log, request, ctx.state);
+    ctx.state.position = seen;
+    if (repeated) ctx.set("Idempotent-Replayed", "true");
+    ctx.status = 201;
+    ctx.body = { ok: true, appointment: toPartnerAppointment(appointment, REQUESTED) };
+  };
+}
+
+/** @returns the appointment as it was when it was requested, whatever has become of it */
+async function requestOnce(
+  log: EventLog,
+  request: CreateRequest,
+  state: WriteState,
+): Promise<{ appointment: Appointment; repeated: boolean; seen: bigint | undefined }> {
+  const { environment, applicationId, clinicId, clinic, sandbox, installation, now } = state;
+  const { idempotencyKey, branchId, animalId, scheduledAt, notes = null, requestHash } = request;
+  const { sandboxGeneration } = clinic;
+  const key = { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey };
+  const appointmentId = partnerAppointmentId(key);
+  const animal = sandbox
+    ? fixtureAnimal(sandbox, animalId)
+    : (await load(log, animalAggregate, animalId)).state;
+  const decide = decideRequest(
+    {
+      ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash, sandboxGeneration },
+      ...{ scheduledAt, notes, durationMinutes: DURATION, reason: null },
+    },
+    { clinic, animal, permittedBranchIds: installation.branchIds, now },
+  );
+  try {
+    const handled = await handle(log, appointmentAggregate, appointmentId, decide, toCommandContext(state));
+    const repeated = handled.events.length === 0;
+    const appointment = repeated ? await firstState(log, appointmentId) : handled.state;
+    if (!appointment) throw new Error(`appointment ${appointmentId} has no first event`);
+    return { appointment, repeated, seen: handled.seen };
+  } catch (error) {
+    if (!(error instanceof InvalidAppointment)) throw error;
+    throw new ApiError(422, error.code, { details: error.details });
+  }
+}
+
+async function firstState(log: EventLog, appointmentId: string): Promise<Appointment | undefined> {
+  const stream = streamName(appointmentCategory, appointmentId);
+  const events = await log.read<RecordedEvent & AppointmentEvent>(stream, REQUESTED);
+  return events.reduce<Appointment | undefined>(appointmentAggregate.evolve, undefined);
+}

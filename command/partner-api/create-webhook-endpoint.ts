@@ -1,0 +1,70 @@
+import type Koa from "koa";
+import type { SecretBox } from "../../shared/auth/secret-box.ts";
+import type { WebhookEventType } from "../../shared/domain/events/partner.ts";
+import { applicationAggregate } from "../../shared/domain/partner/application.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { ApiError } from "../../shared/http/api-error.ts";
+import type { ClinicState } from "../../shared/partner-api/access.ts";
+import { createWebhookEndpointRequest } from "../../shared/partner-api/request-bodies.ts";
+import {
+  checkDestination,
+  type SafeDestination,
+  UnsafeDestination,
+} from "../../shared/webhooks/destination.ts";
+import { load } from "../handling/handle.ts";
+import { registerEndpoint } from "../operations/endpoint-operations.ts";
+import { toCommandContext } from "./command-context.ts";
+import { ownerOf, toEndpointRecord } from "./endpoint-of-request.ts";
+import { toDetails } from "./validation.ts";
+
+/** POST /webhook-endpoints: 201 with the signing secret, which is never shown again. */
+export function createWebhookEndpoint(using: {
+  log: EventLog;
+  secretBox: SecretBox;
+  allowLoopback: boolean;
+}): Koa.Middleware<ClinicState> {
+  return async (ctx) => {
+    const { url, events } = readBody(ctx.request.body);
+    await requireApprovedOrigin(using.log, url, ctx.state);
+    const destination = await safeDestination(url, using.allowLoopback);
+    const input = { owner: ownerOf(ctx.state), url: destination.url.href, events };
+    const { endpoint, secret, seen } = await registerEndpoint(using, input, toCommandContext(ctx.state));
+    ctx.state.position = seen;
+    ctx.status = 201;
+    ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
+  };
+}
+
+function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
+  const result = createWebhookEndpointRequest.safeParse(body);
+  if (!result.success) {
+    const details = toDetails(result.error);
+    // What is wrong with the destination has a code of its own, if nothing else is wrong.
+    const code = details.every(({ path }) => path === "url") ? "invalid_destination" : "validation_failed";
+    throw new ApiError(400, code, { details });
+  }
+  if (!URL.canParse(result.data.url)) throw refusal("invalid_destination", "must be a URL");
+  return result.data;
+}
+
+/** In production the operator approves where an application's webhooks may go, origin by origin. */
+async function requireApprovedOrigin(log: EventLog, url: string, state: ClinicState): Promise<void> {
+  if (state.environment !== "production") return;
+  const { state: application } = await load(log, applicationAggregate, state.applicationId);
+  if (application?.webhookOrigins.includes(new URL(url).origin)) return;
+  throw refusal("destination_not_approved", "is of an origin that the operator has not approved");
+}
+
+async function safeDestination(url: string, allowLoopback: boolean): Promise<SafeDestination> {
+  try {
+    return await checkDestination(url, { allowLoopback });
+  } catch (error) {
+    if (!(error instanceof UnsafeDestination)) throw error;
+    const code = error.code === "malformed_url" ? "invalid_destination" : "unsafe_destination";
+    throw refusal(code, error.message, error);
+  }
+}
+
+function refusal(code: string, message: string, cause?: unknown): ApiError {
+  return new ApiError(400, code, { details: [{ path: "url", message }], cause });
+}

@@ -1,0 +1,73 @@
+import { randomUUID, timingSafeEqual } from "node:crypto";
+import type Koa from "koa";
+import { TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
+import type { Environment } from "../../shared/domain/events/fields.ts";
+import {
+  type Application,
+  applicationAggregate,
+  type Credential,
+} from "../../shared/domain/partner/application.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import type { RequestState } from "../../shared/http/app.ts";
+import { callerAddress } from "../../shared/http/caller-address.ts";
+import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
+import { enforce } from "../../shared/rate-limit/middleware.ts";
+import { load } from "../handling/handle.ts";
+import { hashClientSecret } from "../operations/client-secret.ts";
+import type { WithPosition } from "./tell-position.ts";
+import type { TokenIssuer } from "./token-issuer.ts";
+import { grantedScopes, readTokenRequest, type TokenRequest, tokenRefusal } from "./token-request.ts";
+
+/** Exchanges a minute, for each client id and address. */
+const EXCHANGES_PER_MINUTE = 30;
+
+/** Stands for the credential that an application lacks, so that a comparison is made either way. */
+const NO_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
+
+/**
+ * POST /oauth/token: a client's credentials for an access token of 900 s. Whatever is wrong with the request,
+ * as long as it is JSON, is 401.
+ */
+export function exchangeToken(
+  using: { log: EventLog; issuer: TokenIssuer; limiter: RateLimiter },
+  environment: Environment,
+): Koa.Middleware<RequestState & WithPosition> {
+  return async (ctx) => {
+    const request = readTokenRequest(ctx.request.body);
+    const key = `token ${environment} ${request.clientId ?? "unknown"} ${callerAddress(ctx.ip)}`;
+    await enforce(using.limiter, ctx, key, EXCHANGES_PER_MINUTE);
+    const { application, credential, seen } = await authenticate(using.log, request, environment);
+    ctx.state.position = seen;
+    const scopes = grantedScopes(request.scope, application.scopes);
+    const token = { applicationId: application.id, credentialId: credential.id, environment, scopes };
+    ctx.body = {
+      access_token: await using.issuer.sign(token, randomUUID(), ctx.state.now),
+      token_type: "Bearer",
+      expires_in: TOKEN_LIFETIME,
+      scope: scopes.join(" "),
+    };
+  };
+}
+
+/**
+ * The application and the credential whose secret was given. Every live credential is compared, and one that matches
+ * nothing where there is none, so that neither the time taken nor the answer tells which ids exist.
+ */
+async function authenticate(
+  log: EventLog,
+  request: TokenRequest,
+  environment: Environment,
+): Promise<{ application: Application; credential: Credential; seen: bigint | undefined }> {
+  const { clientId } = request;
+  const loaded = clientId ? await load(log, applicationAggregate, clientId) : undefined;
+  const application = loaded?.state;
+  const given = Buffer.from(hashClientSecret(request.clientSecret), "hex");
+  const candidates = application?.credentials.length ? application.credentials : [NO_CREDENTIAL];
+  let credential: Credential | undefined;
+  for (const candidate of candidates) {
+    if (timingSafeEqual(given, Buffer.from(candidate.secretHash, "hex"))) credential = candidate;
+  }
+  const rightPlace = request.environment === environment && application?.environment === environment;
+  if (!credential || !application || !rightPlace || application.revoked) throw tokenRefusal("invalid_client");
+  return { application, credential, seen: loaded?.events.at(-1)?.position };
+}

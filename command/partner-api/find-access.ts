@@ -1,0 +1,32 @@
+import { installationId } from "../../shared/domain/events/ids.ts";
+import { type Application, applicationAggregate } from "../../shared/domain/partner/application.ts";
+import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import type { FindAccess, InstallationRecord } from "../../shared/partner-api/access.ts";
+import { load } from "../handling/handle.ts";
+
+/** Finds what is on record about a partner's access in the log itself, so that writes need no read model. */
+export function findAccessIn(log: EventLog): FindAccess {
+  return async ({ applicationId, credentialId, environment, clinicId }) => {
+    const [application, installation] = await Promise.all([
+      load(log, applicationAggregate, applicationId),
+      clinicId === null ? null : load(log, installationAggregate, installationId(applicationId, clinicId)),
+    ]);
+    const { state } = application;
+    return {
+      credentialLive: state?.environment === environment && isLive(state, credentialId),
+      applicationScopes: state?.scopes ?? [],
+      installation: toRecord(installation?.state),
+    };
+  };
+}
+
+function isLive(application: Application, credentialId: string): boolean {
+  return !application.revoked && application.credentials.some(({ id }) => id === credentialId);
+}
+
+function toRecord(installation: Installation | undefined): InstallationRecord | null {
+  if (installation?.status !== "approved") return null;
+  const { scopes, branchIds, rateLimitPerMinute } = installation;
+  return { scopes, branchIds, rateLimitPerMinute };
+}

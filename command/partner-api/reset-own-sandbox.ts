@@ -1,0 +1,38 @@
+import type Koa from "koa";
+import type { Branch, Clinic } from "../../shared/domain/clinic/clinic.ts";
+import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import type { SandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
+import { resetSandbox } from "../operations/reset-sandbox.ts";
+import type { WriteState } from "./clinic-of-request.ts";
+import { toCommandContext } from "./command-context.ts";
+
+/** POST /sandbox/reset: 200, the application's sandbox as it is from now on. */
+export function resetOwnSandbox({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const sandbox = await resetSandbox(log, ctx.state, toCommandContext(ctx.state));
+    ctx.state.position = sandbox.position;
+    ctx.body = { ok: true, sandbox: toSandboxRecord(sandbox, ctx.state.clinic) };
+  };
+}
+
+/** The sandbox right after a reset, as GET /sandbox tells it too. */
+function toSandboxRecord(
+  { clinicId, generation, resetAt, day, facts }: Sandbox,
+  clinic: Clinic,
+): SandboxRecord {
+  const animals = facts.flatMap((fact) => {
+    if (fact.type !== "AnimalRegistered") return [];
+    const { animalId: id, name, species } = fact.data;
+    return [{ id, name, species }];
+  });
+  const branches = clinic.branches.map(({ id, name }: Branch) => ({ id, name }));
+  const appointments = facts.filter(({ type }) => type === "AppointmentRequested").length;
+  const lists = { branches: branches.sort(byName), animals: animals.sort(byName) };
+  return { clinicId, generation, resetAt, day, ...lists, appointments };
+}
+
+/** By the bytes of UTF-8, as the query side's collation "C" has it. */
+function byName(one: { id: string; name: string }, other: { id: string; name: string }): number {
+  return Buffer.compare(Buffer.from(one.name), Buffer.from(other.name)) || (one.id < other.id ? -1 : 1);
+}

@@ -1,0 +1,100 @@
+import { registerAnimal } from "../../../command/operations/animal-operations.ts";
+import { registerCustomer } from "../../../command/operations/customer-operations.ts";
+import type { AnimalRegistration } from "../../../shared/domain/clinic/animal.ts";
+import type { DemoClinic } from "./clinics.ts";
+import { choices, demoId } from "./random.ts";
+import type { Chain } from "./steps.ts";
+import { addDays, dateIn } from "./time.ts";
+
+const DAY = 86_400_000;
+
+/** Breeds, and the weight in kilograms of a light and of a heavy one. */
+const SPECIES = {
+  dog: { breeds: ["Labrador Retriever", "Dachshund", "Border Collie", "Poodle", null], weight: [5, 40] },
+  cat: { breeds: ["European Shorthair", "Maine Coon", "British Shorthair", null], weight: [3, 8] },
+  rabbit: { breeds: ["Netherland Dwarf", "Lop", null], weight: [1, 4] },
+  bird: { breeds: ["Budgerigar", "Cockatiel"], weight: [0.03, 0.12] },
+} as const;
+
+const SPECIES_BY_SHARE = ["dog", "dog", "dog", "dog", "cat", "cat", "cat", "cat", "rabbit", "bird"] as const;
+
+const NAMES =
+  "Luna Milo Bella Rocky Nala Simba Coco Max Lola Oscar Daisy Charlie Kira Bruno Maya Leo Pepper".split(" ");
+
+export interface DemoAnimal {
+  id: string;
+  customerId: string;
+}
+
+/** The animals of a clinic's customers: one, two, one, two, … to each. */
+export function demoAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "customers">): DemoAnimal[] {
+  return Array.from({ length: customers }, (_, customer) =>
+    Array.from({ length: 1 + (customer % 2) }, (_, animal) => ({
+      id: demoId(slug, "animal", customer, animal),
+      customerId: demoId(slug, "customer", customer),
+    })),
+  ).flat();
+}
+
+/** Registers each customer and then the customer's animals, over the last year. */
+export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
+  const animals = demoAnimals(clinic);
+  return Array.from({ length: clinic.customers }, (_, index) => {
+    const at = now - (365 - (index % 360)) * DAY;
+    const customer = customerOf(clinic, index);
+    const own = animals.filter(({ customerId }) => customerId === customer.customerId);
+    return [
+      {
+        name: `${clinic.slug} customer ${index}`,
+        at,
+        run: (log, context) => registerCustomer(log, customer, context),
+      },
+      ...own.map((animal, place): Chain[number] => {
+        const registration = animalOf(clinic, animal, now);
+        return {
+          name: `${clinic.slug} animal ${index} ${place}`,
+          at: at + 60_000,
+          run: (log, context) => registerAnimal(log, registration, context),
+        };
+      }),
+    ];
+  });
+}
+
+function customerOf(clinic: DemoClinic, index: number) {
+  const customerId = demoId(clinic.slug, "customer", index);
+  const draw = choices(customerId);
+  const [first, last] = [draw.one(clinic.firstNames), draw.one(clinic.lastNames)];
+  return {
+    customerId,
+    clinicId: clinic.id,
+    fullName: `${first} ${last}`,
+    phone: draw.chance(0.9) ? `${clinic.phonePrefix} ${String(index).padStart(4, "0")}` : null,
+    email: draw.chance(0.8) ? `customer-${index}@${clinic.slug}.example` : null,
+    city: draw.chance(0.85) ? draw.one(clinic.branches).city : null,
+  };
+}
+
+function animalOf(
+  clinic: DemoClinic,
+  { id: animalId, customerId }: DemoAnimal,
+  now: number,
+): AnimalRegistration {
+  const draw = choices(animalId);
+  const species = draw.one(SPECIES_BY_SHARE);
+  const { breeds, weight } = SPECIES[species];
+  const [light, heavy] = weight;
+  const kilograms = Math.round((light + ((heavy - light) * draw.below(100)) / 100) * 1000) / 1000;
+  return {
+    animalId,
+    clinicId: clinic.id,
+    customerId,
+    name: draw.one(NAMES),
+    species,
+    breed: draw.one<string | null>(breeds),
+    sex: draw.one(["female", "male", "female_neutered", "male_neutered", null]),
+    birthDate: draw.chance(0.8) ? addDays(dateIn(clinic.timezone, now), -400 - draw.below(4000)) : null,
+    weightKg: draw.chance(0.9) ? kilograms : null,
+    microchip: draw.chance(0.6) ? `9000000${String(draw.below(100_000_000)).padStart(8, "0")}` : null,
+  };
+}

@@ -1,0 +1,65 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import { z } from "zod";
+import type { CommandContext } from "../../../command/handling/handle.ts";
+import { load } from "../../../command/handling/handle.ts";
+import { issueCredential, revokeCredential } from "../../../command/operations/application-operations.ts";
+import { hashClientSecret } from "../../../command/operations/client-secret.ts";
+import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+
+/** Client secrets by application id; the auditor's credential by `auditor`. */
+const schema = z.record(z.string(), z.string());
+
+/**
+ * A client secret of each application that is live: from the file, or, where the file has none, issued now and
+ * written there, readable by its owner alone. A secret is shown once, so one that was lost is replaced and its
+ * credential revoked.
+ */
+export async function clientSecrets(
+  log: EventLog,
+  applicationIds: string[],
+  file: string,
+  now: number,
+): Promise<Record<string, string>> {
+  const kept = readCredentials(file);
+  const secrets: Record<string, string> = {};
+  for (const applicationId of applicationIds) {
+    const known = kept[applicationId];
+    const credentials = (await load(log, applicationAggregate, applicationId)).state?.credentials ?? [];
+    if (known !== undefined && credentials.some(({ secretHash }) => secretHash === hashClientSecret(known))) {
+      secrets[applicationId] = known;
+      continue;
+    }
+    const context = demoContext(now);
+    for (const { id: credentialId } of credentials)
+      await revokeCredential(log, { applicationId, credentialId }, context);
+    secrets[applicationId] = (await issueCredential(log, { applicationId }, context)).clientSecret;
+    writeCredentials(file, { ...kept, ...secrets });
+  }
+  return secrets;
+}
+
+/** Whose doing the demo data are. */
+export function demoContext(now: number): CommandContext {
+  const correlationId = randomUUID();
+  const actor = { type: "operator" as const, id: "demo-data" };
+  return { actor, clinicId: null, environment: null, correlationId, causationId: correlationId, now };
+}
+
+/** A file that is missing or damaged holds nothing: its secrets are replaced. */
+export function readCredentials(file: string): Record<string, string> {
+  if (!fs.existsSync(file)) return {};
+  try {
+    return schema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof z.ZodError) return {};
+    throw error;
+  }
+}
+
+/** At once, readable by the owner alone. */
+export function writeCredentials(file: string, secrets: Record<string, string>): void {
+  fs.writeFileSync(`${file}.new`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
+  fs.renameSync(`${file}.new`, file);
+}

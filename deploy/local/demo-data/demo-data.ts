@@ -1,0 +1,104 @@
+import { rememberingLog } from "../../../command/cli/import/remembering-log.ts";
+import { load } from "../../../command/handling/handle.ts";
+import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
+import { scopes } from "../../../shared/domain/events/partner.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { demoApplications, exampleAnimal } from "./applications.ts";
+import { auditorCredential } from "./auditor.ts";
+import { clientSecrets } from "./credentials.ts";
+import { demoPhases, demoPortalUsers } from "./phases.ts";
+import { sessionCookie } from "./session.ts";
+import { carryOut } from "./steps.ts";
+
+export interface DemoOptions {
+  eventstoreUrl: string;
+  portalJwtSecret: string;
+  portalJwtIssuer: string;
+  portalCookieName: string;
+  /** Where the applications' client secrets are kept; made when they are issued. */
+  credentialsFile: string;
+  /** Takes one line of progress. */
+  log: (line: string) => void;
+  /** The time that the demo week is around, in milliseconds since 1970; now where absent. */
+  now?: number;
+}
+
+/** How to get in: what a start of the local stack tells. Holds secrets. */
+export interface DemoAccess {
+  portalUsers: {
+    name: string;
+    role: string;
+    clinic: string;
+    clinicId: string;
+    email: string;
+    cookie: string;
+  }[];
+  applications: {
+    name: string;
+    environment: string;
+    clientId: string;
+    clientSecret: string;
+    clinicId: string;
+    branchId: string;
+    animalId: string;
+    scopes: string[];
+  }[];
+  /** May see everything that is recorded. */
+  auditor: { credential: string };
+}
+
+/**
+ * Fills the log with demo data, once: where it is there already, nothing is appended. A seeding that was killed goes
+ * on where it was. Sessions of the portal users are made anew each time.
+ */
+export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
+  const now = options.now ?? Date.now();
+  const client = connectEventStore(options.eventstoreUrl, "demo-data");
+  try {
+    const log = createEventLog(client);
+    if (!(await isSeeded(log))) await seed(log, now, options.log);
+    const ids = demoApplications.map(({ id }) => id);
+    const secrets = await clientSecrets(log, ids, options.credentialsFile, now);
+    const auditor = { credential: await auditorCredential(log, options.credentialsFile, now) };
+    return { portalUsers: await portalUsers(options, now), applications: applications(secrets), auditor };
+  } finally {
+    await client.dispose();
+  }
+}
+
+async function isSeeded(log: EventLog): Promise<boolean> {
+  const last = demoPortalUsers().at(-1);
+  return last !== undefined && (await load(log, portalUserAggregate, last.id)).state !== undefined;
+}
+
+async function seed(log: EventLog, now: number, tell: (line: string) => void): Promise<void> {
+  let told = 0;
+  await carryOut(rememberingLog(log, "through"), demoPhases(now), (done, all) => {
+    const quarter = Math.floor((4 * done) / all);
+    if (quarter > told) tell(`demo data: ${done} of ${all} facts`);
+    told = Math.max(told, quarter);
+  });
+}
+
+async function portalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {
+  const { portalJwtSecret: jwtSecret, portalJwtIssuer: jwtIssuer, portalCookieName: cookieName } = options;
+  return Promise.all(
+    demoPortalUsers().map(async (user) => {
+      const cookie = await sessionCookie(user, { jwtSecret, jwtIssuer, cookieName }, now);
+      const { name, role, email, clinic } = user;
+      return { name, role, clinic: clinic.name, clinicId: clinic.id, email, cookie };
+    }),
+  );
+}
+
+function applications(secrets: Record<string, string>): DemoAccess["applications"] {
+  return demoApplications.map((application) => {
+    const { id, name, environment, clinic } = application;
+    const branchId = clinic.branches[0]?.id ?? "";
+    return {
+      ...{ name, environment, clientId: id, clientSecret: secrets[id] ?? "", clinicId: clinic.id, branchId },
+      ...{ animalId: exampleAnimal(application), scopes: [...scopes] },
+    };
+  });
+}

@@ -1,0 +1,88 @@
+import { placeHold, releaseHold } from "../../../command/operations/hold-operations.ts";
+import {
+  callTicket,
+  completeTicket,
+  issueTicket,
+} from "../../../command/operations/queue-ticket-operations.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { demoAnimals } from "./animals.ts";
+import type { DemoClinic } from "./clinics.ts";
+import { choices, demoId } from "./random.ts";
+import { roomId } from "./resources.ts";
+import type { Chain, Step } from "./steps.ts";
+import { addDays, dateIn, timeIn } from "./time.ts";
+import type { DemoAppointment } from "./week.ts";
+
+const MINUTE = 60_000;
+const DAY = 1440 * MINUTE;
+
+/**
+ * A ticket for each of today's appointments that is past the counter, as far as the appointment is; who is only
+ * checked in has none yet.
+ */
+export function ticketOf(appointment: DemoAppointment, now: number): Chain {
+  const { id: appointmentId, clinic, branchId, animalId, date, status, place } = appointment;
+  if (date !== dateIn(clinic.timezone, now)) return [];
+  const called = status === "in_consultation" || status === "completed";
+  if (!called && status !== "waiting") return [];
+  const clinicId = clinic.id;
+  const ticketId = demoId(appointmentId, "ticket");
+  const of = { ticketId, clinicId };
+  const issue = {
+    ...{ ...of, branchId, appointmentId, visitId: null, animalId, queueDate: date },
+    ...{ ticketNumber: `A${String(place + 1).padStart(3, "0")}`, arrivalType: "appointment" },
+    ...{ priority: "normal", estimatedWaitMinutes: 10, notes: null },
+  };
+  const at = (minutes: number) => Math.min(appointment.scheduledAt + minutes * MINUTE, now);
+  const name = `ticket ${appointmentId}`;
+  const chain: Chain = [{ name, at: at(-8), run: (log, context) => issueTicket(log, issue, context) }];
+  if (called)
+    chain.push({ name: `${name} called`, at: at(1), run: (log, context) => callTicket(log, of, context) });
+  if (status === "completed")
+    chain.push({ name: `${name} done`, at: at(26), run: (log, context) => completeTicket(log, of, context) });
+  return chain;
+}
+
+/** An urgent case that came to each branch without an appointment and waits. */
+export function walkIns(clinic: DemoClinic, now: number): Chain[] {
+  const queueDate = dateIn(clinic.timezone, now);
+  return clinic.branches.map(({ id: branchId }) => {
+    const ticketId = demoId(branchId, "walk-in", queueDate);
+    const animal = choices(ticketId).one(demoAnimals(clinic));
+    const issue = {
+      ...{ ticketId, clinicId: clinic.id, branchId, appointmentId: null, visitId: null, animalId: animal.id },
+      ...{ ticketNumber: "W001", queueDate, arrivalType: "walk_in", priority: "urgent" },
+      ...{ estimatedWaitMinutes: 5, notes: "Possible poisoning" },
+    };
+    const run: Step["run"] = (log, context) => issueTicket(log, issue, context);
+    return [{ name: `walk-in ${ticketId}`, at: now - 5 * MINUTE, run }];
+  });
+}
+
+/** Two holds on a room of each branch tomorrow at noon: one stands for a week, one was released. */
+export function holds(clinic: DemoClinic, now: number): Chain[] {
+  const { id: clinicId, timezone } = clinic;
+  const tomorrow = addDays(dateIn(timezone, now), 1);
+  return clinic.branches.flatMap(({ id: branchId }) =>
+    ["12:00", "13:00"].map((time, index): Chain => {
+      const startsAt = timeIn(timezone, tomorrow, time);
+      const holdId = demoId(branchId, "hold", tomorrow, time);
+      const placement = {
+        ...{ holdId, clinicId, branchId, resourceId: roomId(clinic, branchId, 0) },
+        ...{ startsAt: toInstant(startsAt), endsAt: toInstant(startsAt + 30 * MINUTE) },
+        expiresAt: toInstant(now + 7 * DAY),
+      };
+      const chain: Chain = [
+        { name: `hold ${holdId}`, at: now, run: (log, context) => placeHold(log, placement, context) },
+      ];
+      const of = { clinicId, holdId };
+      if (index === 1)
+        chain.push({
+          name: `hold ${holdId} released`,
+          at: now,
+          run: (log, context) => releaseHold(log, of, context),
+        });
+      return chain;
+    }),
+  );
+}

@@ -1,0 +1,72 @@
+import { AlreadyApplied, recognisingLog } from "../../../command/cli/import/once.ts";
+import type { CommandContext } from "../../../command/handling/handle.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { allOrError } from "../servers/servers.ts";
+import { demoId } from "./random.ts";
+
+/** One command of the demo data. */
+export interface Step {
+  /** Tells it from every other step; the same at every seeding. */
+  name: string;
+  /** When it happened. Milliseconds since 1970. */
+  at: number;
+  run(log: EventLog, context: CommandContext): Promise<unknown>;
+}
+
+/** Steps that must follow each other, in order. */
+export type Chain = Step[];
+
+/** Appends in flight. The log commits them in groups. */
+const CONCURRENCY = 32;
+
+/**
+ * Carries the steps out, each once however often the demo data is seeded: the chains of a phase side by side, phase
+ * after phase.
+ *
+ * @param onStep told after each step, with the number of those that are done and of all
+ */
+export async function carryOut(
+  log: EventLog,
+  phases: Chain[][],
+  onStep: (done: number, all: number) => void,
+): Promise<void> {
+  const all = phases.flat(2).length;
+  let done = 0;
+  for (const phase of phases) {
+    const waiting = [...phase];
+    const work = async () => {
+      for (let chain = waiting.shift(); chain; chain = waiting.shift()) {
+        for (const step of chain) {
+          await carryOutOne(log, step).catch((error: unknown) => {
+            waiting.length = 0; // nothing more is begun
+            throw error;
+          });
+          done += 1;
+          onStep(done, all);
+        }
+      }
+    };
+    await allOrError(Array.from({ length: CONCURRENCY }, work));
+  }
+}
+
+async function carryOutOne(log: EventLog, { name, at, run }: Step): Promise<void> {
+  const causationId = demoId("step", name);
+  const context: CommandContext = {
+    actor: { type: "operator", id: "demo-data" },
+    clinicId: null,
+    environment: null,
+    correlationId: demoId("seeding"),
+    causationId,
+    now: at,
+  };
+  try {
+    await run(
+      recognisingLog(log, ({ $causationId }) => $causationId === causationId),
+      context,
+    );
+  } catch (error) {
+    if (!(error instanceof AlreadyApplied))
+      throw new Error(`demo data, ${name}: ${String(error)}`, { cause: error });
+  }
+}

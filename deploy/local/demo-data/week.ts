@@ -1,0 +1,75 @@
+import type { AppointmentStatus } from "../../../shared/domain/appointment/appointment.ts";
+import { demoAnimals } from "./animals.ts";
+import type { DemoClinic } from "./clinics.ts";
+import { choices, demoId } from "./random.ts";
+import { addDays, dateIn, timeIn, weekdayOf } from "./time.ts";
+
+/** An appointment of the demo week: what is so when the seeding is over. */
+export interface DemoAppointment {
+  id: string;
+  clinic: DemoClinic;
+  branchId: string;
+  animalId: string;
+  customerId: string;
+  /** Milliseconds since 1970. */
+  scheduledAt: number;
+  durationMinutes: number;
+  reason: string;
+  notes: string | null;
+  status: AppointmentStatus;
+  /** Calendar date at the clinic. */
+  date: string;
+  /** Its place in the branch's day, from 0. */
+  place: number;
+}
+
+const WEEKDAY_TIMES = ["08:30", "10:00", "11:30", "14:00", "16:30"];
+const WEEKEND_TIMES = ["09:00", "10:00", "11:00", "12:00", "13:00"];
+
+const PAST: AppointmentStatus[] = ["completed", "completed", "no_show", "completed", "cancelled"];
+const COMING: AppointmentStatus[] = ["confirmed", "requested", "confirmed", "cancelled", "requested"];
+
+const REASONS = [
+  "Annual check-up",
+  "Vaccination",
+  "Limping",
+  "Skin irritation",
+  "Dental check",
+  "Loss of appetite",
+  "Follow-up after surgery",
+];
+
+/** The appointments of every branch from three days ago to three days ahead, in every status. */
+export function demoWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
+  const animals = demoAnimals(clinic);
+  const today = dateIn(clinic.timezone, now);
+  const days = [-3, -2, -1, 0, 1, 2, 3];
+  return clinic.branches.flatMap(({ id: branchId }) =>
+    days.flatMap((day) => {
+      const date = addDays(today, day);
+      const times = [0, 6].includes(weekdayOf(date)) ? WEEKEND_TIMES : WEEKDAY_TIMES;
+      const starts = times.map((time) => timeIn(clinic.timezone, date, time));
+      return starts.map((scheduledAt, place) => {
+        const id = demoId("appointment", branchId, date, place);
+        const draw = choices(id);
+        const { id: animalId, customerId } = draw.one(animals);
+        return {
+          ...{ id, clinic, branchId, animalId, customerId, scheduledAt, date, place },
+          durationMinutes: draw.one([15, 30, 30, 45]),
+          reason: draw.one(REASONS),
+          notes: draw.chance(0.3) ? "Owner asks for a call beforehand." : null,
+          status: statusOf(day, place, starts, now),
+        };
+      });
+    }),
+  );
+}
+
+/** Today, those about now are under way whatever the hour, so that the front desk always has a queue. */
+function statusOf(day: number, place: number, starts: number[], now: number): AppointmentStatus {
+  if (day !== 0) return (day < 0 ? PAST : COMING)[place % PAST.length] ?? "requested";
+  const begun = starts.filter((start) => start <= now).length;
+  const current = Math.min(Math.max(begun - 1, 0), starts.length - 3);
+  if (place < current) return "completed";
+  return (["in_consultation", "waiting", "checked_in", "confirmed"] as const)[place - current] ?? "requested";
+}

@@ -1,0 +1,175 @@
+/**
+ * Copies the log from LevelDB into segment files, with positions, revisions, ids and times unchanged.
+ *
+ * LevelDB does not verify checksums here, so the copy checks what can be checked: every position follows from
+ * the event before it, every record agrees with its key, and the index and heads of the database agree with the
+ * events. A database that fails a check is refused and left as it is.
+ */
+import { damageOf, type LogDamaged } from "../model/damage.ts";
+import type { Head } from "../model/head.ts";
+import { PAGE_BYTES, PAGE_EVENTS } from "../model/limits.ts";
+import { streams } from "../model/pb.ts";
+import { positionAfter, streamOf, typeOf, wireOf } from "../model/record.ts";
+import { LogStartError } from "../model/start-error.ts";
+import { type OpenOptions, openEvents } from "../storage/events-directory.ts";
+import { indexRecord } from "../storage/index-record.ts";
+import type { LogIndex } from "../storage/log-index.ts";
+import { type CommittedLog, readPositions } from "../storage/log-reader.ts";
+import { DiskFull } from "../storage/log-writer.ts";
+import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
+import type { Database } from "./leveldb.ts";
+import {
+  EVENTS,
+  HEADS,
+  headKeyStream,
+  positionInValue,
+  positionOfKey,
+  REVISIONS,
+  revisionOfKey,
+} from "./leveldb-keys.ts";
+
+const PROGRESS_EVERY_MS = 2_000;
+
+/**
+ * Copies all events into an empty log.
+ *
+ * @param dir directory of the database, for messages
+ * @param events directory of the empty log
+ * @throws LogDamaged if events are missing or contradict each other
+ * @throws LogStartError if the disk has no space for the copy
+ */
+export async function copyLevelDb(
+  database: Database,
+  dir: string,
+  events: string,
+  options: OpenOptions,
+): Promise<void> {
+  const target = await openEvents(events, options);
+  const { index } = target.log;
+  let reportAt = 0;
+  options.log(`Migrating the log in ${dir} to segment files. The LevelDB files stay until this is done.`);
+  try {
+    for await (const entries of entriesOf(database, EVENTS)) {
+      const records = entries.map(([key, value]) => {
+        const record = storedRecord(dir, index, positionOfKey(key), value);
+        const problem = indexRecord(index, record, 0);
+        if (problem !== undefined) throw damagedAt(dir, record.position, problem);
+        return record;
+      });
+      await target.writer.append(records);
+      if (performance.now() < reportAt) continue;
+      options.log(`Migrating the log: ${index.events} events so far, up to position ${index.position}.`);
+      reportAt = performance.now() + PROGRESS_EVERY_MS;
+    }
+    await compareRevisions(database, dir, index);
+    await compareHeads(database, dir, index);
+    options.log(`Migrated ${index.events} events. ${dir}/leveldb keeps the former files and can be deleted.`);
+  } catch (error) {
+    if (!(error instanceof DiskFull)) throw error;
+    throw new LogStartError(`The log in ${dir} cannot be migrated: the disk is full. Nothing was changed.`);
+  } finally {
+    await target.close();
+  }
+}
+
+/**
+ * Verifies that a database holds nothing that its copy lacks. It could, if a crash ended the migration between
+ * its last two steps and an earlier release then wrote to the database.
+ *
+ * @throws LogStartError if both hold a log of their own
+ */
+export async function requireSameEnd(database: Database, dir: string, log: CommittedLog): Promise<void> {
+  let stored: [Buffer, Buffer] | undefined;
+  for await (const entry of database.iterator({ ...EVENTS, reverse: true, limit: 1 })) stored = entry;
+  const position = stored === undefined ? 0 : positionOfKey(stored[0]);
+  let isSame = position === log.index.position;
+  if (stored !== undefined && isSame) {
+    const range = { from: position, inclusive: true, backwards: false };
+    for await (const [event] of readPositions(log, range)) isSame = event?.record.equals(stored[1]) === true;
+  }
+  if (isSame) return;
+  throw new LogStartError(
+    `The log in ${dir} is there twice: LevelDB files end at position ${position}, events/ ends at ${log.index.position}. Move one of them away, or restore a backup.`,
+  );
+}
+
+/** The event of a database entry, checked against its key and the event before it. */
+function storedRecord(dir: string, index: LogIndex, position: number, body: Buffer): StoredRecord {
+  const stored = decoded(body);
+  const event = stored?.getEvent();
+  if (stored === undefined || event === undefined)
+    throw damagedAt(dir, position, "The event cannot be read.");
+  const stream = streamOf(body);
+  const type = typeOf(body);
+  const name = Buffer.from(event.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString();
+  const agrees =
+    stored.getCommitPosition() === String(position) &&
+    event.getCommitPosition() === String(position) &&
+    name === stream &&
+    event.getMetadataMap().get("type") === type;
+  if (!agrees) throw damagedAt(dir, position, "The event contradicts its place in the database.");
+  const content = { type, data: event.getData_asU8(), metadata: event.getCustomMetadata_asU8() };
+  if (positionAfter(index.position, stream, content) !== position) {
+    throw damagedAt(dir, position, `Events are missing between position ${index.position} and this one.`);
+  }
+  const revision = event.getStreamRevision();
+  const isTombstone = revision === String(TOMBSTONE_REVISION);
+  return { ordinal: index.events, position, revision: isTombstone ? undefined : Number(revision), body };
+}
+
+function damagedAt(dir: string, position: number, what: string): LogDamaged {
+  return damageOf(dir, `Position ${position}: ${what}`);
+}
+
+function decoded(body: Buffer) {
+  try {
+    return streams.ReadResp.deserializeBinary(wireOf(body)).getEvent();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Compares the database's index of revisions with the events. It would show events that are gone from the end. */
+async function compareRevisions(database: Database, dir: string, index: LogIndex): Promise<void> {
+  for await (const entries of entriesOf(database, REVISIONS)) {
+    for (const [key, value] of entries) {
+      const { stream, revision } = revisionOfKey(key);
+      const ordinal = index.ordinalOf(stream, revision);
+      const position = positionInValue(value);
+      if (ordinal !== undefined && index.positionOf(ordinal) === position) continue;
+      throw damagedAt(dir, position, `Revision ${revision} of the stream '${stream}' is missing.`);
+    }
+  }
+}
+
+/** Compares what the database says of each stream with what follows from the events. */
+async function compareHeads(database: Database, dir: string, index: LogIndex): Promise<void> {
+  for await (const entries of entriesOf(database, HEADS)) {
+    for (const [key, value] of entries) {
+      const stream = headKeyStream(key);
+      if (value.toString("latin1") === storedHead(index.head(stream))) continue;
+      throw damageOf(dir, `The events of the stream '${stream}' contradict its head in the database.`);
+    }
+  }
+}
+
+/** A head as earlier releases stored it. */
+function storedHead({ last, tombstoned, softDeleted, truncateBefore, maxCount }: Head): string {
+  return JSON.stringify([last, tombstoned ? 1 : 0, softDeleted ? 1 : 0, truncateBefore, maxCount]);
+}
+
+async function* entriesOf(
+  database: Database,
+  range: { readonly gt: Buffer; readonly lt: Buffer },
+): AsyncGenerator<[Buffer, Buffer][]> {
+  const iterator = database.iterator({ ...range, highWaterMarkBytes: PAGE_BYTES });
+  try {
+    for (;;) {
+      const entries = await iterator.nextv(PAGE_EVENTS);
+      if (entries.length === 0) return;
+      yield entries;
+    }
+  } finally {
+    await iterator.close();
+  }
+}

@@ -1,0 +1,98 @@
+/** The LevelDB database in which earlier releases kept the log: found, opened for migration, and put aside. */
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { ClassicLevel } from "classic-level";
+import { damageOf } from "../model/damage.ts";
+import { LogStartError } from "../model/start-error.ts";
+import { createFile, syncDirectory } from "../storage/segments.ts";
+import { FORMAT_KEY } from "./leveldb-keys.ts";
+
+export type Database = ClassicLevel<Buffer, Buffer>;
+
+const FORMAT = "1";
+
+/** Files that hold data, and those that LevelDB writes besides. */
+const DATA_FILE = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
+const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
+
+/**
+ * Content of CURRENT once the log is in segment files. LevelDB takes it for the name of a file, so an earlier
+ * release fails to start and names it. Without it, that release would start with an empty log.
+ */
+const RETIRED = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n";
+
+/**
+ * Looks for a database: there is one that holds the log, the log is in segment files, or neither.
+ *
+ * @throws LogDamaged if there is a database without the file that describes it
+ */
+export async function findLevelDb(dir: string): Promise<"database" | "retired" | "none"> {
+  const current = join(dir, "CURRENT");
+  if (existsSync(current)) {
+    return (await readFile(current, "latin1")).startsWith("MANIFEST-") ? "database" : "retired";
+  }
+  if (existsSync(join(dir, "events"))) return "none";
+  const names = await readdir(dir);
+  if (names.some((name) => DATA_FILE.test(name))) throw damageOf(current, "The file is missing.");
+  return "none";
+}
+
+/**
+ * Opens the database of an earlier release.
+ *
+ * @throws LogStartError if another process has it, or it has another format
+ * @throws LogDamaged if LevelDB finds it damaged
+ */
+export async function openLevelDb(dir: string): Promise<Database> {
+  const database: Database = new ClassicLevel(dir, {
+    keyEncoding: "buffer",
+    valueEncoding: "buffer",
+    createIfMissing: false,
+  });
+  try {
+    await database.open();
+  } catch (error) {
+    throw whyNotOpen(dir, error);
+  }
+  const format = (await database.get(FORMAT_KEY))?.toString();
+  if (format === FORMAT) return database;
+  await database.close();
+  throw new LogStartError(`The log in ${dir} has the unknown format ${format ?? "(none)"}.`);
+}
+
+/**
+ * Keeps earlier releases from using the directory. The log must be in segment files by now.
+ *
+ * @param isDatabase whether there is a database, whose description is kept
+ */
+export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<void> {
+  const current = join(dir, "CURRENT");
+  if (isDatabase) {
+    await mkdir(join(dir, "leveldb"), { recursive: true, mode: 0o700 });
+    await createFile(join(dir, "leveldb"), "CURRENT", await readFile(current));
+  }
+  await createFile(dir, "CURRENT", Buffer.from(RETIRED));
+}
+
+/** Moves the files of a retired database into a directory of their own. A crash in between is made up for later. */
+export async function setLevelDbAside(dir: string): Promise<void> {
+  if ((await findLevelDb(dir)) !== "retired") return;
+  const aside = join(dir, "leveldb");
+  const names = await readdir(dir);
+  if (!existsSync(aside) || !names.some((name) => DATA_FILE.test(name))) return;
+  for (const name of names.filter((name) => DATA_FILE.test(name) || OTHER_FILE.test(name))) {
+    await rename(join(dir, name), join(aside, name));
+  }
+  await syncDirectory(aside);
+  await syncDirectory(dir);
+}
+
+function whyNotOpen(dir: string, error: unknown): Error {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+  const reason = cause instanceof Error ? cause.message.replaceAll("\n", " ") : String(cause);
+  if (code === "LEVEL_LOCKED") return new LogStartError(`The log in ${dir} is in use by another process.`);
+  if (code === "LEVEL_CORRUPTION") return damageOf(dir, `LevelDB cannot read it: ${reason}.`);
+  return new LogStartError(`The log in ${dir} cannot be opened: ${reason}`);
+}

@@ -1,0 +1,112 @@
+/** Streams.Append: one append in a call of its own, which the client uses with credentials of its own. */
+import type { AppendReq, AppendResp } from "@eventstore/db-client/generated/streams_pb.js";
+import type { ServerReadableStream, sendUnaryData } from "@grpc/grpc-js";
+import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
+import { shared, streams } from "../model/pb.ts";
+import type { ProposedEvent } from "../model/record.ts";
+import type { Store } from "../store/store.ts";
+import { invalidArgument, streamDeleted } from "./errors.ts";
+import {
+  AppendSize,
+  checkMetadata,
+  expectedRevision,
+  proposedEvent,
+  writableStreamName,
+} from "./request-parts.ts";
+import { writeOrThrow } from "./write-or-throw.ts";
+
+interface Append {
+  readonly stream: string;
+  readonly expected: number;
+  readonly events: ProposedEvent[];
+  readonly size: AppendSize;
+}
+
+/** Collects the parts of an append, writes it and answers; errors go to `answer` too, once. */
+export function serveAppend(
+  store: Store,
+  call: ServerReadableStream<AppendReq, AppendResp>,
+  answer: sendUnaryData<AppendResp>,
+  fail: (error: unknown) => void,
+): void {
+  let append: Append | undefined;
+  let failed = false;
+  const guarded = (work: () => void) => {
+    if (failed) return;
+    try {
+      work();
+    } catch (error) {
+      failed = true;
+      fail(error);
+    }
+  };
+  call.on("data", (message: AppendReq) =>
+    guarded(() => {
+      if (message.hasOptions()) append = begin(message.getOptions());
+      else collect(append, message);
+    }),
+  );
+  call.on("end", () =>
+    guarded(() => {
+      if (append === undefined) throw invalidArgument("An append begins with its options.");
+      write(store, append, call.getDeadline()).then((response) => answer(null, response), fail);
+    }),
+  );
+}
+
+function begin(options: AppendReq.Options | undefined): Append {
+  if (options === undefined) throw invalidArgument("An append begins with its options.");
+  return {
+    stream: writableStreamName(options.getStreamIdentifier()),
+    expected: expectedRevision(options, options.hasRevision() ? options.getRevision() : undefined),
+    events: [],
+    size: new AppendSize(),
+  };
+}
+
+function collect(append: Append | undefined, message: AppendReq): void {
+  const proposed = message.getProposedMessage();
+  if (append === undefined || proposed === undefined) {
+    throw invalidArgument("An append is its options, then its events.");
+  }
+  const event = proposedEvent(proposed);
+  append.size.add(append.stream, event);
+  checkMetadata(append.stream, [event]);
+  append.events.push(event);
+}
+
+async function write(store: Store, append: Append, deadline: Date | number): Promise<AppendResp> {
+  const { stream, expected, events } = append;
+  const result = await writeOrThrow(
+    store,
+    { kind: "append", stream, expected, events },
+    append.size.stored,
+    deadline,
+  );
+  switch (result.outcome) {
+    case "deleted":
+      throw streamDeleted(stream);
+    case "wrong-revision":
+      return new streams.AppendResp().setWrongExpectedVersion(wrongVersion(expected, result.current));
+    case "written":
+      return new streams.AppendResp().setSuccess(success(result.revision, result.position));
+  }
+}
+
+function success(revision: number, position: number): AppendResp.Success {
+  const message = new streams.AppendResp.Success();
+  if (revision < 0) message.setNoStream(new shared.Empty());
+  else message.setCurrentRevision(String(revision));
+  const at = new streams.AppendResp.Position();
+  return message.setPosition(at.setCommitPosition(String(position)).setPreparePosition(String(position)));
+}
+
+function wrongVersion(expected: number, current: number): AppendResp.WrongExpectedVersion {
+  const message = new streams.AppendResp.WrongExpectedVersion();
+  if (current < 0) message.setCurrentNoStream(new shared.Empty());
+  else message.setCurrentRevision(String(current));
+  if (expected === ANY) return message.setExpectedAny(new shared.Empty());
+  if (expected === NO_STREAM) return message.setExpectedNoStream(new shared.Empty());
+  if (expected === STREAM_EXISTS) return message.setExpectedStreamExists(new shared.Empty());
+  return message.setExpectedRevision(String(expected));
+}

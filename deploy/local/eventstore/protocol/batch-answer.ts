@@ -1,0 +1,99 @@
+/** The answers of BatchAppend. Each carries its error inside, so that one refusal leaves the call open. */
+import type { StreamIdentifier, UUID } from "@eventstore/db-client/generated/shared_pb.js";
+import type { BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
+import { status as grpcStatus } from "@grpc/grpc-js";
+import type { Message } from "google-protobuf";
+import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
+import { MAX_APPEND_BYTES } from "../model/limits.ts";
+import { any, empty, shared, status, streams } from "../model/pb.ts";
+import type { WriteResult } from "../store/staged-group.ts";
+import type { CallError } from "./errors.ts";
+
+/** google.rpc.Code as far as it is used here. */
+const CODE = {
+  UNKNOWN: 2,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  ALREADY_EXISTS: 6,
+} as const;
+
+/** What an answer repeats from the request. */
+export interface AnswerTo {
+  readonly correlationId: UUID;
+  readonly identifier: StreamIdentifier;
+  readonly expected: number;
+}
+
+/** The answer to an append that was decided. */
+export function answerResult(to: AnswerTo, result: WriteResult): BatchAppendResp {
+  switch (result.outcome) {
+    case "written":
+      return answerSuccess(to, result.revision, result.position);
+    case "wrong-revision":
+      return answerError(
+        to,
+        CODE.ALREADY_EXISTS,
+        "WrongExpectedVersion",
+        wrongVersion(to.expected, result.current),
+      );
+    case "deleted": {
+      const details = new shared.StreamDeleted().setStreamIdentifier(to.identifier);
+      return answerError(to, CODE.NOT_FOUND, "StreamDeleted", details);
+    }
+  }
+}
+
+/**
+ * The answer to an append whose deadline passed, or that found no room in the queue or on the disk. The client
+ * knows no better error for an append that may be repeated, short of one that closes its connection.
+ */
+export function answerTimeout(to: AnswerTo): BatchAppendResp {
+  return answerError(to, CODE.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
+}
+
+/** The answer to an append that was refused before it was tried. */
+export function answerRefusal(to: AnswerTo, error: CallError): BatchAppendResp {
+  if (error.metadata.get("exception")[0] === "maximum-append-size-exceeded") {
+    const details = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_BYTES);
+    return answerError(to, CODE.INVALID_ARGUMENT, "MaximumAppendSizeExceeded", details);
+  }
+  const code = error.code === grpcStatus.INVALID_ARGUMENT ? CODE.INVALID_ARGUMENT : CODE.UNKNOWN;
+  const details = new shared.BadRequest().setMessage(error.details);
+  return answerError(to, code, "BadRequest", details, error.details);
+}
+
+function answerSuccess(to: AnswerTo, revision: number, position: number): BatchAppendResp {
+  const success = new streams.BatchAppendResp.Success();
+  if (revision < 0) success.setNoStream(new empty.Empty());
+  else success.setCurrentRevision(String(revision));
+  const at = new shared.AllStreamPosition();
+  success.setPosition(at.setCommitPosition(String(position)).setPreparePosition(String(position)));
+  return answer(to).setSuccess(success);
+}
+
+function answerError(
+  to: AnswerTo,
+  code: number,
+  type: string,
+  details: Message,
+  message: string = type,
+): BatchAppendResp {
+  const packed = new any.Any();
+  packed.pack(details.serializeBinary(), `event_store.client.${type}`);
+  return answer(to).setError(new status.Status().setCode(code).setMessage(message).setDetails(packed));
+}
+
+function answer(to: AnswerTo): BatchAppendResp {
+  return new streams.BatchAppendResp().setCorrelationId(to.correlationId).setStreamIdentifier(to.identifier);
+}
+
+function wrongVersion(expected: number, current: number): Message {
+  const details = new shared.WrongExpectedVersion();
+  if (current < 0) details.setCurrentNoStream(new empty.Empty());
+  else details.setCurrentStreamRevision(String(current));
+  if (expected === ANY) return details.setExpectedAny(new empty.Empty());
+  if (expected === NO_STREAM) return details.setExpectedNoStream(new empty.Empty());
+  if (expected === STREAM_EXISTS) return details.setExpectedStreamExists(new empty.Empty());
+  return details.setExpectedStreamPosition(String(expected));
+}

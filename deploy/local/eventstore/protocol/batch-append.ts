@@ -1,0 +1,187 @@
+/**
+ * Streams.BatchAppend: one long call on which a client sends all its appends, each with a correlation id, in
+ * one part or several. Each correlation id is answered once.
+ */
+import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
+import { type ServerDuplexStream, status } from "@grpc/grpc-js";
+import { MAX_MESSAGES_AHEAD, MAX_UNFINISHED_APPENDS } from "../model/limits.ts";
+import { shared } from "../model/pb.ts";
+import type { ProposedEvent } from "../model/record.ts";
+import type { NotWritten } from "../store/group-commit.ts";
+import type { WriteResult } from "../store/staged-group.ts";
+import type { Store } from "../store/store.ts";
+import { type AnswerTo, answerRefusal, answerResult, answerTimeout } from "./batch-answer.ts";
+import { asCallError, CallError, invalidArgument, logFull, unavailable } from "./errors.ts";
+import {
+  AppendSize,
+  checkMetadata,
+  expectedRevision,
+  proposedEvent,
+  uuidText,
+  writableStreamName,
+} from "./request-parts.ts";
+
+export type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
+
+/** An append whose parts are coming in. */
+interface Unfinished {
+  readonly to: AnswerTo;
+  readonly stream: string;
+  readonly deadline: number;
+  readonly events: ProposedEvent[];
+  readonly size: AppendSize;
+}
+
+/** setTimeout takes no more; a deadline beyond it is none in practice. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** Serves one BatchAppend call until it ends. */
+export function serveBatchAppend(store: Store, call: BatchAppendCall, log: (line: string) => void): void {
+  new BatchAppendSession(store, call, log).start();
+}
+
+class BatchAppendSession {
+  readonly #store: Store;
+  readonly #call: BatchAppendCall;
+  readonly #log: (line: string) => void;
+  readonly #unfinished = new Map<string, Unfinished>();
+  #awaited = 0;
+  #halfClosed = false;
+
+  constructor(store: Store, call: BatchAppendCall, log: (line: string) => void) {
+    this.#store = store;
+    this.#call = call;
+    this.#log = log;
+  }
+
+  start(): void {
+    this.#call.on("data", (request: BatchAppendReq) => this.#receive(request));
+    this.#call.on("drain", () => this.#call.resume());
+    this.#call.on("end", () => {
+      this.#halfClosed = true;
+      this.#endWhenAnswered();
+    });
+  }
+
+  #receive(request: BatchAppendReq): void {
+    try {
+      this.#take(request);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #take(request: BatchAppendReq): void {
+    const correlation = uuidText(request.getCorrelationId(), "A correlation id");
+    if (request.hasOptions()) this.#begin(correlation, request);
+    const append = this.#unfinished.get(correlation);
+    // The rest of an append that was refused at an earlier part, and so is answered already.
+    if (append === undefined) return;
+    try {
+      collect(append, request);
+    } catch (error) {
+      this.#unfinished.delete(correlation);
+      this.#refuse(append.to, error);
+      return;
+    }
+    if (!request.getIsFinal()) return;
+    this.#unfinished.delete(correlation);
+    void this.#submit(append);
+  }
+
+  #begin(correlation: string, request: BatchAppendReq): void {
+    if (this.#unfinished.has(correlation)) throw invalidArgument("A correlation id was used twice.");
+    if (this.#unfinished.size >= MAX_UNFINISHED_APPENDS) {
+      throw new CallError(status.RESOURCE_EXHAUSTED, "Too many appends are unfinished on one call.");
+    }
+    const options = request.getOptions();
+    const to: AnswerTo = {
+      correlationId: request.getCorrelationId() ?? new shared.UUID(),
+      identifier: options?.getStreamIdentifier() ?? new shared.StreamIdentifier(),
+      expected: options === undefined ? 0 : expectedRevision(options, exactRevision(options)),
+    };
+    try {
+      const stream = writableStreamName(options?.getStreamIdentifier());
+      const deadline = options?.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY;
+      this.#unfinished.set(correlation, { to, stream, deadline, events: [], size: new AppendSize() });
+    } catch (error) {
+      this.#refuse(to, error);
+    }
+  }
+
+  #refuse(to: AnswerTo, error: unknown): void {
+    this.#write(answerRefusal(to, asCallError(error, this.#log)));
+  }
+
+  async #submit(append: Unfinished): Promise<void> {
+    const { stream, events, to } = append;
+    const write = { kind: "append", stream, expected: to.expected, events } as const;
+    this.#awaited += 1;
+    try {
+      const written = this.#store.submit(write, append.size.stored, append.deadline);
+      const result = await beforeDeadline(written, append.deadline);
+      // Shutting down: the end of the call answers, for this append and for all that come after it.
+      if (result.outcome === "closing") return;
+      this.#write(this.#answer(to, result));
+    } catch {
+      // The reason is the log's, not the append's: the server reports it once for all appends that waited.
+      this.#fail(unavailable("The log cannot write to its disk."));
+    } finally {
+      this.#awaited -= 1;
+      this.#endWhenAnswered();
+    }
+  }
+
+  #answer(to: AnswerTo, result: WriteResult | NotWritten): BatchAppendResp {
+    switch (result.outcome) {
+      case "written":
+      case "wrong-revision":
+      case "deleted":
+        return answerResult(to, result);
+      case "log-full":
+        return answerRefusal(to, logFull());
+      case "damaged":
+        return answerRefusal(to, asCallError(result.reason, this.#log));
+      default:
+        return answerTimeout(to);
+    }
+  }
+
+  #write(response: BatchAppendResp): void {
+    if (this.#call.cancelled || this.#call.writableEnded) return;
+    this.#call.write(response);
+    // A client that does not read its answers is not read either.
+    if (this.#call.writableLength > MAX_MESSAGES_AHEAD) this.#call.pause();
+  }
+
+  #fail(error: unknown): void {
+    if (this.#call.writableEnded) return;
+    this.#unfinished.clear();
+    this.#call.emit("error", asCallError(error, this.#log));
+  }
+
+  #endWhenAnswered(): void {
+    if (this.#halfClosed && this.#awaited === 0 && !this.#call.writableEnded) this.#call.end();
+  }
+}
+
+function exactRevision(options: BatchAppendReq.Options): string | undefined {
+  return options.hasStreamPosition() ? options.getStreamPosition() : undefined;
+}
+
+function collect(append: Unfinished, request: BatchAppendReq): void {
+  const events = request.getProposedMessagesList().map(proposedEvent);
+  for (const event of events) append.size.add(append.stream, event);
+  checkMetadata(append.stream, events);
+  append.events.push(...events);
+}
+
+/** The result, or that the deadline passed before it came. The write may then still happen. */
+function beforeDeadline<T>(result: Promise<T>, deadline: number): Promise<T | NotWritten> {
+  const wait = deadline - Date.now();
+  if (wait > LONGEST_TIMER_MS) return result;
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve({ outcome: "expired" }), Math.max(0, wait));
+    result.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}

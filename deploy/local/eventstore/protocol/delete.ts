@@ -1,0 +1,56 @@
+/** Streams.Delete, after which a stream can be written again, and Streams.Tombstone, after which it cannot. */
+import type {
+  DeleteReq,
+  DeleteResp,
+  TombstoneReq,
+  TombstoneResp,
+} from "@eventstore/db-client/generated/streams_pb.js";
+import { describedBy } from "../model/head.ts";
+import { streams } from "../model/pb.ts";
+import type { Store } from "../store/store.ts";
+import { invalidArgument, streamDeleted, wrongExpectedVersion } from "./errors.ts";
+import { expectedRevision, writableStreamName } from "./request-parts.ts";
+import { writeOrThrow } from "./write-or-throw.ts";
+
+/** Hides a stream's events from reads of the stream; they stay in the log. */
+export async function softDelete(
+  store: Store,
+  request: DeleteReq,
+  deadline: Date | number,
+): Promise<DeleteResp> {
+  const position = await remove(store, "soft-delete", request.getOptions(), deadline);
+  const at = new streams.DeleteResp.Position();
+  return new streams.DeleteResp().setPosition(at.setCommitPosition(position).setPreparePosition(position));
+}
+
+/** Closes a stream for ever. */
+export async function tombstone(
+  store: Store,
+  request: TombstoneReq,
+  deadline: Date | number,
+): Promise<TombstoneResp> {
+  const position = await remove(store, "tombstone", request.getOptions(), deadline);
+  const at = new streams.TombstoneResp.Position();
+  return new streams.TombstoneResp().setPosition(at.setCommitPosition(position).setPreparePosition(position));
+}
+
+async function remove(
+  store: Store,
+  kind: "soft-delete" | "tombstone",
+  options: DeleteReq.Options | TombstoneReq.Options | undefined,
+  deadline: Date | number,
+): Promise<string> {
+  if (options === undefined) throw invalidArgument("A deletion needs its options.");
+  const stream = writableStreamName(options.getStreamIdentifier());
+  if (describedBy(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
+  const expected = expectedRevision(options, options.hasRevision() ? options.getRevision() : undefined);
+  const result = await writeOrThrow(store, { kind, stream, expected, events: [] }, 0, deadline);
+  switch (result.outcome) {
+    case "deleted":
+      throw streamDeleted(stream);
+    case "wrong-revision":
+      throw wrongExpectedVersion(stream, expected, result.current);
+    case "written":
+      return String(result.position);
+  }
+}

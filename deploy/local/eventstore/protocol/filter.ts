@@ -1,0 +1,48 @@
+/** Filters of reads and subscriptions to all streams. */
+import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
+import { streamOf, typeOf } from "../model/record.ts";
+import { invalidArgument } from "./errors.ts";
+
+export interface Filter {
+  matches(record: Buffer): boolean;
+  /** A subscription reports its position each time it has considered this many events. */
+  readonly checkpointEvery: number;
+}
+
+/** EventStoreDB's search window where the client names none. */
+const DEFAULT_WINDOW = 32;
+
+/**
+ * The filter of a request, if it has one.
+ * @throws CallError where it is no filter that can be applied.
+ */
+export function readFilter(options: ReadReq.Options): Filter | undefined {
+  const filter = options.getFilter();
+  if (filter === undefined) return undefined;
+  const textOf = filter.hasEventType() ? typeOf : streamOf;
+  const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
+  if (expression === undefined) throw invalidArgument("A filter needs an expression on type or stream name.");
+  const test = readExpression(expression);
+  return { matches: (record) => test(textOf(record)), checkpointEvery: checkpointInterval(filter) };
+}
+
+function readExpression(expression: ReadReq.Options.FilterOptions.Expression): (text: string) => boolean {
+  const prefixes = expression.getPrefixList();
+  if (prefixes.length > 0) return (text) => prefixes.some((prefix) => text.startsWith(prefix));
+  const source = expression.getRegex();
+  if (source === "") throw invalidArgument("A filter needs a regular expression or prefixes.");
+  try {
+    const regex = new RegExp(source, "u");
+    return (text) => regex.test(text);
+  } catch {
+    throw invalidArgument("The filter's regular expression is not valid.");
+  }
+}
+
+function checkpointInterval(filter: ReadReq.Options.FilterOptions): number {
+  const window = filter.hasMax() ? filter.getMax() : DEFAULT_WINDOW;
+  const multiplier = filter.getCheckpointintervalmultiplier();
+  if (window < 1) throw invalidArgument("A filter's search window must be greater than 0.");
+  if (multiplier < 1) throw invalidArgument("A filter's checkpoint interval must be greater than 0.");
+  return window * multiplier;
+}

@@ -1,0 +1,48 @@
+/** The messages of Streams.Read beside events, and events with their id in the other form. */
+import type { ReadResp } from "@eventstore/db-client/generated/streams_pb.js";
+import { shared, streams } from "../model/pb.ts";
+
+/** Says that a subscription has begun. */
+export function confirmation(subscriptionId: string): Uint8Array {
+  const message = new streams.ReadResp.SubscriptionConfirmation().setSubscriptionId(subscriptionId);
+  return new streams.ReadResp().setConfirmation(message).serializeBinary();
+}
+
+/** Says how far a filtered subscription has come. */
+export function checkpoint(position: number): Uint8Array {
+  const at = String(position);
+  const message = new streams.ReadResp.Checkpoint().setCommitPosition(at).setPreparePosition(at);
+  return new streams.ReadResp().setCheckpoint(message).serializeBinary();
+}
+
+/** Says that what follows is live. */
+export function caughtUp(): Uint8Array {
+  return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()).serializeBinary();
+}
+
+/** Says that what follows is read from disk again. */
+export function fellBehind(): Uint8Array {
+  return new streams.ReadResp().setFellBehind(new streams.ReadResp.FellBehind()).serializeBinary();
+}
+
+/** Says that a stream does not exist or is soft-deleted. */
+export function streamNotFound(stream: string): Uint8Array {
+  const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
+  const message = new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier);
+  return new streams.ReadResp().setStreamNotFound(message).serializeBinary();
+}
+
+/** The wire bytes of an event with its id as two numbers, for a reader that asked for that. */
+export function withStructuredId(wire: Uint8Array): Uint8Array {
+  const message = streams.ReadResp.deserializeBinary(wire);
+  const id = message.getEvent()?.getEvent()?.getId();
+  if (id !== undefined) structure(id);
+  return (message satisfies ReadResp).serializeBinary();
+}
+
+function structure(id: InstanceType<typeof shared.UUID>): void {
+  const hex = id.getString().replaceAll("-", "");
+  const half = (start: number) => BigInt.asIntN(64, BigInt(`0x${hex.slice(start, start + 16)}`)).toString();
+  const structured = new shared.UUID.Structured();
+  id.setStructured(structured.setMostSignificantBits(half(0)).setLeastSignificantBits(half(16)));
+}

@@ -1,0 +1,145 @@
+/** Parts that several requests share, checked and in the log's own terms. */
+import type { StreamIdentifier, UUID } from "@eventstore/db-client/generated/shared_pb.js";
+import type { AppendReq, BatchAppendReq } from "@eventstore/db-client/generated/streams_pb.js";
+import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
+import {
+  MAX_APPEND_BYTES,
+  MAX_APPEND_STORED_BYTES,
+  MAX_EVENT_TYPE_BYTES,
+  MAX_STREAM_NAME_BYTES,
+} from "../model/limits.ts";
+import { type ProposedEvent, recordBound } from "../model/record.ts";
+import { MetadataError, readMetadata } from "../model/stream-metadata.ts";
+import { appendTooLarge, invalidArgument, missingProperty } from "./errors.ts";
+
+const UUID_TEXT = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/**
+ * A UUID as canonical text, from its text or its two halves.
+ * @throws CallError where it is missing or no UUID.
+ */
+export function uuidText(uuid: UUID | undefined, what: string): string {
+  const text = uuid?.hasStructured() ? structuredText(uuid) : uuid?.getString().toLowerCase();
+  if (text === undefined || !UUID_TEXT.test(text)) throw invalidArgument(`${what} must be a UUID.`);
+  return text;
+}
+
+function structuredText(uuid: UUID): string {
+  const half = (bits: string) => BigInt.asUintN(64, BigInt(bits)).toString(16).padStart(16, "0");
+  const structured = uuid.getStructured();
+  const hex =
+    half(structured?.getMostSignificantBits() ?? "0") + half(structured?.getLeastSignificantBits() ?? "0");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/**
+ * The name of a stream.
+ * @throws CallError where it is missing, empty, too long, no UTF-8, or holds a NUL character.
+ */
+export function streamName(identifier: StreamIdentifier | undefined): string {
+  const bytes = identifier?.getStreamName_asU8() ?? new Uint8Array(0);
+  if (bytes.length === 0) throw invalidArgument("A stream name must not be empty.");
+  if (bytes.length > MAX_STREAM_NAME_BYTES) {
+    throw invalidArgument(`A stream name may have ${MAX_STREAM_NAME_BYTES} bytes.`);
+  }
+  if (bytes.includes(0)) throw invalidArgument("A stream name must not hold a NUL character.");
+  const name = utf8(bytes);
+  if (name === "$all") throw invalidArgument("$all is not a stream of its own: read it as all streams.");
+  return name;
+}
+
+function utf8(bytes: Uint8Array): string {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    throw invalidArgument("A stream name must be UTF-8.");
+  }
+}
+
+/**
+ * The name of a stream to write to.
+ * @throws CallError as streamName, and where it is the metadata stream of a metadata stream.
+ */
+export function writableStreamName(identifier: StreamIdentifier | undefined): string {
+  const name = streamName(identifier);
+  if (name.startsWith("$$$$")) throw invalidArgument("A metadata stream has no metadata of its own.");
+  if (name === "$$")
+    throw invalidArgument("A metadata stream must be named for the stream that it describes.");
+  return name;
+}
+
+/** The part of a request that says which revision the stream must have. */
+interface ExpectedOption {
+  hasNoStream(): boolean;
+  hasStreamExists(): boolean;
+}
+
+/** The expected revision; `exact` is the revision named in the request, if one is. */
+export function expectedRevision(options: ExpectedOption, exact: string | undefined): number {
+  if (exact !== undefined) return uint64(exact);
+  if (options.hasNoStream()) return NO_STREAM;
+  return options.hasStreamExists() ? STREAM_EXISTS : ANY;
+}
+
+/** An unsigned 64-bit number; beyond the safe integers it is the largest of those. */
+export function uint64(text: string): number {
+  return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
+}
+
+/**
+ * An event as proposed in Append or BatchAppend.
+ * @throws CallError where its id or its type is missing or unfit.
+ */
+export function proposedEvent(
+  message: AppendReq.ProposedMessage | BatchAppendReq.ProposedMessage,
+): ProposedEvent {
+  const properties = message.getMetadataMap();
+  const type = properties.get("type");
+  const contentType = properties.get("content-type");
+  if (type === undefined || type === "") throw missingProperty("type");
+  if (contentType === undefined) throw missingProperty("content-type");
+  if (Buffer.byteLength(type) > MAX_EVENT_TYPE_BYTES) {
+    throw invalidArgument(`An event type may have ${MAX_EVENT_TYPE_BYTES} bytes.`);
+  }
+  return {
+    id: uuidText(message.getId(), "An event id"),
+    type,
+    contentType: contentType === "application/json" ? contentType : "application/octet-stream",
+    data: message.getData_asU8(),
+    metadata: message.getCustomMetadata_asU8(),
+  };
+}
+
+/** Size of an append whose events are coming in. */
+export class AppendSize {
+  #sent = 0;
+  #stored = 0;
+
+  /** Most bytes that the append takes on disk. */
+  get stored(): number {
+    return this.#stored;
+  }
+
+  /**
+   * Counts an event.
+   *
+   * @throws CallError if the append is too large
+   */
+  add(stream: string, event: ProposedEvent): void {
+    this.#sent += event.data.length + event.metadata.length + 2 * event.type.length;
+    this.#stored += recordBound(stream, event);
+    if (this.#sent > MAX_APPEND_BYTES || this.#stored > MAX_APPEND_STORED_BYTES) throw appendTooLarge();
+  }
+}
+
+/** @throws CallError where events for a metadata stream ask for what the log does not offer. */
+export function checkMetadata(stream: string, events: readonly ProposedEvent[]): void {
+  if (!stream.startsWith("$$")) return;
+  try {
+    for (const event of events) readMetadata(event);
+  } catch (error) {
+    if (error instanceof MetadataError) throw invalidArgument(error.message);
+    throw error;
+  }
+}

@@ -1,0 +1,94 @@
+/** The gRPC services of the log: each method bound to the function that does its work. */
+import { randomUUID } from "node:crypto";
+import type { ClusterInfo } from "@eventstore/db-client/generated/gossip_pb.js";
+import type { SupportedMethods } from "@eventstore/db-client/generated/serverfeatures_pb.js";
+import type { Empty } from "@eventstore/db-client/generated/shared_pb.js";
+import type {
+  AppendReq,
+  AppendResp,
+  DeleteReq,
+  DeleteResp,
+  TombstoneReq,
+  TombstoneResp,
+} from "@eventstore/db-client/generated/streams_pb.js";
+import type { Server, ServerReadableStream, ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
+import { featuresGrpc, gossipGrpc, streamsGrpc } from "../model/pb.ts";
+import type { Store } from "../store/store.ts";
+import { serveAppend } from "./append.ts";
+import { type BatchAppendCall, serveBatchAppend } from "./batch-append.ts";
+import { endWith, type OpenCalls } from "./calls.ts";
+import { softDelete, tombstone } from "./delete.ts";
+import { asCallError } from "./errors.ts";
+import { supportedMethods } from "./features.ts";
+import { clusterOfOne } from "./gossip-answer.ts";
+import { Outlet, type ReadCall } from "./outlet.ts";
+import { read } from "./read.ts";
+import { parseReadRequest } from "./read-request.ts";
+import { subscribe } from "./subscription.ts";
+
+export interface ServiceContext {
+  readonly store: Store;
+  readonly calls: OpenCalls;
+  readonly log: (line: string) => void;
+  /** The port that the server listens on, known once it does. */
+  readonly port: () => number;
+}
+
+/** Reads send bytes that are encoded already. */
+const STREAMS = {
+  ...streamsGrpc.StreamsService,
+  read: { ...streamsGrpc.StreamsService.read, responseSerialize: asBuffer },
+};
+
+/** Adds the log's services to a server. gRPC answers every other method as unimplemented. */
+export function addServices(server: Server, context: ServiceContext): void {
+  const { store, calls, log } = context;
+  const fail =
+    <T>(answer: sendUnaryData<T>) =>
+    (error: unknown) =>
+      answer(asCallError(error, log));
+  server.addService(STREAMS, {
+    read: (call: ReadCall) => {
+      calls.add(call);
+      void serveRead(context, call);
+    },
+    batchAppend: (call: BatchAppendCall) => {
+      calls.add(call);
+      serveBatchAppend(store, call, log);
+    },
+    append: (call: ServerReadableStream<AppendReq, AppendResp>, answer: sendUnaryData<AppendResp>) =>
+      serveAppend(store, call, answer, fail(answer)),
+    delete: (call: ServerUnaryCall<DeleteReq, DeleteResp>, answer: sendUnaryData<DeleteResp>) =>
+      softDelete(store, call.request, call.getDeadline()).then((done) => answer(null, done), fail(answer)),
+    tombstone: (call: ServerUnaryCall<TombstoneReq, TombstoneResp>, answer: sendUnaryData<TombstoneResp>) =>
+      tombstone(store, call.request, call.getDeadline()).then((done) => answer(null, done), fail(answer)),
+  });
+  server.addService(featuresGrpc.ServerFeaturesService, {
+    getSupportedMethods: (
+      _: ServerUnaryCall<Empty, SupportedMethods>,
+      answer: sendUnaryData<SupportedMethods>,
+    ) => answer(null, supportedMethods()),
+  });
+  const instanceId = randomUUID();
+  server.addService(gossipGrpc.GossipService, {
+    read: (call: ServerUnaryCall<Empty, ClusterInfo>, answer: sendUnaryData<ClusterInfo>) =>
+      answer(null, clusterOfOne(call.getHost(), context.port(), instanceId, Date.now())),
+  });
+}
+
+async function serveRead(context: ServiceContext, call: ReadCall): Promise<void> {
+  const outlet = new Outlet(call);
+  try {
+    const request = parseReadRequest(call.request);
+    if (request.count === "live") await subscribe(context.store, outlet, request);
+    else await read(context.store, outlet, request, request.count);
+    if (!outlet.closed) call.end();
+  } catch (error) {
+    // Once the call is over, by the reader or by a shutdown, what went wrong after it concerns nobody.
+    if (!outlet.closed) endWith(call, asCallError(error, context.log));
+  }
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

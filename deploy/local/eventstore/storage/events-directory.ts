@@ -1,0 +1,96 @@
+/** The directory that holds a log's segment files and its acknowledged end. */
+import { randomBytes } from "node:crypto";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { damageOf } from "../model/damage.ts";
+import type { LogBounds } from "../model/limits.ts";
+import { LogStartError } from "../model/start-error.ts";
+import { ACKNOWLEDGED_FILE, AcknowledgedEnd, encodeEnd, type LogEnd } from "./acknowledged-end.ts";
+import type { CommittedLog } from "./log-reader.ts";
+import { scanLog } from "./log-scan.ts";
+import { LogWriter, type LogWriterOptions } from "./log-writer.ts";
+import { checksumSeed, encodeSegmentHeader, LOG_START, SEGMENT_HEADER_BYTES } from "./segment-format.ts";
+import { createFile, isUnfinished, Segments, segmentName, segmentNumber } from "./segments.ts";
+
+/** A log that is open for reads and appends. */
+export interface OpenLog {
+  readonly log: CommittedLog;
+  readonly writer: LogWriter;
+  close(): Promise<void>;
+}
+
+export interface OpenOptions {
+  readonly bounds: LogBounds;
+  readonly writing: LogWriterOptions;
+  /** Takes one line for each fact that an operator should know. */
+  readonly log: (line: string) => void;
+}
+
+/** Creates a directory with an empty log. All files are durable on return. */
+export async function createEvents(dir: string): Promise<void> {
+  const logId = randomBytes(16).toString("hex");
+  await mkdir(dir, { mode: 0o700 });
+  await createFile(dir, segmentName(1), encodeSegmentHeader(logId, 1, LOG_START));
+  const end = { ...LOG_START, logId, segment: 1, offset: SEGMENT_HEADER_BYTES };
+  await createFile(dir, ACKNOWLEDGED_FILE, encodeEnd(end));
+}
+
+/**
+ * Opens and verifies a log. Drops an incomplete last frame, which was never acknowledged.
+ *
+ * @throws LogDamaged if anything that was acknowledged is missing or changed
+ * @throws LogStartError if the log exceeds a bound, or another program version wrote it
+ */
+export async function openEvents(dir: string, options: OpenOptions): Promise<OpenLog> {
+  const count = await countSegments(dir);
+  if (count > options.bounds.segments) {
+    throw new LogStartError(
+      `The log in ${dir} has ${count} segments; the bound is ${options.bounds.segments}.`,
+    );
+  }
+  const { file, end: acknowledged, isIntact } = await AcknowledgedEnd.open(dir);
+  const segments = new Segments(dir);
+  const close = async () => {
+    await segments.close();
+    await file.close();
+  };
+  try {
+    const { index, end, incompleteBytes } = await scanLog(segments, count, acknowledged, options);
+    if (incompleteBytes > 0) {
+      options.log(
+        `${segments.file(count - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: a write that was cut off before it was acknowledged.`,
+      );
+      await segments.truncate(end.offset);
+    }
+    if (!isIntact)
+      options.log(`${file.path}: replaced a damaged copy of the acknowledged end by the other copy.`);
+    await makeDurable(segments, file, end);
+    return {
+      log: { index, segments, seed: checksumSeed(end.logId) },
+      writer: new LogWriter(segments, file, end, options.writing),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Readers see everything up to the end from now on, so it must stay: it counts as acknowledged. */
+async function makeDurable(segments: Segments, file: AcknowledgedEnd, end: LogEnd): Promise<void> {
+  await segments.flush();
+  file.write(end);
+  await file.flush();
+}
+
+/** Number of segment files. Removes the files that a crash left unfinished. */
+async function countSegments(dir: string): Promise<number> {
+  const names = await readdir(dir);
+  for (const name of names.filter(isUnfinished)) await rm(join(dir, name));
+  const numbers = new Set(names.map(segmentNumber).filter((number) => number !== undefined));
+  for (let number = 1; number <= numbers.size; number += 1) {
+    if (!numbers.has(number)) throw damageOf(join(dir, segmentName(number)), "The segment file is missing.");
+  }
+  if (numbers.size === 0) throw damageOf(join(dir, segmentName(1)), "The segment file is missing.");
+  return numbers.size;
+}

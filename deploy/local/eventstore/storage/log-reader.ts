@@ -1,0 +1,159 @@
+/** Reads events from the segments in pages of bounded size, and verifies each against the index. */
+import { damageAt } from "../model/damage.ts";
+import { MAX_PAGE_READS, PAGE_BYTES, PAGE_EVENTS, READ_TOGETHER_BYTES } from "../model/limits.ts";
+import { type LogEvent, streamOf } from "../model/record.ts";
+import type { LogIndex } from "./log-index.ts";
+import { decodeStoredRecord } from "./segment-format.ts";
+import type { Segments } from "./segments.ts";
+
+/** The committed part of a log. */
+export interface CommittedLog {
+  readonly index: LogIndex;
+  readonly segments: Segments;
+  /** Start value of the checksums of records. */
+  readonly seed: number;
+}
+
+export interface PositionRange {
+  readonly from: number;
+  /** Whether the event at `from` belongs to the range. */
+  readonly inclusive: boolean;
+  readonly backwards: boolean;
+}
+
+/** Events of one segment that are read with one call. */
+interface Run {
+  /** Ordinals in order; they need not be consecutive. */
+  readonly ordinals: number[];
+  readonly segment: number;
+  readonly start: number;
+  end: number;
+}
+
+/**
+ * Pages of all events from a position on, as they stood when the first page was read.
+ *
+ * @throws LogDamaged if an event cannot be read intact
+ */
+export async function* readPositions(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
+  const { index } = log;
+  const { from, inclusive, backwards } = range;
+  if (backwards) {
+    let end = index.firstFrom(inclusive ? from + 1 : from);
+    while (end > 0) {
+      const page = await readRun(log, runBefore(index, end));
+      yield page.reverse();
+      end -= page.length;
+    }
+    return;
+  }
+  const stop = index.events;
+  for (let next = index.firstFrom(inclusive ? from : from + 1); next < stop; ) {
+    const page = await readRun(log, runFrom(index, next, stop));
+    yield page;
+    next += page.length;
+  }
+}
+
+/**
+ * Pages of the events of a stream from one revision to another, both included; backwards if `from` is the
+ * larger. Both must exist: revisions have no gaps.
+ *
+ * @throws LogDamaged if an event cannot be read intact
+ */
+export async function* readRevisions(
+  log: CommittedLog,
+  stream: string,
+  from: number,
+  to: number,
+): AsyncGenerator<LogEvent[]> {
+  const backwards = from > to;
+  const count = Math.abs(to - from) + 1;
+  for (let done = 0; done < count; done += PAGE_EVENTS) {
+    const size = Math.min(PAGE_EVENTS, count - done);
+    const first = backwards ? from - done - size + 1 : from + done;
+    const pages = pagesOf(log.index, log.index.ordinalsBetween(stream, first, first + size - 1));
+    if (backwards) pages.reverse();
+    for (const runs of pages) {
+      const page = (await Promise.all(runs.map((run) => readRun(log, run, stream)))).flat();
+      yield backwards ? page.reverse() : page;
+    }
+  }
+}
+
+/** The run that starts with an event, within its segment and the bounds of a page. */
+function runFrom(index: LogIndex, first: number, stop: number): Run {
+  const run = runOf(index, first);
+  const limit = Math.min(stop, first + PAGE_EVENTS, index.ordinalsOf(run.segment).end);
+  let end = first + 1;
+  while (end < limit && index.endOffsetOf(end) - run.start <= PAGE_BYTES) end += 1;
+  return { ...run, ordinals: consecutive(first, end), end: index.endOffsetOf(end - 1) };
+}
+
+/** The run that ends before an event, within its segment and the bounds of a page. */
+function runBefore(index: LogIndex, end: number): Run {
+  const run = runOf(index, end - 1);
+  const limit = Math.max(end - PAGE_EVENTS, index.ordinalsOf(run.segment).first);
+  let first = end - 1;
+  while (first > limit && run.end - index.offsetOf(first - 1) <= PAGE_BYTES) first -= 1;
+  return { ...run, ordinals: consecutive(first, end), start: index.offsetOf(first) };
+}
+
+function consecutive(first: number, end: number): number[] {
+  return Array.from({ length: end - first }, (_, at) => first + at);
+}
+
+/** Groups events of a stream into runs, and runs into pages. */
+function pagesOf(index: LogIndex, ordinals: readonly number[]): Run[][] {
+  const pages: Run[][] = [];
+  let page: Run[] = [];
+  let bytes = 0;
+  for (const ordinal of ordinals) {
+    const next = runOf(index, ordinal);
+    const run = page.at(-1);
+    const isNear =
+      run !== undefined && run.segment === next.segment && next.start - run.end <= READ_TOGETHER_BYTES;
+    const added = isNear ? next.end - run.end : next.end - next.start;
+    if (page.length > 0 && (bytes + added > PAGE_BYTES || (!isNear && page.length === MAX_PAGE_READS))) {
+      pages.push(page);
+      page = [next];
+      bytes = next.end - next.start;
+      continue;
+    }
+    bytes += added;
+    if (isNear) {
+      run.ordinals.push(ordinal);
+      run.end = next.end;
+    } else page.push(next);
+  }
+  if (page.length > 0) pages.push(page);
+  return pages;
+}
+
+function runOf(index: LogIndex, ordinal: number): Run {
+  const segment = index.segmentOf(ordinal);
+  return { ordinals: [ordinal], segment, start: index.offsetOf(ordinal), end: index.endOffsetOf(ordinal) };
+}
+
+async function readRun(log: CommittedLog, run: Run, stream?: string): Promise<LogEvent[]> {
+  const { index, segments, seed } = log;
+  const [first = 0] = run.ordinals;
+  const bytes = await segments.read(run.segment, run.start, run.end - run.start, index.positionOf(first));
+  return run.ordinals.map((ordinal) => {
+    const offset = index.offsetOf(ordinal);
+    const position = index.positionOf(ordinal);
+    const record = decodeStoredRecord(bytes, offset - run.start, seed);
+    const isExpected =
+      record !== undefined &&
+      record.ordinal === ordinal &&
+      record.position === position &&
+      record.revision === index.revisionOf(ordinal) &&
+      (stream === undefined || streamOf(record.body) === stream);
+    if (isExpected) return { position, record: record.body };
+    const what =
+      record === undefined
+        ? "The event's checksum does not match its content."
+        : "Another event is stored here.";
+    throw damageAt(segments.file(run.segment), offset, `position ${position}`, what);
+  });
+}

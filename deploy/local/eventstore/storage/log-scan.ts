@@ -1,0 +1,245 @@
+/**
+ * Verifies the whole log when it starts, and builds the index on the way.
+ *
+ * Everything up to the acknowledged end must be present and intact. A frame is only begun after the one before
+ * it was flushed, so beyond that end at most one frame can be incomplete: it was never acknowledged.
+ */
+import { crc32 } from "node:zlib";
+import { damageAt } from "../model/damage.ts";
+import { type LogBounds, MAX_FRAME_BYTES } from "../model/limits.ts";
+import { LogStartError } from "../model/start-error.ts";
+import type { LogEnd } from "./acknowledged-end.ts";
+import { indexRecord } from "./index-record.ts";
+import { LogIndex } from "./log-index.ts";
+import {
+  type ChainEnd,
+  checksumSeed,
+  decodeFrameHeader,
+  decodeSegmentHeader,
+  decodeStoredRecord,
+  FORMAT,
+  FRAME_HEADER_BYTES,
+  type FrameHeader,
+  LOG_START,
+  RECORD_HEADER_BYTES,
+  SEGMENT_HEADER_BYTES,
+} from "./segment-format.ts";
+import { SegmentWindow } from "./segment-window.ts";
+import type { Segments } from "./segments.ts";
+
+/** Disks write sectors of at least this size, so what power loss leaves out is at least this long. Bytes. */
+const SECTOR_BYTES = 512;
+
+const PROGRESS_EVERY_MS = 2_000;
+
+export interface ScanOptions {
+  readonly bounds: LogBounds;
+  /** Takes a line every two seconds. */
+  readonly log: (line: string) => void;
+}
+
+export interface ScannedLog {
+  readonly index: LogIndex;
+  /** End of the last segment, without the incomplete frame if there is one. */
+  readonly end: LogEnd;
+  /** Length of an incomplete frame after the end, in bytes; 0 if there is none. */
+  readonly incompleteBytes: number;
+}
+
+/**
+ * Opens and verifies all segments.
+ *
+ * @param count number of segment files
+ * @param acknowledged end up to which the log must be intact
+ * @throws LogDamaged with one line that names the file and the place
+ * @throws LogStartError if the log exceeds a bound, or another program version wrote it
+ */
+export function scanLog(
+  segments: Segments,
+  count: number,
+  acknowledged: LogEnd,
+  options: ScanOptions,
+): Promise<ScannedLog> {
+  return new LogScan(segments, count, acknowledged, options).run();
+}
+
+class LogScan {
+  readonly #segments: Segments;
+  readonly #count: number;
+  readonly #acknowledged: LogEnd;
+  readonly #bounds: LogBounds;
+  readonly #log: (line: string) => void;
+  readonly #window: SegmentWindow;
+  readonly #index = new LogIndex();
+  readonly #seed: number;
+  #chain: ChainEnd = LOG_START;
+  #reachedAcknowledged = false;
+  #reportAt = performance.now() + PROGRESS_EVERY_MS;
+
+  constructor(segments: Segments, count: number, acknowledged: LogEnd, options: ScanOptions) {
+    this.#segments = segments;
+    this.#count = count;
+    this.#acknowledged = acknowledged;
+    this.#seed = checksumSeed(acknowledged.logId);
+    this.#bounds = options.bounds;
+    this.#log = options.log;
+    this.#window = new SegmentWindow(segments);
+  }
+
+  async run(): Promise<ScannedLog> {
+    let offset = 0;
+    let size = 0;
+    for (let segment = 0; segment < this.#count; segment += 1) {
+      size = await this.#segments.openNext();
+      offset = await this.#scanSegment(segment, size);
+    }
+    if (!this.#reachedAcknowledged) {
+      const { position } = this.#acknowledged;
+      const what = `The log ends here, but everything up to position ${position} was acknowledged.`;
+      throw this.#damage(this.#count - 1, offset, what);
+    }
+    const end = { ...this.#chain, logId: this.#acknowledged.logId, segment: this.#count, offset };
+    return { index: this.#index, end, incompleteBytes: size - offset };
+  }
+
+  /** Returns the offset at which the last complete frame ends. */
+  async #scanSegment(segment: number, size: number): Promise<number> {
+    await this.#checkHeader(segment);
+    this.#index.startSegment();
+    let offset = SEGMENT_HEADER_BYTES;
+    this.#completeFrame(segment, offset);
+    while (offset < size) {
+      this.#report(segment, offset, size);
+      const frame = await this.#frameAt(segment, offset, size);
+      if (frame === undefined) {
+        // Only the last write may be cut off, and only if it was not acknowledged.
+        if (this.#reachedAcknowledged && segment === this.#count - 1) return offset;
+        throw this.#damage(segment, offset, "The frame is incomplete.");
+      }
+      this.#takeFrame(segment, offset, frame.header, frame.payload);
+      offset += FRAME_HEADER_BYTES + frame.payload.length;
+      this.#completeFrame(segment, offset);
+    }
+    return offset;
+  }
+
+  /** The frame at an offset; undefined if the file ends within it or power loss left zeros. */
+  async #frameAt(
+    segment: number,
+    offset: number,
+    size: number,
+  ): Promise<{ header: FrameHeader; payload: Buffer } | undefined> {
+    const bytes = await this.#bytes(segment, offset, FRAME_HEADER_BYTES);
+    const header = bytes.length < FRAME_HEADER_BYTES ? undefined : decodeFrameHeader(bytes);
+    if (header === undefined) {
+      if (await this.#isIncompleteHeader(segment, offset, size)) return undefined;
+      throw this.#damage(segment, offset, "The frame's header is damaged.");
+    }
+    if (!isSame(header.before, this.#chain)) {
+      throw this.#damage(segment, offset, "The frame does not continue the one before.");
+    }
+    const payload = await this.#bytes(segment, offset + FRAME_HEADER_BYTES, header.payloadBytes);
+    return isIncompletePayload(payload, header, offset, size) ? undefined : { header, payload };
+  }
+
+  async #checkHeader(segment: number): Promise<void> {
+    const header = decodeSegmentHeader(await this.#bytes(segment, 0, SEGMENT_HEADER_BYTES));
+    if (header === undefined) throw this.#damage(segment, 0, "The segment's header is damaged.");
+    const { version, logId, before } = header;
+    if (version !== FORMAT) {
+      const file = this.#segments.file(segment);
+      throw new LogStartError(`${file} has format ${version}; this program reads ${FORMAT}.`);
+    }
+    if (logId !== this.#acknowledged.logId)
+      throw this.#damage(segment, 0, "The file is part of another log.");
+    if (header.segment !== segment + 1 || !isSame(before, this.#chain)) {
+      throw this.#damage(segment, 0, "The segment does not continue the one before.");
+    }
+  }
+
+  /** Whether the file ends within a frame's header, or holds zeros from there on, as after power loss. */
+  async #isIncompleteHeader(segment: number, offset: number, size: number): Promise<boolean> {
+    if (size - offset < FRAME_HEADER_BYTES) return true;
+    if (size - offset > MAX_FRAME_BYTES) return false;
+    return isZero(await this.#bytes(segment, offset, size - offset));
+  }
+
+  #takeFrame(segment: number, offset: number, frame: FrameHeader, payload: Buffer): void {
+    if (crc32(payload) !== frame.payloadChecksum) {
+      throw this.#damage(segment, offset, "The frame's checksum does not match its content.");
+    }
+    const end = this.#chain.events + frame.records;
+    let at = 0;
+    while (at < payload.length) {
+      const recordOffset = offset + FRAME_HEADER_BYTES + at;
+      const record = decodeStoredRecord(payload, at, this.#seed);
+      if (record === undefined) {
+        throw this.#damage(segment, recordOffset, "The event's checksum does not match its content.");
+      }
+      const problem = indexRecord(this.#index, record, recordOffset);
+      if (problem !== undefined) throw this.#damage(segment, recordOffset, problem);
+      at += RECORD_HEADER_BYTES + record.body.length;
+    }
+    if (this.#index.events !== end) throw this.#damage(segment, offset, "The frame lacks events.");
+    this.#chain = { events: end, position: this.#index.position, checksum: frame.checksum };
+    this.#checkBounds();
+  }
+
+  /** Records that everything before an offset is intact. */
+  #completeFrame(segment: number, offset: number): void {
+    this.#index.setSegmentEnd(offset);
+    const end = this.#acknowledged;
+    if (segment + 1 !== end.segment || offset !== end.offset) return;
+    if (!isSame(this.#chain, end)) {
+      throw this.#damage(segment, offset, "The log differs from what was acknowledged.");
+    }
+    this.#reachedAcknowledged = true;
+  }
+
+  #checkBounds(): void {
+    const { events, streams } = this.#index;
+    if (events > this.#bounds.events || streams > this.#bounds.streams) {
+      throw new LogStartError(
+        `The log holds ${events} events of ${streams} streams; its bounds are ${this.#bounds.events} and ${this.#bounds.streams}.`,
+      );
+    }
+  }
+
+  async #bytes(segment: number, offset: number, length: number): Promise<Buffer> {
+    try {
+      return await this.#window.bytes(segment, offset, length);
+    } catch (error) {
+      throw this.#damage(segment, offset, `The file cannot be read: ${String(error)}.`);
+    }
+  }
+
+  #report(segment: number, offset: number, size: number): void {
+    if (performance.now() < this.#reportAt) return;
+    this.#reportAt = performance.now() + PROGRESS_EVERY_MS;
+    const percent = Math.floor((100 * offset) / size);
+    this.#log(
+      `Verifying the log: segment ${segment + 1} of ${this.#count}, ${percent} %, ${this.#index.events} events so far.`,
+    );
+  }
+
+  #damage(segment: number, offset: number, what: string): Error {
+    return damageAt(this.#segments.file(segment), offset, `after position ${this.#index.position}`, what);
+  }
+}
+
+/** Whether the file ends within the frame, or the end of the frame is zeros, as after power loss. */
+function isIncompletePayload(payload: Buffer, frame: FrameHeader, offset: number, size: number): boolean {
+  const end = offset + FRAME_HEADER_BYTES + frame.payloadBytes;
+  if (payload.length < frame.payloadBytes) return true;
+  if (end !== size || crc32(payload) === frame.payloadChecksum) return false;
+  const lastSector = Math.floor((end - 1) / SECTOR_BYTES) * SECTOR_BYTES;
+  return isZero(payload.subarray(Math.max(0, payload.length - (end - lastSector))));
+}
+
+function isZero(bytes: Buffer): boolean {
+  return bytes.every((byte) => byte === 0);
+}
+
+function isSame(one: ChainEnd, other: ChainEnd): boolean {
+  return one.events === other.events && one.position === other.position && one.checksum === other.checksum;
+}

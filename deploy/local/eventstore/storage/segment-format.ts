@@ -1,0 +1,174 @@
+/**
+ * Byte layout of a segment file: a header, then frames. A frame holds the records of one group commit.
+ *
+ *     segment header, 64 bytes
+ *        0  "EVENTLOG"            8  format version        12  log id, 16 bytes
+ *       28  segment number       32  events before         40  position of the event before
+ *       48  checksum of the frame before                   60  checksum of bytes 0 to 59
+ *     frame header, 40 bytes
+ *        0  "FRAM"                4  payload bytes          8  number of records
+ *       12  events before        20  position of the event before
+ *       28  checksum of the frame before   32  checksum of the payload   36  checksum of bytes 0 to 35
+ *     record, 32 bytes and its body
+ *        0  checksum              4  body bytes             8  ordinal
+ *       16  position             24  revision              32  body, see record.ts
+ *
+ * Numbers are unsigned and big-endian; checksums are CRC-32. An ordinal counts all events of the log from 0.
+ * The checksum of a record covers the log id and the rest of the record.
+ * The checksum of a frame is that of its header, which covers the payload's and the one of the frame before.
+ * So the checksum of the last frame depends on every byte of the log.
+ */
+import { crc32 } from "node:zlib";
+import { readNumber, writeNumber } from "../model/bytes.ts";
+
+/** Raised when the layout changes. Format 1 was a LevelDB database. */
+export const FORMAT = 2;
+
+export const SEGMENT_HEADER_BYTES = 64;
+export const FRAME_HEADER_BYTES = 40;
+export const RECORD_HEADER_BYTES = 32;
+
+/** Stored in place of the revision of a tombstone. EventStoreDB gives a tombstone the largest 64-bit revision. */
+export const TOMBSTONE_REVISION = 9_223_372_036_854_775_807n;
+
+const SEGMENT_MAGIC = "EVENTLOG";
+const FRAME_MAGIC = "FRAM";
+const TOMBSTONE_HIGH_BITS = 0x7fff_ffff;
+
+/** End of a run of frames: how many events came before, the position of the last one, the last frame's checksum. */
+export interface ChainEnd {
+  readonly events: number;
+  readonly position: number;
+  readonly checksum: number;
+}
+
+/** The end of an empty log. */
+export const LOG_START: ChainEnd = { events: 0, position: 0, checksum: 0 };
+
+export interface SegmentHeader {
+  readonly version: number;
+  /** 32 hexadecimal digits. */
+  readonly logId: string;
+  /** Counts from 1. */
+  readonly segment: number;
+  readonly before: ChainEnd;
+}
+
+export interface FrameHeader {
+  readonly payloadBytes: number;
+  readonly records: number;
+  readonly before: ChainEnd;
+  readonly payloadChecksum: number;
+  readonly checksum: number;
+}
+
+export interface StoredRecord {
+  readonly ordinal: number;
+  readonly position: number;
+  /** undefined for a tombstone. */
+  readonly revision: number | undefined;
+  readonly body: Buffer;
+}
+
+export function encodeSegmentHeader(logId: string, segment: number, before: ChainEnd): Buffer {
+  const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+  header.write(SEGMENT_MAGIC, 0, "latin1");
+  header.writeUInt32BE(FORMAT, 8);
+  header.write(logId, 12, "hex");
+  header.writeUInt32BE(segment, 28);
+  writeNumber(header, before.events, 32);
+  writeNumber(header, before.position, 40);
+  header.writeUInt32BE(before.checksum, 48);
+  header.writeUInt32BE(crc32(header.subarray(0, 60)), 60);
+  return header;
+}
+
+/** Returns undefined if the bytes are not an intact header. */
+export function decodeSegmentHeader(header: Buffer): SegmentHeader | undefined {
+  if (header.length < SEGMENT_HEADER_BYTES) return undefined;
+  if (header.toString("latin1", 0, 8) !== SEGMENT_MAGIC) return undefined;
+  if (crc32(header.subarray(0, 60)) !== header.readUInt32BE(60)) return undefined;
+  return {
+    version: header.readUInt32BE(8),
+    logId: header.toString("hex", 12, 28),
+    segment: header.readUInt32BE(28),
+    before: {
+      events: readNumber(header, 32),
+      position: readNumber(header, 40),
+      checksum: header.readUInt32BE(48),
+    },
+  };
+}
+
+/** Encodes a frame that holds these encoded records. Returns its bytes and its checksum. */
+export function encodeFrame(
+  records: readonly Buffer[],
+  before: ChainEnd,
+): { bytes: Buffer; checksum: number } {
+  const bytes = Buffer.concat([Buffer.alloc(FRAME_HEADER_BYTES), ...records]);
+  bytes.write(FRAME_MAGIC, 0, "latin1");
+  bytes.writeUInt32BE(bytes.length - FRAME_HEADER_BYTES, 4);
+  bytes.writeUInt32BE(records.length, 8);
+  writeNumber(bytes, before.events, 12);
+  writeNumber(bytes, before.position, 20);
+  bytes.writeUInt32BE(before.checksum, 28);
+  bytes.writeUInt32BE(crc32(bytes.subarray(FRAME_HEADER_BYTES)), 32);
+  const checksum = crc32(bytes.subarray(0, 36));
+  bytes.writeUInt32BE(checksum, 36);
+  return { bytes, checksum };
+}
+
+/** Returns undefined if the bytes are not an intact header. */
+export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
+  const checksum = header.readUInt32BE(36);
+  if (header.toString("latin1", 0, 4) !== FRAME_MAGIC) return undefined;
+  if (crc32(header.subarray(0, 36)) !== checksum) return undefined;
+  return {
+    payloadBytes: header.readUInt32BE(4),
+    records: header.readUInt32BE(8),
+    before: {
+      events: readNumber(header, 12),
+      position: readNumber(header, 20),
+      checksum: header.readUInt32BE(28),
+    },
+    payloadChecksum: header.readUInt32BE(32),
+    checksum,
+  };
+}
+
+/** Start value of the checksums of a log's records, so that a record of another log is never taken for its own. */
+export function checksumSeed(logId: string): number {
+  return crc32(Buffer.from(logId, "hex"));
+}
+
+/** Encodes a record. `seed` is the log's, see checksumSeed. */
+export function encodeStoredRecord(
+  { ordinal, position, revision, body }: StoredRecord,
+  seed: number,
+): Buffer {
+  const record = Buffer.allocUnsafe(RECORD_HEADER_BYTES + body.length);
+  record.writeUInt32BE(body.length, 4);
+  writeNumber(record, ordinal, 8);
+  writeNumber(record, position, 16);
+  if (revision === undefined) record.writeBigUInt64BE(TOMBSTONE_REVISION, 24);
+  else writeNumber(record, revision, 24);
+  record.set(body, RECORD_HEADER_BYTES);
+  record.writeUInt32BE(crc32(record.subarray(4), seed), 0);
+  return record;
+}
+
+/** Reads the record at an offset. Returns undefined if its checksum is wrong or the buffer ends before it does. */
+export function decodeStoredRecord(buffer: Buffer, offset: number, seed: number): StoredRecord | undefined {
+  const bodyStart = offset + RECORD_HEADER_BYTES;
+  if (bodyStart > buffer.length) return undefined;
+  const end = bodyStart + buffer.readUInt32BE(offset + 4);
+  if (end > buffer.length) return undefined;
+  if (crc32(buffer.subarray(offset + 4, end), seed) !== buffer.readUInt32BE(offset)) return undefined;
+  const tombstone = buffer.readUInt32BE(offset + 24) === TOMBSTONE_HIGH_BITS;
+  return {
+    ordinal: readNumber(buffer, offset + 8),
+    position: readNumber(buffer, offset + 16),
+    revision: tombstone ? undefined : readNumber(buffer, offset + 24),
+    body: buffer.subarray(bodyStart, end),
+  };
+}

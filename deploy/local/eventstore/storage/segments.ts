@@ -1,0 +1,174 @@
+/** The open segment files of a log: reads at an offset, appends at the end, creation of the next file. */
+import fs from "node:fs";
+import { open, rename, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { promisify } from "node:util";
+import { damageAt } from "../model/damage.ts";
+
+const readAt = promisify(fs.read);
+const writeAt = promisify(fs.write);
+const truncateTo = promisify(fs.ftruncate);
+const flushData = promisify(fs.fdatasync);
+const closeFile = promisify(fs.close);
+const openFile = promisify(fs.open);
+
+const SEGMENT_NAME = /^(\d{8})\.segment$/;
+/** A file has this suffix until its content is on disk. */
+const UNFINISHED_SUFFIX = ".new";
+
+/** File name of a segment; numbers count from 1. */
+export function segmentName(segment: number): string {
+  return `${String(segment).padStart(8, "0")}.segment`;
+}
+
+/** Number in the name of a segment; undefined for any other file. */
+export function segmentNumber(name: string): number | undefined {
+  const digits = SEGMENT_NAME.exec(basename(name))?.[1];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+/** Whether a crash left this file while it was being created. */
+export function isUnfinished(name: string): boolean {
+  return name.endsWith(UNFINISHED_SUFFIX);
+}
+
+/** Flushes a directory, so that the files created or renamed in it survive power loss. */
+export async function syncDirectory(dir: string): Promise<void> {
+  const handle = await open(dir, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Creates a file with this content, durable on return, or not at all. */
+export async function createFile(dir: string, name: string, content: Buffer): Promise<void> {
+  const unfinished = join(dir, `${name}${UNFINISHED_SUFFIX}`);
+  try {
+    const handle = await open(unfinished, "w", 0o600);
+    try {
+      await handle.writeFile(content);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(unfinished, join(dir, name));
+    await syncDirectory(dir);
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    throw error;
+  }
+}
+
+interface OpenSegment {
+  readonly file: string;
+  readonly fd: number;
+}
+
+export class Segments {
+  readonly dir: string;
+  readonly #open: OpenSegment[] = [];
+
+  constructor(dir: string) {
+    this.dir = dir;
+  }
+
+  get count(): number {
+    return this.#open.length;
+  }
+
+  /** Name of a segment's file; segments are indexed from 0 here. */
+  file(segment: number): string {
+    return this.#at(segment).file;
+  }
+
+  /** Opens the next segment's file, which must exist. Returns its size in bytes. */
+  async openNext(): Promise<number> {
+    const file = join(this.dir, segmentName(this.count + 1));
+    const fd = await openFile(file, "r+");
+    this.#open.push({ file, fd });
+    return promisify(fs.fstat)(fd).then((stat) => stat.size);
+  }
+
+  /** Creates and opens the next segment, durable on return. */
+  async createNext(header: Buffer): Promise<void> {
+    await createFile(this.dir, segmentName(this.count + 1), header);
+    await this.openNext();
+  }
+
+  /**
+   * Reads bytes that must be there.
+   *
+   * @param position log position of the first event in the range, for the error
+   * @throws LogDamaged if the file ends early or the disk cannot read it
+   */
+  async read(segment: number, offset: number, length: number, position: number): Promise<Buffer> {
+    const { file, fd } = this.#at(segment);
+    const buffer = Buffer.allocUnsafeSlow(length);
+    const at = `position ${position}`;
+    for (let done = 0; done < length; ) {
+      const { bytesRead } = await readAt(fd, buffer, done, length - done, offset + done).catch((error) => {
+        throw damageAt(file, offset + done, at, `The file cannot be read: ${String(error)}.`);
+      });
+      if (bytesRead === 0) throw damageAt(file, offset + done, at, "The file ends before the event does.");
+      done += bytesRead;
+    }
+    return buffer;
+  }
+
+  /**
+   * Reads up to `target.length` bytes while the log starts; fewer at the end of the file.
+   *
+   * @returns the number of bytes read
+   */
+  async readInto(segment: number, target: Buffer, offset: number): Promise<number> {
+    let done = 0;
+    while (done < target.length) {
+      const { bytesRead } = await readAt(
+        this.#at(segment).fd,
+        target,
+        done,
+        target.length - done,
+        offset + done,
+      );
+      if (bytesRead === 0) break;
+      done += bytesRead;
+    }
+    return done;
+  }
+
+  /** Writes to the last segment, without a flush. The caller truncates if it fails. */
+  async write(bytes: Buffer, offset: number): Promise<void> {
+    // One call, unless the disk takes only a part: the next call then gives the reason.
+    for (let done = 0; done < bytes.length; ) {
+      const { bytesWritten } = await writeAt(this.#last.fd, bytes, done, bytes.length - done, offset + done);
+      if (bytesWritten === 0) throw new Error(`Nothing could be written to ${this.#last.file}.`);
+      done += bytesWritten;
+    }
+  }
+
+  /** Cuts the last segment to a length in bytes. */
+  async truncate(length: number): Promise<void> {
+    await truncateTo(this.#last.fd, length);
+  }
+
+  /** Flushes the last segment's data to disk. */
+  async flush(): Promise<void> {
+    await flushData(this.#last.fd);
+  }
+
+  async close(): Promise<void> {
+    for (const { fd } of this.#open.splice(0)) await closeFile(fd);
+  }
+
+  get #last(): OpenSegment {
+    return this.#at(this.count - 1);
+  }
+
+  #at(segment: number): OpenSegment {
+    const open = this.#open[segment];
+    if (open === undefined) throw new RangeError(`Segment ${segment} is not open.`);
+    return open;
+  }
+}

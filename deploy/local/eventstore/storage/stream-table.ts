@@ -1,0 +1,54 @@
+/** Streams by name: the newest event of each, and what metadata and deletions say about reading it. */
+import { NO_STREAM } from "../model/append-rules.ts";
+import type { Head } from "../model/head.ts";
+import { Column } from "./column.ts";
+
+/** Marks a stream that has metadata or a tombstone, but no event. */
+const NO_EVENT = 0xffff_ffff;
+
+type Effect = Omit<Head, "last">;
+
+const NO_EFFECT: Effect = { tombstoned: false, softDeleted: false, truncateBefore: 0, maxCount: 0 };
+
+export class StreamTable {
+  readonly #numbers = new Map<string, number>();
+  readonly #newest = Column.ofUint32();
+  readonly #effects = new Map<number, Effect>();
+
+  get size(): number {
+    return this.#numbers.size;
+  }
+
+  /** Ordinal of the newest event of a stream; undefined if it has none. */
+  newest(stream: string): number | undefined {
+    const number = this.#numbers.get(stream);
+    const ordinal = number === undefined ? NO_EVENT : this.#newest.at(number);
+    return ordinal === NO_EVENT ? undefined : ordinal;
+  }
+
+  setNewest(stream: string, ordinal: number): void {
+    this.#newest.set(this.#numberOf(stream), ordinal);
+  }
+
+  /** Records what metadata or a tombstone say about a stream. */
+  describe(stream: string, effect: Partial<Effect>): void {
+    const number = this.#numberOf(stream);
+    this.#effects.set(number, { ...(this.#effects.get(number) ?? NO_EFFECT), ...effect });
+  }
+
+  /** Head of a stream, given the revision of its newest event. */
+  head(stream: string, last: number = NO_STREAM): Head {
+    const number = this.#numbers.get(stream);
+    const effect = number === undefined ? undefined : this.#effects.get(number);
+    return { last, ...(effect ?? NO_EFFECT) };
+  }
+
+  #numberOf(stream: string): number {
+    const known = this.#numbers.get(stream);
+    if (known !== undefined) return known;
+    const number = this.#numbers.size;
+    this.#numbers.set(stream, number);
+    this.#newest.push(NO_EVENT);
+    return number;
+  }
+}

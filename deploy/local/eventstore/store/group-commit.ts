@@ -1,0 +1,122 @@
+/**
+ * Collects waiting writes into groups and hands one group at a time to the disk, so that one fsync serves all
+ * writes that came while the last one ran.
+ */
+import type { LogDamaged } from "../model/damage.ts";
+import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "../model/limits.ts";
+import type { Write, WriteResult } from "./staged-group.ts";
+
+/** Why nothing was written. */
+export type NotWritten =
+  /** The deadline passed in the queue. */
+  | { readonly outcome: "expired" }
+  | { readonly outcome: "overloaded" }
+  | { readonly outcome: "closing" }
+  /** The disk has no space; a later write may succeed. */
+  | { readonly outcome: "disk-full" }
+  /** The log has reached one of its bounds. */
+  | { readonly outcome: "log-full" }
+  /** A stored event that decides on the write is damaged. */
+  | { readonly outcome: "damaged"; readonly reason: LogDamaged };
+
+interface Pending {
+  readonly write: Write;
+  readonly bytes: number;
+  readonly deadline: number;
+  readonly resolve: (result: WriteResult | NotWritten) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Writes one group; returns the results in order once they are on disk. Rejects if the log must stop. */
+export type CommitGroup = (writes: readonly Write[]) => Promise<readonly (WriteResult | NotWritten)[]>;
+
+export class GroupCommit {
+  readonly #commit: CommitGroup;
+  #pending: Pending[] = [];
+  #bytes = 0;
+  #running: Promise<void> | undefined;
+  #closing = false;
+  #failure: Error | undefined;
+  #reportFailure: (failure: Error) => void = () => undefined;
+
+  /** Resolves with the reason once a write has failed. */
+  readonly failed = new Promise<Error>((resolve) => {
+    this.#reportFailure = resolve;
+  });
+
+  constructor(commit: CommitGroup) {
+    this.#commit = commit;
+  }
+
+  /**
+   * Queues a write. `bytes` is its size, `deadline` the time in milliseconds since 1970 after which it is not
+   * begun any more. Rejects if the disk failed: the outcome is then unknown until the log is opened again.
+   */
+  submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotWritten> {
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    if (this.#closing) return Promise.resolve({ outcome: "closing" });
+    if (this.#pending.length >= MAX_PENDING_WRITES || this.#bytes + bytes > MAX_PENDING_BYTES) {
+      return Promise.resolve({ outcome: "overloaded" });
+    }
+    return new Promise((resolve, reject) => {
+      this.#pending.push({ write, bytes, deadline, resolve, reject });
+      this.#bytes += bytes;
+      this.#running ??= this.#run();
+    });
+  }
+
+  /** Takes no more writes and waits for those that wait. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    // Lets the other requests of this turn of the event loop join the first group.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#pending.length > 0) await this.#runGroup(this.#take(Date.now()));
+    this.#running = undefined;
+  }
+
+  async #runGroup(group: readonly Pending[]): Promise<void> {
+    if (group.length === 0) return;
+    try {
+      const results = await this.#commit(group.map((pending) => pending.write));
+      for (const [index, pending] of group.entries()) {
+        const result = results[index];
+        if (result === undefined) throw new Error("A write of the group has no result.");
+        pending.resolve(result);
+      }
+    } catch (error) {
+      this.#fail(error instanceof Error ? error : new Error(String(error)), group);
+    }
+  }
+
+  /** After a failed write the state of the disk is unknown, so the log takes no more. */
+  #fail(failure: Error, group: readonly Pending[]): void {
+    this.#failure = failure;
+    this.#reportFailure(failure);
+    for (const pending of [...group, ...this.#pending]) pending.reject(failure);
+    this.#pending = [];
+    this.#bytes = 0;
+  }
+
+  #take(now: number): Pending[] {
+    const group: Pending[] = [];
+    let bytes = 0;
+    let taken = 0;
+    for (const pending of this.#pending) {
+      if (group.length >= MAX_GROUP_WRITES || bytes >= MAX_GROUP_BYTES) break;
+      taken += 1;
+      this.#bytes -= pending.bytes;
+      if (pending.deadline <= now) {
+        pending.resolve({ outcome: "expired" });
+        continue;
+      }
+      bytes += pending.bytes;
+      group.push(pending);
+    }
+    this.#pending = this.#pending.slice(taken);
+    return group;
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * The directory of a log, and how it is opened:
+ *
+ *     lock           names the process that has the log open
+ *     events/        the log: segment files and the acknowledged end
+ *     events.new/    a log that is being created or migrated; removed on start
+ *     CURRENT        keeps earlier releases from creating an empty LevelDB database here
+ *     leveldb/       the LevelDB files of an earlier release after their migration; nothing reads them
+ */
+import { existsSync } from "node:fs";
+import { mkdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { tryLock } from "../../setup/pid-lock.mjs";
+import {
+  type Database,
+  findLevelDb,
+  openLevelDb,
+  retireLevelDb,
+  setLevelDbAside,
+} from "../migration/leveldb.ts";
+import { copyLevelDb, requireSameEnd } from "../migration/leveldb-migration.ts";
+import { damageOf, LogDamaged } from "../model/damage.ts";
+import { LogStartError } from "../model/start-error.ts";
+import { createEvents, type OpenLog, type OpenOptions, openEvents } from "../storage/events-directory.ts";
+import { syncDirectory } from "../storage/segments.ts";
+
+/**
+ * Locks the directory, creates or migrates the log if necessary, and verifies it.
+ *
+ * @throws LogStartError if another process has the directory or it cannot be used
+ * @throws LogDamaged if anything that was acknowledged is missing or changed
+ */
+export async function openLogDirectory(dir: string, options: OpenOptions): Promise<OpenLog> {
+  const release = await lockDirectory(dir);
+  try {
+    const open = await openLocked(dir, options);
+    return {
+      ...open,
+      close: async () => {
+        await open.close();
+        release();
+      },
+    };
+  } catch (error) {
+    release();
+    throw cannotOpen(dir, error);
+  }
+}
+
+async function lockDirectory(dir: string): Promise<() => void> {
+  try {
+    await mkdir(dir, { recursive: true });
+    const { release } = tryLock(join(dir, "lock"));
+    if (release !== undefined) return release;
+  } catch (error) {
+    throw cannotOpen(dir, error);
+  }
+  throw new LogStartError(`The log in ${dir} is in use by another process.`);
+}
+
+async function openLocked(dir: string, options: OpenOptions): Promise<OpenLog> {
+  const events = join(dir, "events");
+  const state = await findLevelDb(dir);
+  // As long as it is open, LevelDB's own lock keeps an earlier release from writing to it.
+  const database = state === "database" ? await openLevelDb(dir) : undefined;
+  try {
+    if (!existsSync(events)) {
+      if (state === "retired") throw damageOf(events, "The directory is missing.");
+      await build(dir, events, database, options);
+    }
+    const open = await openEvents(events, options);
+    try {
+      if (database !== undefined) await requireSameEnd(database, dir, open.log);
+      if (state !== "retired") await retireLevelDb(dir, database !== undefined);
+    } catch (error) {
+      await open.close();
+      throw error;
+    }
+    return open;
+  } finally {
+    if (database !== undefined) await database.close();
+    await setLevelDbAside(dir);
+  }
+}
+
+/** Creates the log, with the content of a LevelDB database if there is one. A crash leaves all of it or nothing. */
+async function build(
+  dir: string,
+  events: string,
+  database: Database | undefined,
+  options: OpenOptions,
+): Promise<void> {
+  const unfinished = `${events}.new`;
+  await rm(unfinished, { recursive: true, force: true });
+  try {
+    await createEvents(unfinished);
+    if (database !== undefined) await copyLevelDb(database, dir, unfinished, options);
+  } catch (error) {
+    // Gives the space back: what is in it is still in the database.
+    await rm(unfinished, { recursive: true, force: true });
+    throw error;
+  }
+  await rename(unfinished, events);
+  await syncDirectory(dir);
+}
+
+function cannotOpen(dir: string, error: unknown): Error {
+  if (error instanceof LogStartError || error instanceof LogDamaged) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new LogStartError(`The log in ${dir} cannot be opened: ${reason.replaceAll("\n", " ")}`, {
+    cause: error,
+  });
+}

@@ -1,0 +1,221 @@
+/**
+ * One group of writes before it is on disk: decides each write in order on top of the committed state and of
+ * the writes before it, and collects the records of the group. Dropped if the write fails, so that memory is
+ * never ahead of the disk.
+ */
+import { randomUUID } from "node:crypto";
+import { decideAppend, type History, NO_STREAM } from "../model/append-rules.ts";
+import { describedBy, type Head, metadataStreamOf } from "../model/head.ts";
+import { encodeRecord, type ProposedEvent, positionAfter } from "../model/record.ts";
+import { METADATA_TYPE, readMetadata, recreation, softDeletion } from "../model/stream-metadata.ts";
+import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
+
+/** A write as it comes to the log. */
+export interface Write {
+  readonly kind: "append" | "soft-delete" | "tombstone";
+  readonly stream: string;
+  /** A revision, or one of NO_STREAM, ANY, STREAM_EXISTS. */
+  readonly expected: number;
+  readonly events: readonly ProposedEvent[];
+}
+
+/** What became of a write. `revision` is NO_STREAM after an empty append to a new stream. */
+export type WriteResult =
+  | { readonly outcome: "written"; readonly revision: number; readonly position: number }
+  | { readonly outcome: "wrong-revision"; readonly current: number }
+  | { readonly outcome: "deleted" };
+
+/** Where an event id was written. */
+export interface WrittenAt {
+  readonly stream: string;
+  readonly revision: number;
+}
+
+/** The committed state below a group, with everything in memory that the group's writes can ask for. */
+export interface CommittedState {
+  /** Number of events. */
+  readonly events: number;
+  readonly position: number;
+  head(stream: string): Head;
+  /** Position of a stored event. */
+  positionOf(stream: string, revision: number): number | undefined;
+  /** Id of a stored event. */
+  idAt(stream: string, revision: number): string | undefined;
+  /** Data of the newest metadata event of a stream that is soft-deleted. */
+  metadataOf(stream: string): Uint8Array | undefined;
+  recentId(id: string): WrittenAt | undefined;
+}
+
+const NOTHING = new Uint8Array(0);
+
+/** An event of the group, as later writes of the group ask for it. */
+interface StagedEntry {
+  readonly id: string;
+  readonly position: number;
+}
+
+export class StagedGroup {
+  readonly heads = new Map<string, Head>();
+  readonly ids = new Map<string, WrittenAt>();
+  readonly records: StoredRecord[] = [];
+  readonly #entries = new Map<string, StagedEntry>();
+  readonly #metadata = new Map<string, Uint8Array>();
+  readonly #committed: CommittedState;
+  readonly #created: number;
+  #position: number;
+
+  /** `created` is the time of the group in milliseconds since 1970. */
+  constructor(committed: CommittedState, created: number) {
+    this.#committed = committed;
+    this.#created = created;
+    this.#position = committed.position;
+  }
+
+  /** Position of the last event of the group, or the committed one where it has none. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** Decides one write and stages it if it is to be written. */
+  apply(write: Write): WriteResult {
+    const head = this.#head(write.stream);
+    const ids = write.kind === "append" ? write.events.map((event) => event.id) : [randomUUID()];
+    const decision = decideAppend(write.expected, ids, head, this.#history(write.stream));
+    switch (decision.kind) {
+      case "deleted":
+        return { outcome: "deleted" };
+      case "wrong-revision":
+        return { outcome: "wrong-revision", current: decision.current };
+      case "already-written":
+        return this.#alreadyWritten(write.stream, decision.revision);
+      case "write":
+        return this.#write(write, head);
+    }
+  }
+
+  #write(write: Write, head: Head): WriteResult {
+    if (write.kind === "soft-delete") return this.#softDelete(write.stream, head);
+    if (write.kind === "tombstone") return this.#tombstone(write.stream, head);
+    const described = describedBy(write.stream);
+    if (described !== undefined) return this.#appendMetadata(write, described);
+    const result = this.#put(write.stream, write.events);
+    if (head.softDeleted) this.#recreate(write.stream, head.last + 1);
+    return result;
+  }
+
+  #appendMetadata(write: Write, described: string): WriteResult {
+    const before = this.#head(described);
+    if (before.tombstoned) return { outcome: "deleted" };
+    const result = this.#put(write.stream, write.events);
+    const last = write.events.at(-1);
+    if (last === undefined) return result;
+    this.#describe(described, last);
+    if (before.softDeleted) this.#recreate(described, before.last + 1);
+    return result;
+  }
+
+  #softDelete(stream: string, head: Head): WriteResult {
+    if (head.last < 0 && !this.#hasMetadata(stream)) {
+      return { outcome: "wrong-revision", current: NO_STREAM };
+    }
+    return this.#putMetadata(stream, softDeletion());
+  }
+
+  #tombstone(stream: string, head: Head): WriteResult {
+    const event: ProposedEvent = {
+      id: randomUUID(),
+      type: "$streamDeleted",
+      contentType: "application/octet-stream",
+      data: NOTHING,
+      metadata: NOTHING,
+    };
+    this.#putRecord(stream, undefined, event);
+    this.heads.set(stream, { ...head, tombstoned: true });
+    return { outcome: "written", revision: head.last, position: this.#position };
+  }
+
+  /** Brings a soft-deleted stream back: its older events stay hidden. */
+  #recreate(stream: string, firstRevision: number): void {
+    this.#putMetadata(stream, recreation(this.#metadataOf(stream), firstRevision));
+  }
+
+  #putMetadata(stream: string, data: Uint8Array): WriteResult {
+    const event: ProposedEvent = {
+      id: randomUUID(),
+      type: METADATA_TYPE,
+      contentType: "application/json",
+      data,
+      metadata: NOTHING,
+    };
+    const result = this.#put(metadataStreamOf(stream), [event]);
+    this.#describe(stream, event);
+    return result;
+  }
+
+  /** Makes a metadata event take effect on the stream that it describes. */
+  #describe(stream: string, event: ProposedEvent): void {
+    this.heads.set(stream, { ...this.#head(stream), ...readMetadata(event) });
+    this.#metadata.set(stream, event.data);
+  }
+
+  #put(stream: string, events: readonly ProposedEvent[]): WriteResult {
+    const head = this.#head(stream);
+    let revision = head.last;
+    for (const event of events) {
+      revision += 1;
+      this.#putRecord(stream, revision, event);
+      this.#entries.set(entryName(stream, revision), { id: event.id, position: this.#position });
+      this.ids.set(event.id, { stream, revision });
+    }
+    this.heads.set(stream, { ...head, last: revision });
+    return { outcome: "written", revision, position: this.#position };
+  }
+
+  /** Gives the event the next position. `revision` is undefined for a tombstone. */
+  #putRecord(stream: string, revision: number | undefined, event: ProposedEvent): void {
+    this.#position = positionAfter(this.#position, stream, event);
+    const body = encodeRecord(event, {
+      stream,
+      revision: revision ?? TOMBSTONE_REVISION,
+      position: this.#position,
+      created: this.#created,
+    });
+    const ordinal = this.#committed.events + this.records.length;
+    this.records.push({ ordinal, position: this.#position, revision, body });
+  }
+
+  #alreadyWritten(stream: string, revision: number): WriteResult {
+    const staged = this.#entries.get(entryName(stream, revision));
+    const position = staged?.position ?? this.#committed.positionOf(stream, revision);
+    if (position === undefined) throw new Error(`The index has no revision ${revision} of a stream.`);
+    return { outcome: "written", revision, position };
+  }
+
+  #history(stream: string): History {
+    return {
+      recent: (id) => {
+        const at = this.ids.get(id) ?? this.#committed.recentId(id);
+        return at?.stream === stream ? at.revision : undefined;
+      },
+      idAt: (revision) =>
+        this.#entries.get(entryName(stream, revision))?.id ?? this.#committed.idAt(stream, revision),
+      hasMetadata: () => this.#hasMetadata(stream),
+    };
+  }
+
+  #head(stream: string): Head {
+    return this.heads.get(stream) ?? this.#committed.head(stream);
+  }
+
+  #hasMetadata(stream: string): boolean {
+    return this.#head(metadataStreamOf(stream)).last >= 0;
+  }
+
+  #metadataOf(stream: string): Uint8Array | undefined {
+    return this.#metadata.get(stream) ?? this.#committed.metadataOf(stream);
+  }
+}
+
+function entryName(stream: string, revision: number): string {
+  return `${revision} ${stream}`;
+}

@@ -1,0 +1,186 @@
+/**
+ * The log on disk: durable, ordered writes with group commit, and reads by stream and by position.
+ *
+ * Only the group commit changes anything. It decides a group on a staged copy of the state, writes it with one
+ * fsync, and only then makes it visible and answers, so that nobody ever sees an event that a crash could take.
+ */
+import { LogDamaged } from "../model/damage.ts";
+import type { Head } from "../model/head.ts";
+import { LOG_BOUNDS, type LogBounds, MAX_CACHED_IDS, SEGMENT_BYTES } from "../model/limits.ts";
+import type { OpenLog } from "../storage/events-directory.ts";
+import { indexRecord } from "../storage/index-record.ts";
+import type { CommittedLog } from "../storage/log-reader.ts";
+import { DiskFull } from "../storage/log-writer.ts";
+import { GroupCommit, type NotWritten } from "./group-commit.ts";
+import { openLogDirectory } from "./log-directory.ts";
+import { Lru } from "./lru.ts";
+import {
+  type CommittedState,
+  StagedGroup,
+  type Write,
+  type WriteResult,
+  type WrittenAt,
+} from "./staged-group.ts";
+import { StoredDetails } from "./stored-details.ts";
+import { Tail } from "./tail.ts";
+
+export interface StoreOptions {
+  readonly dir: string;
+  /** Whether a write is on disk before it is answered; true by default. Only measurements turn it off. */
+  readonly sync?: boolean;
+  /** Takes one line for each fact that an operator should know. */
+  readonly log?: (line: string) => void;
+  /** Length at which a segment is followed by a new one, in bytes. Tests make it small. */
+  readonly segmentBytes?: number;
+  /** Bounds of the whole log. Tests make them small. */
+  readonly bounds?: LogBounds;
+}
+
+/** A soft deletion, or a return from one, adds a metadata event and its stream to a write. */
+const MOST_ADDED = 1;
+
+export class Store {
+  readonly log: CommittedLog;
+  readonly tail: Tail;
+  readonly #open: OpenLog;
+  readonly #bounds: LogBounds;
+  readonly #report: (line: string) => void;
+  readonly #ids = new Lru<string, WrittenAt>(MAX_CACHED_IDS);
+  readonly #listeners = new Set<() => void>();
+  readonly #commits = new GroupCommit((writes) => this.#commitGroup(writes));
+  #diskFull = false;
+
+  private constructor(open: OpenLog, options: StoreOptions) {
+    this.#open = open;
+    this.#bounds = options.bounds ?? LOG_BOUNDS;
+    this.#report = options.log ?? (() => undefined);
+    this.log = open.log;
+    this.tail = new Tail(open.log.index.position);
+  }
+
+  /**
+   * Opens, migrates or creates the log in a directory, and verifies all of it.
+   *
+   * @throws LogStartError if that is not possible
+   * @throws LogDamaged if anything that was acknowledged is missing or changed
+   */
+  static async open(options: StoreOptions): Promise<Store> {
+    const open = await openLogDirectory(options.dir, {
+      bounds: options.bounds ?? LOG_BOUNDS,
+      log: options.log ?? (() => undefined),
+      writing: { sync: options.sync ?? true, segmentBytes: options.segmentBytes ?? SEGMENT_BYTES },
+    });
+    return new Store(open, options);
+  }
+
+  /** Position of the last committed event; 0 in an empty log. */
+  get position(): number {
+    return this.log.index.position;
+  }
+
+  /** Resolves with the reason if a write fails for another reason than a full disk; the log then takes no more. */
+  get failed(): Promise<Error> {
+    return this.#commits.failed;
+  }
+
+  /** Queues a write; see GroupCommit.submit. */
+  submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotWritten> {
+    return this.#commits.submit(write, bytes, deadline);
+  }
+
+  /** The committed head of a stream. */
+  head(stream: string): Head {
+    return this.log.index.head(stream);
+  }
+
+  /** Calls the listener after each commit until the returned function is called. */
+  onCommit(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Answers the writes that wait and takes no more. */
+  closeToWrites(): Promise<void> {
+    return this.#commits.close();
+  }
+
+  /** Closes the files and frees the directory. */
+  async close(): Promise<void> {
+    await this.closeToWrites();
+    await this.#open.close();
+  }
+
+  async #commitGroup(writes: readonly Write[]): Promise<(WriteResult | NotWritten)[]> {
+    if (this.#wouldExceedBounds(writes)) return writes.map(() => ({ outcome: "log-full" }));
+    const details = await StoredDetails.for(this.log, writes);
+    const group = new StagedGroup(this.#stateWith(details), Date.now());
+    const results = writes.map((write): WriteResult | NotWritten => {
+      const damaged = details.damaged.get(write);
+      return damaged === undefined ? group.apply(write) : { outcome: "damaged", reason: damaged };
+    });
+    if (group.records.length === 0) return results;
+    if (!(await this.#write(group))) return writes.map(() => ({ outcome: "disk-full" }));
+    return results;
+  }
+
+  /** Writes a group and makes it visible. Returns false if the disk has no space; nothing has changed then. */
+  async #write(group: StagedGroup): Promise<boolean> {
+    try {
+      this.#publish(group, await this.#open.writer.append(group.records));
+    } catch (error) {
+      if (!(error instanceof DiskFull)) throw error;
+      if (!this.#diskFull) {
+        this.#report(`The disk is full: appends fail until there is space, reads go on. ${error.message}`);
+      }
+      this.#diskFull = true;
+      return false;
+    }
+    if (this.#diskFull) this.#report("The disk has space again: appends work.");
+    this.#diskFull = false;
+    return true;
+  }
+
+  #publish(group: StagedGroup, offsets: readonly number[]): void {
+    const { index } = this.log;
+    const { segment, offset } = this.#open.writer.end;
+    while (index.segments < segment) index.startSegment();
+    for (const [at, record] of group.records.entries()) {
+      const problem = indexRecord(index, record, offsets[at] ?? 0);
+      if (problem !== undefined)
+        throw new LogDamaged(`The group that was written is out of order: ${problem}`);
+    }
+    index.setSegmentEnd(offset);
+    for (const [id, at] of group.ids) this.#ids.set(id, at);
+    this.tail.push(group.records.map(({ position, body }) => ({ position, record: body })));
+    for (const listener of this.#listeners) listener();
+  }
+
+  #stateWith(details: StoredDetails): CommittedState {
+    const { index } = this.log;
+    return {
+      events: index.events,
+      position: index.position,
+      head: (stream) => index.head(stream),
+      positionOf: (stream, revision) => {
+        const ordinal = index.ordinalOf(stream, revision);
+        return ordinal === undefined ? undefined : index.positionOf(ordinal);
+      },
+      idAt: (stream, revision) => details.idAt(stream, revision),
+      metadataOf: (stream) => details.metadataOf(stream),
+      recentId: (id) => this.#ids.get(id),
+    };
+  }
+
+  #wouldExceedBounds(writes: readonly Write[]): boolean {
+    const { index } = this.log;
+    let events = index.events;
+    for (const write of writes) events += write.events.length + MOST_ADDED;
+    const streams = index.streams + writes.length * (1 + MOST_ADDED);
+    const { segments } = this.#bounds;
+    return (
+      events > this.#bounds.events ||
+      streams > this.#bounds.streams ||
+      this.#open.writer.nextSegment > segments
+    );
+  }
+}

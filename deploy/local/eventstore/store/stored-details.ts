@@ -1,0 +1,85 @@
+/**
+ * Reads ahead what the rules for a group of writes may ask of stored events: ids, to recognise retries, and the
+ * metadata of soft-deleted streams. Everything else that they ask is in the index.
+ */
+
+import { LogDamaged } from "../model/damage.ts";
+import { describedBy, metadataStreamOf } from "../model/head.ts";
+import { proposedEventOf } from "../model/record.ts";
+import { type CommittedLog, readRevisions } from "../storage/log-reader.ts";
+import type { Write } from "./staged-group.ts";
+
+/** Writes that are looked up at once; each may hold one page of events in memory. */
+const PARALLEL_LOOKUPS = 8;
+
+export class StoredDetails {
+  readonly #ids = new Map<string, Map<number, string>>();
+  readonly #metadata = new Map<string, Uint8Array>();
+  /** Writes that cannot be decided, because a stored event that they ask for is damaged. */
+  readonly damaged = new Map<Write, LogDamaged>();
+
+  /** Reads what these writes may ask for. */
+  static async for(log: CommittedLog, writes: readonly Write[]): Promise<StoredDetails> {
+    const details = new StoredDetails();
+    const asking = writes.filter((write) => needsLookup(log, write));
+    for (let done = 0; done < asking.length; done += PARALLEL_LOOKUPS) {
+      const batch = asking.slice(done, done + PARALLEL_LOOKUPS);
+      await Promise.all(batch.map((write) => details.#lookUp(log, write)));
+    }
+    return details;
+  }
+
+  idAt(stream: string, revision: number): string | undefined {
+    return this.#ids.get(stream)?.get(revision);
+  }
+
+  metadataOf(stream: string): Uint8Array | undefined {
+    return this.#metadata.get(stream);
+  }
+
+  async #lookUp(log: CommittedLog, write: Write): Promise<void> {
+    try {
+      await this.#readIds(log, write);
+      await this.#readMetadata(log, write.stream);
+    } catch (error) {
+      if (!(error instanceof LogDamaged)) throw error;
+      this.damaged.set(write, error);
+    }
+  }
+
+  /** Reads ids up to the first one that differs: the rules ask no further. */
+  async #readIds(log: CommittedLog, { stream, expected, events }: Write): Promise<void> {
+    if (!isBehind(log, stream, expected) || events.length === 0) return;
+    const known = this.#ids.get(stream) ?? new Map<number, string>();
+    this.#ids.set(stream, known);
+    const last = Math.min(log.index.head(stream).last, expected + events.length);
+    let revision = expected;
+    for await (const page of readRevisions(log, stream, expected + 1, last)) {
+      for (const { record } of page) {
+        revision += 1;
+        const { id } = proposedEventOf(record);
+        known.set(revision, id);
+        if (id !== events[revision - expected - 1]?.id) return;
+      }
+    }
+  }
+
+  async #readMetadata(log: CommittedLog, stream: string): Promise<void> {
+    const { last } = log.index.head(metadataStreamOf(stream));
+    if (!log.index.head(stream).softDeleted || last < 0) return;
+    for await (const page of readRevisions(log, metadataStreamOf(stream), last, last)) {
+      for (const { record } of page) this.#metadata.set(stream, proposedEventOf(record).data);
+    }
+  }
+}
+
+function needsLookup(log: CommittedLog, { kind, stream, expected }: Write): boolean {
+  if (kind !== "append") return false;
+  if (isBehind(log, stream, expected)) return true;
+  return describedBy(stream) === undefined && log.index.head(stream).softDeleted;
+}
+
+/** Whether a write names a revision before the last one, so that only stored ids can make it a retry. */
+function isBehind(log: CommittedLog, stream: string, expected: number): boolean {
+  return expected >= -1 && expected < log.index.head(stream).last;
+}

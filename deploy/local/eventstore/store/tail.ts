@@ -1,0 +1,54 @@
+/**
+ * The newest events in memory, so that a live subscription reads no disk. Bounded by count and bytes.
+ */
+import { MAX_TAIL_BYTES, MAX_TAIL_EVENTS } from "../model/limits.ts";
+import type { LogEvent } from "../model/record.ts";
+
+export class Tail {
+  #events: LogEvent[] = [];
+  #bytes = 0;
+  #floor: number;
+
+  /** `position` is the last one committed: the tail knows what comes after it. */
+  constructor(position: number) {
+    this.#floor = position;
+  }
+
+  /** Adds committed events, in order. */
+  push(events: readonly LogEvent[]): void {
+    for (const event of events) {
+      this.#events.push(event);
+      this.#bytes += event.record.length;
+    }
+    // Trimmed by half at a time: removing from the front of an array moves the rest.
+    if (this.#events.length > MAX_TAIL_EVENTS || this.#bytes > MAX_TAIL_BYTES) this.#trim();
+  }
+
+  /** All events after a position, or undefined where the tail does not reach back that far. */
+  after(position: number): readonly LogEvent[] | undefined {
+    if (position < this.#floor) return undefined;
+    let low = 0;
+    let high = this.#events.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const event = this.#events[middle];
+      if (event !== undefined && event.position <= position) low = middle + 1;
+      else high = middle;
+    }
+    return this.#events.slice(low);
+  }
+
+  #trim(): void {
+    let kept = this.#events.length;
+    let bytes = 0;
+    while (kept > 0 && this.#events.length - kept < MAX_TAIL_EVENTS / 2) {
+      const size = this.#events[kept - 1]?.record.length ?? 0;
+      if (bytes + size > MAX_TAIL_BYTES / 2) break;
+      bytes += size;
+      kept -= 1;
+    }
+    this.#floor = this.#events[kept - 1]?.position ?? this.#floor;
+    this.#events = this.#events.slice(kept);
+    this.#bytes = bytes;
+  }
+}

@@ -1,0 +1,167 @@
+import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
+import pg from "pg";
+import type { LocalSecrets } from "../setup/secrets.ts";
+import { SetupError } from "../setup/setup-error.ts";
+
+/** Groups that hold the services' rights; migrations grant to them. */
+const GROUPS = ["clinic_command", "clinic_query", "clinic_audit"];
+
+/** Postgres takes a connection within this, also on a busy machine. Milliseconds. */
+const CONNECT_WITHIN = 15_000;
+
+/** One URL of the database for each service's role. */
+export interface DatabaseUrls {
+  /** The owner: migrations and projection. */
+  projection: string;
+  command: string;
+  query: string;
+  audit: string;
+}
+
+type Passwords = LocalSecrets["postgres"];
+
+/**
+ * Makes the roles on a server of our own and a database that belongs to `local_projection`, as far as they are missing.
+ *
+ * @param adminUrl URL of a superuser
+ */
+export async function ensureOwnDatabase(
+  adminUrl: string,
+  database: string,
+  passwords: Passwords,
+): Promise<DatabaseUrls> {
+  await withClient(adminUrl, async (client) => {
+    await ensureRoles(client, passwords);
+    await ensureLogin(client, "local_projection", passwords.projection);
+    const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = $1", [database]);
+    const name = client.escapeIdentifier(database);
+    if (!rowCount) await client.query(`CREATE DATABASE ${name} OWNER local_projection`);
+    await restrictConnections(client, name);
+  });
+  return roleUrls(
+    adminUrl,
+    database,
+    passwords,
+    urlFor(adminUrl, database, "local_projection", passwords.projection),
+  );
+}
+
+/**
+ * Makes the roles on somebody else's server, for the database that the URL names; its user stays the owner.
+ *
+ * @throws {SetupError} one line when the server does not answer or the user may not make roles
+ */
+export async function ensureGivenDatabase(url: string, passwords: Passwords): Promise<DatabaseUrls> {
+  const database = decodeURIComponent(new URL(url).pathname.slice(1));
+  if (!database)
+    throw new SetupError("DATABASE_URL must name a database: postgres://user:password@host:5432/clinic");
+  try {
+    await withClient(url, async (client) => {
+      await ensureRoles(client, passwords);
+      await client.query(
+        `GRANT CONNECT ON DATABASE ${client.escapeIdentifier(database)} TO ${GROUPS.join(", ")}`,
+      );
+    });
+  } catch (error) {
+    const { code, message } = error as Error & { code?: string };
+    if (code === "42501")
+      throw new SetupError(
+        `DATABASE_URL: its user may not make the roles of the services (${message}); use one with CREATEROLE`,
+      );
+    throw new SetupError(`DATABASE_URL: ${message || code}`);
+  }
+  return roleUrls(url, database, passwords, url);
+}
+
+/** Makes a database of its own beside the given one, owned by the same user; for tests. */
+export async function createDatabase(
+  adminUrl: string,
+  database: string,
+  owner: string | undefined,
+): Promise<void> {
+  await withClient(adminUrl, async (client) => {
+    const name = client.escapeIdentifier(database);
+    await client.query(`CREATE DATABASE ${name}${owner ? ` OWNER ${client.escapeIdentifier(owner)}` : ""}`);
+    await restrictConnections(client, name);
+  });
+}
+
+/** Drops a database, whoever is connected to it. */
+export async function dropDatabase(adminUrl: string, database: string): Promise<void> {
+  await withClient(adminUrl, (client) =>
+    client.query(`DROP DATABASE IF EXISTS ${client.escapeIdentifier(database)} WITH (FORCE)`),
+  );
+}
+
+/** The URL of another database or user on the same server, its options kept. */
+export function urlFor(url: string, database: string, user?: string, password?: string): string {
+  const result = new URL(url);
+  result.pathname = `/${encodeURIComponent(database)}`;
+  if (user !== undefined) result.username = user;
+  if (password !== undefined) result.password = password;
+  return result.href;
+}
+
+export function roleUrls(
+  url: string,
+  database: string,
+  passwords: Passwords,
+  projection: string,
+): DatabaseUrls {
+  return {
+    projection,
+    command: urlFor(url, database, "local_command", passwords.command),
+    query: urlFor(url, database, "local_query", passwords.query),
+    audit: urlFor(url, database, "local_audit", passwords.audit),
+  };
+}
+
+async function ensureRoles(client: pg.Client, passwords: Passwords): Promise<void> {
+  for (const group of GROUPS) await createUnlessThere(client, `CREATE ROLE ${group} NOLOGIN`);
+  await ensureLogin(client, "local_command", passwords.command);
+  await ensureLogin(client, "local_query", passwords.query);
+  await ensureLogin(client, "local_audit", passwords.audit);
+  await client.query("GRANT clinic_command TO local_command");
+  await client.query("GRANT clinic_query TO local_query");
+  await client.query("GRANT clinic_audit TO local_audit");
+}
+
+async function ensureLogin(client: pg.Client, role: string, password: string): Promise<void> {
+  await createUnlessThere(client, `CREATE ROLE ${role} LOGIN`);
+  await client.query(`ALTER ROLE ${role} PASSWORD ${client.escapeLiteral(scramVerifier(password))}`);
+}
+
+async function createUnlessThere(client: pg.Client, sql: string): Promise<void> {
+  const duplicate = ["42710", "23505"]; // exists; made by somebody else at this very moment
+  await client.query(sql).catch((error) => {
+    if (!duplicate.includes(error.code)) throw error;
+  });
+}
+
+async function restrictConnections(client: pg.Client, database: string): Promise<void> {
+  await client.query(`REVOKE ALL ON DATABASE ${database} FROM PUBLIC`);
+  await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUPS.join(", ")}`);
+}
+
+/** What Postgres stores of a password, made here so that no server log can ever hold the password itself. */
+function scramVerifier(password: string): string {
+  const salt = randomBytes(16);
+  const salted = pbkdf2Sync(password, salt, 4096, 32, "sha256");
+  const mac = (text: string) => createHmac("sha256", salted).update(text).digest();
+  const storedKey = createHash("sha256").update(mac("Client Key")).digest("base64");
+  return `SCRAM-SHA-256$4096:${salt.toString("base64")}$${storedKey}:${mac("Server Key").toString("base64")}`;
+}
+
+async function withClient<Result>(
+  url: string,
+  work: (client: pg.Client) => Promise<Result>,
+): Promise<Result> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_WITHIN });
+  client.on("error", () => undefined); // the query that is running fails with it
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}

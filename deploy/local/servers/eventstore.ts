@@ -1,0 +1,25 @@
+import fs from "node:fs";
+import { nodeEntry, PROJECT } from "../setup/project.ts";
+import type { Part, PartContext } from "../supervisor/part.ts";
+import { startProcess } from "../supervisor/process.ts";
+import { createPart } from "../supervisor/supervised-part.ts";
+
+/** The embedded event log, in a process of its own, on loopback. Not yet started. */
+export function prepareEventstore(context: PartContext, port: number): Part {
+  const { paths, pids } = context;
+  fs.mkdirSync(paths.eventstore, { recursive: true, mode: 0o700 });
+  const args = ["--dir", paths.eventstore, "--port", String(port), "--host", "127.0.0.1"];
+  const launch = () =>
+    startProcess(
+      {
+        name: "eventstore",
+        ...nodeEntry("deploy/local/eventstore/main.ts", args),
+        env: { PATH: process.env.PATH },
+        cwd: PROJECT, // tsx is resolved from here
+        ready: /^listening \d+$/m,
+        logFile: paths.log("eventstore"),
+      },
+      pids,
+    );
+  return createPart({ name: "eventstore", launch }, context);
+}

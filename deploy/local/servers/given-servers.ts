@@ -1,0 +1,60 @@
+import { connect } from "nats";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { requireEventStore } from "../../../shared/eventstore/reach.ts";
+import { ConfigError, readConfig } from "../../../shared/runtime/config.ts";
+import { SetupError } from "../setup/setup-error.ts";
+
+/** Servers that run elsewhere; each replaces one of ours. */
+export interface GivenServers {
+  EVENTSTORE_URL?: string | undefined;
+  DATABASE_URL?: string | undefined;
+  NATS_URL?: string | undefined;
+}
+
+const NAMES = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"] as const;
+
+/** A server that is given answers within this, or counts as out of reach. Milliseconds. */
+const REACH_WITHIN = 15_000;
+
+/**
+ * Refuses what cannot be a server's URL, before anything is started.
+ *
+ * @throws {SetupError} one line that names the setting
+ */
+export function requireUrls(given: GivenServers): void {
+  try {
+    readConfig(
+      NAMES.filter((name) => given[name]),
+      { ...given },
+    );
+  } catch (error) {
+    throw error instanceof ConfigError ? new SetupError(error.message) : error;
+  }
+}
+
+/**
+ * Asks the log and NATS, where they are given, whether they answer. Postgres is asked when its roles are made.
+ *
+ * @throws {SetupError} one line that names the setting
+ */
+export async function reachGiven({ EVENTSTORE_URL, NATS_URL }: GivenServers): Promise<void> {
+  if (EVENTSTORE_URL) {
+    const client = connectEventStore(EVENTSTORE_URL, "start");
+    try {
+      await requireEventStore(client, EVENTSTORE_URL);
+    } catch (error) {
+      throw new SetupError((error as Error).message);
+    } finally {
+      await client.dispose();
+    }
+  }
+  if (NATS_URL) {
+    try {
+      const connection = await connect({ servers: NATS_URL, timeout: REACH_WITHIN, reconnect: false });
+      await connection.close();
+    } catch (error) {
+      const { host } = new URL(NATS_URL);
+      throw new SetupError(`NATS_URL: the server at ${host} does not answer (${(error as Error).message})`);
+    }
+  }
+}

@@ -1,0 +1,49 @@
+import fs from "node:fs";
+import type { Part, PartContext } from "../supervisor/part.ts";
+import { startProcess } from "../supervisor/process.ts";
+import { createPart } from "../supervisor/supervised-part.ts";
+import { greeting, watchJetStream } from "./nats-health.ts";
+import { findNatsServer } from "./nats-server.ts";
+
+/** A nats-server with JetStream, on loopback; installed first where there is none. Not yet started. */
+export async function prepareNats(context: PartContext, port: number): Promise<Part> {
+  const { paths, pids, log } = context;
+  const command = await findNatsServer(log);
+  fs.mkdirSync(paths.nats, { recursive: true, mode: 0o700 });
+  const config = `${paths.nats}/nats.conf`;
+  fs.writeFileSync(config, configuration(port, paths.nats), { mode: 0o600 });
+  const launch = () =>
+    startProcess(
+      {
+        name: "nats",
+        command,
+        args: ["-c", config],
+        env: { PATH: process.env.PATH },
+        cwd: "/",
+        ready: () => hasJetStream(port),
+        logFile: paths.log("nats"),
+        deathSignal: "SIGTERM",
+      },
+      pids,
+    );
+  return createPart({ name: "nats", launch, watch: (signal) => watchJetStream(port, signal) }, context);
+}
+
+function configuration(port: number, folder: string): string {
+  return [
+    'server_name: "clinic-local"',
+    `listen: "127.0.0.1:${port}"`,
+    "jetstream {",
+    `  store_dir: ${JSON.stringify(folder)}`,
+    "  max_memory_store: 64MB",
+    "  max_file_store: 4GB",
+    "}",
+    "max_payload: 1MB",
+    "",
+  ].join("\n");
+}
+
+/** With JetStream on, the greeting says so. */
+async function hasJetStream(port: number): Promise<boolean> {
+  return /^INFO .*"jetstream":true/.test((await greeting(port)) ?? "");
+}

@@ -1,0 +1,90 @@
+import http from "node:http";
+import { z } from "zod";
+import { nodeEntry, PROJECT } from "../setup/project.ts";
+import type { Part, PartContext } from "../supervisor/part.ts";
+import { startProcess } from "../supervisor/process.ts";
+import { createPart } from "../supervisor/supervised-part.ts";
+import type { Environment, ServiceName } from "./environment.ts";
+
+/** Entry and file name of each service. */
+const SERVICES = {
+  projection: { name: "projection", entry: "projection/main.ts" },
+  command: { name: "command", entry: "command/main.ts" },
+  queryApi: { name: "query-api", entry: "query-api/main.ts" },
+  audit: { name: "audit", entry: "command/audit/main.ts" },
+  gateway: { name: "gateway", entry: "deploy/local/gateway/main.ts" },
+} as const;
+
+/** One question whether a service is ready. Longer than the service itself takes to find out. Milliseconds. */
+const PROBE_TIMEOUT_MS = 15_000;
+
+/** A service that is not ready after this long is reported with its reason, and again when the reason changes. Milliseconds. */
+const REPORT_AFTER_MS = 5_000;
+
+/** One service as a process of its own, with the given environment (PORT among it). Not yet started. */
+export function servicePart(service: ServiceName, env: Environment, context: PartContext): Part {
+  const { name, entry } = SERVICES[service];
+  const launch = () =>
+    startProcess(
+      {
+        name,
+        ...nodeEntry(entry),
+        env,
+        cwd: PROJECT,
+        ready: readinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
+        logFile: context.paths.log(name),
+        stopTimeoutMs: 12_000,
+      },
+      context.pids,
+    );
+  return createPart({ name, launch }, context);
+}
+
+/** Returns a probe that resolves with true once the service at the URL is ready. */
+function readinessProbe(name: string, url: string, log: (line: string) => void): () => Promise<boolean> {
+  const startedAt = Date.now();
+  let reported = "";
+  return async () => {
+    const { ready, reason } = await askReadiness(url);
+    if (reason !== "" && reason !== reported && Date.now() - startedAt > REPORT_AFTER_MS) {
+      reported = reason;
+      log(`  … ${name} is not ready: ${reason}`);
+    }
+    return ready;
+  };
+}
+
+/** Body of /health/ready: the reason why each part is not ready, or null. */
+const readinessBody = z.object({ parts: z.record(z.string(), z.string().nullable()) });
+
+/** @returns an empty reason if the service is ready or does not answer */
+async function askReadiness(url: string): Promise<{ ready: boolean; reason: string }> {
+  try {
+    const { statusCode, text } = await get(url);
+    if (statusCode === 200) return { ready: true, reason: "" };
+    const { parts } = readinessBody.parse(JSON.parse(text));
+    const reasons = Object.entries(parts).flatMap(([part, problem]) =>
+      // The lag behind the semicolon changes with each answer.
+      problem === null ? [] : [`${part}: ${problem.split(";")[0]}`],
+    );
+    return { ready: false, reason: reasons.join(", ") };
+  } catch {
+    // It does not listen yet, or stops: the next probe tells.
+    return { ready: false, reason: "" };
+  }
+}
+
+function get(url: string): Promise<{ statusCode: number | undefined; text: string }> {
+  return new Promise((resolve, reject) => {
+    const request = http.get(url, { timeout: PROBE_TIMEOUT_MS, agent: false }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on("data", (chunk: Buffer) => chunks.push(chunk));
+      response.on("end", () =>
+        resolve({ statusCode: response.statusCode, text: Buffer.concat(chunks).toString() }),
+      );
+      response.on("error", reject);
+    });
+    request.on("timeout", () => request.destroy());
+    request.on("error", reject);
+  });
+}

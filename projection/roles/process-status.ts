@@ -1,0 +1,96 @@
+import type pg from "pg";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import type { Place } from "../../shared/eventstore/subscription.ts";
+import type { LastError, RoleStatus } from "./role.ts";
+
+/** What a process says of one of its roles. */
+export interface ProcessStatus {
+  role: string;
+  /** Host and process id. */
+  process: string;
+  state: RoleStatus["state"] | "stopped";
+  detail: string | null;
+  position: bigint | null;
+  /** Over the last seconds; null where the role takes no events, or not yet. */
+  eventsPerSecond: number | null;
+  lastError: LastError | null;
+  failedAt: Place | null;
+  /** When it said so. Milliseconds since 1970. */
+  at: number;
+}
+
+/** A process that has said nothing for this long is forgotten. */
+const FORGOTTEN_AFTER = "1 day";
+
+/** Longest text of an error that is kept. */
+const LONGEST = 2_000;
+
+/** Puts how the process does in place of what it said before. */
+export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): Promise<void> {
+  const { role, process, state, detail, position, eventsPerSecond, at } = status;
+  const { lastError, failedAt } = status;
+  await pool.query({
+    name: "write process status",
+    text: `WITH forgotten AS (
+        DELETE FROM projection.process_status WHERE at < $13::timestamptz - interval '${FORGOTTEN_AFTER}')
+      INSERT INTO projection.process_status (role, process, state, detail, position, events_per_second,
+        last_error, last_error_at, failed_position, failed_stream, failed_revision, failed_type, at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+      ON CONFLICT (role, process) DO UPDATE SET (state, detail, position, events_per_second,
+        last_error, last_error_at, failed_position, failed_stream, failed_revision, failed_type, at)
+        = ROW (excluded.state, excluded.detail, excluded.position, excluded.events_per_second,
+        excluded.last_error, excluded.last_error_at, excluded.failed_position, excluded.failed_stream,
+        excluded.failed_revision, excluded.failed_type, excluded.at)`,
+    values: [
+      ...[role, process, state, detail?.slice(0, LONGEST), position, eventsPerSecond],
+      ...[lastError?.message.slice(0, LONGEST), lastError && toInstant(lastError.at)],
+      ...[failedAt?.position, failedAt?.stream, failedAt?.revision, failedAt?.type, toInstant(at)],
+    ],
+  });
+}
+
+interface StoredStatus {
+  role: string;
+  process: string;
+  state: ProcessStatus["state"];
+  detail: string | null;
+  position: bigint | null;
+  events_per_second: number | null;
+  last_error: string | null;
+  last_error_at: string | null;
+  failed_position: bigint | null;
+  failed_stream: string | null;
+  failed_revision: bigint | null;
+  failed_type: string | null;
+  at: string;
+}
+
+/** What all processes said last, the newest first. */
+export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[]> {
+  const { rows } = await pool.query<StoredStatus>(
+    `SELECT role, process, state, detail, position, events_per_second, last_error,
+            rfc3339(last_error_at) AS last_error_at, failed_position, failed_stream, failed_revision, failed_type,
+            rfc3339(at) AS at
+       FROM projection.process_status ORDER BY process_status.at DESC`,
+  );
+  return rows.map((row) => ({
+    role: row.role,
+    process: row.process,
+    state: row.state,
+    detail: row.detail,
+    position: row.position,
+    eventsPerSecond: row.events_per_second,
+    lastError:
+      row.last_error === null || row.last_error_at === null
+        ? null
+        : { message: row.last_error, at: Date.parse(row.last_error_at) },
+    failedAt: failedAt(row),
+    at: Date.parse(row.at),
+  }));
+}
+
+function failedAt(row: StoredStatus): Place | null {
+  const { failed_position: position, failed_stream: stream, failed_revision: revision } = row;
+  if (position === null || stream === null || revision === null) return null;
+  return { position, stream, revision, type: row.failed_type ?? "" };
+}

@@ -1,0 +1,142 @@
+import type pg from "pg";
+import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import type { EventMessage } from "../../relay/message.ts";
+import { deliverySkipped, type Fact, keepFacts } from "../outbox/facts.ts";
+import { inTransaction } from "../outbox/transaction.ts";
+import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
+
+/** An event that an endpoint is to hear of. */
+interface Match {
+  event: EventMessage;
+  endpointId: string;
+  applicationId: string;
+  /** Pending where the endpoint is active, skipped where it is disabled. */
+  status: "pending" | "skipped";
+}
+
+/**
+ * Makes the delivery rows of a batch of events, one for each endpoint that is to hear of one. Doing it again adds
+ * nothing. The read models must have passed the events' positions.
+ *
+ * @param now milliseconds since 1970
+ * @returns the active endpoints with new deliveries, and how many facts were kept
+ */
+export async function addDeliveries(
+  pool: pg.Pool,
+  events: readonly EventMessage[],
+  now: number,
+): Promise<{ due: DueEndpoint[]; facts: number }> {
+  const matches = await matchEndpoints(pool, events);
+  if (matches.length === 0) return { due: [], facts: 0 };
+  return inTransaction(pool, async (client) => {
+    const added = await insertDeliveries(client, matches, now);
+    const facts = matches.flatMap((match) => skippedFact(match, added, now));
+    await keepFacts(client, facts);
+    const due = matches.filter((match) => match.status === "pending" && added.has(idOf(match)));
+    return { due: due.map(toDueEndpoint), facts: facts.length };
+  });
+}
+
+function toDueEndpoint({ event, applicationId, endpointId }: Match): DueEndpoint {
+  return { lane: "first", environment: event.body.environment, applicationId, endpointId };
+}
+
+/**
+ * Endpoints of the event's clinic and environment that asked for its type and were registered before it, as far as
+ * their application still has access to the event's branch; of an event that is for one endpoint, that one. Revoked
+ * endpoints hear of nothing.
+ */
+async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<Match[]> {
+  const { rows } = await pool.query<{
+    place: number;
+    endpoint_id: string;
+    application_id: string;
+    status: Match["status"];
+  }>({
+    name: "match endpoints",
+    text: `SELECT v.place::integer AS place, e.endpoint_id, e.application_id,
+                  CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status
+             FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[])
+                  WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id, place)
+             JOIN read_model.webhook_endpoint e
+               ON e.clinic_id = v.clinic_id AND e.environment = v.environment
+              AND CASE WHEN v.only_endpoint_id IS NULL THEN e.events ? v.type ELSE e.endpoint_id = v.only_endpoint_id END
+              AND e.registered_position < v.position AND e.status <> 'revoked'
+             JOIN read_model.installation i
+               ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
+              AND (i.branch_ids IS NULL OR v.branch_id IS NULL OR i.branch_ids ? v.branch_id::text)
+             JOIN read_model.partner_application a ON a.application_id = e.application_id AND NOT a.revoked`,
+    values: [
+      events.map(({ body }) => body.clinicId),
+      events.map(({ body }) => body.branchId),
+      events.map(({ body }) => body.environment),
+      events.map(({ body }) => body.type),
+      events.map(({ position }) => position),
+      events.map(({ onlyEndpointId }) => onlyEndpointId),
+    ],
+  });
+  return rows.flatMap(({ place, endpoint_id, application_id, status }) => {
+    const event = events[place - 1];
+    return event ? [{ event, endpointId: endpoint_id, applicationId: application_id, status }] : [];
+  });
+}
+
+/** @returns the ids of those that were not there */
+async function insertDeliveries(
+  client: pg.ClientBase,
+  matches: readonly Match[],
+  now: number,
+): Promise<Set<string>> {
+  const { rows } = await client.query<{ delivery_id: string }>({
+    name: "insert deliveries",
+    text: `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment,
+               event_id, event_type, event_stream, event_revision, body, status, cause_id, correlation_id,
+               next_attempt_at, created_at, updated_at)
+           SELECT m.*, CASE m.status WHEN 'pending' THEN $15::timestamptz END, $15, $15
+             FROM (SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
+                          event_type, event_stream, event_revision, body, status, cause_id, correlation_id
+                     FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[],
+                                 $8::text[], $9::text[], $10::bigint[], string_to_array($11, E'\\n'), $12::text[],
+                                 $13::uuid[], $14::uuid[])
+                       AS u (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
+                             event_type, event_stream, event_revision, body, status, cause_id, correlation_id)
+                    ORDER BY delivery_id) m
+           ON CONFLICT DO NOTHING
+           RETURNING delivery_id`,
+    values: [
+      matches.map(idOf),
+      matches.map(({ endpointId }) => endpointId),
+      matches.map(({ applicationId }) => applicationId),
+      matches.map(({ event }) => event.body.clinicId),
+      matches.map(({ event }) => event.body.branchId),
+      matches.map(({ event }) => event.body.environment),
+      matches.map(({ event }) => event.body.id),
+      matches.map(({ event }) => event.body.type),
+      matches.map(({ event }) => event.stream),
+      matches.map(({ event }) => event.revision),
+      // JSON has no line break in it: as lines the bodies need not be escaped as members of an array are.
+      matches.map(({ event }) => JSON.stringify(event.body)).join("\n"),
+      matches.map(({ status }) => status),
+      matches.map(({ event }) => event.body.id),
+      matches.map(({ event }) => event.correlationId),
+      toInstant(now),
+    ],
+  });
+  return new Set(rows.map(({ delivery_id }) => delivery_id));
+}
+
+function idOf({ event, endpointId }: Match): string {
+  return webhookDeliveryId(event.body.id, endpointId);
+}
+
+function skippedFact(match: Match, added: ReadonlySet<string>, now: number): Fact[] {
+  const { event, endpointId, status } = match;
+  if (status !== "skipped") return [];
+  const deliveryId = idOf(match);
+  if (!added.has(deliveryId)) return [];
+  const { clinicId, environment, id: causeId } = event.body;
+  const { correlationId, stream, revision } = event;
+  const round = { deliveryId, endpointId, clinicId, environment, causeId, correlationId };
+  return [deliverySkipped({ ...round, source: { stream, revision } }, now)];
+}

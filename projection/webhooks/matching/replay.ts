@@ -1,0 +1,102 @@
+import type pg from "pg";
+import type { Environment } from "../../../shared/domain/events/fields.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import type { ReplayMessage } from "../../relay/message.ts";
+import { deliverySkipped, keepFacts } from "../outbox/facts.ts";
+import { inTransaction } from "../outbox/transaction.ts";
+import { expireDelivery, type ReplayDeps, restoreDelivery } from "./restore.ts";
+import { webhookBodyAt } from "./webhook-body-at.ts";
+
+interface ReplayedRow {
+  endpoint_id: string;
+  clinic_id: string;
+  environment: Environment;
+  event_id: string;
+  event_stream: string;
+  event_revision: bigint;
+}
+
+/**
+ * What came of a request to replay; `expired`: the delivery is gone, and the log is told so; `ignored`: the request was
+ * followed already, or the delivery needs none.
+ */
+export type Replayed = "pending" | "skipped" | "cancelled" | "expired" | "ignored";
+
+/**
+ * Follows a request to replay: a failed or skipped delivery starts a new round, with its body made anew from the
+ * event in the log. Requests are followed in the log's order and once: the position of the last one is kept. Where
+ * the endpoint is no longer active, the delivery is left out again, and the log is told so. A delivery that was deleted
+ * for its age is made again first.
+ *
+ * @throws {LogUnavailable}
+ */
+export async function replay(deps: ReplayDeps, request: ReplayMessage, now: number): Promise<Replayed> {
+  const { pool, log, logger } = deps;
+  let row = await replayable(pool, request);
+  if (!row) {
+    const restored = await restoreDelivery(deps, request, now);
+    if (restored === "expired") return "expired";
+    if (restored === "restored") row = await replayable(pool, request);
+  }
+  if (!row) {
+    logger.warn({ deliveryId: request.deliveryId, request: request.requestId }, "nothing to replay");
+    return "ignored";
+  }
+  const body = await rebuild(log, row);
+  if (body === undefined) {
+    await expireDelivery(deps, request, now);
+    return "expired";
+  }
+  return inTransaction(pool, async (client) => {
+    const { rows } = await client.query<{ status: Replayed }>({
+      name: "start replay",
+      text: START,
+      values: [
+        request.deliveryId,
+        request.position,
+        request.requestId,
+        request.correlationId,
+        body,
+        toInstant(now),
+      ],
+    });
+    const status = rows[0]?.status ?? "ignored";
+    if (status === "skipped") {
+      const { clinic_id: clinicId, environment, endpoint_id: endpointId } = row;
+      const { deliveryId, requestId: causeId, correlationId } = request;
+      const source = { stream: row.event_stream, revision: row.event_revision };
+      const round = { deliveryId, endpointId, clinicId, environment, causeId, correlationId, source };
+      await keepFacts(client, [deliverySkipped(round, now)]);
+    }
+    return status;
+  });
+}
+
+const REPLAYABLE = "d.status IN ('failed', 'skipped') AND COALESCE(d.replay_position, -1) < $2";
+
+const START = `
+  UPDATE webhooks.delivery d
+     SET status = CASE e.status WHEN 'active' THEN 'pending' WHEN 'disabled' THEN 'skipped' ELSE 'cancelled' END,
+         next_attempt_at = CASE e.status WHEN 'active' THEN $6::timestamptz END,
+         round_attempt_count = 0, lease_expires_at = NULL,
+         replay_position = $2, cause_id = $3, correlation_id = $4, body = $5, updated_at = $6
+    FROM read_model.webhook_endpoint e
+   WHERE d.delivery_id = $1 AND e.endpoint_id = d.endpoint_id AND ${REPLAYABLE}
+  RETURNING d.status`;
+
+async function replayable(pool: pg.Pool, request: ReplayMessage): Promise<ReplayedRow | undefined> {
+  const { rows } = await pool.query<ReplayedRow>({
+    name: "replayable delivery",
+    text: `SELECT endpoint_id, clinic_id, environment, event_id, event_stream, event_revision
+             FROM webhooks.delivery d WHERE d.delivery_id = $1 AND ${REPLAYABLE}`,
+    values: [request.deliveryId, request.position],
+  });
+  return rows[0];
+}
+
+/** The body from the stored event, by stream and revision; undefined where the event is not there. */
+async function rebuild(log: EventLog, row: ReplayedRow): Promise<string | undefined> {
+  const body = await webhookBodyAt(log, { stream: row.event_stream, revision: row.event_revision });
+  return body?.id === row.event_id ? JSON.stringify(body) : undefined;
+}

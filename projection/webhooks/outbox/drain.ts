@@ -1,0 +1,68 @@
+import type pg from "pg";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { type EventLog, type RecordedEvent, WrongExpectedRevision } from "../../../shared/eventstore/log.ts";
+import type { Fact } from "./facts.ts";
+
+/** Facts that are taken at once, and how many streams are written at once. */
+const BATCH = 200;
+const STREAMS = 16;
+
+/** A race for a stream that is lost this often in a row is left for the next round. */
+const TRIES = 10;
+
+/**
+ * Tells the log the oldest facts of the outbox. A fact's id is its own, so that telling it twice is harmless: what is
+ * in the stream already is only taken off the list.
+ *
+ * @param requireLog checks that the log is the one that the facts belong to
+ * @returns whether there are more
+ * @throws {LogUnavailable}
+ * @throws {DifferentLog} before anything is appended
+ */
+export async function drainOutbox(
+  pool: pg.Pool,
+  log: EventLog,
+  requireLog: () => Promise<void>,
+): Promise<boolean> {
+  const { rows } = await pool.query<{ id: string } & Omit<Fact, "id">>({
+    name: "oldest facts",
+    text: `SELECT event_id AS id, stream, event, metadata FROM webhooks.outbox
+            ORDER BY created_at, event_id LIMIT ${BATCH}`,
+  });
+  if (rows.length > 0) await requireLog();
+  const byStream = new Map<string, Fact[]>();
+  for (const fact of rows) byStream.set(fact.stream, [...(byStream.get(fact.stream) ?? []), fact]);
+  const waiting = [...byStream.values()];
+  const work = async () => {
+    for (let facts = waiting.pop(); facts; facts = waiting.pop()) {
+      for (const fact of facts) await tell(log, fact);
+      await pool.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
+        facts.map(({ id }) => id),
+      ]);
+    }
+  };
+  await Promise.all(Array.from({ length: STREAMS }, work));
+  return rows.length === BATCH;
+}
+
+async function tell(log: EventLog, fact: Fact): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    const events = await log.read<CatalogEvent>(fact.stream);
+    if (isTold(events, fact)) return;
+    try {
+      await log.append(fact.stream, events.at(-1)?.revision ?? -1n, [fact]);
+      return;
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision) || tries === TRIES) throw error;
+    }
+  }
+}
+
+/** Whether there is nothing to tell: it was told, or the endpoint has been disabled, enabled or revoked since. */
+function isTold(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
+  if (events.some((told) => told.id === id)) return true;
+  if (event.type !== "WebhookEndpointDisabled") return false;
+  const last = events.findLast(({ type }) => /^WebhookEndpoint(Disabled|Enabled|Revoked)$/.test(type));
+  if (!last) return false;
+  return last.type !== "WebhookEndpointEnabled" || last.metadata.occurredAt > metadata.occurredAt;
+}

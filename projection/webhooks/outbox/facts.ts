@@ -1,0 +1,127 @@
+import type pg from "pg";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { streamName } from "../../../shared/domain/events/category.ts";
+import type { Environment } from "../../../shared/domain/events/fields.ts";
+import { consequenceId, webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import type { NewEventMetadata } from "../../../shared/domain/events/metadata.ts";
+import {
+  type DeliverySource,
+  webhookDeliveryCategory,
+  webhookEndpointCategory,
+} from "../../../shared/domain/events/partner.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import type { NewEvent } from "../../../shared/eventstore/log.ts";
+import type { ReplayMessage } from "../../relay/message.ts";
+
+/** A delivery in one of its rounds, as far as the facts about it need. */
+export interface DeliveryRound {
+  deliveryId: string;
+  endpointId: string;
+  clinicId: string;
+  environment: Environment;
+  /** What started the round: the event, or the request to replay. */
+  causeId: string;
+  correlationId: string;
+  /** Where the event that is told stands. */
+  source: { stream: string; revision: bigint };
+}
+
+/** An event that the log is to be told. */
+export interface Fact extends NewEvent {
+  stream: string;
+}
+
+/** A delivery has failed for good in this round, after so many attempts in all. */
+export function deliveryFailed(round: DeliveryRound, attempts: number, now: number): Fact {
+  const { deliveryId, endpointId } = round;
+  return fact(
+    round,
+    streamName(webhookDeliveryCategory, deliveryId),
+    { type: "WebhookDeliveryFailed", data: { deliveryId, endpointId, attempts, source: sourceOf(round) } },
+    now,
+  );
+}
+
+/** A delivery is left out, since its endpoint is disabled. */
+export function deliverySkipped(round: DeliveryRound, now: number): Fact {
+  const { deliveryId, endpointId } = round;
+  return fact(
+    round,
+    streamName(webhookDeliveryCategory, deliveryId),
+    { type: "WebhookDeliverySkipped", data: { deliveryId, endpointId, source: sourceOf(round) } },
+    now,
+  );
+}
+
+/** A delivery that is to be replayed is not kept and cannot be made again. */
+export function deliveryExpired(request: ReplayMessage, now: number): Fact {
+  const { deliveryId, endpointId, requestId, correlationId, clinicId, environment } = request;
+  const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
+  return {
+    id: consequenceId(requestId, event.type, 0),
+    stream: streamName(webhookDeliveryCategory, deliveryId),
+    event,
+    metadata: metadataOf({ causeId: requestId, correlationId, clinicId, environment }, now),
+  };
+}
+
+/** An endpoint gets no more deliveries until it is enabled again. */
+export function endpointDisabled(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
+  const { endpointId } = round;
+  return fact(
+    round,
+    streamName(webhookEndpointCategory, endpointId),
+    { type: "WebhookEndpointDisabled", data: { endpointId, reason } },
+    now,
+  );
+}
+
+function sourceOf({ source: { stream, revision } }: DeliveryRound): DeliverySource {
+  return { stream, revision: Number(revision) };
+}
+
+/** A round has each kind of fact once, so that the id follows from both. */
+function fact(round: DeliveryRound, stream: string, event: CatalogEvent, now: number): Fact {
+  const roundId = webhookDeliveryId(round.causeId, round.endpointId);
+  return {
+    id: consequenceId(roundId, event.type, 0),
+    stream,
+    event,
+    metadata: metadataOf(round, now),
+  };
+}
+
+type Origin = Pick<NewEventMetadata, "clinicId" | "environment"> &
+  Pick<DeliveryRound, "causeId" | "correlationId">;
+
+function metadataOf(
+  { causeId, correlationId, clinicId, environment }: Origin,
+  now: number,
+): NewEventMetadata {
+  return {
+    $correlationId: correlationId,
+    $causationId: causeId,
+    actor: { type: "system", id: "webhooks" },
+    clinicId,
+    environment,
+    occurredAt: toInstant(now),
+  };
+}
+
+/** Keeps facts for the log, in the transaction of the rows that they follow from. */
+export async function keepFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
+  if (facts.length === 0) return;
+  await client.query({
+    name: "keep facts",
+    text: `INSERT INTO webhooks.outbox (event_id, stream, event, metadata, created_at)
+           SELECT event_id, stream, event, metadata, (metadata->>'occurredAt')::timestamptz
+             FROM unnest($1::uuid[], $2::text[], $3::jsonb[], $4::jsonb[]) AS f (event_id, stream, event, metadata)
+           ON CONFLICT DO NOTHING`,
+    values: [
+      facts.map(({ id }) => id),
+      facts.map(({ stream }) => stream),
+      facts.map(({ event }) => JSON.stringify(event)),
+      facts.map(({ metadata }) => JSON.stringify(metadata)),
+    ],
+  });
+}

@@ -1,0 +1,24 @@
+import type pg from "pg";
+import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
+
+/** Runs something in one transaction; whatever it throws rolls it back. */
+export async function inTransaction<T>(
+  pool: pg.Pool,
+  run: (client: pg.PoolClient) => Promise<T>,
+): Promise<T> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  try {
+    await client.query("BEGIN");
+    const result = await run(client);
+    await client.query("COMMIT");
+    return result;
+  } catch (error) {
+    if (isPostgresUnavailable(error)) broken = error as Error;
+    // A connection that broke has rolled back by itself; the first error is the one that counts.
+    else await client.query("ROLLBACK").catch(() => undefined);
+    throw error;
+  } finally {
+    client.release(broken);
+  }
+}

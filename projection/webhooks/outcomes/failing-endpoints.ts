@@ -1,0 +1,98 @@
+import type pg from "pg";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import type { Outcome } from "./outcome.ts";
+
+const DAY = 24 * 60 * 60 * 1_000;
+
+/** An endpoint is disabled after failing for this long without one success. Milliseconds. */
+const PATIENCE = 5 * DAY;
+
+/** Failed attempts without which no endpoint is disabled. */
+const REPEATED = 10;
+
+/**
+ * Longest time between two failed attempts of one period. Retries are at most 24 hours apart, so a longer gap means
+ * that nothing was sent in between. Milliseconds.
+ */
+const LONGEST_GAP = 2 * DAY;
+
+/**
+ * Keeps the period of failures of each endpoint. A success ends it. A failure starts a new one if the last failure is
+ * too long ago, or if the endpoint was enabled since the period began.
+ *
+ * @param client in the transaction that writes the outcomes
+ * @param now milliseconds since 1970
+ * @returns ids of endpoints to disable: no success for five days, and at least ten failed attempts in that time
+ */
+export async function trackFailing(
+  client: pg.ClientBase,
+  outcomes: readonly Outcome[],
+  now: number,
+): Promise<Set<string>> {
+  const succeeded = new Set<string>();
+  for (const { claimed, verdict } of outcomes) {
+    if (verdict.status === "delivered") succeeded.add(claimed.endpointId);
+  }
+  const failures = new Map<string, number>();
+  for (const { claimed } of outcomes) {
+    if (succeeded.has(claimed.endpointId)) continue;
+    failures.set(claimed.endpointId, (failures.get(claimed.endpointId) ?? 0) + 1);
+  }
+  if (succeeded.size > 0) await endPeriods(client, [...succeeded], [...failures.keys()]);
+  return failures.size === 0 ? new Set() : addFailures(client, failures, now);
+}
+
+/** Locks the rows of all endpoints of the transaction in one order, so that two processes cannot deadlock. */
+async function endPeriods(
+  client: pg.ClientBase,
+  succeeded: readonly string[],
+  failed: readonly string[],
+): Promise<void> {
+  await client.query({
+    name: "endpoints succeed",
+    text: `WITH locked AS MATERIALIZED (
+             SELECT endpoint_id FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[] || $2::uuid[])
+              ORDER BY endpoint_id FOR UPDATE)
+           DELETE FROM webhooks.failing_endpoint
+            WHERE endpoint_id IN (SELECT endpoint_id FROM locked WHERE endpoint_id = ANY ($1::uuid[]))`,
+    values: [succeeded, failed],
+  });
+}
+
+async function addFailures(
+  client: pg.ClientBase,
+  failures: ReadonlyMap<string, number>,
+  now: number,
+): Promise<Set<string>> {
+  const { rows } = await client.query<{ endpoint_id: string; disable: boolean }>({
+    name: "endpoints fail",
+    text: `INSERT INTO webhooks.failing_endpoint AS f (endpoint_id, since, failures, last_failed_at)
+           SELECT endpoint_id, $3, failures, $3
+             FROM unnest($1::uuid[], $2::integer[]) AS failed (endpoint_id, failures) ORDER BY endpoint_id
+           ON CONFLICT (endpoint_id) DO UPDATE
+              SET (since, failures, last_failed_at) = (
+                SELECT CASE WHEN period.is_over THEN excluded.since ELSE f.since END,
+                       CASE WHEN period.is_over THEN 0 ELSE f.failures END + excluded.failures,
+                       excluded.last_failed_at
+                  FROM (SELECT f.last_failed_at < $4 OR EXISTS (
+                                 SELECT FROM read_model.webhook_endpoint e
+                                  WHERE e.endpoint_id = f.endpoint_id AND e.enabled_at > f.since)) AS period (is_over))
+           RETURNING endpoint_id, since < $5 AND failures >= ${REPEATED} AS disable`,
+    values: [
+      [...failures.keys()],
+      [...failures.values()],
+      toInstant(now),
+      toInstant(now - LONGEST_GAP),
+      toInstant(now - PATIENCE),
+    ],
+  });
+  return new Set(rows.filter(({ disable }) => disable).map(({ endpoint_id }) => endpoint_id));
+}
+
+/** Forgets the periods of endpoints that are being disabled. */
+export async function endPeriodsOf(client: pg.ClientBase, disabled: readonly string[]): Promise<void> {
+  if (disabled.length === 0) return;
+  await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [
+    disabled,
+  ]);
+}

@@ -1,0 +1,70 @@
+import type pg from "pg";
+import { backoff, pause } from "../../../shared/runtime/backoff.ts";
+import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
+import type { Troubles } from "../outbox/keep-trying.ts";
+import type { Outcome } from "./outcome.ts";
+import { writeOutcomes } from "./outcomes.ts";
+
+export interface OutcomeWriterOptions {
+  pool: pg.Pool;
+  logger: Logger;
+  troubles: Troubles;
+  /** Called when facts for the log were kept. */
+  onFacts(): void;
+  /** Told of each attempt whose outcome is on record: delivered, pending (again), or failed for good. */
+  onAttempt?(outcome: string): void;
+  /** Milliseconds since 1970. */
+  clock(): number;
+}
+
+/** Outcomes in one transaction; those that come within this are written together. Milliseconds. */
+const BATCH = 200;
+const WRITE_EVERY = 5;
+
+/**
+ * Writes outcomes in groups until the buffer is closed and empty.
+ *
+ * @param onWritten called with each group that is on record
+ */
+export async function writeEnded(
+  options: OutcomeWriterOptions,
+  ended: BoundedBuffer<Outcome>,
+  onWritten: (outcomes: readonly Outcome[]) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    const outcomes = await ended.take(BATCH);
+    if (outcomes.length === 0) return;
+    if (!(await write(options, outcomes, signal))) continue;
+    onWritten(outcomes);
+    await pause(WRITE_EVERY, signal);
+  }
+}
+
+/**
+ * Tries until the outcomes are written.
+ *
+ * @returns false if the signal aborted first: the attempts stay on record with an unknown outcome
+ */
+async function write(
+  options: OutcomeWriterOptions,
+  outcomes: readonly Outcome[],
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { pool, clock, troubles, logger } = options;
+  const wait = backoff({ first: 50, most: 2_000 });
+  for (;;) {
+    try {
+      if ((await writeOutcomes(pool, outcomes, clock())) > 0) options.onFacts();
+      troubles.report("outcomes", null);
+      for (const { verdict } of outcomes) options.onAttempt?.(verdict.status);
+      return true;
+    } catch (error) {
+      logger.warn({ error, outcomes: outcomes.length }, "outcomes are not written yet");
+      troubles.report("outcomes", error);
+      if (signal.aborted) return false;
+      await wait.next(signal);
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import type pg from "pg";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { deliveryFailed, endpointDisabled, type Fact, keepFacts } from "../outbox/facts.ts";
+import { inTransaction } from "../outbox/transaction.ts";
+import type { Claimed } from "../sending/claim.ts";
+import { endPeriodsOf, trackFailing } from "./failing-endpoints.ts";
+import type { Outcome } from "./outcome.ts";
+import { writeSuccesses } from "./successes.ts";
+
+/**
+ * Writes how attempts went: the attempts themselves, their deliveries' state and next due time, and the facts that
+ * follow, in one transaction. A delivery that was leased anew meanwhile is no longer this attempt's to fail; a
+ * success counts in any case.
+ *
+ * @returns how many facts were kept
+ */
+export async function writeOutcomes(
+  pool: pg.Pool,
+  outcomes: readonly Outcome[],
+  now: number,
+): Promise<number> {
+  if (outcomes.every(({ verdict }) => verdict.status === "delivered")) {
+    await writeSuccesses(pool, outcomes, now);
+    return 0;
+  }
+  return inTransaction(pool, async (client) => {
+    await writeAttempts(client, outcomes);
+    const moved = await moveDeliveries(client, outcomes, now);
+    const facts: Fact[] = [];
+    for (const { claimed, verdict } of outcomes) {
+      if (verdict.status !== "failed") continue;
+      if (moved.has(claimed.deliveryId)) facts.push(deliveryFailed(claimed, claimed.number, now));
+      if (verdict.gone) facts.push(endpointDisabled(claimed, "gone", now));
+    }
+    const toDisable = await trackFailing(client, outcomes, now);
+    for (const { claimed } of outcomes) {
+      if (toDisable.delete(claimed.endpointId)) facts.push(endpointDisabled(claimed, "no_success", now));
+    }
+    await endPeriodsOf(client, disabledBy(facts));
+    await keepFacts(client, facts);
+    return facts.length;
+  });
+}
+
+function disabledBy(facts: readonly Fact[]): string[] {
+  return facts.flatMap(({ event }) =>
+    event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : [],
+  );
+}
+
+async function writeAttempts(client: pg.ClientBase, outcomes: readonly Outcome[]): Promise<void> {
+  await client.query({
+    name: "write attempts",
+    text: `UPDATE webhooks.attempt a
+              SET duration_ms = o.duration_ms, status_code = o.status_code, error = o.error, answer = o.answer
+             FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::text[], $6::text[])
+               AS o (delivery_id, number, duration_ms, status_code, error, answer)
+            WHERE a.delivery_id = o.delivery_id AND a.number = o.number`,
+    values: [
+      outcomes.map(({ claimed }) => claimed.deliveryId),
+      outcomes.map(({ claimed }) => claimed.number),
+      outcomes.map(({ result }) => result.durationMs),
+      outcomes.map(({ result }) => result.statusCode),
+      outcomes.map(({ result }) => result.error),
+      outcomes.map(({ result }) => result.answer),
+    ],
+  });
+}
+
+/** @returns the deliveries that moved */
+async function moveDeliveries(
+  client: pg.ClientBase,
+  outcomes: readonly Outcome[],
+  now: number,
+): Promise<Set<string>> {
+  const { rows } = await client.query<{ delivery_id: string }>({
+    name: "move deliveries",
+    text: `UPDATE webhooks.delivery d
+              SET status = o.status, next_attempt_at = o.next_attempt_at, lease_expires_at = NULL, updated_at = $5
+             FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::timestamptz[])
+               AS o (delivery_id, number, status, next_attempt_at)
+            WHERE d.delivery_id = o.delivery_id AND d.status = 'pending'
+              AND (o.status = 'delivered' OR d.attempt_count = o.number)
+          RETURNING d.delivery_id`,
+    values: [
+      outcomes.map(({ claimed }) => claimed.deliveryId),
+      outcomes.map(({ claimed }) => claimed.number),
+      outcomes.map(({ verdict }) => verdict.status),
+      outcomes.map(({ verdict }) => (verdict.status === "pending" ? toInstant(verdict.nextAttemptAt) : null)),
+      toInstant(now),
+    ],
+  });
+  return new Set(rows.map(({ delivery_id }) => delivery_id));
+}
+
+/** Gives leases back whose attempts were cut short: those stay on record with their outcome unknown. */
+export async function releaseLeases(pool: pg.Pool, claimed: readonly Claimed[], now: number): Promise<void> {
+  await pool.query({
+    text: `UPDATE webhooks.delivery d SET lease_expires_at = $3, updated_at = $3
+             FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)
+            WHERE d.delivery_id = c.delivery_id AND d.attempt_count = c.number AND d.status = 'pending'`,
+    values: [
+      claimed.map(({ deliveryId }) => deliveryId),
+      claimed.map(({ number }) => number),
+      toInstant(now),
+    ],
+  });
+}

@@ -1,0 +1,95 @@
+import type pg from "pg";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import type { DueEndpoint, Lane } from "./due-endpoints.ts";
+
+/** Condition of a delivery for each lane, as in the lane's index. */
+export const IN_LANE: Record<Lane, string> = {
+  first: "round_attempt_count = 0",
+  retry: "round_attempt_count > 0",
+};
+
+/**
+ * Selects an endpoint if it may be sent to, as the read models say now: the endpoint is active, and so are its
+ * application and the application's installation at the clinic. In production the operator approves the URL's origin for
+ * the application; while the approval is withdrawn, deliveries stay pending. An endpoint that is to be disabled already
+ * counts as disabled. `branch_ids` limits what it may be sent.
+ *
+ * The result is void while the read models are being rebuilt and have not come as far as they were, because they may not
+ * know of a revocation yet: see {@link READ_MODELS_ARE_CURRENT}. LIMIT keeps the planner from joining all endpoints.
+ *
+ * @param endpointId SQL expression
+ */
+export const activeEndpoint = (endpointId: string) => `
+  SELECT e.endpoint_id, e.application_id, e.environment, e.url, i.branch_ids
+    FROM read_model.webhook_endpoint e
+    JOIN read_model.installation i
+      ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
+    JOIN read_model.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
+   WHERE e.endpoint_id = ${endpointId} AND e.status = 'active'
+     AND (e.environment <> 'production' OR a.webhook_origins ? e.origin)
+     AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)
+   LIMIT 1`;
+
+export const READ_MODELS_ARE_CURRENT = `
+  COALESCE((SELECT position FROM webhooks.relay_checkpoint), -1)
+    <= (SELECT position FROM read_model.checkpoint WHERE name = 'read_models')`;
+
+/**
+ * The endpoints that have pending deliveries in a lane, by one step of the lane's index for each, however many
+ * deliveries an endpoint has.
+ *
+ * @param name of the recursive query
+ * @param lane the condition of the lane's index
+ */
+export function endpointsWithPending(name: string, lane: string): string {
+  const next = (after: string) =>
+    `SELECT endpoint_id FROM webhooks.delivery WHERE status = 'pending' AND ${lane}${after} ORDER BY endpoint_id LIMIT 1`;
+  return `${name} AS (
+    (${next("")})
+    UNION ALL
+    SELECT (${next(` AND endpoint_id > ${name}.endpoint_id`)}) FROM ${name} WHERE ${name}.endpoint_id IS NOT NULL
+  )`;
+}
+
+/**
+ * Endpoints that have deliveries due in a lane, without those of an array. LIMIT keeps the planner from reading all
+ * deliveries that are due: one step along the index for each endpoint will do.
+ */
+const dueIn = (lane: Lane, known: string) => `
+  SELECT '${lane}' AS lane, x.endpoint_id
+    FROM ${lane}_endpoints x
+   CROSS JOIN LATERAL (
+     SELECT FROM webhooks.delivery
+      WHERE endpoint_id = x.endpoint_id AND status = 'pending' AND ${IN_LANE[lane]} AND due_at <= $1 LIMIT 1) d
+   WHERE NOT EXISTS (SELECT FROM unnest(${known}::uuid[]) AS known (endpoint_id) WHERE known.endpoint_id = x.endpoint_id)`;
+
+const FIND_DUE = `
+  WITH RECURSIVE ${endpointsWithPending("first_endpoints", IN_LANE.first)},
+  ${endpointsWithPending("retry_endpoints", IN_LANE.retry)},
+  due AS MATERIALIZED (${dueIn("first", "$2")} UNION ALL ${dueIn("retry", "$3")})
+  SELECT due.lane, a.endpoint_id, a.application_id, a.environment
+    FROM due
+   CROSS JOIN LATERAL (${activeEndpoint("due.endpoint_id")}) a
+   WHERE ${READ_MODELS_ARE_CURRENT}`;
+
+/**
+ * Searches all endpoints that may be sent to for those with deliveries that are due.
+ *
+ * @param known ids of endpoints that are known to have some, by lane; they are left out
+ * @param now milliseconds since 1970
+ */
+export async function findDueEndpoints(
+  pool: pg.Pool,
+  known: Record<Lane, readonly string[]>,
+  now: number,
+): Promise<DueEndpoint[]> {
+  const { rows } = await pool.query<{
+    lane: Lane;
+    endpoint_id: string;
+    application_id: string;
+    environment: DueEndpoint["environment"];
+  }>({ name: "find due endpoints", text: FIND_DUE, values: [toInstant(now), known.first, known.retry] });
+  return rows.map(({ lane, endpoint_id, application_id, environment }) => ({
+    ...{ lane, environment, applicationId: application_id, endpointId: endpoint_id },
+  }));
+}

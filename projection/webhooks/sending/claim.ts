@@ -1,0 +1,179 @@
+import type pg from "pg";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
+import type { DeliveryRound } from "../outbox/facts.ts";
+import { activeEndpoint, IN_LANE, READ_MODELS_ARE_CURRENT } from "../scheduling/due.ts";
+import type { DueEndpoint, Lane } from "../scheduling/due-endpoints.ts";
+import type { Allotment } from "../scheduling/slots.ts";
+
+/** A delivery that this process may attempt, once, until the lease expires. Its attempt is on record already. */
+export interface Claimed extends DeliveryRound {
+  lane: Lane;
+  applicationId: string;
+  body: string;
+  url: string;
+  /** The current one first, then former ones that still sign. */
+  encryptedSecrets: string[];
+  /** Of the attempt, from 1 over all rounds. */
+  number: number;
+  /** Of the attempt within the round. */
+  attempts: number;
+}
+
+/** An endpoint after a claim. */
+export interface ClaimedEndpoint {
+  endpoint: DueEndpoint;
+  /** Whether its last attempt failed. */
+  failing: boolean;
+  /** Whether more of its deliveries may be due: it was given all that it had room for. */
+  more: boolean;
+}
+
+interface EndpointRow {
+  place: number;
+  failing: boolean;
+  /** Slots that the claim could use; null if the endpoint may not be sent to. */
+  room: number | null;
+}
+
+interface DeliveryRow {
+  delivery_id: string;
+  endpoint_id: string;
+  application_id: string;
+  clinic_id: string;
+  environment: "sandbox" | "production";
+  cause_id: string;
+  correlation_id: string;
+  event_stream: string;
+  event_revision: bigint;
+  body: string;
+  url: string;
+  encrypted_secret: string | null;
+  former_secrets: FormerSecret[] | null;
+  attempt_count: number;
+  round_attempt_count: number;
+}
+
+/** An endpoint of the claim with one of its deliveries, or with none. */
+type ClaimRow = EndpointRow & (DeliveryRow | { delivery_id: null });
+
+/** Due deliveries of one lane: of each endpoint the longest due, as many as it has room for. No more are locked. */
+const dueIn = (lane: Lane) => `
+  SELECT e.place AS allotted_place, e.url, d.*
+    FROM allotted e
+   CROSS JOIN LATERAL (
+     SELECT delivery_id, endpoint_id, application_id, clinic_id, environment, cause_id, correlation_id, event_stream,
+            event_revision, body
+       FROM webhooks.delivery
+      WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${IN_LANE[lane]} AND due_at <= $1
+        AND delivery_id <> ALL ($3::uuid[])
+        AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
+      ORDER BY due_at
+      LIMIT GREATEST(e.room, 0)
+        FOR UPDATE SKIP LOCKED) d
+   WHERE e.lane = '${lane}' AND e.room > 0`;
+
+/**
+ * One statement, so one transaction: choose, lease, and put each attempt on record with its outcome unknown, before
+ * anything is sent. A lease that was lost with its process is not counted against the schedule. Endpoints that may not
+ * be sent to have no room; one that fails has room for a single attempt.
+ *
+ * The arrays come from sub-selects, so that their length does not make the planner plan each claim again.
+ */
+const CLAIM = `
+  WITH allotted AS MATERIALIZED (
+    SELECT x.place::integer, x.lane, x.endpoint_id, a.url, a.branch_ids, f.endpoint_id IS NOT NULL AS failing,
+           CASE WHEN a.endpoint_id IS NULL THEN NULL
+                WHEN f.endpoint_id IS NULL THEN x.slots
+                ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END AS room
+      FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]))
+           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, place)
+      LEFT JOIN LATERAL (${activeEndpoint("x.endpoint_id")}) a ON ${READ_MODELS_ARE_CURRENT}
+      LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
+  ),
+  chosen AS MATERIALIZED (${dueIn("first")} UNION ALL ${dueIn("retry")}),
+  leased AS (
+    UPDATE webhooks.delivery d
+       SET attempt_count = d.attempt_count + 1,
+           round_attempt_count = d.round_attempt_count + CASE WHEN d.lease_expires_at IS NULL THEN 1 ELSE 0 END,
+           lease_expires_at = $2, updated_at = $1
+      FROM chosen
+     WHERE d.delivery_id = chosen.delivery_id
+    RETURNING chosen.*, d.attempt_count, d.round_attempt_count
+  ),
+  recorded AS (
+    INSERT INTO webhooks.attempt (delivery_id, number, started_at)
+    SELECT delivery_id, attempt_count, $1 FROM leased
+  )
+  SELECT x.place, x.failing, x.room, d.*
+    FROM allotted x
+    LEFT JOIN (SELECT leased.*, s.encrypted_secret, s.former_secrets
+                 FROM leased LEFT JOIN read_model.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
+      ON d.allotted_place = x.place`;
+
+/**
+ * Claims due deliveries under a lease: of each endpoint at most as many as it was allotted.
+ *
+ * @param held ids of deliveries that this process has not let go of though their lease is over
+ * @param now milliseconds since 1970
+ * @param leaseMs how long nobody else may attempt them; longer than any attempt takes
+ */
+export async function claimDue(
+  pool: pg.Pool,
+  allotments: readonly Allotment[],
+  held: readonly string[],
+  now: number,
+  leaseMs: number,
+): Promise<{ claimed: Claimed[]; endpoints: ClaimedEndpoint[] }> {
+  const { rows } = await pool.query<ClaimRow>({
+    name: "claim due deliveries",
+    text: CLAIM,
+    values: [
+      toInstant(now),
+      toInstant(now + leaseMs),
+      held,
+      allotments.map(({ lane }) => lane),
+      allotments.map(({ endpointId }) => endpointId),
+      allotments.map(({ slots }) => slots),
+      allotments.map(({ busy }) => busy),
+    ],
+  });
+  const claimed: Claimed[] = [];
+  const counts = new Map<number, EndpointRow & { count: number }>();
+  for (const row of rows) {
+    const { place, failing, room } = row;
+    const lane = allotments[place - 1]?.lane;
+    const before = counts.get(place)?.count ?? 0;
+    const found = row.delivery_id !== null && lane !== undefined;
+    if (found) claimed.push(toClaimed(row, lane, now));
+    counts.set(place, { place, failing, room, count: before + (found ? 1 : 0) });
+  }
+  const endpoints = allotments.flatMap((endpoint, index): ClaimedEndpoint[] => {
+    const row = counts.get(index + 1);
+    if (!row) return [];
+    return [{ endpoint, failing: row.failing, more: row.room !== null && row.count >= row.room }];
+  });
+  return { claimed, endpoints };
+}
+
+function toClaimed(row: DeliveryRow, lane: Lane, now: number): Claimed {
+  const former = (row.former_secrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
+  return {
+    lane,
+    deliveryId: row.delivery_id,
+    endpointId: row.endpoint_id,
+    applicationId: row.application_id,
+    clinicId: row.clinic_id,
+    environment: row.environment,
+    causeId: row.cause_id,
+    correlationId: row.correlation_id,
+    source: { stream: row.event_stream, revision: row.event_revision },
+    body: row.body,
+    url: row.url,
+    encryptedSecrets: [row.encrypted_secret, ...former.map(({ encryptedSecret }) => encryptedSecret)].filter(
+      (secret) => secret !== null,
+    ),
+    number: row.attempt_count,
+    attempts: row.round_attempt_count,
+  };
+}

@@ -1,0 +1,56 @@
+import type { Logger } from "../../../shared/runtime/logger.ts";
+import type { DestinationOptions } from "../../../shared/webhooks/destination.ts";
+import type { Claimed } from "./claim.ts";
+import type { Connections } from "./connections.ts";
+import type { SecretReader } from "./secrets.ts";
+import { type AttemptLimits, type SendResult, send } from "./send.ts";
+import { signatureHeaders } from "./signature.ts";
+
+export interface DeliverOptions extends DestinationOptions, AttemptLimits {
+  connections: Connections;
+  secrets: SecretReader;
+  /** The brand segment of header names. */
+  brand: string;
+  logger: Logger;
+  /** Milliseconds since 1970. */
+  clock(): number;
+}
+
+const USER_AGENT = "ClinicService-Webhooks/1";
+
+/**
+ * Makes one attempt at a delivery: signs it for this very moment and sends it.
+ *
+ * @returns undefined where the signal cut it short
+ */
+export async function deliver(
+  claimed: Claimed,
+  options: DeliverOptions,
+  signal: AbortSignal,
+): Promise<SendResult | undefined> {
+  const { connections, secrets, brand, allowLoopback, lookup, clock, logger } = options;
+  const { connectTimeoutMs, timeoutMs } = options;
+  const { applicationId, deliveryId, endpointId, number, body, url } = claimed;
+  try {
+    const opened = await Promise.all(claimed.encryptedSecrets.map(secrets.open));
+    if (opened.length === 0) throw new Error("the endpoint has no secret");
+    const timestamp = Math.floor(clock() / 1_000);
+    const headers = {
+      "Content-Type": "application/json",
+      "User-Agent": USER_AGENT,
+      // The beginning of the answer is kept as it comes: it is to be text.
+      "Accept-Encoding": "identity",
+      ...signatureHeaders({ deliveryId, timestamp, body }, opened, brand),
+    };
+    const limits = { connectTimeoutMs, timeoutMs };
+    const destinations = { connections, applicationId, allowLoopback, lookup };
+    const result = await send(url, headers, body, { ...destinations, ...limits, signal });
+    const { statusCode, error: fault, durationMs } = result ?? {};
+    logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "attempt");
+    return result;
+  } catch (error) {
+    // Ours to mend, and not to be taken for the receiver's failure.
+    logger.error({ error, deliveryId, endpointId }, "a delivery cannot be signed");
+    return { statusCode: null, error: "not_signed", retryAfter: null, answer: null, durationMs: 0 };
+  }
+}

@@ -1,0 +1,133 @@
+import type { Animal } from "../clinic/animal.ts";
+import type { Clinic } from "../clinic/clinic.ts";
+import type { Customer } from "../clinic/customer.ts";
+import type { Resource } from "../clinic/resource.ts";
+import { DomainError, type ErrorDetail } from "../domain-error.ts";
+import type { AppointmentEvent } from "../events/appointment.ts";
+import type { DataOf } from "../events/category.ts";
+import { importedAssignmentId } from "../events/ids.ts";
+import { type Instant, toInstant } from "../time/rfc3339.ts";
+import type { Appointment } from "./appointment.ts";
+import { InvalidAppointment } from "./request.ts";
+
+/** An appointment of another system. */
+export interface AppointmentImport extends DataOf<AppointmentEvent, "AppointmentImported"> {
+  /** The resources that it was allocated for its whole time. */
+  resourceIds: string[];
+}
+
+/** What an import is judged by. What the import names may belong to any clinic, or be undefined. */
+export interface ImportFacts {
+  clinic: Clinic;
+  animal: Animal | undefined;
+  customer: Customer | undefined;
+  /** In the order of `resourceIds`. */
+  resources: (Resource | undefined)[];
+  /** Milliseconds since 1970. */
+  now: number;
+}
+
+/**
+ * Takes an appointment over from another system with its status. A past appointment must have its final status; a future
+ * one can only be requested, confirmed or cancelled. The same import again changes nothing.
+ *
+ * @throws {InvalidAppointment}
+ * @throws {DomainError} `appointment_exists` if the id belongs to another appointment
+ */
+export function decideImport({ resourceIds, ...asked }: AppointmentImport, facts: ImportFacts) {
+  return (state: Appointment | undefined): AppointmentEvent[] => {
+    if (state?.requestHash === asked.requestHash) return [];
+    if (state) throw new DomainError("appointment_exists", "the id belongs to another appointment already");
+    const details = [
+      ...wrongReferences({ resourceIds, ...asked }, facts),
+      ...wrongStatus(asked, resourceIds, facts.now),
+    ];
+    if (details.length > 0) throw new InvalidAppointment(details);
+    const customerId = asked.customerId ?? facts.animal?.customerId ?? null;
+    const imported = { type: "AppointmentImported" as const, data: { ...asked, customerId } };
+    return [imported, ...resourceIds.map((resourceId) => allocated(asked, resourceId))];
+  };
+}
+
+/**
+ * Tells when an appointment came to its status, as far as that is known. If it is not: an appointment that took place, or
+ * to which nobody came, was over at its end; a cancelled one was cancelled by its time; a future one is as it was requested.
+ *
+ * @param now milliseconds since 1970; nothing happened later
+ * @returns milliseconds since 1970
+ */
+export function occurredAt(
+  { status, statusAt, requestedAt, scheduledAt, durationMinutes }: Omit<AppointmentImport, "resourceIds">,
+  now: number,
+): number {
+  if (statusAt !== null) return Date.parse(statusAt);
+  const requested = requestedAt === null ? undefined : Date.parse(requestedAt);
+  if (status === "requested" || status === "confirmed") return requested ?? now;
+  const over = Date.parse(scheduledAt) + (status === "cancelled" ? 0 : durationMinutes * 60_000);
+  return Math.min(now, Math.max(over, requested ?? over));
+}
+
+/** What belongs to another clinic is reported like what does not exist. */
+function wrongReferences(asked: AppointmentImport, facts: ImportFacts): ErrorDetail[] {
+  const { clinic, animal, customer, resources, now } = facts;
+  const details: ErrorDetail[] = [];
+  if (!clinic.branches.some(({ id }) => id === asked.branchId))
+    details.push({ path: "branchId", message: "is not a branch of the clinic" });
+  if (asked.animalId !== null && animal?.clinicId !== clinic.id)
+    details.push({ path: "animalId", message: "is not an animal of the clinic" });
+  if (asked.customerId !== null && customer?.clinicId !== clinic.id)
+    details.push({ path: "customerId", message: "is not a customer of the clinic" });
+  const isFuture = Date.parse(asked.scheduledAt) > now;
+  resources.forEach((resource, index) => {
+    const isOfBranch = resource?.clinicId === clinic.id && resource.branchId === asked.branchId;
+    if (!isOfBranch)
+      details.push({ path: `resourceIds.${index}`, message: "is not a resource of the branch" });
+    else if (isFuture && !resource.active)
+      details.push({ path: `resourceIds.${index}`, message: "is a retired resource" });
+  });
+  return details;
+}
+
+function wrongStatus(
+  { status, scheduledAt, requestedAt, statusAt }: Omit<AppointmentImport, "resourceIds">,
+  resourceIds: string[],
+  now: number,
+): ErrorDetail[] {
+  const details: ErrorDetail[] = [];
+  const isFuture = Date.parse(scheduledAt) > now;
+  const permitted = isFuture ? FUTURE : PAST;
+  if (!permitted.includes(status)) {
+    const when = isFuture ? "in the future" : "in the past";
+    details.push({ path: "status", message: `must be ${permitted.join(", ")} for an appointment ${when}` });
+  }
+  const latest = toInstant(now);
+  if (requestedAt !== null && requestedAt > (statusAt ?? latest))
+    details.push({ path: "requestedAt", message: statusAt ? "must not be after statusAt" : NOT_FUTURE });
+  if (statusAt !== null && statusAt > latest) details.push({ path: "statusAt", message: NOT_FUTURE });
+  const released = status === "cancelled" || status === "no_show";
+  if (released && resourceIds.length > 0)
+    details.push({ path: "resourceIds", message: `must be empty: a ${status} appointment has no resources` });
+  if (new Set(resourceIds).size < resourceIds.length)
+    details.push({ path: "resourceIds", message: "must name each resource once" });
+  return details;
+}
+
+const PAST: readonly string[] = ["completed", "cancelled", "no_show"];
+const FUTURE: readonly string[] = ["requested", "confirmed", "cancelled"];
+const NOT_FUTURE = "must not be in the future";
+
+function allocated(
+  {
+    appointmentId,
+    scheduledAt,
+    durationMinutes,
+  }: { appointmentId: string; scheduledAt: Instant; durationMinutes: number },
+  resourceId: string,
+): AppointmentEvent {
+  const assignmentId = importedAssignmentId(appointmentId, resourceId);
+  const allocationEnd = toInstant(Date.parse(scheduledAt) + durationMinutes * 60_000);
+  return {
+    type: "ResourceAllocated",
+    data: { appointmentId, assignmentId, resourceId, allocationStart: scheduledAt, allocationEnd },
+  };
+}

@@ -1,0 +1,194 @@
+import type { Aggregate } from "../aggregate.ts";
+import { DomainError } from "../domain-error.ts";
+import { isEqual } from "../equal.ts";
+import type { DataOf } from "../events/category.ts";
+import { type ClinicEvent, clinicCategory } from "../events/clinic.ts";
+import type { Environment } from "../events/fields.ts";
+import { requireCurrency, requireLocale, requireTimeZone } from "./locality.ts";
+import { registerOnce } from "./register-once.ts";
+
+export type ClinicStatus = "active" | "suspended" | "closed";
+export type ClinicRegistration = DataOf<ClinicEvent, "ClinicRegistered">;
+export type Subscription = Omit<DataOf<ClinicEvent, "SubscriptionChanged">, "clinicId">;
+export type Entitlement = Omit<DataOf<ClinicEvent, "EntitlementSet">, "clinicId" | "key">;
+
+export interface Branch {
+  id: string;
+  name: string;
+  city: string | null;
+  isMain: boolean;
+}
+
+/** A clinic (tenant) as its events tell it. */
+export interface Clinic {
+  id: string;
+  environment: Environment;
+  status: ClinicStatus;
+  /** In the order in which they were opened; the first is the main one. */
+  branches: Branch[];
+  timezone: string;
+  currency: string;
+  /** The application whose sandbox it is; null for every other clinic. */
+  sandboxOf: string | null;
+  /** The sandbox's generation, where the clinic was loaded with it; 0 for a clinic that is none. */
+  sandboxGeneration: number;
+  registration: ClinicRegistration;
+  subscription: Subscription | null;
+  entitlements: Record<string, Entitlement>;
+}
+
+export const clinicAggregate: Aggregate<typeof clinicCategory, Clinic> = {
+  category: clinicCategory,
+  evolve(state, event) {
+    if (event.type === "ClinicRegistered") return registered(event.data);
+    if (!state) return undefined;
+    switch (event.type) {
+      case "ClinicSuspended":
+        return { ...state, status: "suspended" };
+      case "ClinicReinstated":
+        return { ...state, status: "active" };
+      case "ClinicClosed":
+        return { ...state, status: "closed" };
+      case "BranchOpened": {
+        const { branchId: id, name, city, isMain } = event.data;
+        return { ...state, branches: [...state.branches, { id, name, city, isMain }] };
+      }
+      case "SubscriptionChanged": {
+        const { clinicId: _, ...subscription } = event.data;
+        return { ...state, subscription };
+      }
+      case "EntitlementSet": {
+        const { clinicId: _, key, ...entitlement } = event.data;
+        return { ...state, entitlements: { ...state.entitlements, [key]: entitlement } };
+      }
+    }
+  },
+};
+
+function registered(registration: ClinicRegistration): Clinic {
+  const { clinicId: id, environment, timezone, currency } = registration;
+  return {
+    id,
+    environment,
+    status: "active",
+    branches: [],
+    timezone,
+    currency,
+    sandboxOf: registration.sandboxOf ?? null,
+    sandboxGeneration: 0,
+    registration,
+    subscription: null,
+    entitlements: {},
+  };
+}
+
+type Decision = (state: Clinic | undefined) => ClinicEvent[];
+
+/** What may be decided about a clinic. Each refuses with {@link DomainError}; what is so already gives no event. */
+
+export function decideRegisterClinic(data: ClinicRegistration): Decision {
+  return (state) => {
+    requireTimeZone(data.timezone);
+    requireCurrency(data.currency);
+    requireLocale(data.locale);
+    if (data.demoExpiresAt !== null && !data.isDemo)
+      throw new DomainError("expiry_without_demo", "only a demo clinic expires");
+    return registerOnce(state?.registration, { type: "ClinicRegistered", data }, "clinic");
+  };
+}
+
+export function decideSuspendClinic(data: DataOf<ClinicEvent, "ClinicSuspended">): Decision {
+  return (state) => (requireOpen(state).status === "suspended" ? [] : [{ type: "ClinicSuspended", data }]);
+}
+
+export function decideReinstateClinic(data: DataOf<ClinicEvent, "ClinicReinstated">): Decision {
+  return (state) => (requireOpen(state).status === "active" ? [] : [{ type: "ClinicReinstated", data }]);
+}
+
+/** A clinic that is closed stays closed. */
+export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): Decision {
+  return (state) => (known(state).status === "closed" ? [] : [{ type: "ClinicClosed", data }]);
+}
+
+/** The first branch is the clinic's main one, and stays the only one. */
+export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): Decision {
+  return (state) => {
+    const same = known(state).branches.find(({ id }) => id === data.branchId);
+    if (same?.name === data.name && same.city === data.city) return [];
+    const { branches } = requireOpen(state);
+    if (same) throw new DomainError("branch_exists", "the id belongs to another branch already");
+    return [{ type: "BranchOpened", data: { ...data, isMain: branches.length === 0 } }];
+  };
+}
+
+export function decideChangeSubscription(data: DataOf<ClinicEvent, "SubscriptionChanged">): Decision {
+  return (state) => {
+    const { clinicId: _, ...subscription } = data;
+    if (isEqual(known(state).subscription, subscription)) return [];
+    requireOpen(state);
+    return [{ type: "SubscriptionChanged", data }];
+  };
+}
+
+export function decideSetEntitlement(data: DataOf<ClinicEvent, "EntitlementSet">): Decision {
+  return (state) => {
+    const { clinicId: _, key, ...entitlement } = data;
+    if (isEqual(known(state).entitlements[key], entitlement)) return [];
+    requireOpen(state);
+    return [{ type: "EntitlementSet", data }];
+  };
+}
+
+function known(state: Clinic | undefined): Clinic {
+  if (!state) throw new DomainError("clinic_not_found", "there is no such clinic");
+  return state;
+}
+
+function requireOpen(state: Clinic | undefined): Clinic {
+  const clinic = known(state);
+  if (clinic.status === "closed") throw new DomainError("clinic_closed", "the clinic is closed");
+  return clinic;
+}
+
+/**
+ * Restricts a decision to an open clinic. Nothing changes in a closed clinic: a command whose effect is already there
+ * returns no event, so that it can be repeated. Every other command is refused.
+ *
+ * @throws {DomainError} `clinic_closed`
+ */
+export function whileOpen<State, Event>(
+  { status }: Clinic,
+  decide: (state: State | undefined) => Event[],
+): (state: State | undefined) => Event[] {
+  if (status !== "closed") return decide;
+  return (state) => {
+    if (hasNoEffect(() => decide(state))) return [];
+    throw new DomainError("clinic_closed", "the clinic is closed");
+  };
+}
+
+function hasNoEffect(decide: () => unknown[]): boolean {
+  try {
+    return decide().length === 0;
+  } catch (error) {
+    if (error instanceof DomainError) return false;
+    throw error;
+  }
+}
+
+/** @throws {DomainError} `branch_not_found` */
+export function branchOf(clinic: Clinic, branchId: string): Branch {
+  const branch = clinic.branches.find(({ id }) => id === branchId);
+  if (!branch) throw new DomainError("branch_not_found", "the clinic has no such branch");
+  return branch;
+}
+
+/**
+ * A sandbox holds its fixture and what its application makes: nobody else adds to it, so that a reset has all of it.
+ *
+ * @throws {DomainError} `clinic_is_a_sandbox`
+ */
+export function refuseSandbox({ sandboxOf }: Clinic): void {
+  if (sandboxOf === null) return;
+  throw new DomainError("clinic_is_a_sandbox", "a sandbox holds its fixture and what its application makes");
+}

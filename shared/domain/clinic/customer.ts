@@ -1,0 +1,50 @@
+import type { Aggregate } from "../aggregate.ts";
+import { isEqual } from "../equal.ts";
+import type { DataOf } from "../events/category.ts";
+import { type CustomerEvent, customerCategory } from "../events/people.ts";
+import { owned } from "./owned.ts";
+import { registerOnce } from "./register-once.ts";
+
+export type CustomerRegistration = DataOf<CustomerEvent, "CustomerRegistered">;
+export type CustomerDetails = Omit<DataOf<CustomerEvent, "CustomerDetailsChanged">, "customerId">;
+
+/** An owner of animals as one clinic knows them. */
+export interface Customer {
+  id: string;
+  clinicId: string;
+  registration: CustomerRegistration;
+  details: CustomerDetails;
+}
+
+export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
+  category: customerCategory,
+  evolve(state, event) {
+    if (event.type === "CustomerRegistered") {
+      const { customerId: id, clinicId, ...details } = event.data;
+      return { id, clinicId, registration: event.data, details };
+    }
+    const { customerId: _, ...details } = event.data;
+    return state && { ...state, details };
+  },
+};
+
+type Decision = (state: Customer | undefined) => CustomerEvent[];
+
+export function decideRegisterCustomer(data: CustomerRegistration): Decision {
+  return (state) => registerOnce(state?.registration, { type: "CustomerRegistered", data }, "customer");
+}
+
+/** What is not named stays as it is. */
+export function decideChangeCustomer(change: {
+  clinicId: string;
+  customerId: string;
+  details: Partial<CustomerDetails>;
+}): Decision {
+  return (state) => {
+    const { customerId } = change;
+    const customer = owned(state, change.clinicId, "customer");
+    const details = { ...customer.details, ...change.details };
+    if (isEqual(customer.details, details)) return [];
+    return [{ type: "CustomerDetailsChanged", data: { customerId, ...details } }];
+  };
+}

@@ -1,0 +1,98 @@
+import type { Aggregate } from "../aggregate.ts";
+import { DomainError } from "../domain-error.ts";
+import { isEqual } from "../equal.ts";
+import type { DataOf } from "../events/category.ts";
+import { type MembershipEvent, membershipCategory } from "../events/people.ts";
+import { branchOf, type Clinic } from "./clinic.ts";
+import { owned } from "./owned.ts";
+import { registerOnce } from "./register-once.ts";
+
+export type MembershipGrant = DataOf<MembershipEvent, "MembershipGranted">;
+/** What a member may do: the role is a label, the permissions and branches count. */
+export type MembershipRights = Omit<DataOf<MembershipEvent, "MembershipPermissionsChanged">, "membershipId">;
+
+/** A portal user's membership of a clinic. */
+export interface Membership {
+  id: string;
+  clinicId: string;
+  userId: string;
+  status: "invited" | "active" | "revoked";
+  grant: MembershipGrant;
+  rights: MembershipRights;
+}
+
+export const membershipAggregate: Aggregate<typeof membershipCategory, Membership> = {
+  category: membershipCategory,
+  evolve(state, event) {
+    if (event.type === "MembershipGranted") {
+      const { membershipId: id, clinicId, userId, acceptedAt } = event.data;
+      const status = acceptedAt === null ? "invited" : "active";
+      return { id, clinicId, userId, status, grant: event.data, rights: rightsOf(event.data) };
+    }
+    if (!state) return undefined;
+    switch (event.type) {
+      case "MembershipAccepted":
+        return { ...state, status: "active" };
+      case "MembershipPermissionsChanged":
+        return { ...state, rights: rightsOf(event.data) };
+      case "MembershipRevoked":
+        return { ...state, status: "revoked" };
+    }
+  },
+};
+
+function rightsOf({ role, permissions, branchAccess, branchIds }: MembershipRights): MembershipRights {
+  return { role, permissions, branchAccess, branchIds };
+}
+
+type Decision = (state: Membership | undefined) => MembershipEvent[];
+type OfClinic = { clinicId: string; membershipId: string };
+
+export function decideGrantMembership(data: MembershipGrant, clinic: Clinic): Decision {
+  return (state) => {
+    requireScope(data, clinic);
+    return registerOnce(state?.grant, { type: "MembershipGranted", data }, "membership");
+  };
+}
+
+export function decideAcceptMembership({ clinicId, membershipId }: OfClinic): Decision {
+  return (state) => {
+    if (live(state, clinicId).status === "active") return [];
+    return [{ type: "MembershipAccepted", data: { membershipId } }];
+  };
+}
+
+export function decideChangePermissions(
+  change: OfClinic & { rights: MembershipRights },
+  clinic: Clinic,
+): Decision {
+  return (state) => {
+    const { clinicId, membershipId, rights } = change;
+    requireScope(rights, clinic);
+    if (isEqual(live(state, clinicId).rights, rights)) return [];
+    return [{ type: "MembershipPermissionsChanged", data: { membershipId, ...rights } }];
+  };
+}
+
+/** A membership that is revoked stays so; the user may be granted a new one. */
+export function decideRevokeMembership(revocation: OfClinic & { reason: string | null }): Decision {
+  return (state) => {
+    const { clinicId, membershipId, reason } = revocation;
+    if (owned(state, clinicId, "membership").status === "revoked") return [];
+    return [{ type: "MembershipRevoked", data: { membershipId, reason } }];
+  };
+}
+
+function live(state: Membership | undefined, clinicId: string): Membership {
+  const membership = owned(state, clinicId, "membership");
+  if (membership.status !== "revoked") return membership;
+  throw new DomainError("membership_revoked", "the membership is revoked");
+}
+
+function requireScope({ branchAccess, branchIds }: MembershipRights, clinic: Clinic): void {
+  if (branchAccess === "all" && branchIds.length > 0)
+    throw new DomainError("branches_of_unscoped", "a member of all branches has no list of branches");
+  if (branchAccess === "scoped" && branchIds.length === 0)
+    throw new DomainError("branches_missing", "a member of some branches needs their list");
+  for (const branchId of branchIds) branchOf(clinic, branchId);
+}

@@ -1,0 +1,29 @@
+import type { Aggregate } from "../aggregate.ts";
+import type { DataOf } from "../events/category.ts";
+import { type PortalUserEvent, portalUserCategory } from "../events/people.ts";
+import { branchOf, type Clinic } from "./clinic.ts";
+
+export type ClinicSelection = DataOf<PortalUserEvent, "ClinicSelected">;
+
+/** What a portal user chose to look at last. */
+export interface PortalUser {
+  id: string;
+  clinicId: string;
+  branchId: string | null;
+}
+
+export const portalUserAggregate: Aggregate<typeof portalUserCategory, PortalUser> = {
+  category: portalUserCategory,
+  evolve(_, { data: { userId, clinicId, branchId } }) {
+    return { id: userId, clinicId, branchId };
+  },
+};
+
+/** A choice grants nothing: whether the user may see what was chosen is asked when it is read. */
+export function decideSelectClinic(data: ClinicSelection, clinic: Clinic) {
+  return (state: PortalUser | undefined): PortalUserEvent[] => {
+    if (data.branchId !== null) branchOf(clinic, data.branchId);
+    if (state?.clinicId === data.clinicId && state.branchId === data.branchId) return [];
+    return [{ type: "ClinicSelected", data }];
+  };
+}

@@ -1,0 +1,65 @@
+import type { Aggregate } from "../aggregate.ts";
+import { DomainError } from "../domain-error.ts";
+import { type QueueTicketEvent, queueTicketCategory } from "../events/appointment.ts";
+import type { DataOf } from "../events/category.ts";
+import { branchOf, type Clinic } from "./clinic.ts";
+import { owned } from "./owned.ts";
+import { registerOnce } from "./register-once.ts";
+
+export type QueueTicketIssue = DataOf<QueueTicketEvent, "QueueTicketIssued">;
+export type QueueTicketStatus = "waiting" | "called" | "completed" | "cancelled" | "no_show";
+
+/** A place in the front desk's queue. */
+export interface QueueTicket {
+  id: string;
+  clinicId: string;
+  status: QueueTicketStatus;
+  issue: QueueTicketIssue;
+}
+
+/** The status that each event of a ticket's life leads to. */
+const statusAfter = {
+  QueueTicketCalled: "called",
+  QueueTicketCompleted: "completed",
+  QueueTicketCancelled: "cancelled",
+  QueueTicketMarkedNoShow: "no_show",
+} as const;
+
+export const queueTicketAggregate: Aggregate<typeof queueTicketCategory, QueueTicket> = {
+  category: queueTicketCategory,
+  evolve(state, event) {
+    if (event.type !== "QueueTicketIssued") return state && { ...state, status: statusAfter[event.type] };
+    const { ticketId: id, clinicId } = event.data;
+    return { id, clinicId, status: "waiting", issue: event.data };
+  },
+};
+
+type Decision = (state: QueueTicket | undefined) => QueueTicketEvent[];
+type OfClinic = { clinicId: string; ticketId: string };
+
+export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): Decision {
+  return (state) => {
+    branchOf(clinic, data.branchId);
+    return registerOnce(state?.issue, { type: "QueueTicketIssued", data }, "queue_ticket");
+  };
+}
+
+export const decideCallTicket = move("QueueTicketCalled", "called", ["waiting"]);
+export const decideCompleteTicket = move("QueueTicketCompleted", "completed", ["called"]);
+export const decideCancelTicket = move("QueueTicketCancelled", "cancelled", ["waiting", "called"]);
+export const decideMarkTicketNoShow = move("QueueTicketMarkedNoShow", "no_show", ["waiting", "called"]);
+
+/** A move to where the ticket stands already changes nothing; one from elsewhere than `from` is refused. */
+function move(
+  type: Exclude<QueueTicketEvent["type"], "QueueTicketIssued">,
+  to: QueueTicketStatus,
+  from: QueueTicketStatus[],
+) {
+  return ({ clinicId, ticketId }: OfClinic): Decision =>
+    (state) => {
+      const { status } = owned(state, clinicId, "queue_ticket");
+      if (status === to) return [];
+      if (from.includes(status)) return [{ type, data: { ticketId } }];
+      throw new DomainError("illegal_ticket_move", `a ticket that is ${status} cannot become ${to}`);
+    };
+}

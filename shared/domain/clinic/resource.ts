@@ -1,0 +1,92 @@
+import type { Aggregate } from "../aggregate.ts";
+import { DomainError } from "../domain-error.ts";
+import { isEqual } from "../equal.ts";
+import type { DataOf } from "../events/category.ts";
+import { type ResourceEvent, resourceCategory } from "../events/clinic.ts";
+import { branchOf, type Clinic } from "./clinic.ts";
+import { requireTimeZone } from "./locality.ts";
+import { owned } from "./owned.ts";
+import { registerOnce } from "./register-once.ts";
+
+export type ResourceAddition = DataOf<ResourceEvent, "ResourceAdded">;
+export type AvailabilityRule = Omit<DataOf<ResourceEvent, "AvailabilityRuleSet">, "resourceId">;
+
+/** A bookable resource of a branch and the rules of its availability. */
+export interface Resource {
+  id: string;
+  clinicId: string;
+  branchId: string;
+  active: boolean;
+  addition: ResourceAddition;
+  rules: Record<string, AvailabilityRule>;
+}
+
+export const resourceAggregate: Aggregate<typeof resourceCategory, Resource> = {
+  category: resourceCategory,
+  evolve(state, event) {
+    if (event.type === "ResourceAdded") {
+      const { resourceId: id, clinicId, branchId } = event.data;
+      return { id, clinicId, branchId, active: true, addition: event.data, rules: {} };
+    }
+    if (!state) return undefined;
+    switch (event.type) {
+      case "ResourceRetired":
+        return { ...state, active: false };
+      case "AvailabilityRuleSet": {
+        const { resourceId: _, ...rule } = event.data;
+        return { ...state, rules: { ...state.rules, [rule.ruleId]: rule } };
+      }
+      case "AvailabilityRuleRemoved": {
+        const { [event.data.ruleId]: _, ...rules } = state.rules;
+        return { ...state, rules };
+      }
+    }
+  },
+};
+
+type Decision = (state: Resource | undefined) => ResourceEvent[];
+type OfClinic = { clinicId: string; resourceId: string };
+
+/** A resource without a time zone of its own keeps the clinic's. */
+export function decideAddResource(
+  addition: Omit<ResourceAddition, "timezone"> & { timezone: string | null },
+  clinic: Clinic,
+): Decision {
+  return (state) => {
+    const timezone = addition.timezone ?? clinic.timezone;
+    requireTimeZone(timezone);
+    branchOf(clinic, addition.branchId);
+    const data = { ...addition, timezone };
+    return registerOnce(state?.addition, { type: "ResourceAdded", data }, "resource");
+  };
+}
+
+export function decideRetireResource({ clinicId, resourceId }: OfClinic): Decision {
+  return (state) => {
+    if (!owned(state, clinicId, "resource").active) return [];
+    return [{ type: "ResourceRetired", data: { resourceId } }];
+  };
+}
+
+/** Sets a rule, or replaces the rule of the same id. Times are of the resource's own day, and end on it. */
+export function decideSetRule(change: OfClinic & { rule: AvailabilityRule }): Decision {
+  return (state) => {
+    const { clinicId, resourceId, rule } = change;
+    const resource = owned(state, clinicId, "resource");
+    if (isEqual(resource.rules[rule.ruleId], rule)) return [];
+    if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
+    if (rule.endsAt <= rule.startsAt)
+      throw new DomainError("rule_ends_before_start", "the rule ends too early");
+    if (rule.validFrom !== null && rule.validUntil !== null && rule.validUntil < rule.validFrom)
+      throw new DomainError("rule_never_valid", "the rule's validity ends before it starts");
+    return [{ type: "AvailabilityRuleSet", data: { resourceId, ...rule } }];
+  };
+}
+
+export function decideRemoveRule(change: OfClinic & { ruleId: string }): Decision {
+  return (state) => {
+    const { clinicId, resourceId, ruleId } = change;
+    if (!owned(state, clinicId, "resource").rules[ruleId]) return [];
+    return [{ type: "AvailabilityRuleRemoved", data: { resourceId, ruleId } }];
+  };
+}

@@ -1,0 +1,67 @@
+import type { Aggregate } from "../aggregate.ts";
+import type { DataOf } from "../events/category.ts";
+import { type ServiceEvent, serviceCategory } from "../events/clinic.ts";
+import type { Clinic } from "./clinic.ts";
+import { owned } from "./owned.ts";
+import { registerOnce } from "./register-once.ts";
+
+export type ServiceOffer = DataOf<ServiceEvent, "ServiceOffered">;
+
+/** An item of a clinic's service catalog. */
+export interface Service {
+  id: string;
+  clinicId: string;
+  offer: ServiceOffer;
+  price: number;
+  active: boolean;
+}
+
+export const serviceAggregate: Aggregate<typeof serviceCategory, Service> = {
+  category: serviceCategory,
+  evolve(state, event) {
+    if (event.type === "ServiceOffered") {
+      const { serviceId: id, clinicId, price } = event.data;
+      return { id, clinicId, offer: event.data, price, active: true };
+    }
+    if (!state) return undefined;
+    switch (event.type) {
+      case "ServiceRepriced":
+        return { ...state, price: event.data.price };
+      case "ServiceWithdrawn":
+        return { ...state, active: false };
+      case "ServiceReinstated":
+        return { ...state, active: true };
+    }
+  },
+};
+
+type Decision = (state: Service | undefined) => ServiceEvent[];
+type OfClinic = { clinicId: string; serviceId: string };
+
+/** A clinic sells in its own currency. */
+export function decideOfferService(offer: Omit<ServiceOffer, "currency">, clinic: Clinic): Decision {
+  const data = { ...offer, currency: clinic.currency };
+  return (state) => registerOnce(state?.offer, { type: "ServiceOffered", data }, "service");
+}
+
+export function decideRepriceService(change: OfClinic & { price: number }): Decision {
+  return (state) => {
+    const { clinicId, serviceId, price } = change;
+    if (owned(state, clinicId, "service").price === price) return [];
+    return [{ type: "ServiceRepriced", data: { serviceId, price } }];
+  };
+}
+
+export function decideWithdrawService({ clinicId, serviceId }: OfClinic): Decision {
+  return (state) => {
+    if (!owned(state, clinicId, "service").active) return [];
+    return [{ type: "ServiceWithdrawn", data: { serviceId } }];
+  };
+}
+
+export function decideReinstateService({ clinicId, serviceId }: OfClinic): Decision {
+  return (state) => {
+    if (owned(state, clinicId, "service").active) return [];
+    return [{ type: "ServiceReinstated", data: { serviceId } }];
+  };
+}

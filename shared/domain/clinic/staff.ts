@@ -1,0 +1,52 @@
+import type { Aggregate } from "../aggregate.ts";
+import type { DataOf } from "../events/category.ts";
+import { type StaffEvent, staffCategory } from "../events/people.ts";
+import { owned } from "./owned.ts";
+import { registerOnce } from "./register-once.ts";
+
+export type StaffHire = DataOf<StaffEvent, "StaffMemberHired">;
+
+/** A person who works at a clinic. */
+export interface StaffMember {
+  id: string;
+  clinicId: string;
+  hire: StaffHire;
+  active: boolean;
+}
+
+export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
+  category: staffCategory,
+  evolve(state, event) {
+    switch (event.type) {
+      case "StaffMemberHired": {
+        const { staffId: id, clinicId } = event.data;
+        return { id, clinicId, hire: event.data, active: true };
+      }
+      case "StaffMemberDeactivated":
+        return state && { ...state, active: false };
+      case "StaffMemberReactivated":
+        return state && { ...state, active: true };
+    }
+  },
+};
+
+type Decision = (state: StaffMember | undefined) => StaffEvent[];
+type OfClinic = { clinicId: string; staffId: string };
+
+export function decideHireStaff(data: StaffHire): Decision {
+  return (state) => registerOnce(state?.hire, { type: "StaffMemberHired", data }, "staff_member");
+}
+
+export function decideDeactivateStaff({ clinicId, staffId }: OfClinic): Decision {
+  return (state) => {
+    if (!owned(state, clinicId, "staff_member").active) return [];
+    return [{ type: "StaffMemberDeactivated", data: { staffId } }];
+  };
+}
+
+export function decideReactivateStaff({ clinicId, staffId }: OfClinic): Decision {
+  return (state) => {
+    if (owned(state, clinicId, "staff_member").active) return [];
+    return [{ type: "StaffMemberReactivated", data: { staffId } }];
+  };
+}

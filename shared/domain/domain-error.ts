@@ -1,0 +1,16 @@
+/** An error that lies in a field: where (`branchId`, `header X-…`), and what is wrong. */
+export interface ErrorDetail {
+  path: string;
+  message: string;
+}
+
+/** A domain rule that refuses a command. The code is stable, in snake_case, and may be shown to the caller. */
+export class DomainError extends Error {
+  override readonly name = "DomainError";
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}

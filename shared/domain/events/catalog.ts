@@ -1,0 +1,56 @@
+import { appointmentCategory, holdCategory, queueTicketCategory } from "./appointment.ts";
+import { auditAccessCategory, auditorCategory } from "./audit.ts";
+import type { EventOf } from "./category.ts";
+import { clinicCategory, resourceCategory, serviceCategory } from "./clinic.ts";
+import { parkingCategory } from "./parking.ts";
+import {
+  installationCategory,
+  partnerApplicationCategory,
+  webhookDeliveryCategory,
+  webhookEndpointCategory,
+  webhookEndpointPlacesCategory,
+} from "./partner.ts";
+import {
+  animalCategory,
+  customerCategory,
+  membershipCategory,
+  portalUserCategory,
+  staffCategory,
+} from "./people.ts";
+import { sandboxCategory } from "./sandbox.ts";
+
+/** Every category of streams there is. */
+export const categories = [
+  clinicCategory,
+  serviceCategory,
+  resourceCategory,
+  membershipCategory,
+  staffCategory,
+  portalUserCategory,
+  customerCategory,
+  animalCategory,
+  appointmentCategory,
+  holdCategory,
+  queueTicketCategory,
+  partnerApplicationCategory,
+  installationCategory,
+  webhookEndpointCategory,
+  webhookEndpointPlacesCategory,
+  webhookDeliveryCategory,
+  sandboxCategory,
+  auditorCategory,
+  auditAccessCategory,
+  parkingCategory,
+] as const;
+
+/** Every event of the catalog, told apart by `type`; a type belongs to one category. */
+export type CatalogEvent = EventOf<(typeof categories)[number]>;
+export type CatalogEventType = CatalogEvent["type"];
+
+const categoryNames = new Set<string>(categories.map(({ name }) => name));
+
+/** Tells whether a stream belongs to a category of the catalog. Streams of other programs may share the log. */
+export function isCatalogStream(stream: string): boolean {
+  const end = stream.indexOf("-");
+  return end > 0 && categoryNames.has(stream.slice(0, end));
+}

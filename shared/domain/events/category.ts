@@ -1,0 +1,34 @@
+import type { z } from "zod";
+
+/** A category of streams: `<name>-<id>`, with the schema of each event type that its streams may hold. */
+export interface Category<Name extends string = string, Schemas extends EventSchemas = EventSchemas> {
+  name: Name;
+  events: Schemas;
+}
+
+export type EventSchemas = Record<string, z.ZodType>;
+
+/** The events of a category (or of each of several), as a union told apart by `type`. */
+export type EventOf<C extends Category> = C extends Category
+  ? {
+      [Type in keyof C["events"] & string]: { type: Type; data: z.output<C["events"][Type]> };
+    }[keyof C["events"] & string]
+  : never;
+
+export function defineCategory<Name extends string, Schemas extends EventSchemas>(
+  name: Name,
+  events: Schemas,
+): Category<Name, Schemas> {
+  return { name, events };
+}
+
+/** @returns the stream's name, `<category>-<id>` */
+export function streamName(category: Category, id: string): string {
+  return `${category.name}-${id}`;
+}
+
+/** The data of one event type of a category: `DataOf<CustomerEvent, "CustomerRegistered">`. */
+export type DataOf<Event extends { type: string; data: unknown }, Type extends Event["type"]> = Extract<
+  Event,
+  { type: Type }
+>["data"];

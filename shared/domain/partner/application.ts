@@ -1,0 +1,143 @@
+import type { Aggregate } from "../aggregate.ts";
+import { DomainError } from "../domain-error.ts";
+import type { Environment } from "../events/fields.ts";
+import { type PartnerApplicationEvent, partnerApplicationCategory, type Scope } from "../events/partner.ts";
+
+export interface Credential {
+  id: string;
+  /** SHA-256 of the secret, hex. */
+  secretHash: string;
+}
+
+/** A partner's application as its events tell it. */
+export interface Application {
+  id: string;
+  environment: Environment;
+  name: string;
+  scopes: Scope[];
+  /** Those that are live, oldest first. */
+  credentials: Credential[];
+  /** Ids of credentials that were revoked: they never come back. */
+  revokedCredentialIds: string[];
+  /** Origins that the operator approved as webhook destinations. */
+  webhookOrigins: string[];
+  revoked: boolean;
+}
+
+export const applicationAggregate: Aggregate<typeof partnerApplicationCategory, Application> = {
+  category: partnerApplicationCategory,
+  evolve(state, event) {
+    if (event.type === "ApplicationRegistered") {
+      const { applicationId: id, environment, name, scopes } = event.data;
+      const none = { credentials: [], revokedCredentialIds: [], webhookOrigins: [] };
+      return { id, environment, name, scopes, ...none, revoked: false };
+    }
+    if (!state) return undefined;
+    switch (event.type) {
+      case "CredentialIssued": {
+        const { credentialId: id, secretHash } = event.data;
+        return { ...state, credentials: [...state.credentials, { id, secretHash }] };
+      }
+      case "CredentialRevoked": {
+        const { credentialId } = event.data;
+        const credentials = state.credentials.filter(({ id }) => id !== credentialId);
+        const revokedCredentialIds = [...state.revokedCredentialIds, credentialId];
+        return { ...state, credentials, revokedCredentialIds };
+      }
+      case "WebhookOriginApproved":
+        return { ...state, webhookOrigins: [...state.webhookOrigins, event.data.origin] };
+      case "WebhookOriginWithdrawn": {
+        const { origin } = event.data;
+        return { ...state, webhookOrigins: state.webhookOrigins.filter((known) => known !== origin) };
+      }
+      case "ApplicationRevoked":
+        return { ...state, revoked: true };
+    }
+  },
+};
+
+type Decision = (state: Application | undefined) => PartnerApplicationEvent[];
+
+/** So many credentials are live at once: enough to change from one to the next without a gap. */
+const LIVE_CREDENTIALS = 2;
+
+/** What may be decided about an application. Each refuses with {@link DomainError}; what is so already gives no event. */
+
+export function decideRegisterApplication(data: {
+  applicationId: string;
+  environment: Environment;
+  name: string;
+  scopes: Scope[];
+}): Decision {
+  return (state) => {
+    if (state) throw new DomainError("application_exists", "the id belongs to another application already");
+    const { applicationId, environment, name } = data;
+    const scopes = [...new Set(data.scopes)];
+    return [{ type: "ApplicationRegistered", data: { applicationId, environment, name, scopes } }];
+  };
+}
+
+export function decideIssueCredential(data: { credentialId: string; secretHash: string }): Decision {
+  return (state) => {
+    const application = live(state);
+    if (application.credentials.length >= LIVE_CREDENTIALS) {
+      throw new DomainError("too_many_credentials", "two credentials are live already: revoke one first");
+    }
+    return [{ type: "CredentialIssued", data: { applicationId: application.id, ...data } }];
+  };
+}
+
+export function decideRevokeCredential(credentialId: string): Decision {
+  return (state) => {
+    const { id: applicationId, credentials, revokedCredentialIds } = known(state);
+    if (revokedCredentialIds.includes(credentialId)) return [];
+    if (!credentials.some(({ id }) => id === credentialId)) {
+      throw new DomainError("credential_not_found", "the application has no such credential");
+    }
+    return [{ type: "CredentialRevoked", data: { applicationId, credentialId } }];
+  };
+}
+
+/** @param url any URL of the origin; user info and everything but scheme, host and port are left out */
+export function decideApproveWebhookOrigin(url: string): Decision {
+  return (state) => {
+    const { id: applicationId, webhookOrigins } = live(state);
+    const origin = originOf(url);
+    if (webhookOrigins.includes(origin)) return [];
+    return [{ type: "WebhookOriginApproved", data: { applicationId, origin } }];
+  };
+}
+
+export function decideWithdrawWebhookOrigin(url: string): Decision {
+  return (state) => {
+    const { id: applicationId, webhookOrigins } = known(state);
+    const origin = originOf(url);
+    if (!webhookOrigins.includes(origin)) return [];
+    return [{ type: "WebhookOriginWithdrawn", data: { applicationId, origin } }];
+  };
+}
+
+/** A revoked application stays revoked. */
+export function decideRevokeApplication(reason: string | null): Decision {
+  return (state) => {
+    const { id: applicationId, revoked } = known(state);
+    return revoked ? [] : [{ type: "ApplicationRevoked", data: { applicationId, reason } }];
+  };
+}
+
+function originOf(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed && /^https?:$/.test(parsed.protocol)) return parsed.origin;
+  throw new DomainError("invalid_origin", "an origin is like https://hooks.example.com");
+}
+
+function known(state: Application | undefined): Application {
+  if (!state) throw new DomainError("application_not_found", "there is no such application");
+  return state;
+}
+
+function live(state: Application | undefined): Application {
+  const application = known(state);
+  if (application.revoked) throw new DomainError("application_revoked", "the application is revoked");
+  return application;
+}

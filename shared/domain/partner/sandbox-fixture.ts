@@ -1,0 +1,213 @@
+import { sandboxClinicId, sandboxEntityId } from "../events/ids.ts";
+import type { FixtureFact } from "../events/sandbox.ts";
+import { type Instant, toInstant } from "../time/rfc3339.ts";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** The day (UTC) of a time, YYYY-MM-DD. */
+export function dayOf(now: number): string {
+  return toInstant(now).slice(0, 10);
+}
+
+/** The branches of every sandbox; the first is the main one. They belong to the clinic and stay over resets. */
+export function sandboxBranches(applicationId: string): { id: string; name: string; city: string }[] {
+  const branch = (name: string) => ({
+    id: sandboxEntityId(applicationId, "branch", name),
+    name,
+    city: "London",
+  });
+  return [branch("Main"), branch("Riverside")];
+}
+
+/**
+ * What a sandbox holds after a reset. It follows from the application and the day alone, so that two resets on one day
+ * give the same to the byte; ids follow from the application, times are about the day. Nothing in it happened later
+ * than the day's start.
+ *
+ * @param day YYYY-MM-DD, UTC
+ */
+export function fixture(applicationId: string, day: string): FixtureFact[] {
+  const start = Date.parse(`${day}T00:00:00.000Z`);
+  const at = (days: number, hours: number) => toInstant(start + days * DAY + hours * HOUR);
+  const using: Using = {
+    clinicId: sandboxClinicId(applicationId),
+    id: (...names) => sandboxEntityId(applicationId, ...names),
+    branches: sandboxBranches(applicationId).map(({ id }) => id),
+    long: at(-30, 9),
+    at,
+  };
+  return [...catalog(using), ...owners(using), ...rooms(using), ...appointments(using)];
+}
+
+interface Using {
+  clinicId: string;
+  id(...names: string[]): string;
+  branches: string[];
+  /** When what has always been there began. */
+  long: Instant;
+  at(days: number, hours: number): Instant;
+}
+
+function catalog({ clinicId, id, long: at }: Using): FixtureFact[] {
+  const offered = (name: string, category: string, price: number): FixtureFact => ({
+    type: "ServiceOffered",
+    data: { serviceId: id("service", name), clinicId, name, category, price, currency: "GBP", taxable: true },
+    at,
+  });
+  return [
+    offered("Consultation", "Consultation", 48),
+    offered("Vaccination", "Prevention", 62.5),
+    offered("Dental cleaning", "Dentistry", 240),
+  ];
+}
+
+const OWNERS = {
+  "Ada Example": [
+    ["Biscuit", "dog", 12.4],
+    ["Clover", "rabbit", 1.9],
+  ],
+  "Ben Example": [["Misty", "cat", 4.2]],
+  "Cleo Example": [["Pepper", "dog", 27]],
+} as const;
+
+function owners({ clinicId, id, long: at }: Using): FixtureFact[] {
+  return Object.entries(OWNERS).flatMap(([fullName, animals]): FixtureFact[] => {
+    const customerId = id("customer", fullName);
+    const contact = {
+      phone: null,
+      email: `${fullName.slice(0, fullName.indexOf(" ")).toLowerCase()}@example.com`,
+    };
+    const unknown = { breed: null, sex: null, birthDate: null, microchip: null };
+    return [
+      {
+        type: "CustomerRegistered",
+        data: { customerId, clinicId, fullName, ...contact, city: "London" },
+        at,
+      },
+      ...animals.map(([name, species, weightKg]): FixtureFact => {
+        const data = {
+          animalId: id("animal", name),
+          clinicId,
+          customerId,
+          name,
+          species,
+          ...unknown,
+          weightKg,
+        };
+        return { type: "AnimalRegistered", data, at };
+      }),
+    ];
+  });
+}
+
+/** One room at each branch, open on weekdays. */
+function rooms({ clinicId, id, branches, long: at }: Using): FixtureFact[] {
+  return branches.flatMap((branchId, index): FixtureFact[] => {
+    const resourceId = id("resource", branchId);
+    const name = `Room ${index + 1}`;
+    const room = { resourceType: "room", name, capacity: 1, timezone: "Europe/London", metadata: {} };
+    const always = { validFrom: null, validUntil: null, ruleType: "open", recurrence: null };
+    return [
+      { type: "ResourceAdded", data: { resourceId, clinicId, branchId, ...room }, at },
+      ...[1, 2, 3, 4, 5].map((weekday): FixtureFact => {
+        const ruleId = id("rule", branchId, String(weekday));
+        const hours = { weekday, startsAt: "09:00:00", endsAt: "17:00:00" };
+        return { type: "AvailabilityRuleSet", data: { resourceId, ruleId, ...hours, ...always }, at };
+      }),
+    ];
+  });
+}
+
+interface Planned {
+  owner: keyof typeof OWNERS;
+  animal: string;
+  /** Place among the branches. */
+  branch: 0 | 1;
+  /** From the fixture's day on. */
+  days: number;
+  /** UTC. */
+  hour: number;
+  reason: string;
+  /** What became of it, in order, before the day. */
+  moves: Move[];
+}
+
+type Move =
+  | "AppointmentConfirmed"
+  | "AppointmentCheckedIn"
+  | "ConsultationStarted"
+  | "AppointmentCompleted"
+  | "AppointmentMarkedNoShow"
+  | "AppointmentCancelled";
+
+const VISIT: Move[] = [
+  "AppointmentConfirmed",
+  "AppointmentCheckedIn",
+  "ConsultationStarted",
+  "AppointmentCompleted",
+];
+
+const [ada, ben, cleo] = ["Ada Example", "Ben Example", "Cleo Example"] as const;
+
+const PLANNED: Planned[] = [
+  { owner: ada, animal: "Biscuit", branch: 0, days: -2, hour: 10, reason: "Vaccination", moves: VISIT },
+  {
+    ...{ owner: ben, animal: "Misty", branch: 1, days: -1, hour: 15, reason: "Check-up" },
+    moves: ["AppointmentConfirmed", "AppointmentMarkedNoShow"],
+  },
+  {
+    owner: cleo,
+    animal: "Pepper",
+    branch: 0,
+    days: 0,
+    hour: 11,
+    reason: "Limping",
+    moves: ["AppointmentConfirmed"],
+  },
+  { owner: ada, animal: "Clover", branch: 0, days: 1, hour: 10, reason: "Nail trim", moves: [] },
+  {
+    owner: ben,
+    animal: "Misty",
+    branch: 1,
+    days: 1,
+    hour: 14,
+    reason: "Dental check",
+    moves: ["AppointmentConfirmed"],
+  },
+  {
+    owner: cleo,
+    animal: "Pepper",
+    branch: 0,
+    days: 2,
+    hour: 9,
+    reason: "Follow-up",
+    moves: ["AppointmentCancelled"],
+  },
+  { owner: ada, animal: "Biscuit", branch: 1, days: 6, hour: 16, reason: "Follow-up", moves: [] },
+];
+
+function appointments(using: Using): FixtureFact[] {
+  return PLANNED.flatMap((planned) => lifeOf(planned, using));
+}
+
+/** It is asked for three days before the day, or before its own time; what came of it followed, hour by hour. */
+function lifeOf({ owner, animal, branch, days, hour, reason, moves }: Planned, using: Using): FixtureFact[] {
+  const { clinicId, id, branches, at } = using;
+  const appointmentId = id("appointment", animal, String(days), String(hour));
+  const people = { animalId: id("animal", animal), customerId: id("customer", owner) };
+  const plan = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
+  const place = { appointmentId, clinicId, branchId: branches[branch] ?? "" };
+  const data = { ...place, ...people, ...plan, applicationId: null, requestHash: null, sandboxGeneration: 0 };
+  const asked = Math.min(days, 0) - 3;
+  return [
+    { type: "AppointmentRequested", data, at: at(asked, 8) },
+    ...moves.map((type, index): FixtureFact => {
+      // What is arranged follows the request; what happens at the clinic happens at the appointment's time.
+      const when = index === 0 ? at(asked, 9) : at(days, hour + (index - 1) / 4);
+      if (type === "AppointmentCancelled") return { type, data: { appointmentId, reason: null }, at: when };
+      return { type, data: { appointmentId }, at: when };
+    }),
+  ];
+}

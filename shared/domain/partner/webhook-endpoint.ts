@@ -1,0 +1,146 @@
+import type { Aggregate } from "../aggregate.ts";
+import { DomainError } from "../domain-error.ts";
+import type { DataOf } from "../events/category.ts";
+import type { Environment } from "../events/fields.ts";
+import {
+  type WebhookEndpointEvent,
+  type WebhookEventType,
+  webhookEndpointCategory,
+} from "../events/partner.ts";
+import type { Instant } from "../time/rfc3339.ts";
+
+/** A webhook endpoint as its events tell it. Its secret is of no use to a decision. */
+export interface Endpoint {
+  id: string;
+  applicationId: string;
+  clinicId: string;
+  environment: Environment;
+  url: string;
+  events: WebhookEventType[];
+  status: "active" | "disabled" | "revoked";
+  disabledReason: string | null;
+  createdAt: Instant;
+  updatedAt: Instant;
+}
+
+export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoint> = {
+  category: webhookEndpointCategory,
+  evolve(state, event) {
+    const at = event.metadata.occurredAt;
+    if (event.type === "WebhookEndpointRegistered") {
+      const { endpointId: id, secretId: _, encryptedSecret: __, ...registered } = event.data;
+      const fresh = { status: "active", disabledReason: null, createdAt: at, updatedAt: at } as const;
+      return { id, ...registered, ...fresh };
+    }
+    if (!state) return undefined;
+    switch (event.type) {
+      case "WebhookSecretRotated":
+        return { ...state, updatedAt: at };
+      case "WebhookEndpointTested":
+        return state;
+      // Disabling is reported by the dispatcher and may come late: it never brings a revoked endpoint back.
+      case "WebhookEndpointDisabled":
+        if (state.status !== "active") return state;
+        return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: at };
+      case "WebhookEndpointEnabled":
+        if (state.status !== "disabled") return state;
+        return { ...state, status: "active", disabledReason: null, updatedAt: at };
+      case "WebhookEndpointRevoked":
+        return { ...state, status: "revoked", disabledReason: null, updatedAt: at };
+    }
+  },
+};
+
+type Decision = (state: Endpoint | undefined) => WebhookEndpointEvent[];
+
+/** Whose an endpoint is. */
+export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "environment">;
+
+/** What may be decided about an endpoint. Each refuses with {@link DomainError}; what is so already gives no event. */
+
+export function decideRegisterEndpoint(
+  data: DataOf<WebhookEndpointEvent, "WebhookEndpointRegistered">,
+): Decision {
+  return (state) => {
+    if (state) throw new DomainError("webhook_endpoint_exists", "the id belongs to another endpoint already");
+    return [{ type: "WebhookEndpointRegistered", data: { ...data, events: [...new Set(data.events)] } }];
+  };
+}
+
+export function decideRotateSecret(secret: {
+  secretId: string;
+  encryptedSecret: string;
+  previousExpiresAt: Instant;
+}): Decision {
+  return (state) => [{ type: "WebhookSecretRotated", data: { endpointId: live(state).id, ...secret } }];
+}
+
+export function decideDisableEndpoint(reason: "operator" | "gone" | "no_success"): Decision {
+  return (state) => {
+    const { id: endpointId, status } = live(state);
+    return status === "disabled" ? [] : [{ type: "WebhookEndpointDisabled", data: { endpointId, reason } }];
+  };
+}
+
+export function decideEnableEndpoint(): Decision {
+  return (state) => {
+    const { id: endpointId, status } = live(state);
+    return status === "active" ? [] : [{ type: "WebhookEndpointEnabled", data: { endpointId } }];
+  };
+}
+
+/** A test is for an endpoint that is sent to; what a disabled one missed is replayed when it is enabled. */
+export function decideTestEndpoint(testId: string): Decision {
+  return (state) => {
+    const { id: endpointId } = activeEndpoint(state);
+    return [{ type: "WebhookEndpointTested", data: { endpointId, testId } }];
+  };
+}
+
+/** A revoked endpoint stays revoked; to revoke it again is to have what was asked for. */
+export function decideRevokeEndpoint(): Decision {
+  return (state) => {
+    const { id: endpointId, status } = knownEndpoint(state);
+    return status === "revoked" ? [] : [{ type: "WebhookEndpointRevoked", data: { endpointId } }];
+  };
+}
+
+/**
+ * The endpoint, where it is there and the owner's. Another's is refused like one that does not exist.
+ *
+ * @throws {DomainError} `webhook_endpoint_not_found`
+ */
+export function ownEndpoint(state: Endpoint | undefined, owner: EndpointOwner): Endpoint {
+  const own =
+    state?.applicationId === owner.applicationId &&
+    state.clinicId === owner.clinicId &&
+    state.environment === owner.environment;
+  return knownEndpoint(own ? state : undefined);
+}
+
+/**
+ * The endpoint, where it is sent to.
+ *
+ * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
+ */
+export function activeEndpoint(state: Endpoint | undefined): Endpoint {
+  const endpoint = live(state);
+  if (endpoint.status === "active") return endpoint;
+  throw new DomainError("webhook_endpoint_disabled", "the webhook endpoint is disabled: enable it first");
+}
+
+/** @throws {DomainError} `webhook_endpoint_not_found` */
+export function knownEndpoint(state: Endpoint | undefined): Endpoint {
+  return state ?? unknownEndpoint();
+}
+
+/** @throws {DomainError} `webhook_endpoint_not_found`, always */
+export function unknownEndpoint(): never {
+  throw new DomainError("webhook_endpoint_not_found", "there is no such webhook endpoint");
+}
+
+function live(state: Endpoint | undefined): Endpoint {
+  const endpoint = knownEndpoint(state);
+  if (endpoint.status !== "revoked") return endpoint;
+  throw new DomainError("webhook_endpoint_revoked", "the webhook endpoint is revoked");
+}

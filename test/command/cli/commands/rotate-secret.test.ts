@@ -1,0 +1,111 @@
+import { randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { expect } from "chai";
+import { registerEndpoint } from "../../../../command/operations/endpoint-operations.ts";
+import { createSecretBox } from "../../../../shared/auth/secret-box.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
+import { operatorContext } from "../../../support/partner.ts";
+import { makeTestRoot, testServers } from "../../../support/stack.ts";
+import { clinic } from "../terminal.ts";
+
+const DAY = 24 * 60 * 60 * 1000;
+
+describe("endpoint rotate-secret", () => {
+  const keys = { current: "k", keys: { k: Buffer.alloc(32).toString("base64") } };
+  const secretBox = createSecretBox(keys);
+  let client: EventStoreDBClient;
+  let log: EventLog;
+  let env: NodeJS.ProcessEnv;
+
+  before(async () => {
+    const { eventstoreUrl } = await testServers();
+    env = { EVENTSTORE_URL: eventstoreUrl, WEBHOOK_SECRET_KEYS: JSON.stringify(keys) };
+    client = connectEventStore(eventstoreUrl, "test");
+    log = createEventLog(client);
+  });
+  after(() => client.dispose());
+
+  async function endpoint(): Promise<string> {
+    const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
+    const input = { owner, url: "https://hooks.example.com/", events: ["appointment.created" as const] };
+    return (await registerEndpoint({ log, secretBox }, input, operatorContext())).endpoint.id;
+  }
+
+  /** The new secret as the log keeps it, and how long the former one goes on signing. Milliseconds. */
+  async function rotation(endpointId: string) {
+    const last = (await log.read(`webhookEndpoint-${endpointId}`)).at(-1);
+    if (last?.type !== "WebhookSecretRotated") throw new Error(`no rotation but ${last?.type}`);
+    const { encryptedSecret, previousExpiresAt } = last.data;
+    return {
+      secret: await secretBox.open(encryptedSecret),
+      overlap: Date.parse(previousExpiresAt) - Date.parse(last.metadata.occurredAt),
+    };
+  }
+
+  for (const [what, flags, overlap] of [
+    ["for 24 hours more", [], DAY],
+    ["no longer where it leaked", ["--leaked"], 0],
+  ] as const) {
+    it(`shows the new secret once; the former one signs ${what}`, async () => {
+      const id = await endpoint();
+      const ran = await clinic(["endpoint", "rotate-secret", "--id", id, ...flags], { env });
+      expect([ran.code, ran.err]).to.deep.equal([0, []]);
+      const kept = await rotation(id);
+      expect(ran.out).to.deep.equal([`endpoint rotate-secret: done, id ${id}, secret ${kept.secret}`]);
+      expect(kept.overlap).to.equal(overlap);
+    });
+  }
+
+  it("answers programs in JSON", async () => {
+    const id = await endpoint();
+    const ran = await clinic(["endpoint", "rotate-secret", "--id", id, "--json"], { env });
+    const { position, ...said } = JSON.parse(ran.out.join());
+    const { secret } = await rotation(id);
+    expect(said).to.deep.equal({ command: "endpoint rotate-secret", id, changed: true, secret });
+    expect(position).to.match(/^\d+$/);
+  });
+
+  it("refuses an endpoint that there is not, and an option that is missing", async () => {
+    const unknown = await clinic(["endpoint", "rotate-secret", "--id", randomUUID()], { env });
+    expect([unknown.code, unknown.err.join()]).to.deep.equal([
+      3,
+      "clinic: refused: there is no such webhook endpoint (webhook_endpoint_not_found)",
+    ]);
+    const { code, err } = await clinic(["endpoint", "rotate-secret"], { env });
+    expect([code, err]).to.deep.equal([2, ["clinic: --id is missing"]]);
+  });
+
+  it("turns to the local stack that runs, for the log and for the keys", async () => {
+    const folder = makeTestRoot();
+    const urls = { eventstore: env.EVENTSTORE_URL, postgres: { projection: "" } };
+    const stack = { urls, webhookSecretKeys: JSON.stringify(keys) };
+    await writeFile(join(folder, "stack.json"), JSON.stringify(stack));
+    const id = await endpoint();
+    const ran = await clinic(["endpoint", "rotate-secret", "--id", id], { env: { LOCAL_DIR: folder } });
+    const { secret } = await rotation(id);
+    expect(ran).to.deep.equal({
+      code: 0,
+      out: [`endpoint rotate-secret: done, id ${id}, secret ${secret}`],
+      err: [],
+    });
+  });
+
+  it("takes keys from the local stack for the stack's own log alone", async () => {
+    const folder = makeTestRoot();
+    const { EVENTSTORE_URL } = env;
+    const rotate = async (eventstore: string | undefined) => {
+      const stack = { urls: { eventstore, postgres: { projection: "" } } };
+      const content = JSON.stringify({ ...stack, webhookSecretKeys: JSON.stringify(keys) });
+      await writeFile(join(folder, "stack.json"), content);
+      const words = ["endpoint", "rotate-secret", "--id", await endpoint()];
+      return clinic(words, { env: { EVENTSTORE_URL, LOCAL_DIR: folder } });
+    };
+    expect((await rotate(EVENTSTORE_URL)).code).to.equal(0);
+    const { code, err } = await rotate("esdb://127.0.0.1:1?tls=false");
+    expect(code).to.equal(2);
+    expect(err.join("\n")).to.match(/^clinic: .*WEBHOOK_SECRET_KEYS[^\n]*$/);
+  });
+});

@@ -1,0 +1,230 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import fs from "node:fs";
+import path from "node:path";
+import { Readable } from "node:stream";
+import { expect } from "chai";
+import { type Line, linesOf } from "../../../../command/cli/import/import-lines.ts";
+import { makeTestRoot, testServers } from "../../../support/stack.ts";
+import { clinic } from "../terminal.ts";
+
+const MIB = 1024 * 1024;
+
+describe("the lines of an import", function () {
+  this.timeout(60_000);
+  let env: NodeJS.ProcessEnv;
+  const clinicId = randomUUID();
+  const names = { slug: "lines", name: "Lines", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
+  const register = JSON.stringify({ command: "clinic register", id: clinicId, ...names });
+  before(async () => {
+    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+  });
+
+  const importing = async (stdin: string | Buffer | Readable) => {
+    const { code, out, err } = await clinic(["import", "-", "--json"], { env, stdin });
+    const failures = out.slice(0, -1).map((line) => JSON.parse(line));
+    return { code, failures, totals: JSON.parse(out.at(-1) ?? "null"), err };
+  };
+  const customer = (more: string) =>
+    `{"command": "customer register", "id": "${randomUUID()}", "clinic": "${clinicId}", ${more}}`;
+  const good = () => customer('"fullName": "Ada"');
+  const reasons = ({ failures }: Awaited<ReturnType<typeof importing>>) =>
+    failures
+      .sort((a, b) => a.line - b.line)
+      .map(({ line, problems }) => [line, ...problems.map((p: Problem) => `${p.field} ${p.reason}`)]);
+  interface Problem {
+    field: string;
+    reason: string;
+  }
+
+  /** Imports a bad line between good ones and returns what is said of it. */
+  async function between(bad: string | Buffer): Promise<string> {
+    const lines = [register, good(), bad, good()].map((line) => Buffer.from(line));
+    const ran = await importing(Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")])));
+    expect(ran.code).to.equal(2);
+    expect(ran.totals).to.include({ end: "complete", lines: 4, failed: 1, invalid: 1, left: 0 });
+    const [[line, problem] = []] = reasons(ran);
+    expect(line).to.equal(3);
+    return String(problem);
+  }
+
+  const nested = (levels: number, open: string, close: string) => open.repeat(levels) + close.repeat(levels);
+  for (const levels of [101, 5_000, 200_000]) {
+    const resource = (metadata: string) =>
+      `{"command": "resource add", "id": "${randomUUID()}", "clinic": "${clinicId}", "branch": "${randomUUID()}", "type": "room", "name": "Room", "metadata": {"a": ${metadata}}}`;
+
+    it(`that nest arrays ${levels} levels deep are named with the field, and the run goes on`, async () => {
+      expect(await between(resource(nested(levels, "[", "]")))).to.equal(
+        "$.metadata must not nest more than 100 levels deep",
+      );
+      expect(await between(customer(`"fullName": ${nested(levels, "[", "]")}`))).to.equal(
+        "$.fullName must be of type string",
+      );
+      expect(await between(customer(`"fullName": "Ada", "more": ${nested(levels, "[", "]")}`))).to.equal(
+        "$.more is not an option of this command",
+      );
+      expect(await between(nested(levels, "[", "]"))).to.equal("$ is not a JSON object");
+    });
+
+    it(`that nest objects ${levels} levels deep are named too`, async () => {
+      const object = nested(Math.min(levels, 150_000), '{"a":', "}").replace(":}", ":1}");
+      expect(await between(resource(object))).to.equal("$.metadata must not nest more than 100 levels deep");
+      expect(await between(object)).to.equal("$.command is missing");
+    });
+  }
+
+  it("that nest a million levels deep are refused by their size", async () => {
+    expect(await between(nested(1_000_000, "[", "]"))).to.equal("$ is longer than 1 MiB");
+    expect(await between(nested(1_000_000, '{"a":', "}"))).to.equal("$ is longer than 1 MiB");
+  });
+
+  it("of 100 MB are refused by their size, in bounded memory", async () => {
+    const file = path.join(makeTestRoot(), "long.ndjson");
+    const stream = fs.createWriteStream(file);
+    stream.write(`${register}\n`);
+    for (let written = 0; written < 100; written += 1) {
+      if (!stream.write("x".repeat(MIB))) await once(stream, "drain");
+    }
+    stream.end(`\n${good()}\n`);
+    await once(stream, "close");
+    const before = process.memoryUsage().rss;
+    const ran = await clinic(["import", file, "--json"], { env });
+    const grown = process.memoryUsage().rss - before;
+    const [failure, totals] = ran.out.map((line) => JSON.parse(line));
+    expect(failure).to.include({ line: 2, code: "invalid" });
+    expect(failure.problems).to.deep.equal([{ field: "$", reason: "is longer than 1 MiB" }]);
+    expect(totals).to.include({ lines: 3, failed: 1 });
+    expect(grown / MIB).to.be.lessThan(80);
+  });
+
+  it("that are not UTF-8, hold a NUL, or are not JSON are named", async () => {
+    const latin1 = Buffer.from(customer('"fullName": "Zoë"'), "latin1");
+    expect(await between(latin1)).to.equal("$ is not valid UTF-8");
+    expect(await between(customer('"fullName": "A\0da"'))).to.equal("$ contains a NUL character");
+    expect(await between(customer('"fullName": "A\\u0000da"'))).to.equal(
+      "$.fullName must be text without NUL or half a character",
+    );
+    expect(await between(`${good().slice(0, -1)}`)).to.equal("$ is not valid JSON");
+    expect(await between(`\uFEFF${good()}`)).to.equal("$ is not valid JSON");
+    expect(await between('{"command": 7}')).to.equal(
+      "$.command is not a text and cannot be imported; see `import --help`",
+    );
+    expect(await between(customer('"fullName": "Ada", "a b": 1'))).to.equal(
+      '$["a b"] is not an option of this command',
+    );
+  });
+
+  it("may begin with a byte order mark, end in CRLF, and lack the last line end", async () => {
+    const ran = await importing(`\uFEFF${register}\r\n\r\n${good()}\r\n  \n${good()}`);
+    expect(ran.failures).to.deep.equal([]);
+    expect(ran.totals).to.include({ lines: 3, failed: 0 });
+    expect(ran.code).to.equal(0);
+  });
+
+  it("may be none", async () => {
+    for (const content of ["", "\n", "\uFEFF", "\r\n \n"]) {
+      const ran = await importing(content);
+      expect([ran.code, ran.err], JSON.stringify(content)).to.deep.equal([0, []]);
+      expect(ran.totals).to.include({ end: "complete", lines: 0, left: 0 });
+    }
+  });
+
+  it("are the same whatever the chunks are", async () => {
+    const bytes = Buffer.from(`\uFEFFfirst 🐾\r\n\n${"é".repeat(300)}\nlast`);
+    const inChunks = async (size: number) => {
+      const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
+        bytes.subarray(index * size, (index + 1) * size),
+      );
+      const lines: Line[] = [];
+      const input = { name: "test", open: () => Readable.from(chunks) };
+      for await (const line of linesOf(input)) lines.push(line);
+      return lines;
+    };
+    const whole = await inChunks(bytes.length);
+    expect(whole.map(({ number }) => number)).to.deep.equal([1, 3, 4]);
+    expect(whole[0]).to.deep.include({ text: "first 🐾\r" });
+    for (const size of [1, 2, 3, 7, 64]) expect(await inChunks(size)).to.deep.equal(whole);
+  });
+
+  it("that fail are all listed, each with number, field and reason, whatever their number", async () => {
+    const count = 20_000;
+    const bad = '{"command": "customer register", "fullName": 7}\n';
+    const ran = await importing(`${register}\n${bad.repeat(count)}`);
+    expect(ran.code).to.equal(2);
+    expect(ran.failures).to.have.length(count);
+    ran.failures.forEach((failure, index) => {
+      expect(failure.line).to.equal(index + 2);
+      expect(failure).to.deep.equal({
+        ...{ line: index + 2, code: "invalid" },
+        problems: [
+          { field: "$.id", reason: "is missing" },
+          { field: "$.clinic", reason: "is missing" },
+          { field: "$.fullName", reason: "must be of type string" },
+        ],
+      });
+    });
+    expect(ran.totals).to.include({ lines: count + 1, invalid: count, failed: count, left: 0 });
+    expect(ran.err.filter((line) => line.startsWith("line "))).to.deep.equal([]);
+  });
+
+  it("that a rule refuses are listed with the option that it is about", async () => {
+    const branch = randomUUID();
+    const id = () => randomUUID();
+    const of = { clinic: clinicId, branch };
+    const times = { startsAt: "2097-01-01T10:00:00Z", endsAt: "2097-01-01T09:00:00Z" };
+    const lines: [object, string, string[]][] = [
+      [
+        { command: "animal register", id: id(), clinic: clinicId, customer: id(), name: "A", species: "cat" },
+        "customer_not_found",
+        ["$.customer"],
+      ],
+      [
+        {
+          command: "appointment request",
+          id: id(),
+          ...of,
+          scheduledAt: "2020-01-01T00:00:00Z",
+          animal: id(),
+        },
+        "validation_failed",
+        ["$.branch", "$.animal", "$.scheduledAt"],
+      ],
+      [
+        {
+          ...{ command: "appointment import", id: id(), ...of, scheduledAt: "2020-01-01T00:00:00Z" },
+          ...{ status: "confirmed", resources: [id(), id()] },
+        },
+        "validation_failed",
+        ["$.branch", "$.resources[0]", "$.resources[1]", "$.status"],
+      ],
+      [{ command: "appointment confirm", id: id(), clinic: clinicId }, "appointment_not_found", ["$.id"]],
+      [
+        { command: "resource add", id: id(), ...of, type: "room", name: "Room" },
+        "branch_not_found",
+        ["$.branch"],
+      ],
+      [
+        { command: "customer register", id: id(), clinic: id(), fullName: "A" },
+        "clinic_not_found",
+        ["$.clinic"],
+      ],
+      [{ command: "clinic suspend", id: id(), reason: "x" }, "clinic_not_found", ["$.id"]],
+      [
+        { command: "installation request", application: id(), clinic: clinicId },
+        "application_not_found",
+        ["$.application"],
+      ],
+      [
+        { command: "hold place", id: id(), ...of, branch: clinicId, ...times, expiresAt: times.endsAt },
+        "branch_not_found",
+        ["$.branch"],
+      ],
+    ];
+    const ran = await importing([register, ...lines.map(([line]) => JSON.stringify(line))].join("\n"));
+    expect(ran.code).to.equal(3);
+    const found = ran.failures
+      .sort((a, b) => a.line - b.line)
+      .map(({ code, problems }) => [code, problems.map(({ field }: Problem) => field)]);
+    expect(found).to.deep.equal(lines.map(([, code, fields]) => [code, fields]));
+  });
+});

@@ -1,0 +1,195 @@
+import { randomUUID } from "node:crypto";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { expect } from "chai";
+import { toMetadata } from "../../../command/handling/handle.ts";
+import {
+  disableEndpoint,
+  type EndpointOf,
+  registerEndpoint,
+} from "../../../command/operations/endpoint-operations.ts";
+import { recoverDeliveries } from "../../../command/operations/recover-deliveries.ts";
+import { createSecretBox } from "../../../shared/auth/secret-box.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog, LogUnavailable } from "../../../shared/eventstore/log.ts";
+import { operatorContext } from "../../support/partner.ts";
+import { testServers } from "../../support/stack.ts";
+import { clinic } from "../cli/terminal.ts";
+
+const HOUR = 3_600_000;
+const NOON = Date.parse("2026-05-04T12:00:00.000Z");
+const FAILED = "WebhookDeliveryFailed";
+const SKIPPED = "WebhookDeliverySkipped";
+const REQUESTED = "WebhookDeliveryReplayRequested";
+const EXPIRED = "WebhookDeliveryExpired";
+
+describe("the recovery of an endpoint's deliveries", () => {
+  let client: EventStoreDBClient;
+  let log: EventLog;
+  let env: NodeJS.ProcessEnv;
+  const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
+
+  before(async () => {
+    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
+    log = createEventLog(client);
+  });
+  after(() => client.dispose());
+
+  async function endpoint(): Promise<EndpointOf> {
+    const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
+    const input = { owner, url: "https://hooks.example.com/", events: ["appointment.created" as const] };
+    const { endpoint } = await registerEndpoint({ log, secretBox }, input, operatorContext());
+    return { endpointId: endpoint.id, owner };
+  }
+
+  /** A delivery with the facts of its life, an hour apart. */
+  async function delivery({ endpointId }: EndpointOf, from: number, ...types: string[]): Promise<string> {
+    const deliveryId = randomUUID();
+    const facts = types.map((type, index) => {
+      const data = { deliveryId, endpointId, ...(type === FAILED && { attempts: 8 }) };
+      const metadata = toMetadata(operatorContext(from + index * HOUR));
+      return { id: randomUUID(), event: { type, data } as CatalogEvent, metadata };
+    });
+    await log.append(`webhookDelivery-${deliveryId}`, -1n, facts);
+    return deliveryId;
+  }
+
+  const typesOf = async (deliveryId: string) =>
+    (await log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type as string);
+  const recover = (
+    of: EndpointOf,
+    more: { since?: number; until?: number; dryRun?: boolean; most?: number } = {},
+    by = log,
+  ) =>
+    recoverDeliveries(
+      { client, log: by },
+      { endpointId: of.endpointId, since: NOON, until: undefined, dryRun: false, ...more },
+      operatorContext(),
+      () => undefined,
+    );
+
+  it("replays what is failed or skipped since then, of this endpoint alone; a dry run counts it", async () => {
+    const [mine, other] = [await endpoint(), await endpoint()];
+    const standing = [
+      await delivery(mine, NOON, FAILED),
+      await delivery(mine, NOON + HOUR, SKIPPED),
+      await delivery(mine, NOON - 2 * HOUR, FAILED, REQUESTED, FAILED),
+    ];
+    const left = [
+      await delivery(mine, NOON - 1, FAILED),
+      await delivery(mine, NOON, FAILED, REQUESTED),
+      await delivery(mine, NOON, FAILED, REQUESTED, EXPIRED),
+      await delivery(other, NOON, FAILED),
+    ];
+    const before = await Promise.all([...standing, ...left].map(typesOf));
+    expect(await recover(mine, { dryRun: true })).to.deep.equal({
+      ...{ found: 3, requested: 0, left: 0 },
+    });
+    expect(await Promise.all([...standing, ...left].map(typesOf))).to.deep.equal(before);
+    expect(await recover(mine)).to.deep.equal({ found: 3, requested: 3, left: 0 });
+    const after = await Promise.all([...standing, ...left].map(typesOf));
+    expect(after).to.deep.equal(before.map((types, index) => (index < 3 ? [...types, REQUESTED] : types)));
+    const [request] = (await log.read(`webhookDelivery-${standing[0]}`)).slice(-1);
+    expect(request!.metadata).to.deep.include({ clinicId: mine.owner.clinicId, environment: "sandbox" });
+  });
+
+  it("again replays only what has failed since", async () => {
+    const of = await endpoint();
+    const [first] = [await delivery(of, NOON, FAILED), await delivery(of, NOON, SKIPPED)];
+    expect(await recover(of)).to.include({ found: 2, requested: 2 });
+    expect(await recover(of)).to.include({ found: 0, requested: 0 });
+    const event = { type: FAILED, data: { deliveryId: first, endpointId: of.endpointId, attempts: 9 } };
+    const fact = { id: randomUUID(), event: event as CatalogEvent, metadata: toMetadata(operatorContext()) };
+    await log.append(`webhookDelivery-${first}`, 1n, [fact]);
+    expect(await recover(of)).to.include({ found: 1, requested: 1 });
+    expect(await typesOf(first!)).to.deep.equal([FAILED, REQUESTED, FAILED, REQUESTED]);
+  });
+
+  it("leaves what failed at the end of the span or later", async () => {
+    const of = await endpoint();
+    const [inside, outside] = [
+      await delivery(of, NOON, FAILED),
+      await delivery(of, NOON - HOUR, FAILED, REQUESTED, FAILED),
+    ];
+    expect(await recover(of, { until: NOON + HOUR })).to.include({ found: 1, requested: 1 });
+    expect([await typesOf(inside), (await typesOf(outside)).length]).to.deep.equal([[FAILED, REQUESTED], 3]);
+  });
+
+  it("twice at once asks for each delivery once", async () => {
+    const of = await endpoint();
+    const ids = await Promise.all(Array.from({ length: 30 }, () => delivery(of, NOON, FAILED)));
+    const runs = await Promise.all([recover(of), recover(of)]);
+    const requested = runs.reduce((sum, run) => sum + run.requested, 0);
+    expect(requested).to.equal(30);
+    for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
+  });
+
+  it("that the log cut short is finished by another", async () => {
+    const of = await endpoint();
+    const ids = await Promise.all(Array.from({ length: 20 }, () => delivery(of, NOON, FAILED)));
+    let appends = 0;
+    const failing: EventLog = {
+      ...log,
+      append: (...appended) => {
+        appends += 1;
+        if (appends > 5) throw new LogUnavailable("gone");
+        return log.append(...appended);
+      },
+    };
+    const error = await recover(of, {}, failing).catch((thrown: unknown) => thrown);
+    expect(error).to.be.instanceOf(LogUnavailable);
+    expect(await recover(of)).to.include({ found: 15, requested: 15 });
+    for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
+  });
+
+  it("of more than can be held at once is refused, and goes on with a shorter span", async () => {
+    const of = await endpoint();
+    for (let count = 0; count < 5; count += 1) await delivery(of, NOON + count * HOUR, FAILED);
+    const error = await recover(of, { most: 3 }).catch((thrown: unknown) => thrown);
+    expect(error).to.have.property("code", "too_many_deliveries");
+    expect(await recover(of, { most: 3, until: NOON + 3 * HOUR })).to.include({ found: 3, requested: 3 });
+    const rest = { most: 3, since: NOON + 3 * HOUR };
+    expect(await recover(of, rest)).to.include({ found: 2, requested: 2 });
+  });
+
+  describe("from the command line", () => {
+    const words = ({ endpointId }: EndpointOf) => [
+      ...["webhooks", "recover", "--endpoint", endpointId, "--since", "2026-05-04T14:00:00+02:00"],
+    ];
+
+    it("says how many, and on the way how far it is", async () => {
+      const of = await endpoint();
+      for (let count = 0; count < 4; count += 1) await delivery(of, NOON, FAILED);
+      const dry = await clinic([...words(of), "--dry-run"], { env });
+      const said = "webhooks recover: 4 deliveries failed or were skipped; nothing was replayed";
+      expect(dry).to.deep.equal({ code: 0, out: [said], err: [] });
+      const ran = await clinic(words(of), { env });
+      expect([ran.code, ran.out]).to.deep.equal([0, ["webhooks recover: 4 of 4 deliveries are replayed"]]);
+      expect(ran.err.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
+      const again = await clinic([...words(of), "--json"], { env });
+      expect(JSON.parse(again.out.join())).to.deep.equal({
+        ...{ command: "webhooks recover", id: of.endpointId, dryRun: false },
+        ...{ found: 0, requested: 0, left: 0 },
+      });
+    });
+
+    it("refuses a disabled endpoint, which can be counted, and an unknown one", async () => {
+      const of = await endpoint();
+      await delivery(of, NOON, SKIPPED);
+      await disableEndpoint(log, of, operatorContext());
+      const { code, err } = await clinic(words(of), { env });
+      expect(code).to.equal(3);
+      expect(err.join()).to.contain("(webhook_endpoint_disabled)");
+      expect((await clinic([...words(of), "--dry-run"], { env })).out.join()).to.contain("1 deliveries");
+      const unknown = await clinic(words({ ...of, endpointId: randomUUID() }), { env });
+      expect(unknown.err.join()).to.contain("(webhook_endpoint_not_found)");
+    });
+
+    it("names the options that are missing or wrong", async () => {
+      const { code, err } = await clinic(["webhooks", "recover", "--since", "yesterday"], { env });
+      const since = "--since must be an RFC 3339 date-time with an offset";
+      expect([code, err]).to.deep.equal([2, [`clinic: --endpoint is missing; ${since}`]]);
+    });
+  });
+});

@@ -1,0 +1,301 @@
+import { randomUUID } from "node:crypto";
+import { request } from "node:http";
+import { expect } from "chai";
+import { confirmAppointment } from "../../../command/operations/appointment-operations.ts";
+import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
+import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
+import { partnerAppointmentId } from "../../../shared/domain/events/ids.ts";
+import { partnerAppointment } from "../../../shared/partner-api/appointment-record.ts";
+import {
+  ask,
+  createClinic,
+  createPartnerWorld,
+  operatorContext,
+  type PartnerWorld,
+  startTestCommand,
+  type TestCommand,
+} from "../../support/partner.ts";
+
+const SCHEDULED_AT = "2099-05-04T10:00:00+03:00";
+
+describe("createPartnerAppointment", () => {
+  let command: TestCommand;
+  let world: PartnerWorld;
+  let other: PartnerWorld;
+
+  before(async () => {
+    command = await startTestCommand();
+    [world, other] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
+  });
+  after(() => command.stop());
+
+  const body = (more: Record<string, unknown> = {}) => ({
+    branchId: world.branchId,
+    animalId: world.animalId,
+    scheduledAt: SCHEDULED_AT,
+    ...more,
+  });
+  const create = (
+    content: unknown = body(),
+    headers: Record<string, string> = {},
+    key: string | undefined = randomUUID(),
+  ) =>
+    ask(
+      "POST",
+      `${command.url}/${world.environment}/v1/appointments`,
+      { ...world.headers, ...(key === undefined ? {} : { "Idempotency-Key": key }), ...headers },
+      content,
+    );
+  const idOf = (idempotencyKey: string) =>
+    partnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey });
+
+  it("201: the appointment, and the event behind it", async () => {
+    const key = randomUUID();
+    const { status, body: answer, headers } = await create(body({ notes: "Limps 🐾" }), {}, key);
+    expect(status).to.equal(201);
+    expect(answer).to.have.all.keys("ok", "appointment");
+    expect(answer.appointment).to.deep.include({
+      id: idOf(key),
+      clinicId: world.clinicId,
+      branchId: world.branchId,
+      animalId: world.animalId,
+      scheduledAt: "2099-05-04T07:00:00.000Z",
+      durationMinutes: 30,
+      status: "requested",
+      notes: "Limps 🐾",
+      revision: 0,
+    });
+    partnerAppointment.parse(answer.appointment);
+    expect(headers.get("idempotent-replayed")).to.equal(null);
+    expect(headers.get("cache-control")).to.equal("no-store");
+    const events = await command.log.read(`appointment-${idOf(key)}`);
+    expect(events).to.have.length(1);
+    expect(events[0]!.data).to.deep.include({
+      customerId: world.customerId,
+      applicationId: world.applicationId,
+    });
+    expect(events[0]!.metadata).to.deep.include({
+      $correlationId: headers.get("x-correlation-id"),
+      actor: { type: "application", id: world.applicationId },
+      clinicId: world.clinicId,
+      environment: "production",
+    });
+  });
+
+  it("201: fifty at once with one key make one event and fifty equal bodies", async () => {
+    const key = randomUUID();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => create(body(), {}, key)));
+    expect(answers.map(({ status }) => status)).to.deep.equal(Array(50).fill(201));
+    expect(new Set(answers.map(({ text }) => text)).size).to.equal(1);
+    const repeated = answers.filter(({ headers }) => headers.get("idempotent-replayed") === "true");
+    expect(repeated).to.have.length(49);
+    expect(await command.log.read(`appointment-${idOf(key)}`)).to.have.length(1);
+  });
+
+  it("201: the same answer to a retry that is written otherwise, after the appointment has moved on", async () => {
+    const key = randomUUID();
+    const first = await create(body({ notes: "Limps" }), {}, key);
+    await confirmAppointment(
+      command.log,
+      { clinicId: world.clinicId, appointmentId: idOf(key) },
+      operatorContext(),
+    );
+    const { branchId, animalId } = world;
+    const rewritten = {
+      notes: "Limps",
+      scheduledAt: "2099-05-04t07:00:00.000z",
+      animalId: animalId.toUpperCase(),
+      branchId,
+    };
+    const retry = await create(rewritten, {}, key);
+    expect(retry.status).to.equal(201);
+    expect(retry.headers.get("idempotent-replayed")).to.equal("true");
+    expect(retry.text).to.equal(first.text);
+  });
+
+  it("201: a key is an application's at a clinic, another's is another key", async () => {
+    const key = randomUUID();
+    const mine = await create(body(), {}, key);
+    const theirs = await create(
+      { branchId: other.branchId, animalId: other.animalId, scheduledAt: SCHEDULED_AT },
+      other.headers,
+      key,
+    );
+    expect([mine.status, theirs.status]).to.deep.equal([201, 201]);
+    expect(theirs.headers.get("idempotent-replayed")).to.equal(null);
+    expect(theirs.body.appointment.id).not.to.equal(mine.body.appointment.id);
+  });
+
+  for (const [what, key] of [
+    ["8 characters", "12345678"],
+    ["128 characters", "k".repeat(128)],
+    [
+      "every printable character",
+      Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i))
+        .join("")
+        .trim(),
+    ],
+    ["a quoted string with spaces, as the draft has it", '"8e03978e 40d5 43dd"'],
+  ] as const) {
+    it(`201: a key of ${what}`, async () => {
+      expect((await create(body(), {}, key)).status).to.equal(201);
+    });
+  }
+
+  it("201: notes of 2000 characters, which are code points", async () => {
+    const { status, body: answer } = await create(body({ notes: "🐾".repeat(2000) }));
+    expect(status).to.equal(201);
+    expect([...answer.appointment.notes]).to.have.length(2000);
+    expect(await command.log.read(`appointment-${answer.appointment.id}`)).to.have.length(1);
+  });
+
+  it("201: a branch header that agrees", async () => {
+    expect((await create(body(), { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() })).status).to.equal(
+      201,
+    );
+  });
+
+  it("409 idempotency_conflict: the same key with another body", async () => {
+    const key = randomUUID();
+    await create(body(), {}, key);
+    const answer = await create(body({ notes: "Other" }), {}, key);
+    expect(answer.status).to.equal(409);
+    expect(answer.body.error).to.equal("idempotency_conflict");
+    expect(await command.log.read(`appointment-${idOf(key)}`)).to.have.length(1);
+  });
+
+  const invalid: [string, () => unknown, string[]][] = [
+    ["no branch", () => body({ branchId: undefined }), ["branchId"]],
+    ["a branch that is no id", () => body({ branchId: "main" }), ["branchId"]],
+    ["an unknown branch", () => body({ branchId: randomUUID() }), ["branchId"]],
+    ["another clinic's branch", () => body({ branchId: other.branchId }), ["branchId"]],
+    ["an unknown animal", () => body({ animalId: randomUUID() }), ["animalId"]],
+    ["another clinic's animal", () => body({ animalId: other.animalId }), ["animalId"]],
+    ["a null animal", () => body({ animalId: null }), ["animalId"]],
+    ["30 February", () => body({ scheduledAt: "2099-02-30T10:00:00Z" }), ["scheduledAt"]],
+    ["no offset", () => body({ scheduledAt: "2099-05-04T10:00:00" }), ["scheduledAt"]],
+    ["a date alone", () => body({ scheduledAt: "2099-05-04" }), ["scheduledAt"]],
+    ["a number for a time", () => body({ scheduledAt: 4_081_000_000_000 }), ["scheduledAt"]],
+    ["a past time", () => body({ scheduledAt: "2020-05-04T10:00:00Z" }), ["scheduledAt"]],
+    ["notes of 2001 characters", () => body({ notes: "x".repeat(2001) }), ["notes"]],
+    ["notes that hold NUL", () => body({ notes: "a\0b" }), ["notes"]],
+    ["notes that are null", () => body({ notes: null }), ["notes"]],
+    ["an unknown field", () => body({ vip: true }), ["vip"]],
+    ["a field named constructor", () => body({ constructor: { prototype: { x: 1 } } }), ["constructor"]],
+    ["several wrong things", () => body({ branchId: 7, notes: 7, vip: 1 }), ["branchId", "notes", "vip"]],
+    [
+      "everything unknown",
+      () => body({ branchId: randomUUID(), animalId: randomUUID() }),
+      ["branchId", "animalId"],
+    ],
+    ["an array", () => [body()], ["body"]],
+    ["null", () => null, ["body"]],
+  ];
+  for (const [what, content, paths] of invalid) {
+    it(`422 validation_failed: ${what}`, async () => {
+      const { status, body: answer } = await create(content());
+      expect(status).to.equal(422);
+      expect(answer).to.have.all.keys("ok", "error", "correlationId", "details");
+      expect(answer.error).to.equal("validation_failed");
+      expect(answer.details.map(({ path }: { path: string }) => path)).to.have.members(paths);
+    });
+  }
+
+  it("422: another clinic's animal is told of in the words for an unknown one", async () => {
+    const unknown = await create(body({ animalId: randomUUID() }));
+    const foreign = await create(body({ animalId: other.animalId }));
+    expect(foreign.body.details).to.deep.equal(unknown.body.details);
+  });
+
+  for (const [what, key] of [
+    ["none", undefined],
+    ["7 characters", "1234567"],
+    ["129 characters", "k".repeat(129)],
+    ["a tab within", "1234\t5678"],
+    ["a character beyond ASCII", "1234567é"],
+    ["7 characters between spaces", " 1234567 "],
+  ] as const) {
+    it(`422 validation_failed: an Idempotency-Key of ${what}`, async () => {
+      const headers: Record<string, string> = key === undefined ? {} : { "Idempotency-Key": key };
+      const url = `${command.url}/production/v1/appointments`;
+      const { status, body: answer } = await ask("POST", url, { ...world.headers, ...headers }, body());
+      expect(status).to.equal(422);
+      expect(answer.details[0].path).to.equal("header Idempotency-Key");
+    });
+  }
+
+  it("422 validation_failed: two Idempotency-Key headers", async () => {
+    const headers = { ...world.headers, "Content-Type": "application/json" };
+    const repeated = { "Idempotency-Key": [randomUUID(), randomUUID()] };
+    const status = await new Promise((resolve, reject) => {
+      const url = `${command.url}/production/v1/appointments`;
+      const sent = request(url, { method: "POST", headers: { ...headers, ...repeated } }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      });
+      sent.on("error", reject);
+      sent.end(JSON.stringify(body()));
+    });
+    expect(status).to.equal(422);
+  });
+
+  it("422 validation_failed: a branch header that contradicts the body", async () => {
+    const { status, body: answer } = await create(body(), { "X-SERVICE-Branch-ID": world.otherBranchId });
+    expect(status).to.equal(422);
+    expect(answer.details[0].path).to.equal("branchId");
+  });
+
+  it("422 uses no key up", async () => {
+    const key = randomUUID();
+    expect((await create(body({ animalId: randomUUID() }), {}, key)).status).to.equal(422);
+    expect((await create(body(), {}, key)).status).to.equal(201);
+  });
+
+  it("422 and 403: a branch that the installation was narrowed out of", async () => {
+    const narrowed = await createPartnerWorld(command);
+    const { applicationId, clinicId, branchId, otherBranchId, animalId } = narrowed;
+    await narrowInstallation(
+      command.log,
+      { applicationId, clinicId, branchIds: [otherBranchId] },
+      operatorContext(),
+    );
+    const at = (branch: string) => ({ branchId: branch, animalId, scheduledAt: SCHEDULED_AT });
+    expect((await create(at(branchId), narrowed.headers)).status).to.equal(422);
+    expect((await create(at(otherBranchId), narrowed.headers)).status).to.equal(201);
+    const header = { ...narrowed.headers, "X-SERVICE-Branch-ID": branchId };
+    expect((await create(at(branchId), header)).body.error).to.equal("branch_denied");
+  });
+
+  it("403 clinic_not_operational: a suspended clinic", async () => {
+    const suspended = await createPartnerWorld(command);
+    const { clinicId, branchId, animalId, headers } = suspended;
+    await suspendClinic(command.log, { clinicId, reason: "unpaid" }, operatorContext());
+    const answer = await create({ branchId, animalId, scheduledAt: SCHEDULED_AT }, headers);
+    expect(answer.status).to.equal(403);
+    expect(answer.body.error).to.equal("clinic_not_operational");
+  });
+
+  it("403 installation_denied: a clinic that has not approved the application", async () => {
+    const { clinicId } = await createClinic(command.log);
+    const answer = await create(body(), { "X-SERVICE-Clinic-ID": clinicId });
+    expect(answer.status).to.equal(403);
+    expect(answer.body.error).to.equal("installation_denied");
+  });
+
+  for (const text of ["{", '{"__proto__":{"branchId":"x"}}']) {
+    it(`400 invalid_json: ${text}`, async () => {
+      const answer = await create(text);
+      expect(answer.status).to.equal(400);
+      expect(answer.body.error).to.equal("invalid_json");
+      expect(({} as { branchId?: string }).branchId).to.equal(undefined);
+    });
+  }
+
+  it("413 body_too_large: a megabyte", async () => {
+    expect((await create(body({ notes: "x".repeat(1024 * 1024) }))).status).to.equal(413);
+  });
+
+  it("415: a body that is not JSON", async () => {
+    expect((await create("text", { "Content-Type": "text/plain" })).status).to.equal(415);
+  });
+});

@@ -1,0 +1,137 @@
+import { expect } from "chai";
+import {
+  approveWebhookOrigin,
+  withdrawWebhookOrigin,
+} from "../../../command/operations/application-operations.ts";
+import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import {
+  ask,
+  createPartnerWorld,
+  operatorContext,
+  type PartnerWorld,
+  startTestCommand,
+  type TestCommand,
+} from "../../support/partner.ts";
+
+const ORIGIN = "http://127.0.0.1:9";
+const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
+const record = ["id", "clinicId", "url", "events", "status", "disabledReason", "createdAt", "updatedAt"];
+
+describe("createWebhookEndpoint", () => {
+  let command: TestCommand;
+  let world: PartnerWorld;
+
+  before(async () => {
+    command = await startTestCommand({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
+    world = await createPartnerWorld(command);
+    await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, operatorContext());
+  });
+  after(() => command.stop());
+
+  const good = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
+  const call = (method: "POST" | "DELETE", path = "", body?: unknown, as: PartnerWorld = world) =>
+    ask(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
+  const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
+
+  it("201: the endpoint and its secret, which is stored encrypted", async () => {
+    const { status, body, headers } = await call("POST", "", {
+      url: good.url,
+      events: ["appointment.updated", "appointment.created", "appointment.updated"],
+    });
+    expect(status).to.equal(201);
+    expect(headers.get("cache-control")).to.equal("no-store");
+    expect(body).to.have.all.keys("ok", "endpoint", "secret");
+    expect(body.endpoint).to.have.all.keys(record);
+    expect(body.endpoint).to.deep.include({
+      clinicId: world.clinicId,
+      url: good.url,
+      events: ["appointment.updated", "appointment.created"],
+      status: "active",
+      disabledReason: null,
+    });
+    expect(body.secret).to.match(/^whsec_[A-Za-z0-9+/]{43}=$/);
+    const [event] = await eventsOf(body.endpoint.id);
+    const stored = JSON.stringify(event, (_, value) => (typeof value === "bigint" ? String(value) : value));
+    expect(stored).to.include('"encryptedSecret":"eyJ').and.not.include(body.secret.slice(6));
+  });
+
+  it("201: the sandbox needs no approval of the origin", async () => {
+    const sandbox = await createPartnerWorld(command, "sandbox");
+    expect((await call("POST", "", good, sandbox)).status).to.equal(201);
+  });
+
+  const invalid: [string, unknown, string][] = [
+    ["no URL", { events: good.events }, "invalid_destination"],
+    ["a URL that is a number", { ...good, url: 7 }, "invalid_destination"],
+    ["a URL that is none", { ...good, url: "hooks" }, "invalid_destination"],
+    ["a URL of another origin", { ...good, url: "https://hooks.example.com/" }, "destination_not_approved"],
+    ["no events", { url: good.url }, "validation_failed"],
+    ["an empty list of events", { ...good, events: [] }, "validation_failed"],
+    ["an unknown event", { ...good, events: ["appointment.deleted"] }, "validation_failed"],
+    ["an unknown field", { ...good, secret: "mine" }, "validation_failed"],
+    ["an array", [], "validation_failed"],
+    ["null", null, "validation_failed"],
+  ];
+  for (const [what, body, code] of invalid) {
+    it(`400 ${code}: ${what}`, async () => {
+      const answer = await call("POST", "", body);
+      expect(answer.status).to.equal(400);
+      expect(answer.body.error).to.equal(code);
+      expect(answer.body.details).to.not.equal(undefined);
+    });
+  }
+
+  for (const url of [
+    "ftp://127.0.0.1/hooks",
+    "https://user:pass@hooks.example.com/",
+    "https://10.0.0.1/hooks",
+    "https://169.254.169.254/latest/meta-data",
+    "https://[::ffff:10.0.0.1]/hooks",
+    "https://8.8.8.8:444/hooks",
+    "http://8.8.8.8/hooks",
+  ]) {
+    it(`400 unsafe_destination: ${url}`, async () => {
+      const sandbox = await createPartnerWorld(command, "sandbox");
+      const answer = await call("POST", "", { ...good, url }, sandbox);
+      expect(answer.status).to.equal(400);
+      expect(answer.body.error).to.equal("unsafe_destination");
+    });
+  }
+
+  it("400 destination_not_approved: an approval that was taken back", async () => {
+    const other = await createPartnerWorld(command);
+    const input = { ...other, origin: ORIGIN };
+    await approveWebhookOrigin(command.log, input, operatorContext());
+    expect((await call("POST", "", good, other)).status).to.equal(201);
+    await withdrawWebhookOrigin(command.log, input, operatorContext());
+    expect((await call("POST", "", good, other)).body.error).to.equal("destination_not_approved");
+  });
+
+  it("409 webhook_endpoint_limit_reached: 50 endpoints that are not revoked, however they came at once", async () => {
+    const full = await createPartnerWorld(command, "sandbox");
+    const register = () => call("POST", "", good, full);
+    const first: Awaited<ReturnType<typeof register>>[] = [];
+    for (let round = 0; round < 8; round += 1) {
+      first.push(...(await Promise.all(Array.from({ length: 7 }, register))));
+    }
+    const statuses = first.map(({ status }) => status);
+    expect(statuses.filter((status) => status === 201)).to.have.length(50);
+    const refused = first.filter(({ status }) => status !== 201);
+    for (const { status, body } of refused) {
+      expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_limit_reached"]);
+    }
+    const { id } = first.find(({ status }) => status === 201)!.body.endpoint;
+    expect((await call("DELETE", `/${id}`, undefined, full)).status).to.equal(200);
+    expect((await register()).status).to.equal(201);
+    expect((await register()).status).to.equal(409);
+    expect((await call("POST", "", good)).status).to.equal(201);
+  });
+
+  it("403 clinic_not_operational: a suspended clinic", async () => {
+    const { clinicId, ...suspended } = await createPartnerWorld(command, "sandbox");
+    await suspendClinic(command.log, { clinicId, reason: "unpaid" }, operatorContext());
+    const answer = await call("POST", "", good, { clinicId, ...suspended });
+    expect(answer.body.error).to.equal("clinic_not_operational");
+  });
+});

@@ -1,0 +1,200 @@
+import { expect } from "chai";
+import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
+import {
+  issueCredential,
+  revokeApplication,
+  revokeCredential,
+} from "../../../command/operations/application-operations.ts";
+import { createMigratedDatabase } from "../../support/migrated-database.ts";
+import {
+  ask,
+  createApplication,
+  exchange,
+  operatorContext,
+  startTestCommand,
+  type TestApplication,
+  type TestCommand,
+  TOKEN_ISSUER,
+} from "../../support/partner.ts";
+import type { TestDatabase } from "../../support/stack.ts";
+
+describe("exchangeToken", () => {
+  let database: TestDatabase;
+  let command: TestCommand;
+  let application: TestApplication;
+
+  before(async () => {
+    database = await createMigratedDatabase();
+    command = await startTestCommand({ DATABASE_URL: database.urls.command });
+  });
+  beforeEach(async () => {
+    application = await createApplication(command.log, "production", ["appointments:read", "clinic:read"]);
+  });
+  after(async () => {
+    await command.stop();
+    await database.drop();
+  });
+
+  const post = (body: string, headers: Record<string, string> = {}) =>
+    ask("POST", `${command.url}/production/v1/oauth/token`, headers, body);
+
+  it("200: a token that says what RFC 9068 asks for, and no clinic", async () => {
+    const { status, body, headers } = await exchange(command.url, application);
+    expect(status).to.equal(200);
+    expect(body).to.have.all.keys("access_token", "token_type", "expires_in", "scope");
+    expect(body).to.include({
+      token_type: "Bearer",
+      expires_in: 900,
+      scope: "appointments:read clinic:read",
+    });
+    expect(headers.get("cache-control")).to.equal("no-store");
+    expect(decodeProtectedHeader(body.access_token)).to.include({ alg: "EdDSA", typ: "at+jwt" });
+    const keys = createRemoteJWKSet(new URL(`${command.url}/.well-known/jwks.json`));
+    const { payload } = await jwtVerify(body.access_token, keys);
+    const { jti, iat = 0, exp = 0, ...claims } = payload;
+    expect(jti).to.match(/^[0-9a-f-]{36}$/);
+    expect(exp - iat).to.equal(900);
+    expect(claims).to.deep.equal({
+      iss: TOKEN_ISSUER,
+      aud: `${TOKEN_ISSUER}/production/v1`,
+      sub: application.applicationId,
+      client_id: application.applicationId,
+      credential_id: application.credentialId,
+      environment: "production",
+      scope: "appointments:read clinic:read",
+    });
+  });
+
+  it("200: the keys are public, without their private part, and may be kept for a while", async () => {
+    const { body, headers } = await ask("GET", `${command.url}/.well-known/jwks.json`);
+    expect(body.keys).to.have.length(1);
+    expect(body.keys[0]).to.have.all.keys("kty", "crv", "x", "kid", "alg", "use");
+    expect(headers.get("cache-control")).to.match(/^public, max-age=\d+$/);
+  });
+
+  it("200: asked scopes are cut down to the grant", async () => {
+    const { body } = await exchange(command.url, application, {
+      scope: "webhooks:write clinic:read clinic:read",
+    });
+    expect(body.scope).to.equal("clinic:read");
+  });
+
+  it("200: a scope without a value is one left out", async () => {
+    expect((await exchange(command.url, application, { scope: "" })).body.scope).to.equal(
+      "appointments:read clinic:read",
+    );
+  });
+
+  it("200: the id in upper case, and each of two live secrets", async () => {
+    const second = await issueCredential(command.log, application, operatorContext());
+    const upper = { client_id: application.applicationId.toUpperCase() };
+    expect((await exchange(command.url, application, upper)).status).to.equal(200);
+    expect((await exchange(command.url, { ...application, ...second })).status).to.equal(200);
+  });
+
+  const wrong: [string, Record<string, unknown>, string][] = [
+    ["a wrong secret", { client_secret: "cs_wrong" }, "invalid_client"],
+    ["an empty secret", { client_secret: "" }, "invalid_client"],
+    ["an unknown id", { client_id: "00000000-0000-4000-8000-000000000000" }, "invalid_client"],
+    ["an id that is none", { client_id: "calendar" }, "invalid_client"],
+    ["the other environment", { environment: "sandbox" }, "invalid_client"],
+    ["an environment that there is not", { environment: "staging" }, "invalid_request"],
+    ["another grant type", { grant_type: "authorization_code" }, "unsupported_grant_type"],
+    ["an unknown scope", { scope: "clinic:read everything" }, "invalid_scope"],
+    ["scopes of which none is granted", { scope: "webhooks:write" }, "invalid_scope"],
+    ["a scope that is no text", { scope: ["clinic:read"] }, "invalid_request"],
+    ["a secret that is no text", { client_secret: 7 }, "invalid_request"],
+    ["no id", { client_id: undefined }, "invalid_request"],
+    ["no secret", { client_secret: undefined }, "invalid_request"],
+    ["no grant type", { grant_type: undefined }, "invalid_request"],
+    ["no environment", { environment: undefined }, "invalid_request"],
+  ];
+  for (const [what, more, code] of wrong) {
+    it(`401 ${code}: ${what}`, async () => {
+      const { status, body, headers } = await exchange(command.url, application, more);
+      expect(status).to.equal(401);
+      expect(body).to.deep.equal({
+        ok: false,
+        error: code,
+        correlationId: headers.get("x-correlation-id"),
+      });
+      expect(headers.get("cache-control")).to.equal("no-store");
+    });
+  }
+
+  it("401 invalid_client: a production application at the sandbox base", async () => {
+    const answer = await exchange(command.url, { ...application, environment: "sandbox" });
+    expect(answer).to.include({ status: 401 });
+    expect(answer.body.error).to.equal("invalid_client");
+  });
+
+  it("401 invalid_client: a revoked credential, a revoked application", async () => {
+    await revokeCredential(command.log, application, operatorContext());
+    expect((await exchange(command.url, application)).body.error).to.equal("invalid_client");
+    const other = await createApplication(command.log);
+    await revokeApplication(command.log, { ...other, reason: null }, operatorContext());
+    expect((await exchange(command.url, other)).body.error).to.equal("invalid_client");
+  });
+
+  for (const body of ["[]", "null", '"text"', "7", "{}"]) {
+    it(`401 invalid_request: the JSON ${body}`, async () => {
+      const answer = await post(body);
+      expect(answer.status).to.equal(401);
+      expect(answer.body.error).to.equal("invalid_request");
+    });
+  }
+
+  for (const body of ["", "{", "client_id=7", '{"__proto__":{"client_id":"x"}}']) {
+    it(`400 invalid_json: ${JSON.stringify(body)}`, async () => {
+      const answer = await post(body);
+      expect(answer.status).to.equal(400);
+      expect(answer.body.error).to.equal("invalid_json");
+    });
+  }
+
+  it("413 body_too_large: a megabyte", async () => {
+    const answer = await post(JSON.stringify({ client_secret: "x".repeat(1024 * 1024) }));
+    expect(answer.status).to.equal(413);
+    expect(answer.body.error).to.equal("body_too_large");
+  });
+
+  it("415: a form, which OAuth knows but this API does not", async () => {
+    const answer = await post("grant_type=client_credentials", {
+      "Content-Type": "application/x-www-form-urlencoded",
+    });
+    expect(answer.status).to.equal(415);
+    expect(answer.body.error).to.equal("unsupported_media_type");
+  });
+
+  it("405: another method", async () => {
+    const answer = await ask("PUT", `${command.url}/production/v1/oauth/token`, {}, {});
+    expect(answer.status).to.equal(405);
+    expect(answer.headers.get("allow")).to.equal("POST");
+  });
+
+  it("429: the 31st exchange of a minute, and another client is not held up by it", async () => {
+    const answers = await Promise.all(Array.from({ length: 31 }, () => exchange(command.url, application)));
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused).to.have.length(1);
+    expect(refused[0]!.body.error).to.equal("rate_limit_exceeded");
+    expect(refused[0]!.headers.get("ratelimit-remaining")).to.equal("0");
+    expect(Number(refused[0]!.headers.get("retry-after"))).to.be.within(1, 60);
+    expect((await exchange(command.url, await createApplication(command.log))).status).to.equal(200);
+  });
+
+  it("429: behind a proxy, an address that the caller made up does not make another caller", async () => {
+    const behind = await startTestCommand({
+      ...{ TRUST_PROXY: "true", DATABASE_URL: database.urls.command },
+    });
+    const { applicationId: client_id, clientSecret: client_secret, environment } = application;
+    const body = { client_id, client_secret, environment, grant_type: "client_credentials" };
+    const answers = await Promise.all(
+      Array.from({ length: 31 }, (_, index) => {
+        const headers = { "X-Forwarded-For": `192.0.2.${index}, 198.51.100.7` };
+        return ask("POST", `${behind.url}/production/v1/oauth/token`, headers, body);
+      }),
+    );
+    await behind.stop();
+    expect(answers.filter(({ status }) => status === 429)).to.have.length(1);
+  });
+});

@@ -1,0 +1,69 @@
+import { expect } from "chai";
+import { rememberingLog } from "../../../../command/cli/import/remembering-log.ts";
+import { demoClinics } from "../../../../deploy/local/demo-data/clinics.ts";
+import { demoPhases } from "../../../../deploy/local/demo-data/phases.ts";
+import { carryOut } from "../../../../deploy/local/demo-data/steps.ts";
+import { addDays, dateIn, timeIn } from "../../../../deploy/local/demo-data/time.ts";
+import { demoWeek } from "../../../../deploy/local/demo-data/week.ts";
+import { appointmentStatuses } from "../../../../shared/domain/appointment/appointment.ts";
+
+describe("the demo week", () => {
+  const hours = Array.from(
+    { length: 24 },
+    (_, hour) => Date.parse("2026-10-25T00:07:00Z") + hour * 3_600_000,
+  );
+
+  it("has every status, and a queue today, at any hour", () => {
+    for (const now of hours) {
+      for (const clinic of demoClinics) {
+        const week = demoWeek(clinic, now);
+        expect(new Set(week.map(({ status }) => status))).to.deep.equal(new Set(appointmentStatuses));
+        const today = week.filter(({ date }) => date === dateIn(clinic.timezone, now));
+        for (const { id } of clinic.branches) {
+          const statuses = today.filter(({ branchId }) => branchId === id).map(({ status }) => status);
+          expect(statuses).to.include.members(["in_consultation", "waiting", "checked_in"]);
+        }
+      }
+    }
+  });
+
+  it("is what the domain allows, at any hour, and the same each time", async () => {
+    const empty = {
+      read: async () => [],
+      last: async () => undefined,
+      append: () => Promise.reject(new Error("must not be written")),
+    };
+    for (const now of [0, 9, 17].map((hour) => hours[hour] as number)) {
+      let [done, all] = [0, 0];
+      await carryOut(rememberingLog(empty, "kept"), demoPhases(now), (count, of) => {
+        [done, all] = [count, of];
+      });
+      expect(done).to.equal(all);
+      const names = demoPhases(now)
+        .flat(2)
+        .map(({ name }) => name);
+      expect(new Set(names).size, "each step has a name of its own").to.equal(names.length);
+    }
+    const ids = () => demoClinics.flatMap((clinic) => demoWeek(clinic, hours[3] as number));
+    expect(ids()).to.deep.equal(ids());
+  });
+});
+
+describe("times of the demo data", () => {
+  const cases = [
+    ["Europe/Berlin", "2026-10-25", "08:30", "2026-10-25T07:30:00.000Z"],
+    ["Europe/Berlin", "2026-10-24", "08:30", "2026-10-24T06:30:00.000Z"],
+    ["Australia/Sydney", "2026-10-04", "08:30", "2026-10-03T21:30:00.000Z"],
+    ["America/Mexico_City", "2026-07-01", "16:30", "2026-07-01T22:30:00.000Z"],
+  ] as const;
+  for (const [zone, date, time, instant] of cases) {
+    it(`are ${time} of ${date} on the clocks of ${zone}`, () => {
+      expect(new Date(timeIn(zone, date, time)).toISOString()).to.equal(instant);
+      expect(dateIn(zone, Date.parse(instant))).to.equal(date);
+    });
+  }
+  it("go over the ends of months", () => {
+    expect(addDays("2028-02-28", 2)).to.equal("2028-03-01");
+    expect(addDays("2026-01-01", -1)).to.equal("2025-12-31");
+  });
+});

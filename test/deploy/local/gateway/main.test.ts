@@ -1,0 +1,203 @@
+import http from "node:http";
+import net from "node:net";
+import { expect } from "chai";
+import fc from "fast-check";
+import { startGateway } from "../../../../deploy/local/gateway/gateway-server.ts";
+import type { Listening } from "../../../../shared/http/listen.ts";
+import { endAll, listen, origin, portOf } from "../gateway-world.ts";
+
+interface Seen {
+  service: string;
+  method: string;
+  url: string;
+  rawHeaders: string[];
+  body: string;
+}
+
+/** A service that tells what reached it. */
+async function upstream(service: string, port = 0): Promise<http.Server> {
+  const server = http.createServer({ maxHeaderSize: 65_536 }, (request, response) => {
+    let body = "";
+    request.setEncoding("utf8");
+    request.on("data", (chunk) => {
+      body += chunk;
+    });
+    request.on("end", () => {
+      const { method, url, rawHeaders } = request;
+      response.writeHead(200, ["Content-Type", "application/json", "Set-Cookie", "a=1", "Set-Cookie", "b=2"]);
+      response.end(JSON.stringify({ service, method, url, rawHeaders, body }));
+    });
+  });
+  return listen(server, port);
+}
+
+/** Sends the bytes as they are and gives the whole answer. */
+async function raw(
+  port: number,
+  text: string | Buffer,
+): Promise<{ status: number; headers: string; body: string }> {
+  const socket = net.connect(port, "127.0.0.1");
+  socket.write(text);
+  let answer = "";
+  socket.setEncoding("utf8");
+  for await (const chunk of socket) answer += chunk;
+  const [headers = "", ...body] = answer.split("\r\n\r\n");
+  return { status: Number(headers.split(" ")[1]), headers, body: body.join("\r\n\r\n") };
+}
+
+describe("gateway", () => {
+  let command: http.Server;
+  let queryApi: http.Server;
+  let audit: http.Server;
+  let gateway: Listening;
+  let port: number;
+  const lines: string[] = [];
+
+  before(async () => {
+    [command, queryApi] = [await upstream("command"), await upstream("queryApi")];
+    audit = await upstream("audit");
+    const upstreams = { command: origin(command), queryApi: origin(queryApi), audit: origin(audit) };
+    const log = (line: string) => lines.push(line);
+    gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainWithin: 0 });
+    port = Number(new URL(gateway.url).port);
+  });
+
+  after(async () => {
+    await gateway.close();
+    await endAll();
+  });
+
+  async function send(head: string, body = ""): Promise<Seen> {
+    const answer = await raw(port, `${head}\r\nHost: x\r\nConnection: close\r\n\r\n${body}`);
+    const json = answer.body.slice(answer.body.indexOf("{"), answer.body.lastIndexOf("}") + 1);
+    return JSON.parse(json) as Seen;
+  }
+
+  for (const [method, path, service] of [
+    ["GET", "/api/v1/clinics", "queryApi"],
+    ["GET", "/sandbox/v1/appointments?from=x", "queryApi"],
+    ["POST", "/sandbox/v1/appointments", "command"],
+    ["DELETE", "/production/v1/webhook-endpoints/1", "command"],
+    ["PATCH", "/anything", "command"],
+    ["POST", "/api/v1/clinics", "queryApi"],
+    ["DELETE", "/api/v1/nothing?x=1", "queryApi"],
+    ["POST", "/api/v10/clinics", "command"],
+    ["POST", "/API/v1/clinics", "command"],
+    ["GET", "/audit", "audit"],
+    ["GET", "/audit?x=1", "audit"],
+    ["GET", "/audit/v1/events?clinic=x", "audit"],
+    ["POST", "/audit/v1/events", "audit"],
+    ["GET", "/auditor", "queryApi"],
+    ["GET", "//audit", "queryApi"],
+    ["GET", "/x/../audit", "queryApi"],
+    ["GET", "/.well-known/jwks.json", "command"],
+    ["GET", "/.well-known/jwks.json?x=1", "command"],
+    ["GET", "//.well-known/jwks.json", "queryApi"],
+    ["GET", "/x/../.well-known/jwks.json", "queryApi"],
+    ["GET", "/.well-known%2Fjwks.json", "queryApi"],
+    ["GET", "/.well-known/jwks.json/", "queryApi"],
+    ["GET", "/%2e%2e//command/../..%5c", "queryApi"],
+    ["POST", "/..//api/v1/clinics", "command"],
+  ]) {
+    it(`sends ${method} ${path} to ${service}, its path untouched`, async () => {
+      const seen = await send(`${method} ${path} HTTP/1.1`);
+      expect([seen.service, seen.method, seen.url]).to.eql([service, method, path]);
+    });
+  }
+
+  for (const [what, head, status, code] of [
+    [
+      "another server's address",
+      "GET http://elsewhere/api/v1/clinics HTTP/1.1\r\nHost: x",
+      400,
+      "malformed_request",
+    ],
+    ["a target without a path", "OPTIONS * HTTP/1.1\r\nHost: x", 400, "malformed_request"],
+    ["a tunnel", "CONNECT elsewhere:443 HTTP/1.1\r\nHost: x", 400, "malformed_request"],
+    ["a target with a space", "GET /a b HTTP/1.1\r\nHost: x", 400, "malformed_request"],
+    ["a target with a control character", "GET /a\u0001 HTTP/1.1\r\nHost: x", 400, "malformed_request"],
+    ["no host", "GET /a HTTP/1.1", 400, "malformed_request"],
+    ["two hosts", "GET /a HTTP/1.1\r\nHost: x\r\nHost: y", 400, "malformed_request"],
+    ["no HTTP", "hello", 400, "malformed_request"],
+    [
+      "headers over the limit",
+      `GET /a HTTP/1.1\r\nHost: x\r\nx: ${"x".repeat(32_768)}`,
+      431,
+      "headers_too_large",
+    ],
+    ["a target over the limit", `GET /${"x".repeat(32_768)} HTTP/1.1\r\nHost: x`, 431, "headers_too_large"],
+  ] as const) {
+    it(`refuses ${what} in the error body of the services`, async () => {
+      const answer = await raw(port, `${head}\r\nConnection: close\r\n\r\n`);
+      expect(answer.status).to.equal(status);
+      const error = JSON.parse(answer.body.slice(answer.body.indexOf("{"), answer.body.lastIndexOf("}") + 1));
+      expect(error).to.include({ ok: false, error: code });
+      expect(answer.headers).to.match(/^content-type: application\/json/im);
+      expect(answer.headers).to.contain(`X-Correlation-ID: ${error.correlationId}`);
+    });
+  }
+
+  it("passes headers just below the services' limit", async () => {
+    expect((await send(`GET /a HTTP/1.1\r\nx: ${"x".repeat(32_000)}`)).url).to.equal("/a");
+  });
+
+  it("survives whatever bytes a target holds", async () => {
+    const target = fc.uint8Array({ minLength: 1, maxLength: 40 });
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom("GET", "POST", "CONNECT"), target, async (method, bytes) => {
+        const text = Buffer.from(bytes).toString("latin1");
+        const head = `${method} /${text} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
+        const answer = await raw(port, Buffer.from(head, "latin1"));
+        expect(answer.status).to.be.oneOf([200, 400]);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it("keeps case, order and repetition of headers both ways, and the body", async () => {
+    const head =
+      "POST /a HTTP/1.1\r\nX-SERVICE-Clinic-ID: 1\r\nx-twice: a\r\nX-Twice: b\r\nContent-Length: 5";
+    const seen = await send(head, "hello");
+    expect(seen.rawHeaders.slice(0, 6)).to.eql(["X-SERVICE-Clinic-ID", "1", "x-twice", "a", "X-Twice", "b"]);
+    expect(seen.body).to.equal("hello");
+    const answer = await raw(port, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    expect(answer.headers.match(/Set-Cookie: \w=\d/g)).to.eql(["Set-Cookie: a=1", "Set-Cookie: b=2"]);
+  });
+
+  it("passes chunked bodies on, whatever the method", async () => {
+    for (const method of ["POST", "DELETE", "GET"]) {
+      const seen = await send(`${method} /a HTTP/1.1\r\nTransfer-Encoding: chunked`, "3\r\nabc\r\n0\r\n\r\n");
+      expect([seen.method, seen.body]).to.eql([method, "abc"]);
+    }
+  });
+
+  it("does not let Connection take the length off a body", async () => {
+    const head = "GET /a HTTP/1.1\r\nConnection: content-length\r\nContent-Length: 33";
+    expect((await send(head, "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n".slice(0, 33))).url).to.equal("/a");
+  });
+
+  it("writes X-Forwarded-For itself", async () => {
+    const { rawHeaders } = await send(
+      "GET /a HTTP/1.1\r\nx-forwarded-for: 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7",
+    );
+    const values = rawHeaders.filter(
+      (_, index) => rawHeaders[index - 1]?.toLowerCase() === "x-forwarded-for",
+    );
+    expect(values).to.eql(["127.0.0.1"]);
+  });
+
+  it("answers 503 while a service is down, and passes on as soon as it is back", async () => {
+    const commandPort = portOf(command);
+    command.close().closeAllConnections();
+    const answer = await fetch(`${gateway.url}/a`, { method: "POST", body: "x" });
+    expect(answer.status).to.equal(503);
+    expect(answer.headers.get("retry-after")).to.equal("1");
+    const body = (await answer.json()) as Record<string, unknown>;
+    expect(body).to.include({ ok: false, error: "upstream_unavailable" });
+    expect(body.correlationId).to.equal(answer.headers.get("x-correlation-id"));
+    expect(lines.at(-1)).to.match(/^command: POST failed: /);
+    expect((await fetch(`${gateway.url}/a`)).status, "the other service").to.equal(200);
+    command = await upstream("command", commandPort);
+    expect((await fetch(`${gateway.url}/a`, { method: "POST" })).status).to.equal(200);
+  });
+});

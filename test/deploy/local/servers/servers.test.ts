@@ -1,0 +1,165 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import fs from "node:fs";
+import net from "node:net";
+import { expect } from "chai";
+import pg from "pg";
+import { type GivenServers, reachGiven } from "../../../../deploy/local/servers/given-servers.ts";
+import { startServers } from "../../../../deploy/local/servers/servers.ts";
+import { processIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
+import { freePorts } from "../../../../deploy/local/setup/ports.ts";
+import { lineProgress } from "../../../../deploy/local/setup/progress.ts";
+import { nodeEntry, PROJECT } from "../../../../deploy/local/setup/project.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { createTestDatabase, makeTestRoot, startTestServers } from "../../../support/stack.ts";
+
+/** Only Postgres is ours: the others are never asked. */
+const POSTGRES_ONLY: GivenServers = {
+  EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false",
+  NATS_URL: "nats://127.0.0.1:1",
+};
+
+async function query(url: string, sql: string): Promise<unknown[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query({ text: sql, rowMode: "array" })).rows.map(([value]) => value);
+  } finally {
+    await client.end();
+  }
+}
+
+const failure = (promise: Promise<unknown>) =>
+  promise.then(
+    () => expect.fail("should fail"),
+    (error: Error) => error.message,
+  );
+
+describe("embedded Postgres", () => {
+  it("keeps its data over a stop and a kill -9", async () => {
+    // A setting that is empty gives no server.
+    const servers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "" });
+    const { postgres } = servers.parts;
+    const url = servers.databaseUrls.projection;
+    await query(url, "CREATE TABLE kept AS SELECT 1 AS n");
+    await postgres.stop();
+    await postgres.start();
+    await query(url, "INSERT INTO kept VALUES (2)");
+    await postgres.kill9();
+    await postgres.start();
+    expect(await query(url, "SELECT n FROM kept ORDER BY n")).to.eql([1, 2]);
+    await servers.stop();
+  });
+
+  it("gives each service a role of its own, with a password of its own and no more rights than its group's", async () => {
+    const { urls, drop } = await createTestDatabase();
+    expect(await query(urls.projection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).to.eql(
+      [false],
+    );
+    for (const [url, group] of [
+      [urls.query, "clinic_query"],
+      [urls.command, "clinic_command"],
+      [urls.audit, "clinic_audit"],
+    ] as const) {
+      expect(await query(url, `SELECT pg_has_role('${group}', 'member')`)).to.eql([true]);
+      expect(await failure(query(url, "CREATE TABLE mine ()"))).to.include("permission denied");
+      const stranger = new URL(url);
+      stranger.password = "wrong";
+      expect(await failure(query(stranger.href, "SELECT 1"))).to.include("password authentication failed");
+    }
+    await drop();
+  });
+});
+
+describe("a server that is given", () => {
+  for (const [name, text] of [
+    ["EVENTSTORE_URL", "nonsense"],
+    ["EVENTSTORE_URL", "http://127.0.0.1:2113"],
+    ["DATABASE_URL", "nonsense"],
+    ["DATABASE_URL", "mysql://a:b@127.0.0.1/clinic"],
+    ["NATS_URL", "127.0.0.1:4222"],
+    ["NATS_URL", "http://127.0.0.1:4222"],
+  ] as const) {
+    it(`is refused by its setting before anything starts: ${name}=${text}`, async () => {
+      expect(await failure(startTestServers({ ...POSTGRES_ONLY, [name]: text }))).to.match(
+        new RegExp(`^settings: .*${name}.*[a-z]+://`),
+      );
+    });
+  }
+
+  it("is named where it does not answer", async () => {
+    expect(await failure(reachGiven({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
+      "the event log at esdb://127.0.0.1:1 does not answer (EVENTSTORE_URL)",
+    );
+    expect(await failure(reachGiven({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
+      "NATS_URL: the server at 127.0.0.1:1 does not answer (CONNECTION_REFUSED)",
+    );
+  });
+});
+
+describe("DATABASE_URL", () => {
+  it("is used as it is, and its user must be able to make the roles", async () => {
+    const host = await startTestServers(POSTGRES_ONLY);
+    const superuser = new URL(host.adminDatabaseUrl);
+    superuser.pathname = "/clinic";
+    const guest = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: superuser.href });
+    expect(guest.databaseUrls.projection).to.equal(superuser.href);
+    expect(await query(guest.databaseUrls.command, "SELECT current_user")).to.eql(["local_command"]);
+    expect(await failure(guest.parts.postgres.stop())).to.include("external server");
+    await guest.stop();
+    expect(await query(superuser.href, "SELECT 1"), "still runs").to.eql([1]);
+    const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: host.databaseUrls.projection });
+    expect(await failure(refused)).to.match(/^DATABASE_URL: its user may not make the roles .*CREATEROLE$/);
+    await host.stop();
+  });
+
+  it("that nobody answers gives one line", async () => {
+    const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "postgres://a:b@127.0.0.1:1/clinic" });
+    expect(await failure(refused)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
+  });
+});
+
+describe("startServers", () => {
+  it("says in one line which port is taken and how to choose another, and leaves nothing running", async () => {
+    const ports = await freePorts();
+    const taken = net.createServer().listen(ports.nats, "127.0.0.1");
+    await once(taken, "listening");
+    const root = makeTestRoot();
+    const progress = lineProgress(() => undefined, false);
+    const message = await failure(startServers({ root, ports, given: {}, progress, syncNewData: false }));
+    expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
+    expect(fs.existsSync(`${root}/lock`)).to.equal(false);
+    expect(fs.existsSync(`${root}/pids.json`)).to.equal(false);
+    taken.close();
+  });
+
+  it("says in one line that the folder is in use", async () => {
+    const servers = await startTestServers({ ...POSTGRES_ONLY });
+    const { root } = servers.root.paths;
+    const progress = lineProgress(() => undefined, false);
+    const again = startServers({ root, ports: await freePorts(), given: {}, progress, syncNewData: false });
+    expect(await failure(again)).to.equal(`the stack in ${root} already runs, as process ${process.pid}`);
+    await servers.stop();
+  });
+
+  it("leaves nothing running when it is killed with -9, and starts again on the same data", async () => {
+    const root = makeTestRoot();
+    const first = await supervise(root);
+    expect(first.pids).to.have.length(3);
+    first.child.kill("SIGKILL");
+    await eventually("all servers gone", () => first.pids.every((pid) => processIdentity(pid) === undefined));
+    const second = await supervise(root);
+    expect(await query(second.url, "SELECT 1")).to.eql([1]);
+    second.child.kill("SIGKILL");
+    await eventually("all servers gone", () =>
+      second.pids.every((pid) => processIdentity(pid) === undefined),
+    );
+  });
+});
+
+async function supervise(root: string): Promise<{ child: ChildProcess; pids: number[]; url: string }> {
+  const { command, args } = nodeEntry("test/deploy/local/supervised-servers.ts", [root]);
+  const child = spawn(command, args, { cwd: PROJECT, stdio: ["ignore", "pipe", "inherit"] });
+  const [line] = (await once(child.stdout!, "data")) as [Buffer];
+  return { child, ...(JSON.parse(line.toString("utf8")) as { pids: number[]; url: string }) };
+}

@@ -1,0 +1,82 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import pg from "pg";
+import { upgradeReadModels } from "../../../../deploy/local/stack/read-models.ts";
+import { createReadModelDatabase, type ReadModelDatabase } from "../../../support/read-models.ts";
+import { testServers } from "../../../support/stack.ts";
+
+describe("read models that an earlier release left in a local stack", () => {
+  let database: ReadModelDatabase;
+  let eventstoreUrl: string;
+  const lines: string[] = [];
+  const progress = {
+    line: (text: string) => void lines.push(text),
+    async step<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
+      lines.push(name);
+      return work();
+    },
+  };
+
+  before(async () => {
+    ({ eventstoreUrl } = await testServers());
+    database = await createReadModelDatabase();
+  });
+  after(() => database.close());
+  beforeEach(() => {
+    lines.length = 0;
+  });
+
+  const upgrade = () => upgradeReadModels({ databaseUrl: database.urls.projection, eventstoreUrl }, progress);
+  const columns = async () => {
+    const { rows } = await database.admin.query<{ name: string }>(
+      `SELECT column_name AS name FROM information_schema.columns
+        WHERE table_schema = 'read_model' AND table_name = 'appointment'`,
+    );
+    return rows.map(({ name }) => name);
+  };
+  /** Gives the database the tables of a release without an appointment's revision and without anchors. */
+  const leaveEarlierTables = () =>
+    database.admin.query(`
+      ALTER TABLE read_model.appointment DROP COLUMN revision;
+      ALTER TABLE read_model.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
+      UPDATE read_model.checkpoint SET shape = 'of an earlier release'`);
+
+  it("are rebuilt in the shape of this release before the services start", async () => {
+    await leaveEarlierTables();
+    await upgrade();
+    expect(lines[0]).to.equal("read models of this release");
+    expect(await columns()).to.include("revision");
+  });
+
+  it("are left alone if they have the shape of this release", async () => {
+    await upgrade();
+    expect(lines).to.deep.equal([]);
+  });
+
+  it("are left alone if the log is another one, which is reported", async () => {
+    await leaveEarlierTables();
+    await database.admin.query(
+      "ALTER TABLE read_model.checkpoint ADD anchor_position bigint, ADD anchor_event_id uuid",
+    );
+    await database.admin.query(
+      "UPDATE read_model.checkpoint SET position = 1, anchor_position = 1, anchor_event_id = $1",
+      [randomUUID()],
+    );
+    await upgrade();
+    expect(lines.join("\n")).to.include("is not the one that this database was built from");
+    expect(await columns()).not.to.include("revision");
+  });
+
+  it("are not made in a database that has none yet", async () => {
+    const name = `empty_${randomUUID().replaceAll("-", "")}`;
+    const { adminDatabaseUrl } = await testServers();
+    const admin = new pg.Client({ connectionString: adminDatabaseUrl });
+    await admin.connect();
+    await admin.query(`CREATE DATABASE ${name}`);
+    const databaseUrl = Object.assign(new URL(adminDatabaseUrl), { pathname: `/${name}` }).href;
+    await upgradeReadModels({ databaseUrl, eventstoreUrl }, progress);
+    await admin.query(`DROP DATABASE ${name}`);
+    await admin.end();
+    expect(lines).to.deep.equal([]);
+  });
+});

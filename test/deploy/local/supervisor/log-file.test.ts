@@ -1,0 +1,64 @@
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { openLogFile } from "../../../../deploy/local/supervisor/log-file.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { mountSmallDisk, type SmallDisk } from "../../../support/small-disk.ts";
+import { makeTestRoot } from "../../../support/stack.ts";
+
+describe("a process's log file on a full disk", () => {
+  let disk: SmallDisk;
+
+  beforeEach(function () {
+    disk = mountSmallDisk(this, 1);
+  });
+
+  afterEach(() => disk?.remove());
+
+  it("never fails a write, and reports by itself how many lines were lost since when once there is space", async () => {
+    const file = path.join(disk.folder, "logs", "sample.log");
+    const log = openLogFile(file);
+    log.write(Buffer.from("first\n"));
+    disk.fill();
+    const before = new Date().toISOString();
+    // Longer than what is left of the file's last page: a part of a line is written.
+    for (let line = 0; line < 500; line += 1) log.write(Buffer.from(`${"x".repeat(99)}\n`));
+    log.write(Buffer.from("two\nlines\n"));
+    expect(log.lastLines().at(-1), "what a failed start shows").to.equal("lines");
+    disk.free();
+    const report = await eventually(
+      "the report",
+      () => /^--- (\d+) log lines were lost since (\S+): /m.exec(fs.readFileSync(file, "utf8")) ?? undefined,
+    );
+    const written = fs.readFileSync(file, "utf8").match(/^x{99}$/gm)?.length ?? 0;
+    expect(Number(report[1])).to.equal(502 - written);
+    expect(report[2]! >= before && report[2]! <= new Date().toISOString()).to.equal(true);
+    log.write(Buffer.from("last\n"));
+    log.close();
+    expect(fs.readFileSync(file, "utf8")).to.match(/could not be written\nlast\n$/);
+  });
+
+  it("opens a log that could not be made as soon as there is space", async () => {
+    disk.fill();
+    const file = path.join(disk.folder, "logs", "sample.log");
+    const log = openLogFile(file);
+    log.write(Buffer.from("lost\n".repeat(10_000)));
+    disk.free();
+    log.write(Buffer.from("kept\n"));
+    log.close();
+    expect(fs.readFileSync(file, "utf8")).to.match(
+      /^(lost\n)*(l|lo|los|lost)?\n?--- \d+ log lines were lost .*\nkept\n$/,
+    );
+  });
+});
+
+describe("a process's log file", () => {
+  it("outlives a failure of every write, such as that of a full device", () => {
+    const file = path.join(makeTestRoot(), "sample.log");
+    fs.symlinkSync("/dev/full", file);
+    const log = openLogFile(file);
+    for (let line = 0; line < 100; line += 1) log.write(Buffer.from("lost\n"));
+    expect(log.lastLines()).to.include("lost");
+    log.close();
+  });
+});

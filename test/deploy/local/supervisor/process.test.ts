@@ -1,0 +1,178 @@
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { processIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
+import { openPidRegistry } from "../../../../deploy/local/setup/pid-registry.ts";
+import { localPaths } from "../../../../deploy/local/setup/project.ts";
+import type { PartContext } from "../../../../deploy/local/supervisor/part.ts";
+import { type ProcessSpec, startProcess } from "../../../../deploy/local/supervisor/process.ts";
+import { createPart } from "../../../../deploy/local/supervisor/supervised-part.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { makeTestRoot } from "../../../support/stack.ts";
+
+function setUp(script: string, options: Partial<ProcessSpec> = {}) {
+  const paths = localPaths(makeTestRoot());
+  const lines: string[] = [];
+  const pids = openPidRegistry(paths.pids, (line) => lines.push(line));
+  const spec: ProcessSpec = {
+    name: "sample",
+    command: process.execPath,
+    args: ["-e", script],
+    env: {},
+    ready: /ready/,
+    logFile: paths.log("sample"),
+    ...options,
+  };
+  const context: PartContext = { paths, pids, log: (line) => lines.push(line) };
+  const start = (more: Partial<ProcessSpec> = {}) => startProcess({ ...spec, ...more }, pids);
+  return { start, context, lines, paths };
+}
+
+const STAYS = "console.log('ready'); setInterval(() => {}, 1000);";
+const READY_WITH_FILE =
+  "setInterval(() => { if (require('fs').existsSync(process.argv[1])) console.log('ready'); }, 20)";
+const failure = (promise: Promise<unknown>) =>
+  promise.then(
+    () => expect.fail("should fail"),
+    (error: Error) => error.message,
+  );
+
+describe("startProcess", () => {
+  it("says with the last lines why a process did not start", async () => {
+    const sample = await setUp("console.error('no such thing'); process.exit(7)").start();
+    const message = await failure(sample.waitReady());
+    expect(message).to.include("sample did not start: ended with code 7").and.include("no such thing");
+  });
+
+  it("says so when there is no such program", async () => {
+    const { start } = setUp("", { command: "/nowhere/program" });
+    const message = await failure(start().then((sample) => sample.waitReady()));
+    expect(message)
+      .to.match(/sample (did not start|cannot be started)/)
+      .and.include("/nowhere/program");
+  });
+
+  it("kills a process that ignores its stop signal", async () => {
+    const sample = await setUp(`process.on('SIGTERM', () => {}); ${STAYS}`, { stopTimeoutMs: 200 }).start();
+    await sample.waitReady();
+    await sample.stop();
+    expect((await sample.exited).signal).to.equal("SIGKILL");
+  });
+});
+
+describe("createPart", () => {
+  it("starts again what died, and says so", async () => {
+    const { start, context, lines } = setUp(STAYS);
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
+    await part.start();
+    const first = part.pid!;
+    process.kill(first, "SIGKILL");
+    await eventually("a new process", () => part.pid !== undefined && part.pid !== first);
+    await part.waitReady();
+    expect(lines)
+      .to.include(`sample (pid ${first}) died: SIGKILL`)
+      .and.include("sample is started again in 0.25 s");
+    await part.stop();
+  });
+
+  it("waits for a process that starts slowly, reports it, and does not kill it", async () => {
+    const { start, context, lines, paths } = setUp(READY_WITH_FILE);
+    const gate = path.join(paths.root, "gate");
+    fs.writeFileSync(gate, "");
+    const launch = () => start({ args: ["-e", READY_WITH_FILE, gate] });
+    const part = createPart({ name: "sample", launch }, { ...context, restart: true });
+    await part.start();
+    fs.rmSync(gate);
+    const first = part.pid!;
+    process.kill(first, "SIGKILL");
+    const second = await eventually("a new process", () => part.pid !== first && part.pid);
+    process.kill(second, "SIGSTOP"); // as slow as a process can be
+    const report = await eventually("a report", () => lines.find((line) => line.includes("s so far")));
+    expect(report).to.match(/^ {2}… sample starts again: \d+\.\d s so far$/);
+    process.kill(second, "SIGCONT");
+    fs.writeFileSync(gate, "");
+    await eventually("it runs", () => lines.includes("sample runs again"));
+    expect(part.pid).to.equal(second);
+    await part.stop();
+  });
+
+  it("waits longer and longer before it starts again what dies at once", async () => {
+    const { start, context, lines } = setUp("console.log('ready'); setTimeout(() => process.exit(1), 10)");
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
+    await part.start();
+    const waits = () => lines.filter((line) => line.includes("is started again in"));
+    await eventually("five restarts", () => waits().length >= 5);
+    expect(
+      waits()
+        .slice(0, 5)
+        .map((line) => /([\d.]+) s$/.exec(line)?.[1]),
+    ).to.eql(["0.25", "0.5", "1", "2", "4"]);
+    await part.stop();
+  });
+
+  it("ends a start under way when the stack is to stop, and starts nothing more", async () => {
+    const { start, context } = setUp("setInterval(() => {}, 1000)");
+    const stack = new AbortController();
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, signal: stack.signal });
+    const message = failure(part.start());
+    const pid = await eventually("a process", () => part.pid);
+    stack.abort();
+    expect(await message).to.include("sample did not start: ended with SIGTERM");
+    expect(processIdentity(pid)).to.equal(undefined);
+    expect(await failure(part.start())).to.equal("sample was not started: the stack stops");
+  });
+
+  it("kills and starts again a process that lives but hangs", async () => {
+    const { start, context, lines } = setUp(STAYS);
+    let asked = 0;
+    const watch = async () => (asked++ === 0 ? "it answers nobody" : undefined);
+    const part = createPart({ name: "sample", launch: () => start(), watch }, { ...context, restart: true });
+    await part.start();
+    await eventually("it runs again", () => lines.includes("sample runs again"));
+    expect(lines[0]).to.match(/^sample \(pid \d+\) is killed to be started again: it answers nobody$/);
+    await part.stop();
+  });
+
+  it("leaves a start that failed to its caller", async () => {
+    const { start, context, lines } = setUp("process.exit(3)");
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
+    expect(await failure(part.start())).to.include("ended with code 3");
+    expect([part.pid, lines]).to.eql([undefined, []]);
+  });
+
+  it("leaves down what was stopped or killed on purpose", async () => {
+    const { start, context, lines } = setUp(STAYS);
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
+    await part.start();
+    await part.kill9();
+    expect(part.pid).to.equal(undefined);
+    await part.start();
+    await part.stop();
+    expect(part.pid).to.equal(undefined);
+    expect(lines).to.eql([]);
+  });
+});
+
+describe("PidRegistry", () => {
+  it("stops what a killed supervisor left", async () => {
+    const { start, paths, lines } = setUp(STAYS);
+    const sample = await start();
+    await sample.waitReady();
+    await openPidRegistry(paths.pids, (line) => lines.push(line)).stopLeftovers();
+    expect(processIdentity(sample.pid)).to.equal(undefined);
+    expect(lines[0]).to.include(`stopping sample (pid ${sample.pid})`);
+    await sample.exited;
+  });
+
+  it("leaves a process alone that has a recorded number by chance", async () => {
+    const { start, paths } = setUp(STAYS);
+    const sample = await start();
+    await sample.waitReady();
+    const recorded = fs.readFileSync(paths.pids, "utf8").replace(/:\d+"/, ':1"');
+    const other = path.join(paths.root, "other.json");
+    fs.writeFileSync(other, recorded);
+    await openPidRegistry(other, () => undefined).stopLeftovers();
+    expect(processIdentity(sample.pid)).to.be.a("string");
+    await sample.stop();
+  });
+});

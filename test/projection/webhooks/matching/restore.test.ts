@@ -1,0 +1,147 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { DifferentLog } from "../../../../projection/checkpoints/same-log.ts";
+import { replay } from "../../../../projection/webhooks/matching/replay.ts";
+import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
+import { webhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
+import { createLogger } from "../../../../shared/runtime/logger.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../../support/receiver.ts";
+import { acceptedBy, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
+import { createWorld, type Endpoint, type World } from "../world.ts";
+
+const REQUESTED = "WebhookDeliveryReplayRequested";
+
+describe("the replay of a delivery that was deleted for its age", () => {
+  let world: World;
+  let receiver: Receiver;
+
+  before(async () => {
+    world = await createWorld();
+    world.startAll({ retrySchedule: [0.05] });
+  });
+  after(() => world.close());
+  beforeEach(async () => {
+    receiver = await startReceiver();
+  });
+  afterEach(() => receiver.close());
+
+  const tell = (type: CatalogEvent["type"], deliveryId: string, { endpointId }: Endpoint, more = {}) =>
+    world.append(
+      `webhookDelivery-${deliveryId}`,
+      { type, data: { deliveryId, endpointId, ...more } } as CatalogEvent,
+      { environment: "production", clinicId: randomUUID() },
+    );
+  const factsOf = async (deliveryId: string) =>
+    (await world.log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type);
+  const untilFacts = (deliveryId: string, ...types: string[]) =>
+    eventually(`the facts ${types}`, async () => (await factsOf(deliveryId)).join() === types.join());
+
+  /** A delivery that failed for good and is no longer kept. */
+  async function failedAndDeleted(endpoint: Endpoint) {
+    receiver.always({ status: 500 });
+    const told = await world.appointment(endpoint.clinicId);
+    const deliveryId = webhookDeliveryId(told.eventId, endpoint.endpointId);
+    await untilFacts(deliveryId, "WebhookDeliveryFailed");
+    await world.pool.query("DELETE FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
+    receiver.always({});
+    return { ...told, deliveryId };
+  }
+
+  it("delivers it under its id, made again from the log", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    const { eventId, deliveryId } = await failedAndDeleted(endpoint);
+    await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+    const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    expect(attempts.map(({ number, status_code }) => [number, status_code])).to.deep.equal([[3, 200]]);
+    const requests = receiver.of(deliveryId);
+    expect(new Set(requests.map(({ body }) => body)).size).to.equal(1);
+    expect(requests.map(({ status }) => status)).to.deep.equal([500, 500, 200]);
+    expect(acceptedBy(endpoint.secret, requests.at(-1)!)).to.deep.equal(webhookLibraryNames);
+  });
+
+  it("concludes nothing from a log that is not the one behind the database", async () => {
+    const { endpointId, clinicId } = await world.endpoint(receiver.url);
+    const deliveryId = randomUUID();
+    const log = { ...world.log, read: async () => [{ id: requestId, type: REQUESTED, data: {} }] as never[] };
+    const requestId = randomUUID();
+    const request = {
+      ...{ kind: "replay" as const, position: 1n, requestId, correlationId: randomUUID() },
+      ...{ deliveryId, endpointId, clinicId, environment: "production" as const },
+    };
+    const requireLog = async () => {
+      throw new DifferentLog("the read models", "the log is empty");
+    };
+    const deps = { pool: world.pool, log, logger: createLogger("test", "silent"), requireLog };
+    const error = await replay(deps, request, Date.now()).catch((error: Error) => error);
+    expect(error).to.be.instanceOf(DifferentLog);
+    const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox WHERE stream = $1", [
+      `webhookDelivery-${deliveryId}`,
+    ]);
+    expect([rowCount, await factsOf(deliveryId)]).to.deep.equal([0, []]);
+  });
+
+  it("leaves it out where the endpoint is disabled by then, so that it can be asked for again", async () => {
+    const endpoint = await world.endpoint(receiver.url);
+    const { eventId, deliveryId } = await failedAndDeleted(endpoint);
+    const { endpointId } = endpoint;
+    await world.append(`webhookEndpoint-${endpointId}`, {
+      type: "WebhookEndpointDisabled",
+      data: { endpointId, reason: "operator" },
+    });
+    await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+    const skipped = ["WebhookDeliveryFailed", "WebhookDeliveryReplayRequested", "WebhookDeliverySkipped"];
+    await untilFacts(deliveryId, ...skipped);
+    await world.append(`webhookEndpoint-${endpointId}`, {
+      type: "WebhookEndpointEnabled",
+      data: { endpointId },
+    });
+    await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+    await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+  });
+
+  const beyondRepair: [string, (endpoint: Endpoint) => Promise<string>][] = [
+    [
+      "whose facts do not say of which event it is",
+      async (endpoint) => {
+        const deliveryId = randomUUID();
+        await tell("WebhookDeliveryFailed", deliveryId, endpoint, { attempts: 8 });
+        return deliveryId;
+      },
+    ],
+    [
+      "whose event is not where its facts say",
+      async (endpoint) => {
+        const { appointmentId } = await world.appointment(endpoint.clinicId);
+        const deliveryId = randomUUID();
+        const source = { stream: `appointment-${appointmentId}`, revision: 0 };
+        await tell("WebhookDeliverySkipped", deliveryId, endpoint, { source });
+        return deliveryId;
+      },
+    ],
+    [
+      "whose event is not in the log at all",
+      async (endpoint) => {
+        const deliveryId = randomUUID();
+        const source = { stream: `appointment-${randomUUID()}`, revision: 4 };
+        await tell("WebhookDeliverySkipped", deliveryId, endpoint, { source });
+        return deliveryId;
+      },
+    ],
+  ];
+  for (const [what, make] of beyondRepair) {
+    it(`puts it on record as expired, once, for one ${what}; the next request is followed`, async () => {
+      const endpoint = await world.endpoint(receiver.url);
+      const deliveryId = await make(endpoint);
+      const [first] = await factsOf(deliveryId);
+      await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+      const facts = [first!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
+      await untilFacts(deliveryId, ...facts);
+      // Nothing waits behind it, and nothing comes of it later.
+      const { eventId } = await world.appointment(endpoint.clinicId);
+      await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+      expect(await factsOf(deliveryId)).to.deep.equal(facts);
+      expect(receiver.of(deliveryId)).to.deep.equal([]);
+    });
+  }
+});

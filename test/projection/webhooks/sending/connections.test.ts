@@ -1,0 +1,273 @@
+import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect } from "chai";
+import { type Connections, createConnections } from "../../../../projection/webhooks/sending/connections.ts";
+import { send } from "../../../../projection/webhooks/sending/send.ts";
+import { startDeafServer } from "../../../support/deaf-server.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { type RawReceiver, startRawReceiver } from "../../../support/raw-receiver.ts";
+import { type Receiver, startReceiver } from "../../../support/receiver.ts";
+
+const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+describe("connections to receivers", () => {
+  let connections: Connections;
+  const closing: { close(): Promise<void> }[] = [];
+  const opened = <Server extends { close(): Promise<void> }>(server: Server): Server => {
+    closing.push(server);
+    return server;
+  };
+  const rawReceiver = async (...parameters: Parameters<typeof startRawReceiver>): Promise<RawReceiver> =>
+    opened(await startRawReceiver(...parameters));
+  const attempt = (url: string, applicationId: string, more = {}) =>
+    send(url, { "Content-Type": "application/json" }, "{}", {
+      ...{ connections, applicationId, allowLoopback: true, signal: new AbortController().signal },
+      ...{ connectTimeoutMs: 10_000, timeoutMs: 10_000, ...more },
+    });
+
+  beforeEach(() => {
+    connections = createConnections();
+  });
+  afterEach(async () => {
+    connections.close();
+    for (const server of closing.splice(0)) await server.close();
+  });
+
+  describe("pools", () => {
+    let receiver: Receiver;
+
+    beforeEach(async () => {
+      receiver = opened(await startReceiver());
+    });
+
+    it("an application whose 200 requests hang does not delay another at the same origin, nor itself", async () => {
+      const [hanging, other] = [randomUUID(), randomUUID()];
+      receiver.always({ mode: "hang" });
+      const stuck = Array.from({ length: 200 }, () => attempt(receiver.url, hanging, { timeoutMs: 60_000 }));
+      await eventually("200 requests", () => receiver.requests.length === 200);
+      receiver.always({});
+      for (const applicationId of [other, hanging]) {
+        expect(await attempt(receiver.url, applicationId)).to.deep.include({ statusCode: 200, error: null });
+      }
+      connections.close();
+      const errors = (await Promise.all(stuck)).map((result) => result?.error);
+      expect(new Set(errors)).to.deep.equal(new Set(["connection_lost"]));
+    });
+
+    it("applications share no connection", async () => {
+      const [one, other] = [randomUUID(), randomUUID()];
+      for (const applicationId of [one, other, one, other]) await attempt(receiver.url, applicationId);
+      const ports = receiver.requests.map(({ senderPort }) => senderPort);
+      expect(ports).to.deep.equal([ports[0], ports[1], ports[0], ports[1]]);
+      expect(new Set(ports).size).to.equal(2);
+    });
+
+    it("beyond 512 idle connections, the one that has been idle longest is closed", async function () {
+      this.timeout(30_000);
+      const first = randomUUID();
+      await attempt(receiver.url, first);
+      await Promise.all(Array.from({ length: 511 }, () => attempt(receiver.url, randomUUID())));
+      const second = randomUUID();
+      await attempt(receiver.url, second);
+      const portOf = (n: number) => receiver.requests.at(n)?.senderPort;
+      const [firstPort, secondPort] = [portOf(0), portOf(-1)];
+      await attempt(receiver.url, second);
+      expect(portOf(-1)).to.equal(secondPort);
+      await attempt(receiver.url, first);
+      expect(portOf(-1)).not.to.equal(firstPort);
+    });
+  });
+
+  describe("the time limits", () => {
+    it("a receiver that accepts no connection gives connection_timeout, and the request is never sent", async () => {
+      const deaf = opened(await startDeafServer());
+      const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
+      const result = await attempt(`http://127.0.0.1:${deaf.port}`, randomUUID(), limits);
+      expect(result).to.deep.include({ statusCode: null, error: "connection_timeout", answer: null });
+      expect(result!.durationMs).to.be.at.least(290);
+    });
+
+    it("a receiver that never finishes the TLS handshake gives connection_timeout", async () => {
+      const silent = await rawReceiver(() => undefined);
+      const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
+      const result = await attempt(silent.url.replace("http:", "https:"), randomUUID(), limits);
+      expect(result).to.deep.include({ statusCode: null, error: "connection_timeout" });
+      expect(silent.connections).to.equal(1);
+    });
+
+    it("a name that cannot be looked up in time gives lookup_failed", async () => {
+      const lookup = () => new Promise<never>(() => undefined);
+      const limits = { allowLoopback: false, lookup, connectTimeoutMs: 100, timeoutMs: 50 };
+      const result = await attempt("https://hooks.partner.example/", randomUUID(), limits);
+      expect(result).to.deep.include({ statusCode: null, error: "lookup_failed" });
+    });
+
+    it("the time for the answer starts when the connection is there", async () => {
+      const deaf = opened(await startDeafServer());
+      const timeoutMs = 1_500;
+      const began = performance.now();
+      const slow = attempt(`http://127.0.0.1:${deaf.port}`, randomUUID(), { timeoutMs });
+      await eventually("a time that is over", () => performance.now() - began > timeoutMs + 100);
+      deaf.accept();
+      expect(await slow).to.deep.include({ statusCode: 200, error: null });
+    });
+  });
+
+  describe("informational answers", () => {
+    const early = ["100 Continue", "102 Processing", "103 Early Hints", "199 Unknown"];
+    for (const status of early) {
+      it(`an unsolicited ${status} before the answer is passed over`, async () => {
+        const receiver = await rawReceiver((socket) => {
+          socket.write(`HTTP/1.1 ${status}\r\nLink: </style.css>\r\n\r\n`);
+          setImmediate(() => socket.write(OK));
+        });
+        for (let n = 0; n < 2; n += 1) {
+          const result = await attempt(receiver.url, "a");
+          expect(result).to.deep.include({ statusCode: 200, error: null, answer: "ok" });
+        }
+        expect(receiver.connections).to.equal(1);
+      });
+    }
+
+    it("several in a row are passed over", async () => {
+      const several = early.map((status) => `HTTP/1.1 ${status}\r\n\r\n`).join("");
+      const receiver = await rawReceiver((socket) => socket.write(several + several + OK));
+      expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
+    });
+
+    it("more than 16 are an invalid response", async () => {
+      const endless = "HTTP/1.1 100 Continue\r\n\r\n".repeat(17);
+      const receiver = await rawReceiver((socket) => socket.write(endless + OK));
+      expect(await attempt(receiver.url, "a")).to.deep.include({
+        ...{ statusCode: null, error: "invalid_response" },
+      });
+    });
+
+    for (const headers of ["Connection: upgrade\r\nUpgrade: x\r\n", ""]) {
+      it(`101 ${headers ? "with" : "without"} an Upgrade header is an invalid response`, async () => {
+        const receiver = await rawReceiver((socket) =>
+          socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n${OK}`),
+        );
+        const result = await attempt(receiver.url, "a");
+        expect(result).to.deep.include({ statusCode: null, error: "invalid_response" });
+      });
+    }
+
+    it("an answer with more than 16 KiB of headers is an invalid response", async () => {
+      const receiver = await rawReceiver((socket) =>
+        socket.write(`HTTP/1.1 200 OK\r\nX-Long: ${"x".repeat(17_000)}\r\nContent-Length: 0\r\n\r\n`),
+      );
+      expect(await attempt(receiver.url, "a")).to.deep.include({ error: "invalid_response" });
+    });
+  });
+
+  describe("a kept connection that the receiver closes", () => {
+    it("while the next request is on its way: the request is sent again on a fresh connection", async () => {
+      const receiver = await rawReceiver((socket, number) => {
+        if (number === 1) socket.write(OK);
+        else socket.destroy();
+      });
+      await attempt(receiver.url, "a");
+      const result = await attempt(receiver.url, "a");
+      expect(result).to.deep.include({ statusCode: 200, error: null });
+      expect([receiver.requests, receiver.connections]).to.deep.equal([3, 2]);
+    });
+
+    it("and then its successor too: the attempt fails after two requests", async () => {
+      let closes = false;
+      const receiver = await rawReceiver((socket) => {
+        if (closes) socket.destroy();
+        else socket.write(OK);
+      });
+      await attempt(receiver.url, "a");
+      closes = true;
+      expect(await attempt(receiver.url, "a")).to.deep.include({ error: "connection_lost" });
+      expect([receiver.requests, receiver.connections]).to.deep.equal([3, 2]);
+    });
+
+    it("in the middle of an answer: the attempt fails, since the request was processed", async () => {
+      const receiver = await rawReceiver((socket, number) => {
+        if (number === 1) socket.write(OK);
+        else socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok");
+      });
+      await attempt(receiver.url, "a");
+      const result = await attempt(receiver.url, "a");
+      expect(result).to.deep.include({ statusCode: 200, error: "connection_lost", answer: "ok" });
+      expect(receiver.requests).to.equal(2);
+    });
+
+    it("before the next request: that request uses a fresh connection", async () => {
+      const receiver = await rawReceiver((socket) => socket.end(OK));
+      for (let n = 0; n < 5; n += 1) {
+        expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
+      }
+    });
+
+    it("as it announced in Keep-Alive: the connection is not used again", async () => {
+      const receiver = await rawReceiver((socket) =>
+        socket.write(OK.replace("\r\n\r\n", "\r\nKeep-Alive: timeout=1\r\n\r\n")),
+      );
+      for (let n = 0; n < 3; n += 1) await attempt(receiver.url, "a");
+      expect([receiver.requests, receiver.connections]).to.deep.equal([3, 3]);
+    });
+  });
+
+  describe("TLS", () => {
+    const HOST = "hooks.partner.example";
+    const pem = (kind: string) => new URL(`../../support/tls/${HOST}.${kind}.pem`, import.meta.url);
+    let port: number;
+    const names: unknown[] = [];
+
+    beforeEach(async () => {
+      names.length = 0;
+      const [cert, key] = await Promise.all([readFile(pem("cert")), readFile(pem("key"))]);
+      const server = createServer({ cert, key }, (request, response) => {
+        names.push((request.socket as { servername?: unknown }).servername, request.headers.host);
+        response.end("ok");
+      });
+      server.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      port = (server.address() as AddressInfo).port;
+      opened({
+        async close() {
+          server.closeAllConnections();
+          server.close();
+        },
+      });
+    });
+
+    const attemptTrusting = async (url: string) => {
+      const script = fileURLToPath(new URL("../tls-attempt.ts", import.meta.url));
+      const { stdout } = await promisify(execFile)(process.execPath, ["--import=tsx", script], {
+        env: {
+          ...process.env,
+          ...{ NODE_EXTRA_CA_CERTS: fileURLToPath(pem("cert")), ATTEMPT: JSON.stringify({ url, port }) },
+        },
+      });
+      return JSON.parse(stdout);
+    };
+
+    it("the connection to the checked address asks for the host's own certificate and accepts it", async () => {
+      expect(await attemptTrusting(`https://${HOST}/in`)).to.deep.include({ statusCode: 200, error: null });
+      expect(names).to.deep.equal([HOST, `${HOST}:${port}`]);
+    });
+
+    it("another host's certificate gives tls_failed, and the request is never sent", async () => {
+      const result = await attemptTrusting("https://hooks.stranger.example/in");
+      expect(result).to.deep.include({ statusCode: null, error: "tls_failed" });
+      expect(names).to.deep.equal([]);
+    });
+
+    it("a certificate that no authority signed gives tls_failed, and the request is never sent", async () => {
+      const result = await attempt(`https://localhost:${port}/in`, "a");
+      expect(result).to.deep.include({ statusCode: null, error: "tls_failed" });
+      expect(names).to.deep.equal([]);
+    });
+  });
+});

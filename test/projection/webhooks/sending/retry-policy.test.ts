@@ -1,0 +1,83 @@
+import { expect } from "chai";
+import fc from "fast-check";
+import { type AttemptOutcome, judge } from "../../../../projection/webhooks/sending/retry-policy.ts";
+
+const NOW = Date.parse("2030-01-01T00:00:00.000Z");
+const answered = (statusCode: number, retryAfter: string | null = null): AttemptOutcome => ({
+  ...{ statusCode, error: null, retryAfter },
+});
+const context = (more = {}) => ({ attempts: 1, schedule: [5, 30, 300], now: NOW, random: 0.5, ...more });
+const waitAfter = (outcome: AttemptOutcome, more = {}) => {
+  const verdict = judge(outcome, context(more));
+  if (verdict.status !== "pending") throw new Error(`not to be tried again: ${verdict.status}`);
+  return verdict.nextAttemptAt - NOW;
+};
+
+describe("retry policy", () => {
+  for (const status of [200, 201, 202, 204, 299]) {
+    it(`takes ${status} as delivered`, () => {
+      expect(judge(answered(status), context())).to.deep.equal({ status: "delivered" });
+    });
+  }
+
+  for (const status of [100, 301, 302, 303, 307, 308, 400, 401, 404, 409, 422, 429, 500, 502, 503]) {
+    it(`takes ${status} as a failure that is tried again`, () => {
+      expect(waitAfter(answered(status))).to.equal(5_000);
+    });
+  }
+
+  it("takes a 2xx whose answer did not arrive whole as a failure", () => {
+    expect(waitAfter({ statusCode: 200, error: "timeout", retryAfter: null })).to.equal(5_000);
+  });
+
+  it("follows the schedule, then gives up", () => {
+    const waits = [1, 2, 3].map((attempts) => waitAfter(answered(500), { attempts }));
+    expect(waits).to.deep.equal([5_000, 30_000, 300_000]);
+    expect(judge(answered(500), context({ attempts: 4 }))).to.deep.equal({ status: "failed", gone: false });
+    expect(judge(answered(500), context({ schedule: [] }))).to.deep.equal({ status: "failed", gone: false });
+  });
+
+  it("spreads each wait by a fifth to either side", () => {
+    expect(waitAfter(answered(500), { random: 0 })).to.equal(4_000);
+    expect(waitAfter(answered(500), { random: 0.999999 })).to.be.within(5_999, 6_000);
+    fc.assert(
+      fc.property(
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        fc.integer({ min: 1, max: 3 }),
+        (random, attempts) => {
+          const seconds = context().schedule[attempts - 1]!;
+          expect(waitAfter(answered(500), { random, attempts })).to.be.within(
+            seconds * 800,
+            seconds * 1200 + 1,
+          );
+        },
+      ),
+    );
+  });
+
+  it("takes 410 as the end, whatever the schedule says", () => {
+    expect(judge(answered(410), context())).to.deep.equal({ status: "failed", gone: true });
+  });
+
+  describe("Retry-After", () => {
+    const cases: [string, number, string, number][] = [
+      ["is honoured on 429", 429, "120", 120_000],
+      ["is honoured on 503", 503, "120", 120_000],
+      ["is honoured as a date", 503, "Tue, 01 Jan 2030 00:02:00 GMT", 120_000],
+      ["does not shorten the schedule", 429, "1", 5_000],
+      ["is bounded to a day", 429, "999999999", 86_400_000],
+      ["is bounded to a day as a date", 429, "Fri, 01 Jan 2100 00:00:00 GMT", 86_400_000],
+      ["counts for nothing in the past", 503, "Tue, 01 Jan 2019 00:02:00 GMT", 5_000],
+      ["counts for nothing when unreadable", 503, "soon", 5_000],
+      ["counts for nothing when negative", 503, "-5", 5_000],
+      ["counts for nothing on 500", 500, "120", 5_000],
+    ];
+    for (const [what, status, text, wait] of cases) {
+      it(what, () => expect(waitAfter(answered(status, text))).to.equal(wait));
+    }
+
+    it("does not add an attempt", () => {
+      expect(judge(answered(429, "120"), context({ attempts: 4 }))).to.deep.include({ status: "failed" });
+    });
+  });
+});

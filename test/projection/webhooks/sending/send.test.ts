@@ -1,0 +1,176 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
+import { expect } from "chai";
+import { type Connections, createConnections } from "../../../../projection/webhooks/sending/connections.ts";
+import { Exchange } from "../../../../projection/webhooks/sending/exchange.ts";
+import { send } from "../../../../projection/webhooks/sending/send.ts";
+import { type Behaviour, type Receiver, startReceiver } from "../../../support/receiver.ts";
+
+describe("one attempt", () => {
+  let receiver: Receiver;
+  let connections: Connections;
+  const applicationId = randomUUID();
+  const never = new AbortController().signal;
+
+  before(async () => {
+    receiver = await startReceiver();
+    connections = createConnections();
+  });
+  after(async () => {
+    connections.close();
+    await receiver.close();
+  });
+
+  const attempt = (url = receiver.url, more = {}) =>
+    send(url, { "Content-Type": "application/json" }, "{}", {
+      ...{ connections, applicationId, allowLoopback: true, signal: never },
+      ...{ connectTimeoutMs: 5_000, timeoutMs: 400 },
+      ...more,
+    });
+  const attemptAt = (behaviour: Behaviour) => {
+    receiver.next(behaviour);
+    return attempt();
+  };
+
+  it("posts the body and gives the answer", async () => {
+    receiver.next({ status: 202, body: "thank you" });
+    const result = await attempt(`${receiver.url}/a/b?c=d%20e`);
+    expect(result).to.deep.include({ statusCode: 202, error: null, answer: "thank you", retryAfter: null });
+    expect(result!.durationMs).to.be.within(0, 400);
+    const request = receiver.requests.at(-1)!;
+    expect(request).to.deep.include({ method: "POST", path: "/a/b?c=d%20e", body: "{}" });
+    expect(request.headers).not.to.have.any.keys("accept-encoding");
+  });
+
+  it("keeps the connection for the next: one for twenty attempts", async () => {
+    for (let i = 0; i < 20; i += 1) {
+      await attempt();
+      // A connection is free again when the event loop has come round.
+      await nextTurn();
+    }
+    const ports = new Set(receiver.requests.slice(-20).map(({ senderPort }) => senderPort));
+    expect(ports.size).to.equal(1);
+  });
+
+  it("does not follow a redirect", async () => {
+    const before = receiver.requests.length;
+    const result = await attemptAt({
+      status: 302,
+      headers: { Location: `${receiver.url}/elsewhere` },
+      body: "",
+    });
+    expect(result).to.deep.include({ statusCode: 302, error: null, answer: "" });
+    expect(receiver.requests.length - before).to.equal(1);
+  });
+
+  it("keeps the first KiB of the answer, without NUL", async () => {
+    const result = await attemptAt({ status: 500, body: `a\u0000b${"é".repeat(1_000)}` });
+    expect(result!.answer).to.match(/^abé+$/);
+    expect(Buffer.byteLength(result!.answer!)).to.be.within(1_020, 1_024);
+  });
+
+  it("takes an answer that is long and ends", async () => {
+    const result = await attemptAt({ body: "x".repeat(200_000) });
+    expect(result).to.deep.include({ statusCode: 200, error: null, answer: "x".repeat(1_024) });
+  });
+
+  it("does not unpack an answer that is packed: a bomb stays as small as it came", async () => {
+    const unpacked = 256 * 1024 ** 2;
+    const body = gzipSync(Buffer.alloc(unpacked));
+    expect(body.length).to.be.below(1024 ** 2);
+    const before = process.memoryUsage().rss;
+    const result = await attemptAt({ body, headers: { "Content-Encoding": "gzip" } });
+    expect(result).to.deep.include({ statusCode: 200, error: null });
+    expect(result!.answer).to.have.lengthOf.at.most(1_024);
+    expect(process.memoryUsage().rss - before).to.be.below(unpacked / 4);
+  });
+
+  it("passes on Retry-After", async () => {
+    expect(await attemptAt({ status: 503, headers: { "Retry-After": "7" } })).to.deep.include({
+      retryAfter: "7",
+    });
+  });
+
+  it("cuts an answer that never ends", async () => {
+    const result = await attemptAt({ mode: "flood" });
+    expect(result).to.deep.include({ statusCode: 200, error: "answer_too_long" });
+  });
+
+  const late: [string, Behaviour][] = [
+    ["an answer that never comes", { mode: "hang" }],
+    ["an answer that comes too late", { delayMs: 2_000 }],
+  ];
+  for (const [what, behaviour] of late) {
+    it(`cuts ${what} at the deadline`, async () => {
+      const result = await attemptAt(behaviour);
+      expect(result).to.deep.include({ statusCode: null, error: "timeout", answer: null });
+      expect(result!.durationMs).to.be.within(390, 900);
+    });
+  }
+
+  it("cuts an answer that drips at the deadline, status and all", async () => {
+    const result = await attemptAt({ mode: "drip" });
+    expect(result).to.deep.include({ statusCode: 200, error: "timeout" });
+    expect(result!.answer).to.match(/^\.+$/);
+    expect(result!.durationMs).to.be.within(390, 900);
+  });
+
+  it("says that the connection was closed", async () => {
+    receiver.next({ mode: "close" });
+    const stranger = randomUUID();
+    expect(await attempt(receiver.url, { applicationId: stranger })).to.deep.include({
+      statusCode: null,
+      error: "connection_lost",
+    });
+  });
+
+  it("says that the connection was refused", async () => {
+    const gone = await startReceiver();
+    await gone.close();
+    expect(await attempt(gone.url)).to.deep.include({ statusCode: null, error: "connection_refused" });
+  });
+
+  it("says that the answer is not HTTP", async () => {
+    const server = createServer((socket) =>
+      socket.on("error", () => undefined).end("SSH-2.0-OpenSSH_9.6\r\n"),
+    );
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    expect(await attempt(`http://127.0.0.1:${port}`)).to.deep.include({ error: "invalid_response" });
+    server.close();
+  });
+
+  it("says that TLS failed", async () => {
+    expect(await attempt(receiver.url.replace("http:", "https:"))).to.deep.include({ error: "tls_failed" });
+  });
+
+  it("judges the destination at each attempt", async () => {
+    const before = receiver.requests.length;
+    const result = await attempt(receiver.url, { allowLoopback: false });
+    expect(result).to.deep.include({ statusCode: null, error: "scheme_not_allowed" });
+    expect(receiver.requests.length).to.equal(before);
+  });
+
+  it("connects to the address that was judged, not to what the name says", async () => {
+    const pinned = new URL(`http://hooks.example.com:${receiver.port}/pinned`);
+    const destination = { url: pinned, address: "127.0.0.1" };
+    const exchange = new Exchange();
+    const open = (fresh: boolean) => connections.post(applicationId, destination, {}, fresh);
+    await exchange.run(open, "{}", () => undefined);
+    expect(exchange.statusCode).to.equal(200);
+    expect(receiver.requests.at(-1)!.headers.host).to.equal(`hooks.example.com:${receiver.port}`);
+  });
+
+  it("leaves the outcome open where it is cut short from outside", async () => {
+    const cut = new AbortController();
+    receiver.next({ mode: "hang" });
+    const sent = attempt(receiver.url, { signal: cut.signal });
+    cut.abort();
+    expect(await sent).to.equal(undefined);
+  });
+});

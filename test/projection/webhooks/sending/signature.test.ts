@@ -1,0 +1,79 @@
+import { expect } from "chai";
+import { signatureHeaders } from "../../../../projection/webhooks/sending/signature.ts";
+import { webhookLibraries, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
+
+const secret = (fill: number) => `whsec_${Buffer.alloc(32, fill).toString("base64")}`;
+const content = () => ({
+  deliveryId: "0d8f4cb6-7c1f-5a8c-9d39-1f2f61f9f9a1",
+  timestamp: Math.floor(Date.now() / 1_000),
+  body: '{"name":"Pâté 🐈"}',
+});
+
+describe("webhook signature", () => {
+  it("is what the specification's own example says", () => {
+    const headers = signatureHeaders(
+      {
+        deliveryId: "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        timestamp: 1614265330,
+        body: '{"test": 2432232314}',
+      },
+      ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+      "SERVICE",
+    );
+    expect(headers["webhook-signature"]).to.equal("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+  });
+
+  for (const library of webhookLibraryNames) {
+    const verify = (fill: number, body: string, headers: Record<string, string>) =>
+      new webhookLibraries[library](secret(fill)).verify(body, headers);
+
+    describe(`is verified by the ${library} package`, () => {
+      it("with either of two secrets, and with no other", () => {
+        const signed = content();
+        const headers = signatureHeaders(signed, [secret(1), secret(2)], "SERVICE");
+        for (const fill of [1, 2]) {
+          expect(verify(fill, signed.body, headers)).to.deep.equal(JSON.parse(signed.body));
+        }
+        expect(() => verify(3, signed.body, headers)).to.throw("No matching signature found");
+      });
+
+      it("only as it was signed: body, id and time", () => {
+        const signed = content();
+        const headers = signatureHeaders(signed, [secret(1)], "SERVICE");
+        const changed = { "webhook-id": "other", "webhook-timestamp": String(signed.timestamp + 1) };
+        expect(() => verify(1, `${signed.body} `, headers)).to.throw("No matching signature found");
+        for (const [name, value] of Object.entries(changed)) {
+          const forged = { ...headers, [name]: value };
+          expect(() => verify(1, signed.body, forged)).to.throw("No matching signature found");
+        }
+      });
+
+      it("only while its time is near: neither one replayed later nor one from the future", () => {
+        for (const [seconds, problem] of [
+          [-301, "Message timestamp too old"],
+          [310, "Message timestamp too new"],
+        ] as const) {
+          const signed = content();
+          const headers = signatureHeaders(
+            { ...signed, timestamp: signed.timestamp + seconds },
+            [secret(1)],
+            "SERVICE",
+          );
+          expect(() => verify(1, signed.body, headers)).to.throw(problem);
+        }
+      });
+    });
+  }
+
+  it("goes under the brand's names and the standard's", () => {
+    const { deliveryId, timestamp, ...rest } = content();
+    const headers = signatureHeaders({ deliveryId, timestamp, ...rest }, [secret(1)], "PAWS");
+    expect(headers).to.include({
+      "X-PAWS-Signature": headers["webhook-signature"],
+      "X-PAWS-Timestamp": String(timestamp),
+      "X-PAWS-Delivery-ID": deliveryId,
+      "webhook-timestamp": String(timestamp),
+      "webhook-id": deliveryId,
+    });
+  });
+});

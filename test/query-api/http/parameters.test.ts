@@ -1,0 +1,54 @@
+import { expect } from "chai";
+import {
+  limitParameter,
+  literalTrueParameter,
+  offsetParameter,
+  readParameters,
+  statusParameter,
+} from "../../../query-api/http/parameters.ts";
+
+describe("query parameters", () => {
+  const limit = (given: string | string[] | undefined) =>
+    readParameters({ limit: limitParameter(250, 100) }, { limit: given }).limit;
+
+  for (const [given, expected] of [
+    [undefined, 100],
+    ["1", 1],
+    ["250", 250],
+    ["0", 1],
+    ["-5", 1],
+    ["251", 250],
+    ["99999999999999999999999999", 250],
+    ["", 100],
+    ["ten", 100],
+    ["10.5", 100],
+    ["1e2", 100],
+    [" 7", 100],
+    [["7", "7"], 100],
+  ] as const) {
+    it(`limit ${JSON.stringify(given)} is ${expected}`, () => {
+      expect(limit(given as string)).to.equal(expected);
+    });
+  }
+
+  it("offset is clamped at 0 and has no other bound than the largest integer", () => {
+    expect(["-1", "0", "12", "9".repeat(400), "x"].map((given) => offsetParameter.read(given))).to.deep.equal(
+      [0, 0, 12, 2_147_483_647, 0],
+    );
+  });
+
+  it("status is one of the known ones or ignored", () => {
+    expect(["waiting", "Waiting", "lost", "", undefined].map(statusParameter.read)).to.deep.equal([
+      "waiting",
+      null,
+      null,
+      null,
+      null,
+    ]);
+  });
+
+  it("only the literal true is true", () => {
+    const { read } = literalTrueParameter("");
+    expect(["true", "TRUE", "1", "", undefined].map(read)).to.deep.equal([true, false, false, false, false]);
+  });
+});

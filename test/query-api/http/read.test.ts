@@ -1,0 +1,71 @@
+import { expect } from "chai";
+import pg from "pg";
+import { pino } from "pino";
+import { createReadRow, READS_WITHIN, type ReadRow } from "../../../query-api/http/read.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
+
+describe("createReadRow", () => {
+  let database: TestDatabase;
+  let pool: pg.Pool;
+  let read: ReadRow;
+
+  before(async () => {
+    database = await createTestDatabase();
+    pool = createPool({
+      url: database.urls.query,
+      applicationName: "test",
+      size: 1,
+      statementTimeout: 2_000,
+      logger: pino({ level: "silent" }),
+    });
+    read = createReadRow(pool);
+  });
+
+  after(async () => {
+    await pool.end();
+    await database.drop();
+  });
+
+  const within = (milliseconds: number) => performance.now() + milliseconds;
+  const failure = (answer: Promise<unknown>) =>
+    answer.then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+
+  it("leaves room for an answer within three seconds", () => {
+    expect(READS_WITHIN).to.be.below(2_800);
+  });
+
+  it("gives the row of a statement that Postgres has prepared", async () => {
+    const statement = { name: "the answer", text: "SELECT $1::integer AS answer" };
+    expect(await read(statement, [42], within(2_000))).to.deep.equal({ answer: 42 });
+    const { rows } = await pool.query("SELECT name FROM pg_prepared_statements");
+    expect(rows).to.deep.equal([{ name: "the answer" }]);
+  });
+
+  it("gives up at the deadline, though the statement goes on", async () => {
+    const slow = { name: "slow", text: "SELECT 1 AS one FROM pg_advisory_xact_lock(1)" };
+    const holder = new pg.Client({ connectionString: database.urls.query });
+    await holder.connect();
+    await holder.query("SELECT pg_advisory_lock(1)");
+    const error = await failure(read(slow, [], within(50)));
+    expect(error).to.include({ status: 503, code: "data_source_unavailable" });
+    await eventually("the statement that waits", async () => {
+      const waiting =
+        "SELECT FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()";
+      return (await holder.query(waiting)).rowCount === 1;
+    });
+    await holder.end();
+    expect(await read(slow, [], within(5_000))).to.deep.equal({ one: 1 });
+  });
+
+  it("fails where a statement gives no row, or two", async () => {
+    for (const count of [0, 2]) {
+      const statement = { name: `${count}`, text: `SELECT FROM generate_series(1, ${count})` };
+      expect(await failure(read(statement, [], within(2_000)))).to.be.instanceOf(Error);
+    }
+  });
+});

@@ -1,0 +1,107 @@
+import { expect } from "chai";
+import fc from "fast-check";
+import { MAXIMUM_DAYS, timeWindow } from "../../../query-api/http/time-window.ts";
+
+const DAY = 86_400_000;
+const now = Date.parse("2026-11-21T10:15:30.123Z");
+const at = (milliseconds: number) => new Date(milliseconds).toISOString();
+const window = (from: string | undefined, to: string | undefined) => timeWindow({ from, to }, now);
+
+describe("timeWindow", () => {
+  it("is now and seven days where nothing is given", () => {
+    expect(window(undefined, undefined)).to.deep.equal({ from: at(now), to: at(now + 7 * DAY) });
+  });
+
+  it("takes bounds that are exactly 31 days apart", () => {
+    expect(window("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z")).to.deep.equal({
+      from: "2026-01-01T00:00:00.000Z",
+      to: "2026-02-01T00:00:00.000Z",
+    });
+  });
+
+  const sevenDays = { from: "2026-01-01T00:00:00.000Z", to: "2026-01-08T00:00:00.000Z" };
+  for (const [title, to] of [
+    ["a millisecond more than 31 days after from", "2026-02-01T00:00:00.001Z"],
+    ["equal to from", "2026-01-01T00:00:00Z"],
+    ["before from", "2025-12-31T23:59:59.999Z"],
+    ["missing", undefined],
+    ["a date only", "2026-01-05"],
+    ["without an offset", "2026-01-05T00:00:00"],
+    ["a day that no calendar has", "2026-01-32T00:00:00Z"],
+    ["empty", ""],
+    ["a number", "1767571200000"],
+  ] as const) {
+    it(`is seven days from from where to is ${title}`, () => {
+      expect(window("2026-01-01T00:00:00Z", to)).to.deep.equal(sevenDays);
+    });
+  }
+
+  it("takes a to one millisecond after from", () => {
+    expect(window("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.001Z").to).to.equal(
+      "2026-01-01T00:00:00.001Z",
+    );
+  });
+
+  it("starts now where from is invalid, and judges to by that", () => {
+    const to = at(now + 3 * DAY);
+    expect(window("2026-02-30T00:00:00Z", to)).to.deep.equal({ from: at(now), to });
+    expect(window("yesterday", "2026-01-05T00:00:00Z").to).to.equal(at(now + 7 * DAY));
+  });
+
+  it("reads offsets and small letters", () => {
+    expect(window("2026-01-01t03:00:00+03:00", "2026-01-02T00:00:00z")).to.deep.equal({
+      from: "2026-01-01T00:00:00.000Z",
+      to: "2026-01-02T00:00:00.000Z",
+    });
+  });
+
+  it("knows leap days", () => {
+    expect(window("2028-02-29T00:00:00Z", undefined).to).to.equal("2028-03-07T00:00:00.000Z");
+    expect(window("2026-02-29T00:00:00Z", undefined).from).to.equal(at(now));
+  });
+
+  it("keeps to the years that RFC 3339 and Postgres both have", () => {
+    expect(window("0000-06-01T00:00:00Z", undefined).from).to.equal(at(now));
+    expect(window("0001-01-01T00:00:00+01:00", undefined).from).to.equal(at(now));
+    expect(window("9999-12-31T00:00:00Z", undefined).from).to.equal(at(now));
+    expect(window("9999-12-20T00:00:00Z", "9999-12-31T23:59:59-23:59").to).to.equal(
+      "9999-12-27T00:00:00.000Z",
+    );
+  });
+
+  it("is, whatever is given, a span of more than nothing and at most 31 days", () => {
+    const instant = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
+    const given = fc.option(fc.oneof(instant, fc.string()), { nil: undefined });
+    fc.assert(
+      fc.property(given, given, (from, to) => {
+        const effective = window(from, to);
+        const length = Date.parse(effective.to) - Date.parse(effective.from);
+        return (
+          length > 0 && length <= MAXIMUM_DAYS * DAY && effective.from.length + effective.to.length === 48
+        );
+      }),
+    );
+  });
+
+  it("takes every pair of bounds up to 31 days apart as given, at any offset", () => {
+    const start = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2100, 0, 1) });
+    const length = fc.integer({ min: 1, max: MAXIMUM_DAYS * DAY });
+    const minutes = fc.integer({ min: -839, max: 839 });
+    fc.assert(
+      fc.property(start, length, minutes, (from, span, offset) => {
+        expect(window(withOffset(from, offset), withOffset(from + span, -offset))).to.deep.equal({
+          from: at(from),
+          to: at(from + span),
+        });
+      }),
+    );
+  });
+});
+
+/** The instant as a clock shows it that many minutes east of Greenwich. */
+function withOffset(milliseconds: number, minutes: number): string {
+  const two = (value: number) => String(value).padStart(2, "0");
+  const ahead = Math.abs(minutes);
+  const offset = `${minutes < 0 ? "-" : "+"}${two(Math.floor(ahead / 60))}:${two(ahead % 60)}`;
+  return at(milliseconds + minutes * 60_000).replace("Z", offset);
+}

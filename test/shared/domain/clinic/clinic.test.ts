@@ -1,0 +1,149 @@
+import { expect } from "chai";
+import {
+  clinicAggregate,
+  decideChangeSubscription,
+  decideCloseClinic,
+  decideOpenBranch,
+  decideRegisterClinic,
+  decideReinstateClinic,
+  decideSetEntitlement,
+  decideSuspendClinic,
+} from "../../../../shared/domain/clinic/clinic.ts";
+import type { ClinicEvent } from "../../../../shared/domain/events/clinic.ts";
+import { branchesOpened, registered, registration } from "../../../command/clinic/a-clinic.ts";
+import { clinicId, mainBranchId, otherBranchId, someId } from "../../../command/clinic/ids.ts";
+import { given } from "../../../support/given.ts";
+
+const suspended: ClinicEvent = { type: "ClinicSuspended", data: { clinicId, reason: "Overdue" } };
+const closed: ClinicEvent = { type: "ClinicClosed", data: { clinicId, reason: "Given up" } };
+
+describe("registering a clinic", () => {
+  it("takes one that is not there", () => {
+    given(clinicAggregate).when(decideRegisterClinic(registration)).thenEvents(registered);
+  });
+  it("changes nothing the second time", () => {
+    given(clinicAggregate, registered, suspended).when(decideRegisterClinic(registration)).thenEvents();
+  });
+  it("refuses an id that is taken", () => {
+    const other = { ...registration, name: "Other" };
+    given(clinicAggregate, registered).when(decideRegisterClinic(other)).thenRefused("clinic_exists");
+  });
+  for (const timezone of ["Europe/Atlantis", "+02:00", "", "europe", "US/Eastern", "EST"]) {
+    it(`refuses the time zone «${timezone}»`, () => {
+      given(clinicAggregate)
+        .when(decideRegisterClinic({ ...registration, timezone }))
+        .thenRefused("invalid_timezone");
+    });
+  }
+  it("refuses a currency that is none", () => {
+    given(clinicAggregate)
+      .when(decideRegisterClinic({ ...registration, currency: "ABC" }))
+      .thenRefused("invalid_currency");
+  });
+  for (const locale of ["not a locale", "zz-ZZ"]) {
+    it(`refuses the locale «${locale}»`, () => {
+      given(clinicAggregate)
+        .when(decideRegisterClinic({ ...registration, locale }))
+        .thenRefused("invalid_locale");
+    });
+  }
+  it("refuses an expiry of what is no demo", () => {
+    const expiring = { ...registration, demoExpiresAt: "2027-01-01T00:00:00.000Z" };
+    given(clinicAggregate).when(decideRegisterClinic(expiring)).thenRefused("expiry_without_demo");
+  });
+});
+
+describe("a clinic's life", () => {
+  const suspend = decideSuspendClinic({ clinicId, reason: "Overdue" });
+  const reinstate = decideReinstateClinic({ clinicId });
+  const close = decideCloseClinic({ clinicId, reason: "Given up" });
+
+  it("suspends an active clinic, once", () => {
+    given(clinicAggregate, registered).when(suspend).thenEvents(suspended);
+    given(clinicAggregate, registered, suspended).when(suspend).thenEvents();
+  });
+  it("reinstates a suspended clinic, once", () => {
+    const reinstated: ClinicEvent = { type: "ClinicReinstated", data: { clinicId } };
+    given(clinicAggregate, registered, suspended).when(reinstate).thenEvents(reinstated);
+    given(clinicAggregate, registered, suspended, reinstated).when(reinstate).thenEvents();
+  });
+  it("closes for good", () => {
+    given(clinicAggregate, registered, suspended).when(close).thenEvents(closed);
+    given(clinicAggregate, registered, closed).when(close).thenEvents();
+    for (const decide of [suspend, reinstate]) {
+      given(clinicAggregate, registered, closed).when(decide).thenRefused("clinic_closed");
+    }
+  });
+  it("refuses what is not there", () => {
+    for (const decide of [suspend, reinstate, close]) {
+      given(clinicAggregate).when(decide).thenRefused("clinic_not_found");
+    }
+  });
+});
+
+describe("a clinic's branches", () => {
+  const [main, second] = branchesOpened as [ClinicEvent, ClinicEvent];
+  const open = (branchId: string, name: string, city: string | null) =>
+    decideOpenBranch({ clinicId, branchId, name, city });
+
+  it("makes the first branch the main one, and no other", () => {
+    given(clinicAggregate, registered)
+      .when(open(mainBranchId, "Old Town", null))
+      .thenEvents(main);
+    given(clinicAggregate, registered, main)
+      .when(open(otherBranchId, "Lakeside", "Zug"))
+      .thenEvents(second);
+  });
+  it("changes nothing the second time, and refuses an id that is taken", () => {
+    given(clinicAggregate, registered, main)
+      .when(open(mainBranchId, "Old Town", null))
+      .thenEvents();
+    given(clinicAggregate, registered, main)
+      .when(open(mainBranchId, "Other", null))
+      .thenRefused("branch_exists");
+  });
+  it("are in the state in the order of their opening", () => {
+    const { state } = given(clinicAggregate, registered, main, second);
+    expect(state?.branches.map(({ id, isMain }) => [id, isMain])).to.deep.equal([
+      [mainBranchId, true],
+      [otherBranchId, false],
+    ]);
+    expect(state).to.include({ status: "active", sandboxGeneration: 0, currency: "CHF" });
+  });
+  it("are not opened in a closed clinic", () => {
+    given(clinicAggregate, registered, closed)
+      .when(open(someId, "New", null))
+      .thenRefused("clinic_closed");
+  });
+});
+
+describe("a clinic's subscription and entitlements", () => {
+  const subscription = { plan: "pro", status: "active" as const, currentPeriodEnd: null };
+  const entitlement = {
+    clinicId,
+    key: "scheduling.advanced",
+    enabled: true,
+    limit: null,
+    effectiveUntil: null,
+  };
+  const subscribed: ClinicEvent = { type: "SubscriptionChanged", data: { clinicId, ...subscription } };
+  const entitled: ClinicEvent = { type: "EntitlementSet", data: entitlement };
+
+  it("changes a subscription that differs", () => {
+    const change = decideChangeSubscription({ clinicId, ...subscription });
+    given(clinicAggregate, registered).when(change).thenEvents(subscribed);
+    given(clinicAggregate, registered, subscribed).when(change).thenEvents();
+    const cancelled = { clinicId, ...subscription, status: "cancelled" as const };
+    given(clinicAggregate, registered, subscribed)
+      .when(decideChangeSubscription(cancelled))
+      .thenEvents({ type: "SubscriptionChanged", data: cancelled });
+  });
+  it("sets an entitlement that differs", () => {
+    given(clinicAggregate, registered).when(decideSetEntitlement(entitlement)).thenEvents(entitled);
+    given(clinicAggregate, registered, entitled).when(decideSetEntitlement(entitlement)).thenEvents();
+    const off = { ...entitlement, enabled: false };
+    given(clinicAggregate, registered, entitled)
+      .when(decideSetEntitlement(off))
+      .thenEvents({ type: "EntitlementSet", data: off });
+  });
+});

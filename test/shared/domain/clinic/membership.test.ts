@@ -1,0 +1,87 @@
+import {
+  decideAcceptMembership,
+  decideChangePermissions,
+  decideGrantMembership,
+  decideRevokeMembership,
+  type MembershipGrant,
+  membershipAggregate,
+} from "../../../../shared/domain/clinic/membership.ts";
+import type { MembershipEvent } from "../../../../shared/domain/events/people.ts";
+import { clinic } from "../../../command/clinic/a-clinic.ts";
+import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "../../../command/clinic/ids.ts";
+import { given } from "../../../support/given.ts";
+
+const membershipId = someId;
+const rights = {
+  role: "manager" as const,
+  permissions: ["manage_staff" as const],
+  branchAccess: "all" as const,
+  branchIds: [] as string[],
+};
+const grant: MembershipGrant = {
+  ...{ membershipId, clinicId, userId: otherId, staffId: null, acceptedAt: null },
+  ...rights,
+};
+const granted: MembershipEvent = { type: "MembershipGranted", data: grant };
+const accepted: MembershipEvent = { type: "MembershipAccepted", data: { membershipId } };
+const revoked: MembershipEvent = { type: "MembershipRevoked", data: { membershipId, reason: null } };
+const of = { clinicId, membershipId };
+
+describe("a membership", () => {
+  it("is granted once", () => {
+    given(membershipAggregate).when(decideGrantMembership(grant, clinic)).thenEvents(granted);
+    given(membershipAggregate, granted, accepted).when(decideGrantMembership(grant, clinic)).thenEvents();
+    given(membershipAggregate, granted)
+      .when(decideGrantMembership({ ...grant, role: "owner" }, clinic))
+      .thenRefused("membership_exists");
+  });
+  it("is accepted once, and not after it is revoked", () => {
+    given(membershipAggregate, granted).when(decideAcceptMembership(of)).thenEvents(accepted);
+    given(membershipAggregate, granted, accepted).when(decideAcceptMembership(of)).thenEvents();
+    given(membershipAggregate, granted, revoked)
+      .when(decideAcceptMembership(of))
+      .thenRefused("membership_revoked");
+  });
+  it("changes its rights where they differ", () => {
+    const change = decideChangePermissions({ ...of, rights: { ...rights, permissions: [] } }, clinic);
+    const changed: MembershipEvent = {
+      type: "MembershipPermissionsChanged",
+      data: { membershipId, ...rights, permissions: [] },
+    };
+    given(membershipAggregate, granted).when(change).thenEvents(changed);
+    given(membershipAggregate, granted, changed).when(change).thenEvents();
+    given(membershipAggregate, granted, revoked).when(change).thenRefused("membership_revoked");
+  });
+  it("is revoked once", () => {
+    const revoke = decideRevokeMembership({ ...of, reason: null });
+    given(membershipAggregate, granted).when(revoke).thenEvents(revoked);
+    given(membershipAggregate, granted, revoked).when(revoke).thenEvents();
+  });
+  it("of another clinic is unknown", () => {
+    const ofOther = { ...of, clinicId: otherClinicId };
+    given(membershipAggregate, granted)
+      .when(decideAcceptMembership(ofOther))
+      .thenRefused("membership_not_found");
+    given(membershipAggregate, granted)
+      .when(decideRevokeMembership({ ...ofOther, reason: null }))
+      .thenRefused("membership_not_found");
+  });
+});
+
+describe("the branches of a membership", () => {
+  const cases = [
+    { branchAccess: "scoped" as const, branchIds: [], code: "branches_missing" },
+    { branchAccess: "scoped" as const, branchIds: [mainBranchId, otherId], code: "branch_not_found" },
+    { branchAccess: "all" as const, branchIds: [mainBranchId], code: "branches_of_unscoped" },
+  ];
+  for (const { code, ...scope } of cases) {
+    it(`are refused with ${code}`, () => {
+      given(membershipAggregate)
+        .when(decideGrantMembership({ ...grant, ...scope }, clinic))
+        .thenRefused(code);
+      given(membershipAggregate, granted)
+        .when(decideChangePermissions({ ...of, rights: { ...rights, ...scope } }, clinic))
+        .thenRefused(code);
+    });
+  }
+});

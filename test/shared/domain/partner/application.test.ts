@@ -1,0 +1,87 @@
+import type { PartnerApplicationEvent } from "../../../../shared/domain/events/partner.ts";
+import {
+  applicationAggregate,
+  decideApproveWebhookOrigin,
+  decideIssueCredential,
+  decideRegisterApplication,
+  decideRevokeApplication,
+  decideRevokeCredential,
+  decideWithdrawWebhookOrigin,
+} from "../../../../shared/domain/partner/application.ts";
+import { given } from "../../../support/given.ts";
+
+const applicationId = "a0000000-0000-4000-8000-000000000001";
+const origin = "https://hooks.example.com";
+const details = { applicationId, environment: "sandbox", name: "Calendar" } as const;
+const registered: PartnerApplicationEvent = {
+  type: "ApplicationRegistered",
+  data: { ...details, scopes: ["clinic:read"] },
+};
+const issued = (credentialId: string): PartnerApplicationEvent => ({
+  type: "CredentialIssued",
+  data: { applicationId, credentialId, secretHash: "0".repeat(64) },
+});
+const revoked = (credentialId: string): PartnerApplicationEvent => ({
+  type: "CredentialRevoked",
+  data: { applicationId, credentialId },
+});
+const approved: PartnerApplicationEvent = { type: "WebhookOriginApproved", data: { applicationId, origin } };
+const withdrawn: PartnerApplicationEvent = {
+  type: "WebhookOriginWithdrawn",
+  data: { applicationId, origin },
+};
+const ended: PartnerApplicationEvent = { type: "ApplicationRevoked", data: { applicationId, reason: null } };
+
+const on = (...history: PartnerApplicationEvent[]) => given(applicationAggregate, ...history);
+const issue = (credentialId: string) => decideIssueCredential({ credentialId, secretHash: "0".repeat(64) });
+
+describe("partner application", () => {
+  it("is registered once, with each scope once", () => {
+    const register = decideRegisterApplication({ ...details, scopes: ["clinic:read", "clinic:read"] });
+    on().when(register).thenEvents(registered);
+    on(registered).when(register).thenRefused("application_exists");
+  });
+
+  it("has two live credentials at the most", () => {
+    on(registered).when(issue("one")).thenEvents(issued("one"));
+    on(registered, issued("one")).when(issue("two")).thenEvents(issued("two"));
+    const full = [registered, issued("one"), issued("two")];
+    on(...full)
+      .when(issue("three"))
+      .thenRefused("too_many_credentials");
+    on(...full, revoked("one"))
+      .when(issue("three"))
+      .thenEvents(issued("three"));
+  });
+
+  it("revokes a credential once and for all", () => {
+    const revoke = decideRevokeCredential("one");
+    on(registered).when(revoke).thenRefused("credential_not_found");
+    on(registered, issued("one")).when(revoke).thenEvents(revoked("one"));
+    on(registered, issued("one"), revoked("one")).when(revoke).thenEvents();
+  });
+
+  it("has webhook origins approved and withdrawn, each once", () => {
+    const approve = decideApproveWebhookOrigin("https://HOOKS.example.com:443/path?query");
+    const withdraw = decideWithdrawWebhookOrigin(origin);
+    on(registered).when(approve).thenEvents(approved);
+    on(registered, approved).when(approve).thenEvents();
+    on(registered, approved).when(withdraw).thenEvents(withdrawn);
+    on(registered, approved, withdrawn).when(withdraw).thenEvents();
+    on(registered).when(decideApproveWebhookOrigin("hooks.example.com")).thenRefused("invalid_origin");
+    on(registered).when(decideApproveWebhookOrigin("data:text/plain,x")).thenRefused("invalid_origin");
+  });
+
+  it("gets nothing more once it is revoked", () => {
+    on(registered).when(decideRevokeApplication(null)).thenEvents(ended);
+    on(registered, ended).when(decideRevokeApplication("again")).thenEvents();
+    on(registered, ended).when(issue("one")).thenRefused("application_revoked");
+    on(registered, ended).when(decideApproveWebhookOrigin(origin)).thenRefused("application_revoked");
+  });
+
+  it("must be there", () => {
+    for (const decide of [issue("one"), decideRevokeCredential("one"), decideRevokeApplication(null)]) {
+      on().when(decide).thenRefused("application_not_found");
+    }
+  });
+});

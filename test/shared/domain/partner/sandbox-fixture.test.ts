@@ -1,0 +1,61 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { foldAppointment, type HappenedEvent } from "../../../../shared/domain/appointment/appointment.ts";
+import type { FixtureFact } from "../../../../shared/domain/events/sandbox.ts";
+import { requireFit } from "../../../../shared/domain/events/stored-event.ts";
+import { fixture } from "../../../../shared/domain/partner/sandbox-fixture.ts";
+
+const day = "2026-03-10";
+
+describe("sandbox fixture", () => {
+  const applicationId = randomUUID();
+  const facts = fixture(applicationId, day);
+
+  const appointments = () => {
+    const ids = facts.flatMap((fact) =>
+      fact.type === "AppointmentRequested" ? [fact.data.appointmentId] : [],
+    );
+    return ids.map((id) => {
+      const life = facts.filter((fact) => "appointmentId" in fact.data && fact.data.appointmentId === id);
+      return foldAppointment(
+        life.map((fact) => ({ ...fact, metadata: { occurredAt: fact.at } }) as HappenedEvent),
+      );
+    });
+  };
+
+  it("fits the catalog, and follows from application and day alone", () => {
+    const reset = { applicationId, clinicId: randomUUID(), generation: 1, day };
+    requireFit({ type: "SandboxReset", data: { ...reset, facts } });
+    expect(fixture(applicationId, day)).to.deep.equal(facts);
+  });
+
+  it("has the same ids on another day, and other ids for another application", () => {
+    const ids = (of: FixtureFact[]) =>
+      of.map(({ data }) => Object.entries(data).filter(([name]) => name.endsWith("Id")));
+    expect(ids(fixture(applicationId, "2026-03-11"))).to.deep.equal(ids(facts));
+    const text = JSON.stringify(fixture(randomUUID(), day));
+    const own = [...new Set(JSON.stringify(facts).match(/[0-9a-f]{8}-[0-9a-f-]{27}/g))];
+    expect(own.filter((id) => text.includes(id))).to.deep.equal([]);
+  });
+
+  it("has appointments around the day, in several states, none of which came about later than the day began", () => {
+    const statuses = appointments().map((appointment) => appointment?.status);
+    expect(new Set(statuses)).to.deep.equal(
+      new Set(["completed", "no_show", "confirmed", "requested", "cancelled"]),
+    );
+    const days = appointments().map((appointment) => appointment?.scheduledAt.slice(0, 10) ?? "");
+    expect(days.some((one) => one < day)).to.equal(true);
+    expect(days.some((one) => one > day)).to.equal(true);
+    for (const { at } of facts) expect(at <= `${day}T00:00:00.000Z`, at).to.equal(true);
+  });
+
+  it("holds nothing but facts that a fixture may hold", () => {
+    const fact = {
+      type: "ClinicClosed",
+      data: { clinicId: randomUUID(), reason: "x" },
+      at: `${day}T00:00:00.000Z`,
+    };
+    const data = { applicationId, clinicId: randomUUID(), generation: 1, day, facts: [fact] };
+    expect(() => requireFit({ type: "SandboxReset", data })).to.throw("ClinicClosed is no fact");
+  });
+});

@@ -1,0 +1,52 @@
+import { expect } from "chai";
+import pg from "pg";
+import { timeZones } from "../../../../shared/domain/time/time-zone.ts";
+import { testServers } from "../../../support/stack.ts";
+
+describe("time zones", () => {
+  it("are all known to the runtime and, spelled the same, to Postgres", async () => {
+    const client = new pg.Client({ connectionString: (await testServers()).adminDatabaseUrl });
+    await client.connect();
+    const { rows } = await client.query<{ name: string }>("SELECT name FROM pg_timezone_names");
+    await client.end();
+    const known = new Set(rows.map(({ name }) => name));
+    expect([...timeZones].filter((name) => !known.has(name))).to.deep.equal([]);
+    for (const timeZone of timeZones) new Intl.DateTimeFormat("en", { timeZone });
+    expect(timeZones.size).to.be.greaterThan(400);
+  });
+
+  for (const name of [
+    "UTC",
+    "Europe/Zurich",
+    "Asia/Kolkata",
+    "Europe/Kyiv",
+    "America/Argentina/Buenos_Aires",
+  ]) {
+    it(`has ${name}`, () => {
+      expect(timeZones.has(name)).to.equal(true);
+    });
+  }
+
+  for (const name of [
+    ...[
+      "EST",
+      "PST8PDT",
+      "GMT",
+      "GMT+5",
+      "Etc/UTC",
+      "Etc/GMT+5",
+      "US/Eastern",
+      "Zulu",
+      "Z",
+      "utc",
+      "Cuba",
+      "GB",
+    ],
+    ...["europe/zurich", "Europe/ZURICH", "Europe/Atlantis", "Europe", "+02:00", "UTC+2", "posix/Asia/Tokyo"],
+    ...["", " UTC", "Factory", "SystemV/PST8", "localtime"],
+  ]) {
+    it(`has no «${name}»`, () => {
+      expect(timeZones.has(name)).to.equal(false);
+    });
+  }
+});

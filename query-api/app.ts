@@ -5,7 +5,7 @@ import { countRefusals } from "../shared/partner-api/rate-limits.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createDocsRouter } from "./docs/router.ts";
-import { type QueryState, READS_WITHIN, type ReadRow } from "./http/read.ts";
+import { type QueryState, READ_TIMEOUT_MS, type ReadRow } from "./http/read.ts";
 import { readiness } from "./http/readiness.ts";
 import { partnerReads } from "./partner/reads.ts";
 import { createPartnerReadRouter } from "./partner/router.ts";
@@ -41,7 +41,7 @@ export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
     readiness: readiness(read, logger),
   }) as Koa<QueryState>;
   app.use((ctx, next) => {
-    ctx.state.deadline = performance.now() + READS_WITHIN;
+    ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
     return next();
   });
   app.use(createDocsRouter(options).routes());

@@ -30,16 +30,16 @@ const SETTINGS = [
 ] as const;
 
 /** Postgres gives up on a statement after this. Milliseconds. */
-const STATEMENT_WITHIN = 2_000;
+const STATEMENT_TIMEOUT_MS = 2_000;
 
 /** Connections are given up after this when the service stops. Milliseconds. */
-const POOLS_END_WITHIN = 2_000;
+const POOL_CLOSE_TIMEOUT_MS = 2_000;
 
 /** A count is one short statement; one that waits for its row holds a connection. */
 const LIMITER_CONNECTIONS = 4;
 
 /** Postgres gives up on a count after this. Milliseconds. */
-const COUNT_WITHIN = 1_000;
+const COUNT_TIMEOUT_MS = 1_000;
 
 /**
  * Starts the query API: the portal's operations and the partner API's reads. It starts without Postgres and answers
@@ -53,7 +53,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const logger = createLogger("query-api", config.LOG_LEVEL);
   const verifySession = createSessionVerifier(config);
   const tokenKeys = createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger);
-  const connect = (applicationName: string, size: number, statementTimeout = STATEMENT_WITHIN) =>
+  const connect = (applicationName: string, size: number, statementTimeout = STATEMENT_TIMEOUT_MS) =>
     createPool({
       url: config.DATABASE_URL,
       applicationName,
@@ -63,7 +63,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     });
   const pool = connect("clinic-query-api", config.DATABASE_POOL_SIZE);
   // Counting requests must not wait for slow reads.
-  const limiterPool = connect("clinic-query-api limits", LIMITER_CONNECTIONS, COUNT_WITHIN);
+  const limiterPool = connect("clinic-query-api limits", LIMITER_CONNECTIONS, COUNT_TIMEOUT_MS);
   const limiter = createRateLimiter(limiterPool, logger);
   const app = createQueryApp({
     logger,
@@ -85,7 +85,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     async stop() {
       await server.close();
       limiter.close();
-      await endsWithin(Promise.all([pool.end(), limiterPool.end()]), POOLS_END_WITHIN);
+      await endsWithin(Promise.all([pool.end(), limiterPool.end()]), POOL_CLOSE_TIMEOUT_MS);
     },
   };
 }

@@ -24,7 +24,7 @@ const generalErrors: readonly (readonly [status: number, code: string, meaning: 
 ];
 
 /** The errors that stand with no operation, and how every error looks, for a document's introduction. */
-export const aboutErrors = `### Errors
+export const errorsIntroduction = `### Errors
 
 Every answer of status 400 and above is \`{ok: false, error, correlationId}\`; \`error\` is a stable code. Each operation
 lists its own. Any request may also be answered:

@@ -52,7 +52,7 @@ export function headerRefs(...names: HeaderName[]): Response["headers"] {
 export const rateLimitRefs = headerRefs("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
 
 /** The rate limit in an answer to a request that may have failed before it was counted. */
-export function rateLimitOfFailure(): Response["headers"] {
+export function optionalRateLimitHeaders(): Response["headers"] {
   const headers = Object.entries(rateLimitHeaders);
   return Object.fromEntries(headers.map(([name, header]) => [name, { ...header, required: false }]));
 }

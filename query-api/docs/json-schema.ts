@@ -6,7 +6,7 @@ type Side = "input" | "output";
 
 /** Says in a document's words what zod's own schema of a value says. */
 export function toJsonSchema(schema: z.ZodType, io: Side): JsonSchema {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, override: plain });
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, override: omitNoise });
   return rest;
 }
 
@@ -17,7 +17,7 @@ export function toComponents(
 ): Record<string, JsonSchema> {
   const registry = z.registry<{ id: string }>();
   for (const [id, schema] of Object.entries(schemas)) registry.add(schema, { id });
-  const made = z.toJSONSchema(registry, { io, uri: schemaRef, override: plain });
+  const made = z.toJSONSchema(registry, { io, uri: schemaRef, override: omitNoise });
   return Object.fromEntries(
     Object.entries(made.schemas).map(([id, { $schema: _, $id: __, ...schema }]) => [id, schema]),
   );
@@ -29,7 +29,7 @@ export function schemaRef(name: string): string {
 }
 
 /** Leaves out what a reader has no use for: the pattern behind a format, the bounds of a safe integer. */
-function plain({ jsonSchema }: { jsonSchema: JsonSchema }): void {
+function omitNoise({ jsonSchema }: { jsonSchema: JsonSchema }): void {
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;

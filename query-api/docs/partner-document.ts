@@ -9,7 +9,7 @@ import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../sha
 import { delivery } from "../partner/list-webhook-deliveries.ts";
 import { partnerPage } from "../partner/page.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
-import { aboutErrors, errorBody } from "./errors.ts";
+import { errorBody, errorsIntroduction } from "./errors.ts";
 import { challengeHeader, commonHeaders, rateLimitHeaders } from "./headers.ts";
 import { toComponents } from "./json-schema.ts";
 import type { OpenApiDocument, PathItem } from "./openapi.ts";
@@ -28,7 +28,7 @@ export interface PartnerDocumentOptions {
 
 const table = Object.entries(partnerOperations) as [PartnerOperationId, PartnerOperation][];
 
-const about = `For applications that a clinic has approved. Credentials are exchanged for a token; the token, the
+const introduction = `For applications that a clinic has approved. Credentials are exchanged for a token; the token, the
 header that names the clinic, and the clinic's approval of the application open the rest. Credentials alone open nothing.
 
 Sandbox and production have a base and credentials each, and are the same API. Date-times are RFC 3339, in UTC with
@@ -62,7 +62,7 @@ export function partnerDocument(
       title: "Partner API",
       version: "1.1.0",
       summary: "Clinic data and webhooks for approved applications.",
-      description: `${about}\n\n${aboutErrors}`,
+      description: `${introduction}\n\n${errorsIntroduction}`,
       contact: { name: operatorName },
     },
     servers: partnerServers(origin),

@@ -9,7 +9,7 @@ import { positionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
 import { errorResponses } from "./errors.ts";
-import { headerRefs, rateLimitOfFailure, rateLimitRefs } from "./headers.ts";
+import { headerRefs, optionalRateLimitHeaders, rateLimitRefs } from "./headers.ts";
 import { schemaRef, toJsonSchema } from "./json-schema.ts";
 import type { Content, Header, Operation, Parameter, Response } from "./openapi.ts";
 import { queryParameters, uuidHeader } from "./parameters.ts";
@@ -18,7 +18,7 @@ import { sectionOf } from "./partner-sections.ts";
 import { security } from "./partner-security.ts";
 
 /** An operation, its path one of the table's. */
-type Tabled = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
+type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
 
 /** A read of the partner API as the document tells of it. */
 export function describeRead(read: AnyPartnerRead, brand: string): Operation {
@@ -81,7 +81,7 @@ export function requestName(operationId: PartnerWriteId): string {
 }
 
 function common(operationId: PartnerOperationId, description: string) {
-  const { scope, summary, path, sandbox }: Tabled = partnerOperations[operationId];
+  const { scope, summary, path, sandbox }: DeclaredOperation = partnerOperations[operationId];
   return {
     operationId,
     tags: [sectionOf(path)],
@@ -144,7 +144,7 @@ function errors(
   { scope }: PartnerOperation,
 ): Record<string, Response> {
   return errorResponses(statuses, partnerErrors, (status) => {
-    const rate = status < 500 ? rateLimitRefs : rateLimitOfFailure();
+    const rate = status < 500 ? rateLimitRefs : optionalRateLimitHeaders();
     const challenge = status === 401 && scope ? headerRefs("WWW-Authenticate") : {};
     const wait = status === 429 || status === 503 ? headerRefs("Retry-After") : {};
     return { ...headerRefs("X-Correlation-ID"), ...rate, ...challenge, ...wait };

@@ -6,7 +6,7 @@ import {
 } from "../portal/authorization.ts";
 import { page, timeWindow } from "../portal/fields.ts";
 import type { AnyPortalOperation } from "../portal/operation.ts";
-import { aboutErrors, errorBody, errorResponses } from "./errors.ts";
+import { errorBody, errorResponses, errorsIntroduction } from "./errors.ts";
 import { commonHeaders, headerRefs } from "./headers.ts";
 import { schemaRef, toComponents } from "./json-schema.ts";
 import type { OpenApiDocument, Operation } from "./openapi.ts";
@@ -36,7 +36,7 @@ const meanings: Readonly<Record<Code, string>> = {
   data_source_unavailable: "Data cannot be read for now.",
 };
 
-const about = `What a clinic's staff sees. Everything is read-only and bounded by the clinic and branch that the
+const introduction = `What a clinic's staff sees. Everything is read-only and bounded by the clinic and branch that the
 server resolves for the session, by the member's permissions, the clinic's plan and its operational access. Knowing an
 id grants nothing.
 
@@ -58,7 +58,7 @@ export function portalDocument(
       title: "Portal read API",
       version: "1.1.0",
       summary: "Reads for a signed-in member of a clinic's staff.",
-      description: `${about}\n\n${aboutErrors}`,
+      description: `${introduction}\n\n${errorsIntroduction}`,
       contact: { name: operatorName },
     },
     servers: [{ url: "/", description: "The portal's own origin" }],
@@ -95,7 +95,7 @@ function describe({ operationId, summary, description, parameters }: AnyPortalOp
     operationId,
     tags: ["Portal"],
     summary,
-    description: `${description}\n\n${demands(operationId)}`,
+    description: `${description}\n\n${requirementText(operationId)}`,
     security: [{ session: [] }],
     parameters: queryParameters(parameters),
     responses: {
@@ -112,7 +112,7 @@ function describe({ operationId, summary, description, parameters }: AnyPortalOp
 }
 
 /** What the operation asks of the caller, in words. */
-function demands(operationId: PortalOperationId): string {
+function requirementText(operationId: PortalOperationId): string {
   const { permission, entitlement, branch, operational } = requirements[operationId];
   const asked = [
     "an active membership",

@@ -3,20 +3,20 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { type Page, toPage } from "../../shared/http/pages.ts";
 
-/** Beside this module; the renderer's files come from its package, so that their versions are those of the lock file. */
-const ours = path.join(import.meta.dirname, "assets");
-const renderer = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+/** Beside this module; the rendererFolder's files come from its package, so that their versions are those of the lock file. */
+const assetsFolder = path.join(import.meta.dirname, "assets");
+const rendererFolder = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 
 const files = [
-  { path: "/docs", type: "text/html", file: path.join(ours, "index.html") },
-  { path: "/docs/docs.css", type: "text/css", file: path.join(ours, "docs.css") },
-  { path: "/docs/docs.js", type: "text/javascript", file: path.join(ours, "docs.js") },
-  { path: "/docs/icon.svg", type: "image/svg+xml", file: path.join(ours, "icon.svg") },
-  { path: "/docs/swagger-ui.css", type: "text/css", file: path.join(renderer, "swagger-ui.css") },
+  { path: "/docs", type: "text/html", file: path.join(assetsFolder, "index.html") },
+  { path: "/docs/docs.css", type: "text/css", file: path.join(assetsFolder, "docs.css") },
+  { path: "/docs/docs.js", type: "text/javascript", file: path.join(assetsFolder, "docs.js") },
+  { path: "/docs/icon.svg", type: "image/svg+xml", file: path.join(assetsFolder, "icon.svg") },
+  { path: "/docs/swagger-ui.css", type: "text/css", file: path.join(rendererFolder, "swagger-ui.css") },
   {
     path: "/docs/swagger-ui-bundle.js",
     type: "text/javascript",
-    file: path.join(renderer, "swagger-ui-bundle.js"),
+    file: path.join(rendererFolder, "swagger-ui-bundle.js"),
   },
 ];
 

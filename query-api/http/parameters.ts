@@ -30,7 +30,7 @@ export function readParameters<Declared extends Parameters>(
 }
 
 /** A whole number: outside the range it is clamped; anything else takes the default. */
-function wholeNumber(description: string, range: { minimum: number; maximum: number; default: number }) {
+function integerParameter(description: string, range: { minimum: number; maximum: number; default: number }) {
   return {
     description,
     schema: z.int().min(range.minimum).max(range.maximum).default(range.default),
@@ -42,11 +42,11 @@ function wholeNumber(description: string, range: { minimum: number; maximum: num
 }
 
 export function limitParameter(maximum: number, byDefault: number): Parameter<number> {
-  return wholeNumber("Most records to return.", { minimum: 1, maximum, default: byDefault });
+  return integerParameter("Most records to return.", { minimum: 1, maximum, default: byDefault });
 }
 
 /** Postgres's largest integer is as good as no bound, and a number that every client can hold. */
-export const offsetParameter: Parameter<number> = wholeNumber("Records to leave out, from the start.", {
+export const offsetParameter: Parameter<number> = integerParameter("Records to leave out, from the start.", {
   minimum: 0,
   maximum: 2_147_483_647,
   default: 0,

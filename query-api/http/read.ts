@@ -30,10 +30,10 @@ export interface QueryState extends RequestState {
  * Reads of one request end after this, however many there are and whatever they wait for: a connection, the server's
  * answer. Below the three seconds within which a caller hears that the database is out of reach. Milliseconds.
  */
-export const READS_WITHIN = 2_600;
+export const READ_TIMEOUT_MS = 2_600;
 
 /** No such table, no such schema: the projection has not created the read models. */
-const NOT_CREATED = new Set(["42P01", "3F000"]);
+const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
 
 export function createReadRow(pool: pg.Pool): ReadRow {
   return async <Row extends object>(
@@ -41,12 +41,13 @@ export function createReadRow(pool: pg.Pool): ReadRow {
     values: readonly unknown[],
     deadline: number,
   ): Promise<Row> => {
-    const { rows } = await before(deadline, pool.query<Row>({ ...statement, values: [...values] })).catch(
-      (error: unknown) => {
-        const { code } = error as { code?: unknown };
-        throw NOT_CREATED.has(String(code)) ? unavailable("data_source_unavailable", error) : error;
-      },
-    );
+    const { rows } = await withDeadline(
+      deadline,
+      pool.query<Row>({ ...statement, values: [...values] }),
+    ).catch((error: unknown) => {
+      const { code } = error as { code?: unknown };
+      throw MISSING_SCHEMA_CODES.has(String(code)) ? unavailable("data_source_unavailable", error) : error;
+    });
     const [row] = rows;
     if (!row || rows.length > 1) throw new Error(`${statement.name} gave ${rows.length} rows, not one`);
     return row;
@@ -54,7 +55,7 @@ export function createReadRow(pool: pg.Pool): ReadRow {
 }
 
 /** The statement that is given up goes on until the server's own timeout, then its connection is free again. */
-async function before<Result>(deadline: number, work: Promise<Result>): Promise<Result> {
+async function withDeadline<Result>(deadline: number, work: Promise<Result>): Promise<Result> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     const giveUp = () =>

@@ -1,6 +1,6 @@
 import type { Readiness } from "../../shared/http/health.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { READS_WITHIN, type ReadRow } from "./read.ts";
+import { READ_TIMEOUT_MS, type ReadRow } from "./read.ts";
 
 const statement = { name: "readiness", text: "SELECT position FROM read_model.checkpoint" };
 
@@ -8,7 +8,7 @@ const statement = { name: "readiness", text: "SELECT position FROM read_model.ch
 export function readiness(read: ReadRow, logger: Logger): Readiness {
   return async () => {
     try {
-      await read(statement, [], performance.now() + READS_WITHIN);
+      await read(statement, [], performance.now() + READ_TIMEOUT_MS);
       return { postgres: null };
     } catch (error) {
       logger.warn({ error }, "not ready");

@@ -29,13 +29,13 @@ export function timeWindow(
   now: number,
 ): TimeWindow {
   // A `from` that leaves no room for its default window cannot be answered; it counts as invalid.
-  const from = bound(given.from, LATEST - DEFAULT_DAYS * DAY) ?? now;
-  const to = bound(given.to, LATEST);
-  const taken = to !== undefined && to > from && to <= from + MAXIMUM_DAYS * DAY;
-  return { from: toInstant(from), to: toInstant(taken ? to : from + DEFAULT_DAYS * DAY) };
+  const from = parseBound(given.from, LATEST - DEFAULT_DAYS * DAY) ?? now;
+  const to = parseBound(given.to, LATEST);
+  const isToValid = to !== undefined && to > from && to <= from + MAXIMUM_DAYS * DAY;
+  return { from: toInstant(from), to: toInstant(isToValid ? to : from + DEFAULT_DAYS * DAY) };
 }
 
-function bound(text: string | undefined, latest: number): number | undefined {
+function parseBound(text: string | undefined, latest: number): number | undefined {
   const at = text === undefined ? undefined : parseRfc3339(text);
   return at !== undefined && at >= EARLIEST && at <= latest ? at : undefined;
 }

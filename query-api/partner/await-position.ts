@@ -2,16 +2,16 @@ import type Koa from "koa";
 import { ApiError, unavailable } from "../../shared/http/api-error.ts";
 import { positionHeader } from "../../shared/partner-api/position-header.ts";
 import { createPositionWatch, positionStatement } from "../../shared/postgres/position-watch.ts";
-import { READS_WITHIN, type ReadRow } from "../http/read.ts";
+import { READ_TIMEOUT_MS, type ReadRow } from "../http/read.ts";
 
 /** A read waits this long at the most for what it must know of. Milliseconds. */
-const WITHIN = 2_000;
+const WAIT_TIMEOUT_MS = 2_000;
 
 /** Most reads of one application that wait at a time: one that makes positions up keeps nobody else from waiting. */
-const MOST_OF_ONE = 50;
+const MAX_WAITING_PER_APPLICATION = 50;
 
-/** Most reads that wait at a time, of all. */
-const MOST_WAITING = 500;
+/** Most reads that wait at a time, of total. */
+const MAX_WAITING = 500;
 
 /** Knows how far the read models are, beside the position that a request's header gives. */
 export interface AwaitPosition {
@@ -39,10 +39,10 @@ export interface AwaitPosition {
 export function createAwaitPosition(read: ReadRow, brand: string): AwaitPosition {
   const header = positionHeader(brand).toLowerCase();
   const watch = createPositionWatch(async () => {
-    const deadline = performance.now() + READS_WITHIN;
+    const deadline = performance.now() + READ_TIMEOUT_MS;
     return (await read<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
-  const places = createPlaces();
+  const waitingSlots = createWaitingSlots();
   const positionOf = (ctx: Koa.ParameterizedContext): bigint | undefined => {
     const given = ctx.req.headersDistinct[header];
     if (given === undefined) return undefined;
@@ -58,33 +58,33 @@ export function createAwaitPosition(read: ReadRow, brand: string): AwaitPosition
     async wait(ctx, applicationId) {
       const position = positionOf(ctx);
       if (position === undefined) return;
-      if (!places.take(applicationId)) throw behind();
+      if (!waitingSlots.acquire(applicationId)) throw behind();
       try {
-        if (!(await watch(position, WITHIN))) throw behind();
+        if (!(await watch(position, WAIT_TIMEOUT_MS))) throw behind();
       } finally {
-        places.leave(applicationId);
+        waitingSlots.release(applicationId);
       }
     },
   };
 }
 
-/** Places to wait in, so many for each application and so many in all. */
-function createPlaces() {
-  const taken = new Map<string, number>();
-  let all = 0;
+/** Places to wait in, so many for each application and so many in total. */
+function createWaitingSlots() {
+  const waiting = new Map<string, number>();
+  let total = 0;
   return {
-    take(applicationId: string): boolean {
-      const own = taken.get(applicationId) ?? 0;
-      if (own >= MOST_OF_ONE || all >= MOST_WAITING) return false;
-      taken.set(applicationId, own + 1);
-      all += 1;
+    acquire(applicationId: string): boolean {
+      const own = waiting.get(applicationId) ?? 0;
+      if (own >= MAX_WAITING_PER_APPLICATION || total >= MAX_WAITING) return false;
+      waiting.set(applicationId, own + 1);
+      total += 1;
       return true;
     },
-    leave(applicationId: string): void {
-      const own = taken.get(applicationId) ?? 0;
-      if (own > 1) taken.set(applicationId, own - 1);
-      else taken.delete(applicationId);
-      all -= 1;
+    release(applicationId: string): void {
+      const own = waiting.get(applicationId) ?? 0;
+      if (own > 1) waiting.set(applicationId, own - 1);
+      else waiting.delete(applicationId);
+      total -= 1;
     },
   };
 }

@@ -16,7 +16,7 @@ const attemptErrorsText = [
 ].join("\n");
 
 /** Each delivery shows its latest attempts; replays can make many. */
-const MOST_ATTEMPTS = 50;
+const MAX_LISTED_ATTEMPTS = 50;
 
 export const delivery = z.strictObject({
   id: uuid,
@@ -39,7 +39,7 @@ export const delivery = z.strictObject({
         answer: z.string().nullable().describe("The beginning of the answer's body."),
       }),
     )
-    .max(MOST_ATTEMPTS),
+    .max(MAX_LISTED_ATTEMPTS),
   nextAttemptAt: instant
     .nullable()
     .describe(
@@ -63,7 +63,7 @@ const attempts = `SELECT json_agg(json_build_object('number', t.number, 'started
     'durationMs', t.duration_ms, 'statusCode', t.status_code, 'error', t.error, 'answer', t.answer)
     ORDER BY t.number)
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
-    ORDER BY number DESC LIMIT ${MOST_ATTEMPTS}) t`;
+    ORDER BY number DESC LIMIT ${MAX_LISTED_ATTEMPTS}) t`;
 
 export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",

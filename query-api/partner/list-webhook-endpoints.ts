@@ -3,7 +3,7 @@ import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint
 import { definePartnerRead } from "./read.ts";
 
 /** Those that are live come before revoked ones where not all can be listed; there are never that many live ones. */
-const MOST_LISTED = 500;
+const MAX_LISTED = 500;
 
 export const listWebhookEndpoints = definePartnerRead({
   operationId: "listWebhookEndpoints",
@@ -21,7 +21,7 @@ export const listWebhookEndpoints = definePartnerRead({
       SELECT * FROM read_model.webhook_endpoint
       WHERE clinic_id = $1::uuid AND application_id = $2::uuid AND environment = $3
       ORDER BY status = 'revoked', created_at DESC, endpoint_id
-      LIMIT ${MOST_LISTED}
+      LIMIT ${MAX_LISTED}
     ) e`,
   values: ({ state: { clinicId, applicationId, environment } }) => [clinicId, applicationId, environment],
 });

@@ -4,7 +4,7 @@ import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import type { Parameters, ParameterValues } from "../http/parameters.ts";
 import type { QueryState } from "../http/read.ts";
-import type { Place } from "./cursor.ts";
+import type { CursorPosition } from "./cursor.ts";
 
 /** A partner's request, as a read's values are made from it. */
 export interface PartnerRequest<Declared extends Parameters = Parameters> {
@@ -13,7 +13,7 @@ export interface PartnerRequest<Declared extends Parameters = Parameters> {
   params: Readonly<Record<string, string>>;
   parameters: ParameterValues<Declared>;
   /** Where the page goes on; undefined for the first, and for reads without pages. */
-  after: Place | undefined;
+  after: CursorPosition | undefined;
 }
 
 /**

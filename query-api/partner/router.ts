@@ -15,7 +15,7 @@ import { readCursor } from "./cursor.ts";
 import { findAccessBy } from "./find-access.ts";
 import type { AnyPartnerRead } from "./read.ts";
 
-export interface PartnerParts {
+export interface PartnerDependencies {
   verifyToken: TokenVerifier;
   read: ReadRow;
   limiter: RateLimiter;
@@ -31,15 +31,18 @@ interface PartnerRow {
 }
 
 /** The routes of the partner API's reads, at both bases. */
-export function createPartnerReadRouter(reads: readonly AnyPartnerRead[], parts: PartnerParts): Router {
-  const awaitPosition = createAwaitPosition(parts.read, parts.brand);
+export function createPartnerReadRouter(
+  reads: readonly AnyPartnerRead[],
+  dependencies: PartnerDependencies,
+): Router {
+  const awaitPosition = createAwaitPosition(dependencies.read, dependencies.brand);
   const routes = reads.map((read) => [
     read.operationId,
     (environment: Environment) => [
-      admit(read, environment, parts, awaitPosition),
-      limitInstallation(parts.limiter),
-      seeOwnWrites(awaitPosition),
-      answer(read, parts),
+      authorize(read, environment, dependencies, awaitPosition),
+      limitInstallation(dependencies.limiter),
+      awaitOwnWrites(awaitPosition),
+      respond(read, dependencies),
     ],
   ]);
   return createPartnerRouter(Object.fromEntries(routes));
@@ -50,16 +53,16 @@ export function createPartnerReadRouter(reads: readonly AnyPartnerRead[], parts:
  * record about the access may be what was written just before: where the caller's position is still ahead, a refusal
  * is thought over when it is reached. That wait is counted first, as a refusal is.
  */
-function admit(
+function authorize(
   read: AnyPartnerRead,
   environment: Environment,
-  parts: PartnerParts,
+  dependencies: PartnerDependencies,
   awaitPosition: AwaitPosition,
 ): Koa.Middleware<State> {
   const operation = partnerOperations[read.operationId];
-  const { verifyToken: verify, brand } = parts;
+  const { verifyToken: verify, brand } = dependencies;
   return async (ctx, next) => {
-    const findAccess = findAccessBy(parts.read, ctx.state.deadline);
+    const findAccess = findAccessBy(dependencies.read, ctx.state.deadline);
     const access = partnerAccess(operation, environment, { verify, findAccess, brand });
     try {
       await access(ctx, async () => undefined);
@@ -67,7 +70,7 @@ function admit(
       const { applicationId } = ctx.state as Partial<State>;
       const refused = refusal instanceof ApiError && refusal.status < 500;
       if (!refused || applicationId === undefined || !(await awaitPosition.isAhead(ctx))) throw refusal;
-      await countRefused(parts.limiter, ctx);
+      await countRefused(dependencies.limiter, ctx);
       await awaitPosition.wait(ctx, applicationId);
       await access(ctx, async () => undefined);
     }
@@ -76,14 +79,14 @@ function admit(
 }
 
 /** Stands behind authorization and rate limit, so that nobody waits here whom they would refuse. */
-function seeOwnWrites(awaitPosition: AwaitPosition): Koa.Middleware<State> {
+function awaitOwnWrites(awaitPosition: AwaitPosition): Koa.Middleware<State> {
   return async (ctx, next) => {
     await awaitPosition.wait(ctx, ctx.state.applicationId);
     await next();
   };
 }
 
-function answer(read: AnyPartnerRead, parts: PartnerParts): Koa.Middleware<State> {
+function respond(read: AnyPartnerRead, dependencies: PartnerDependencies): Koa.Middleware<State> {
   const statement = { name: `partner ${read.operationId}`, text: read.sql };
   return async (ctx) => {
     const values = read.values({
@@ -92,7 +95,7 @@ function answer(read: AnyPartnerRead, parts: PartnerParts): Koa.Middleware<State
       parameters: readParameters(read.parameters, ctx.query),
       after: read.paged ? readCursor(ctx.query.cursor) : undefined,
     });
-    const row = await parts.read<PartnerRow>(statement, values, ctx.state.deadline);
+    const row = await dependencies.read<PartnerRow>(statement, values, ctx.state.deadline);
     if (row.refusal !== null) throw refusalOf(read, row.refusal);
     if (row.body === null) throw new Error(`${read.operationId} gave no body`);
     ctx.type = "application/json";

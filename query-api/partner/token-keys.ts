@@ -4,20 +4,20 @@ import { createCircuit } from "../../shared/http/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
 /** How long keys are taken for what is published. Milliseconds. */
-export interface KeysAge {
+export interface KeyCaching {
   /** After this they are fetched again, so that a key that was taken back is worth nothing from then on. */
-  freshFor: number;
+  maxAgeMs: number;
   /** A key that is not among them has them fetched again after this. */
-  newKeyAfter: number;
+  cooldownMs: number;
 }
 
-const AGE: KeysAge = { freshFor: 60_000, newKeyAfter: 5_000 };
+const CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 
 /** The keys arrive within this, or count as out of reach. Milliseconds. */
-const ANSWER_WITHIN = 2_000;
+const KEY_FETCH_TIMEOUT_MS = 2_000;
 
 /** Of keys that cannot be fetched again. Milliseconds. */
-const KEPT_FOR = TOKEN_LIFETIME * 1000;
+const MAX_STALE_MS = TOKEN_LIFETIME * 1000;
 
 /**
  * The public keys of partner access tokens, fetched and kept. While they are out of reach, those that were had last go
@@ -26,14 +26,14 @@ const KEPT_FOR = TOKEN_LIFETIME * 1000;
  * @param url where they are published
  * @returns throws where the keys are out of reach and none are kept
  */
-export function createTokenKeys(url: URL, logger: Logger, age: KeysAge = AGE): JWTVerifyGetKey {
+export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = CACHING): JWTVerifyGetKey {
   const remote = createRemoteJWKSet(url, {
-    timeoutDuration: ANSWER_WITHIN,
-    cacheMaxAge: age.freshFor,
-    cooldownDuration: age.newKeyAfter,
+    timeoutDuration: KEY_FETCH_TIMEOUT_MS,
+    cacheMaxAge: caching.maxAgeMs,
+    cooldownDuration: caching.cooldownMs,
   });
   const circuit = createCircuit({
-    answerWithin: ANSWER_WITHIN,
+    answerWithin: KEY_FETCH_TIMEOUT_MS,
     onFailure: (error) => logger.warn({ error }, "token keys cannot be fetched"),
   });
   let freshAt = Number.NEGATIVE_INFINITY;
@@ -42,7 +42,7 @@ export function createTokenKeys(url: URL, logger: Logger, age: KeysAge = AGE): J
       if (!remote.fresh) await circuit(() => remote.reload());
     } catch (unreachable) {
       const kept = remote.jwks();
-      if (!kept || performance.now() - freshAt > KEPT_FOR) throw unreachable;
+      if (!kept || performance.now() - freshAt > MAX_STALE_MS) throw unreachable;
       try {
         return await createLocalJWKSet(kept)(header, token);
       } catch {

@@ -7,7 +7,7 @@ import { type Requirement, refusalConditions } from "./authorization.ts";
  * until the end of their period. A paid one whose renewal is late goes on until it is recorded as past it. Only a
  * demo may do without a subscription.
  */
-const notOperationalBecause = `CASE
+const operationalRefusalReason = `CASE
     WHEN c.status = 'suspended' THEN 'clinic_suspended'
     WHEN c.status <> 'active' THEN 'clinic_closed'
     WHEN c.is_demo AND c.demo_expires_at <= $2::timestamptz THEN 'demo_expired'
@@ -26,7 +26,7 @@ const notOperationalBecause = `CASE
  * membership. Branch: the selected one if in scope, else the main branch if in scope, else the first in scope.
  */
 const access = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch_name, b.city AS branch_city,
-    m.branch_access, m.branch_ids, ${notOperationalBecause} AS not_operational_because
+    m.branch_access, m.branch_ids, ${operationalRefusalReason} AS not_operational_because
   FROM (
     SELECT member.*, s.branch_id AS selected_branch_id
     FROM read_model.membership member

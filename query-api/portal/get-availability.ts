@@ -13,8 +13,8 @@ import {
 import { defineOperation } from "./operation.ts";
 
 /** Bounds of lists without a page: more than a branch has in 31 days. */
-const MOST_RESOURCES = 1_000;
-const MOST_TIMES = 10_000;
+const MAX_RESOURCES = 1_000;
+const MAX_TIME_SPANS = 10_000;
 
 const freeForm = z.record(z.string(), z.unknown());
 
@@ -62,7 +62,7 @@ const hold = z.strictObject({
 const resources = `SELECT * FROM read_model.resource
   WHERE resource.clinic_id = access.clinic_id AND resource.branch_id = access.branch_id AND status = 'active'
   ORDER BY ${byName("name")}, resource_id
-  LIMIT ${MOST_RESOURCES}`;
+  LIMIT ${MAX_RESOURCES}`;
 
 /** Rules whose validity, in days of the clinic, meets the window; the window's end is not in it. */
 const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t USING (resource_id)
@@ -70,19 +70,19 @@ const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t U
       OR t.valid_from <= (($4::timestamptz - interval '1 millisecond') AT TIME ZONE access.timezone)::date)
     AND (t.valid_until IS NULL OR t.valid_until >= ($3::timestamptz AT TIME ZONE access.timezone)::date)
   ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id
-  LIMIT ${MOST_TIMES}`;
+  LIMIT ${MAX_TIME_SPANS}`;
 
 /** What was released occupies nothing. */
 const assignments = `SELECT g.* FROM resources r JOIN read_model.assignment g USING (resource_id)
   WHERE g.allocation_start < $4::timestamptz AND g.allocation_end > $3::timestamptz AND g.status = 'allocated'
   ORDER BY g.allocation_start, g.assignment_id
-  LIMIT ${MOST_TIMES}`;
+  LIMIT ${MAX_TIME_SPANS}`;
 
 const holds = `SELECT * FROM read_model.hold
   WHERE hold.clinic_id = access.clinic_id AND hold.branch_id = access.branch_id AND status = 'active'
     AND expires_at > $2::timestamptz AND starts_at < $4::timestamptz AND ends_at > $3::timestamptz
   ORDER BY starts_at, hold_id
-  LIMIT ${MOST_TIMES}`;
+  LIMIT ${MAX_TIME_SPANS}`;
 
 export const getAvailability = defineOperation({
   operationId: "getAvailability",

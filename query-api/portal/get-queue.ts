@@ -4,7 +4,7 @@ import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
 /** More than a front desk can have before it in a day; the lists have no page. */
-const MOST_LISTED = 1_000;
+const MAX_LISTED = 1_000;
 
 const ticket = z.strictObject({
   id: uuid,
@@ -54,7 +54,7 @@ const withoutTicket = `SELECT a.* FROM read_model.appointment a
     AND NOT EXISTS (SELECT FROM read_model.queue_ticket t
       WHERE t.appointment_id = a.appointment_id AND t.clinic_id = a.clinic_id)
   ORDER BY a.scheduled_at, a.appointment_id
-  LIMIT ${MOST_LISTED}`;
+  LIMIT ${MAX_LISTED}`;
 
 export const getQueue = defineOperation({
   operationId: "getQueue",
@@ -81,7 +81,7 @@ export const getQueue = defineOperation({
       'estimated_wait_minutes', t.estimated_wait_minutes, 'checked_in_at', rfc3339(t.checked_in_at),
       'called_at', rfc3339(t.called_at), 'completed_at', rfc3339(t.completed_at), 'notes', t.notes,
       'updated_at', rfc3339(t.updated_at)) ORDER BY ${ticketOrder})
-      FROM (SELECT * FROM active ORDER BY ${ticketOrder} LIMIT ${MOST_LISTED}) t), '[]'),
+      FROM (SELECT * FROM active ORDER BY ${ticketOrder} LIMIT ${MAX_LISTED}) t), '[]'),
     'summary', (SELECT json_build_object('active', count(*),
       'waiting', count(*) FILTER (WHERE status = 'waiting'),
       'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active),

@@ -5,7 +5,7 @@ import { datedEnvelope, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
 /** More than any clinic has; the list has no page. */
-const MOST_LISTED = 1_000;
+const MAX_LISTED = 1_000;
 
 const branch = z.strictObject({
   id: uuid,
@@ -38,7 +38,7 @@ export const listAuthorizedBranches = defineOperation({
     SELECT * FROM read_model.branch
     WHERE branch.clinic_id = access.clinic_id AND ${inScope("access", "branch.branch_id")}
     ORDER BY ${byName("name")}, branch_id
-    LIMIT ${MOST_LISTED}
+    LIMIT ${MAX_LISTED}
   ) b`,
   values: () => [],
 });

@@ -5,7 +5,7 @@ import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
 /** Nobody works at more clinics than this; the list has no page. */
-const MOST_LISTED = 500;
+const MAX_LISTED = 500;
 
 const clinic = z.strictObject({
   id: uuid,
@@ -47,7 +47,7 @@ export const listAuthorizedClinics = defineOperation({
     SELECT clinic.*, m.role, m.branch_access, m.branch_ids
     FROM (${membershipsOfUser}) m JOIN read_model.clinic USING (clinic_id)
     ORDER BY ${byName("clinic.name")}, clinic.clinic_id
-    LIMIT ${MOST_LISTED}
+    LIMIT ${MAX_LISTED}
   ) c`,
   values: () => [],
 });

@@ -5,7 +5,7 @@ import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
 /** More animals than anybody brings to a clinic. */
-const MOST_ANIMALS = 500;
+const MAX_ANIMALS = 500;
 
 const animal = z.strictObject({
   id: uuid,
@@ -35,7 +35,7 @@ const animals = `SELECT json_agg(json_build_object('id', n.animal_id, 'name', n.
     'microchip', n.microchip, 'updatedAt', rfc3339(n.updated_at)) ORDER BY ${byName("n.name")}, n.animal_id)
   FROM (SELECT * FROM read_model.animal
     WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
-    ORDER BY ${byName("name")}, animal_id LIMIT ${MOST_ANIMALS}) n`;
+    ORDER BY ${byName("name")}, animal_id LIMIT ${MAX_ANIMALS}) n`;
 
 /** @param operatorName the constant that the body names as the owner of identities */
 export function listCustomerProjections(operatorName: string) {

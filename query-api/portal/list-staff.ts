@@ -5,7 +5,7 @@ import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
 /** More than any clinic employs; the list has no page. */
-const MOST_LISTED = 1_000;
+const MAX_LISTED = 1_000;
 
 const staffMember = z.strictObject({
   id: uuid,
@@ -55,7 +55,7 @@ export const listStaff = defineOperation({
   FROM (
     SELECT * FROM read_model.staff WHERE staff.clinic_id = access.clinic_id
     ORDER BY ${byName("full_name")}, staff_id
-    LIMIT ${MOST_LISTED}
+    LIMIT ${MAX_LISTED}
   ) s
   LEFT JOIN LATERAL (${membershipOfStaff}) m ON true`,
   values: () => [],

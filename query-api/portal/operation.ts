@@ -47,7 +47,7 @@ export interface Envelope {
 }
 
 /** Puts the envelope before the members of a body's JSON object, as text: what Postgres built is not parsed again. */
-export function wrap({ correlationId, generatedAt }: Envelope, body: string): string {
+export function withEnvelope({ correlationId, generatedAt }: Envelope, body: string): string {
   const made = generatedAt === undefined ? "" : `"generatedAt":"${generatedAt}",`;
   return `{"ok":true,"apiVersion":"v1","correlationId":"${correlationId}",${made}${body.slice(1)}`;
 }

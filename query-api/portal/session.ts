@@ -28,7 +28,7 @@ export interface SessionSettings {
 }
 
 /** The provider answers within this, or its keys count as out of reach. Milliseconds. */
-const KEYS_WITHIN = 2_000;
+const KEY_FETCH_TIMEOUT_MS = 2_000;
 
 /** The role claim tells a signed-in user's token from the project's own anon and service-role keys. */
 const claims = z.object({ sub: uuid, role: z.literal("authenticated") });
@@ -88,7 +88,7 @@ function sharedSecret(text: string): Promise<webcrypto.CryptoKey> {
 }
 
 function publishedKeys(url: URL): JWTVerifyGetKey {
-  const remote = createRemoteJWKSet(url, { timeoutDuration: KEYS_WITHIN });
+  const remote = createRemoteJWKSet(url, { timeoutDuration: KEY_FETCH_TIMEOUT_MS });
   return async (header, token) => {
     try {
       return await remote(header, token);

@@ -21,7 +21,7 @@ export const REFUSED_PER_MINUTE = 600;
  */
 export const RESETS_PER_HOUR = 100;
 
-const HOUR = 3_600;
+const HOUR_SECONDS = 3_600;
 
 /** Everything below the bases. */
 const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
@@ -38,7 +38,7 @@ export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicSt
 /** Holds an application to the resets of its sandbox. Stands after `limitInstallation`. */
 export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
-    await enforce(limiter, ctx, `reset ${ctx.state.applicationId}`, RESETS_PER_HOUR, HOUR);
+    await enforce(limiter, ctx, `reset ${ctx.state.applicationId}`, RESETS_PER_HOUR, HOUR_SECONDS);
     await next();
   };
 }

@@ -60,7 +60,7 @@ const shared = perProcess[KEY];
 const PREFIX = "clinic-test-";
 
 /** After the last test, everything must have come to its end within this. Milliseconds. */
-const END_WITHIN = 90_000;
+const END_TIMEOUT_MS = 90_000;
 const progress = lineProgress((line) => process.stderr.write(`${line}\n`), false);
 
 /** The servers that all tests of this process share. Tests that stop a server start their own, with startTestServers. */
@@ -140,7 +140,7 @@ export function makeTestRoot(): string {
 
 /** Called by mocha when all tests have run: stops and removes what tests left. */
 export async function mochaGlobalTeardown(): Promise<void> {
-  endWithin(END_WITHIN);
+  endWithin(END_TIMEOUT_MS);
   const failures: unknown[] = [];
   for (const clean of [...shared.cleanups].reverse()) await clean().catch((error) => failures.push(error));
   shared.servers = undefined;

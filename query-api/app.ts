@@ -19,19 +19,19 @@ export interface QueryApiOptions {
   verifySession: SessionVerifier;
   verifyToken: TokenVerifier;
   limiter: RateLimiter;
-  /** Who operates the service. */
+  /** Name of the service's operator. */
   operatorName: string;
-  /** The brand segment of the partner API's header names. */
+  /** Brand segment of the partner API's header names. */
   brand: string;
-  /** The partner API's public origin. */
+  /** Public origin of the partner API. */
   origin: string;
-  /** Of the portal's session cookie. */
+  /** Name of the portal's session cookie. */
   cookieName: string;
   retiredPaths: readonly string[];
   trustProxy: boolean;
 }
 
-/** The whole application: the documentation, the portal's operations, then the partner API's reads. */
+/** Creates the application: API reference, portal operations, and the partner API's reads. */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   const { logger, read, retiredPaths, trustProxy } = options;
   const app = createApp({

@@ -10,7 +10,7 @@ import { readSite } from "./site.ts";
 
 export type DocsOptions = PortalDocumentOptions & PartnerDocumentOptions;
 
-/** Only this origin's own files, nothing inline, nothing evaluated, in nobody's frame. */
+/** The page loads only files of this origin. It runs no inline code and cannot be framed. */
 const PAGE_HEADERS = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -19,7 +19,7 @@ const PAGE_HEADERS = {
   "Cache-Control": "public, max-age=300",
 };
 
-/** GET /docs and both OpenAPI documents: public, made once at start. */
+/** Serves GET /docs and both OpenAPI documents. They are public and built once, at start. */
 export function createDocsRouter(options: DocsOptions): Router {
   const pages = [
     toDocumentPage("/api/v1/openapi.json", portalDocument(portalOperations(options), options)),

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { type Page, toPage } from "../../shared/http/pages.ts";
 
-/** Beside this module; the rendererFolder's files come from its package, so that their versions are those of the lock file. */
+/** The renderer's files come from its npm package, so the lock file determines their version. */
 const assetsFolder = path.join(import.meta.dirname, "assets");
 const rendererFolder = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 
@@ -20,7 +20,7 @@ const files = [
   },
 ];
 
-/** The page that renders the documents, and all that it loads. */
+/** Reads the page that renders the documents, and all files that it loads. */
 export function readSite(): Page[] {
   return files.map(({ path, type, file }) => toPage(path, type, readFileSync(file)));
 }

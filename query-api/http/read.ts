@@ -2,17 +2,17 @@ import type pg from "pg";
 import { unavailable } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 
-/** A statement that Postgres prepares once for each connection. */
+/** A named statement. Postgres prepares it once per connection. */
 export interface Statement {
   name: string;
   text: string;
 }
 
 /**
- * Asks Postgres for one row.
+ * Runs a statement that returns exactly one row.
  *
- * @param deadline when to give up, by `performance.now()`
- * @throws {ApiError} 503 `data_source_unavailable` at the deadline, and where there are no read models yet
+ * @param deadline time to give up, on the clock of `performance.now()`
+ * @throws {ApiError} 503 `data_source_unavailable` at the deadline, or if there are no read models yet
  */
 export type ReadRow = <Row extends object>(
   statement: Statement,
@@ -20,19 +20,19 @@ export type ReadRow = <Row extends object>(
   deadline: number,
 ) => Promise<Row>;
 
-/** What every request to this service carries. */
+/** State of every request to this service. */
 export interface QueryState extends RequestState {
-  /** When the request's reads end, by `performance.now()`. */
+  /** Deadline of the request's reads, on the clock of `performance.now()`. */
   deadline: number;
 }
 
 /**
- * Reads of one request end after this, however many there are and whatever they wait for: a connection, the server's
- * answer. Below the three seconds within which a caller hears that the database is out of reach. Milliseconds.
+ * Time limit of all reads of one request together, waiting for a connection included. Below three seconds: callers must
+ * learn within three seconds that the database is out of reach.
  */
 export const READ_TIMEOUT_MS = 2_600;
 
-/** No such table, no such schema: the projection has not created the read models. */
+/** SQLSTATE codes of a missing table or schema: the projection has not created the read models yet. */
 const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
 
 export function createReadRow(pool: pg.Pool): ReadRow {
@@ -49,17 +49,21 @@ export function createReadRow(pool: pg.Pool): ReadRow {
       throw MISSING_SCHEMA_CODES.has(String(code)) ? unavailable("data_source_unavailable", error) : error;
     });
     const [row] = rows;
-    if (!row || rows.length > 1) throw new Error(`${statement.name} gave ${rows.length} rows, not one`);
+    if (!row || rows.length > 1)
+      throw new Error(`Statement ${statement.name} returned ${rows.length} rows instead of one.`);
     return row;
   };
 }
 
-/** The statement that is given up goes on until the server's own timeout, then its connection is free again. */
+/**
+ * Rejects at the deadline. The statement continues until the server's own timeout and keeps its connection until
+ * then.
+ */
 async function withDeadline<Result>(deadline: number, work: Promise<Result>): Promise<Result> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     const giveUp = () =>
-      reject(unavailable("data_source_unavailable", new Error("postgres did not answer in time")));
+      reject(unavailable("data_source_unavailable", new Error("Postgres did not answer in time.")));
     timer = setTimeout(giveUp, Math.max(0, deadline - performance.now()));
   });
   try {

@@ -4,14 +4,14 @@ import { READ_TIMEOUT_MS, type ReadRow } from "./read.ts";
 
 const statement = { name: "readiness", text: "SELECT position FROM read_model.checkpoint" };
 
-/** Ready means that Postgres answers and that there are read models to answer from. Why not is for the log alone. */
+/** Reports ready if Postgres answers and read models exist. Only the log file contains the cause of a failure. */
 export function readiness(read: ReadRow, logger: Logger): Readiness {
   return async () => {
     try {
       await read(statement, [], performance.now() + READ_TIMEOUT_MS);
       return { postgres: null };
     } catch (error) {
-      logger.warn({ error }, "not ready");
+      logger.warn({ error }, "Not ready: the read models cannot be read.");
       return { postgres: "unavailable" };
     }
   };

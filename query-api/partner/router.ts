@@ -19,7 +19,7 @@ export interface PartnerDependencies {
   verifyToken: TokenVerifier;
   read: ReadRow;
   limiter: RateLimiter;
-  /** The segment of the header names. */
+  /** Brand segment of the header names. */
   brand: string;
 }
 
@@ -30,7 +30,7 @@ interface PartnerRow {
   body: string | null;
 }
 
-/** The routes of the partner API's reads, at both bases. */
+/** Creates the routes of the partner reads, for both environments. */
 export function createPartnerReadRouter(
   reads: readonly AnyPartnerRead[],
   dependencies: PartnerDependencies,
@@ -49,9 +49,9 @@ export function createPartnerReadRouter(
 }
 
 /**
- * Lets the request through by token, scope and installation, looked up within the request's own deadline. What is on
- * record about the access may be what was written just before: where the caller's position is still ahead, a refusal
- * is thought over when it is reached. That wait is counted first, as a refusal is.
+ * Authorizes the request within its own deadline. If the caller's log position is ahead of the read models, a refusal
+ * may be out of date. The request then waits for its position and is authorized again. It counts as a refused
+ * request.
  */
 function authorize(
   read: AnyPartnerRead,
@@ -78,7 +78,9 @@ function authorize(
   };
 }
 
-/** Stands behind authorization and rate limit, so that nobody waits here whom they would refuse. */
+/**
+ * Waits for the caller's log position. Must run after authorization and rate limit, so that only valid requests wait.
+ */
 function awaitOwnWrites(awaitPosition: AwaitPosition): Koa.Middleware<State> {
   return async (ctx, next) => {
     await awaitPosition.wait(ctx, ctx.state.applicationId);
@@ -97,7 +99,7 @@ function respond(read: AnyPartnerRead, dependencies: PartnerDependencies): Koa.M
     });
     const row = await dependencies.read<PartnerRow>(statement, values, ctx.state.deadline);
     if (row.refusal !== null) throw refusalOf(read, row.refusal);
-    if (row.body === null) throw new Error(`${read.operationId} gave no body`);
+    if (row.body === null) throw new Error(`The SQL of ${read.operationId} returned no body.`);
     ctx.type = "application/json";
     ctx.body = `{"ok":true,${row.body.slice(1)}`;
   };
@@ -105,5 +107,7 @@ function respond(read: AnyPartnerRead, dependencies: PartnerDependencies): Koa.M
 
 function refusalOf(read: AnyPartnerRead, code: string): Error {
   const status = new Map(Object.entries(read.refusals)).get(code);
-  return status ? new ApiError(status, code) : new Error(`${read.operationId} gave the refusal ${code}`);
+  return status
+    ? new ApiError(status, code)
+    : new Error(`The SQL of ${read.operationId} returned the undeclared refusal ${code}.`);
 }

@@ -12,7 +12,7 @@ import {
 } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** Bounds of lists without a page: more than a branch has in 31 days. */
+/** The lists have no pages. Branches have fewer entries in 31 days. */
 const MAX_RESOURCES = 1_000;
 const MAX_TIME_SPANS = 10_000;
 
@@ -64,7 +64,7 @@ const resources = `SELECT * FROM read_model.resource
   ORDER BY ${byName("name")}, resource_id
   LIMIT ${MAX_RESOURCES}`;
 
-/** Rules whose validity, in days of the clinic, meets the window; the window's end is not in it. */
+/** Rules that are valid on a day of the window, in the clinic's time zone. The window's end is exclusive. */
 const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t USING (resource_id)
   WHERE (t.valid_from IS NULL
       OR t.valid_from <= (($4::timestamptz - interval '1 millisecond') AT TIME ZONE access.timezone)::date)
@@ -72,7 +72,7 @@ const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t U
   ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id
   LIMIT ${MAX_TIME_SPANS}`;
 
-/** What was released occupies nothing. */
+/** Released assignments do not occupy the resource. */
 const assignments = `SELECT g.* FROM resources r JOIN read_model.assignment g USING (resource_id)
   WHERE g.allocation_start < $4::timestamptz AND g.allocation_end > $3::timestamptz AND g.status = 'allocated'
   ORDER BY g.allocation_start, g.assignment_id
@@ -90,7 +90,7 @@ export const getAvailability = defineOperation({
   path: "/api/v1/availability",
   summary: "Get availability rules and allocations",
   description:
-    "Active resources of the authorized branch with their rules, and what is allocated or held in a window of at most 31 days. No bookable slots are calculated.",
+    "Returns the active resources of the authorized branch with their rules, assignments and holds in a window of at most 31 days. It does not calculate bookable slots.",
   parameters: windowParameters,
   generatedAt: false,
   response: z.strictObject({

@@ -21,7 +21,7 @@ export const getClinicContext = defineOperation({
   path: "/api/v1/clinic/context",
   summary: "Get the clinic context",
   description:
-    "The clinic and branch that the session is resolved to, what the user may do there, and what the clinic's plan allows.",
+    "Returns the clinic and branch of the session, the user's role and permissions, the operational access, and the entitlements of the clinic's plan.",
   parameters: {},
   generatedAt: true,
   response: z.looseObject({

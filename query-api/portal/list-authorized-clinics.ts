@@ -4,7 +4,7 @@ import { branchIdsOf } from "./access-sql.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** Nobody works at more clinics than this; the list has no page. */
+/** The list has no pages. Users have fewer memberships. */
 const MAX_LISTED = 500;
 
 const clinic = z.strictObject({
@@ -21,7 +21,7 @@ const clinic = z.strictObject({
   access: z.strictObject({ role: z.string(), branchAccess: z.string(), branchIds: z.array(uuid) }),
 });
 
-/** Of several active memberships of one clinic the oldest counts, as it does for access. */
+/** If a user has several active memberships of one clinic, the oldest one counts, as for access. */
 const membershipsOfUser = `SELECT DISTINCT ON (clinic_id) * FROM read_model.membership
   WHERE user_id = $1::uuid AND status = 'active'
   ORDER BY clinic_id, created_at, membership_id`;
@@ -32,7 +32,7 @@ export const listAuthorizedClinics = defineOperation({
   path: "/api/v1/clinics",
   summary: "List the user's clinics",
   description:
-    "The clinics that the signed-in user is an active member of, by name, suspended and closed ones among them.",
+    "Lists the clinics where the signed-in user is an active member, sorted by name. Includes suspended and closed clinics.",
   parameters: {},
   generatedAt: true,
   response: z.strictObject({ ...datedEnvelope, currentClinicId: uuid, clinics: z.array(clinic) }),

@@ -4,7 +4,7 @@ import { branchIdsOf } from "./access-sql.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** More than any clinic employs; the list has no page. */
+/** The list has no pages. Clinics have fewer staff members. */
 const MAX_LISTED = 1_000;
 
 const staffMember = z.strictObject({
@@ -27,8 +27,8 @@ const staffMember = z.strictObject({
 });
 
 /**
- * The membership that shows what staff member `s` may do: the one granted to the staff member, or to the same user;
- * the active one before invited ones before revoked ones, then the newest.
+ * SQL for the membership of staff member `s`: granted to the staff member, or to the same user. Active ones come before
+ * invited ones, invited ones before revoked ones, and newer ones before older ones.
  */
 const membershipOfStaff = `SELECT * FROM read_model.membership m
   WHERE m.clinic_id = s.clinic_id
@@ -41,7 +41,7 @@ export const listStaff = defineOperation({
   method: "GET",
   path: "/api/v1/staff",
   summary: "List the clinic's staff",
-  description: "Staff members of the selected clinic, by name, with what access to the portal each has.",
+  description: "Lists the staff members of the selected clinic with their portal access, sorted by name.",
   parameters: {},
   generatedAt: true,
   response: z.strictObject({ ...datedEnvelope, clinicId: uuid, staff: z.array(staffMember) }),

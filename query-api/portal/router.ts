@@ -15,7 +15,7 @@ export interface PortalDependencies {
   read: ReadRow;
 }
 
-/** The routes of the portal API. A path of it asked with another method than GET is 405 with `Allow`. */
+/** Creates the routes of the portal API. Methods other than GET and HEAD are 405 with `Allow`. */
 export function createPortalRouter(
   operations: readonly AnyPortalOperation[],
   dependencies: PortalDependencies,
@@ -30,7 +30,7 @@ export function createPortalRouter(
   return router;
 }
 
-/** Session, then authorization and data in one round trip, then the answer. */
+/** Verifies the session, authorizes and reads in one round trip, and responds. */
 function handle(operation: AnyPortalOperation, dependencies: PortalDependencies): Koa.Middleware<QueryState> {
   const statement = {
     name: `portal ${operation.operationId}`,
@@ -44,7 +44,7 @@ function handle(operation: AnyPortalOperation, dependencies: PortalDependencies)
     const values = [userId, at, ...operation.values(parameters, now)];
     const row = await dependencies.read<PortalRow>(statement, values, deadline);
     if (row.refusal !== null) throw new ApiError(403, row.refusal);
-    if (row.body === null) throw new Error(`${operation.operationId} gave no body`);
+    if (row.body === null) throw new Error(`The SQL of ${operation.operationId} returned no body.`);
     ctx.type = "application/json";
     ctx.body = withEnvelope({ correlationId, generatedAt: operation.generatedAt ? at : undefined }, row.body);
   };

@@ -108,7 +108,7 @@ describe("the OpenAPI documents", () => {
     const { webhooks = {}, components } = await document("partner");
     for (const name of ["appointment.created", "appointment.updated"]) {
       const { description } = webhooks[name]?.post ?? {};
-      expect(description).to.contain("no guaranteed order").and.contain("data.appointment.revision");
+      expect(description).to.contain("in any order").and.contain("data.appointment.revision");
     }
     expect(webhooks["endpoint.test"]?.post?.description).to.contain("no revision");
     const record = JSON.stringify(components.schemas.AppointmentEvent);

@@ -27,11 +27,11 @@ describe("the OpenAPI documents", () => {
 
   for (const [name, path] of Object.entries(documents)) {
     describe(name, () => {
-      it("lints without an error or a warning by Spectral's ruleset for OpenAPI", async () => {
+      it("passes Spectral's OpenAPI ruleset without errors or warnings", async () => {
         expect(await lint(await document(name as keyof typeof documents))).to.deep.equal([]);
       });
 
-      it("is public, and kept only as long as it is the same", async () => {
+      it("serves each document in public, with an ETag", async () => {
         const answer = await get(path);
         expect([answer.status, answer.headers.get("Content-Type")]).to.deep.equal([
           200,
@@ -53,7 +53,7 @@ describe("the OpenAPI documents", () => {
         expect(await answer.json()).to.include({ ok: false, error: "method_not_allowed" });
       });
 
-      it("has OpenAPI's version, a name of its own for each operation, and the operator's name", async () => {
+      it("has the OpenAPI version, unique operation ids, and the operator's name", async () => {
         const { openapi, info, paths } = await document(name as keyof typeof documents);
         expect(openapi).to.match(/^3\.1\.\d$/);
         expect(info.contact.name).to.equal("Vet & Co");
@@ -65,7 +65,7 @@ describe("the OpenAPI documents", () => {
     });
   }
 
-  it("name the cookie, the headers' brand and the bases as they are configured", async () => {
+  it("uses the configured cookie name, header brand and base URLs in the documents", async () => {
     const portal = await document("portal");
     expect(portal.components.securitySchemes.session).to.include({
       in: "cookie",
@@ -83,7 +83,7 @@ describe("the OpenAPI documents", () => {
     expect(JSON.stringify(partner)).to.not.contain("X-SERVICE");
   });
 
-  it("list the codes that a request may be answered whatever it asks", async () => {
+  it("lists the error codes that any request can get", async () => {
     const answers = [
       await errorOf(get("/api/v1/nothing")),
       await errorOf(get("/api/v1/clinics", { method: "POST" })),
@@ -104,7 +104,7 @@ describe("the OpenAPI documents", () => {
     }
   });
 
-  it("tell receivers of webhooks how to discard stale events, and what each error of an attempt means", async () => {
+  it("explains to webhook receivers how to discard stale events, and documents each attempt error", async () => {
     const { webhooks = {}, components } = await document("partner");
     for (const name of ["appointment.created", "appointment.updated"]) {
       const { description } = webhooks[name]?.post ?? {};
@@ -117,7 +117,7 @@ describe("the OpenAPI documents", () => {
     for (const code of Object.keys(attemptErrors)) expect(deliveries).to.contain(`- \`${code}\`: `);
   });
 
-  it("would not lint with a tag that is not explained", async () => {
+  it("fails the linter if a tag has no description", async () => {
     expect(await lint({ ...(await document("portal")), tags: [] })).to.include(
       "operation-tag-defined paths./api/v1/queue.get.tags.0",
     );

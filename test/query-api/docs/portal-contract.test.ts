@@ -12,7 +12,7 @@ const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-toke
 const judge = createJudge(portalDocument(portalOperations(settings), settings));
 
 /** Each operation of the document in turn: every status that it promises is provoked, and no other is tried. */
-describe("the portal document's promises", () => {
+describe("responses of the portal API", () => {
   let api: TestQueryApi;
   let cutOff: Awaited<ReturnType<typeof startQueryApi>>;
   let userId: string;
@@ -49,12 +49,12 @@ describe("the portal document's promises", () => {
   for (const documented of judge.operations) {
     const { operationId, path, operation } = documented;
     describe(operationId, () => {
-      it("are no others than are provoked here", () => {
+      it("documents only statuses that this test provokes", () => {
         expect(Object.keys(operation.responses)).to.have.members(Object.keys(provocations));
       });
 
       for (const [status, provoke] of Object.entries(provocations)) {
-        it(status, async () => {
+        it(`answers ${operationId} with ${status} as documented`, async () => {
           const answer = await provoke(path);
           expect(answer.status, JSON.stringify(answer.body)).to.equal(Number(status));
           judge.check(documented, answer);

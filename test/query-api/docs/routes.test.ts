@@ -35,7 +35,7 @@ const portal = createJudge(portalDocument(portalOperations(settings), settings))
 const nameOf = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
 
 describe("the documents and the routes", () => {
-  it("have the same operations of the portal, those of the contract", () => {
+  it("has the same portal operations in document, routes and contract", () => {
     const routed = routesOf(queryApp)
       .filter(within(/ \/api\/v1\//))
       .filter((route) => !route.endsWith("/openapi.json"));
@@ -54,7 +54,7 @@ describe("the documents and the routes", () => {
     ]);
   });
 
-  it("have the same operations of the partner API, at both bases, by both services", () => {
+  it("has the same partner operations in document and routes, in both environments and services", () => {
     const routed = [...routesOf(queryApp), ...routesOf(commandApp)].map((route) =>
       route.replace(/:(\w+)/g, "{$1}"),
     );
@@ -64,7 +64,7 @@ describe("the documents and the routes", () => {
     }
   });
 
-  it("leave no other route than the documents themselves, their page and the keys", () => {
+  it("has no undocumented routes except the documents, their page and the keys", () => {
     const others = [...routesOf(queryApp), ...routesOf(commandApp)].filter(
       (route) =>
         !within(/ \/(sandbox|production)\/v1\//)(route) && !portal.operations.map(nameOf).includes(route),
@@ -76,7 +76,7 @@ describe("the documents and the routes", () => {
     ]);
   });
 
-  it("have the partner operations that the contract and its additions name", () => {
+  it("has the partner operations of the contract and its additions", () => {
     expect(partnerJudge.operations.map((one) => `${one.operationId} ${nameOf(one)}`)).to.have.members([
       "exchangeToken POST /oauth/token",
       "getClinicContext GET /clinic/context",

@@ -149,14 +149,14 @@ describe("authorization of the portal API", () => {
     return userId;
   }
 
-  it("is written down for every operation there is", () => {
+  it("has a requirement for every portal operation", () => {
     const paths = portalOperations({ operatorName: "Test" }).map(({ path }) => path);
     expect(paths).to.have.members(Object.keys(asks));
   });
 
   for (const [title, situation] of Object.entries(situations)) {
     for (const role of Object.keys(roles)) {
-      it(`where ${title}: a ${role} gets what the table says, from each operation`, async () => {
+      it(`authorizes a ${role} for each operation as the table says: ${title}`, async () => {
         const userId = await caller(role, situation);
         const paths = Object.keys(asks);
         const answers = await Promise.all(paths.map((path) => api.get(path, userId)));
@@ -171,7 +171,7 @@ describe("authorization of the portal API", () => {
   }
 
   for (const path of Object.keys(asks)) {
-    it(`${path} asks for a session, and never answers a parameter with 400 or 404`, async () => {
+    it(`${path} requires a session, and never answers 400 or 404 to a parameter`, async () => {
       expect((await api.get(path)).status).to.equal(401);
       const userId = await caller("owner", { change: nothing });
       const absurd = `${path}?limit=-1e999&offset=%00&from=x&to[]=1&status=__proto__&includeInactive=TRUE&limit=9&x=${"y".repeat(2_000)}`;

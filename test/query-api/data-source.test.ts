@@ -35,7 +35,7 @@ async function startCable(target: URL) {
   return {
     url: url.href,
     become(next: typeof state) {
-      // Silence has lost what was on its way; a connection that went through it is of no use.
+      // Data in transit was lost, so connections through the proxy are unusable.
       if (next !== "silent") dropAll();
       state = next;
     },

@@ -156,7 +156,7 @@ describe("tenant isolation", () => {
     application.credentialId,
   ];
 
-  /** The caller sees things of its own clinic, and neither an id nor a text of the other's. */
+  /** Checks that the body contains data of the caller's clinic, and no id or text of the other clinic. */
   function expectOnlyOurs({ status, body }: Answer) {
     const text = JSON.stringify(body).toLowerCase();
     expect(status, text).to.equal(200);
@@ -188,7 +188,7 @@ describe("tenant isolation", () => {
       return request(`${api.url}/production/v1${path}`, headers);
     }
 
-    /** Each read, of a clinic's things. A sandbox is its application's alone and is asked for without a clinic. */
+    /** All reads of clinic data. The sandbox read has no clinic header and is not included. */
     const paths: Record<Exclude<PartnerReadId, "getSandboxState">, (endpointId: string) => string> = {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${window}`,

@@ -1,4 +1,4 @@
-/** Nothing listens at port 1. */
+/** Settings of query-api without servers: no server listens on port 1. */
 export const nowhere = "http://127.0.0.1:1";
 
 /** The settings of a query API that reaches no server: it starts, serves its documents, and answers 503 for data. */

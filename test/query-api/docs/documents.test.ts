@@ -40,7 +40,7 @@ describe("the OpenAPI documents", () => {
         expect(answer.headers.get("Cache-Control")).to.equal("public, max-age=300");
         const etag = answer.headers.get("ETag") ?? "";
         expect(etag).to.match(/^"[\w-]{43}"$/);
-        // Not fetch, which asks for a new copy by itself where a condition is given.
+        // fetch would add its own cache headers to a conditional request.
         const again = await request(service.url + path, { headers: { "If-None-Match": etag } });
         expect([again.statusCode, await again.body.text()]).to.deep.equal([304, ""]);
         const head = await get(path, { method: "HEAD" });
@@ -135,7 +135,7 @@ describe("the OpenAPI documents", () => {
     return [status, ((await (await answer).json()) as { error: string }).error];
   }
 
-  /** What a request that fetch would not send is answered. */
+  /** Sends a request that fetch cannot send, and returns status and error code. */
   async function rawError(request: string): Promise<[number, string]> {
     const socket = connect(Number(new URL(service.url).port), "127.0.0.1");
     socket.write(request);

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import type { JudgedAnswer } from "../../support/openapi.ts";
 import { partnerJudge } from "../../support/partner-document.ts";
 
-/** What holds answers to a document must be able to find fault. */
+/** The checker itself must detect differences. */
 describe("the response checker", () => {
   const operation = partnerJudge.find("POST", "/webhook-endpoints/any/deliveries/any/replay");
   if (!operation) throw new Error("no such operation");

@@ -13,7 +13,7 @@ describe("the page /docs", function () {
   let service: Awaited<ReturnType<typeof startQueryApi>>;
   let browser: Browser;
   let page: Page;
-  /** What the page did that it should not have done. */
+  /** Console errors and requests to other origins. */
   const complaints: string[] = [];
 
   before(async () => {

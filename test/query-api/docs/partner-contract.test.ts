@@ -4,7 +4,7 @@ import { partnerJudge } from "../../support/partner-document.ts";
 import { provocations } from "./partner-provocations.ts";
 import { type PartnerContractWorld, startPartnerContractWorld } from "./partner-world.ts";
 
-/** Each operation of the document in turn: every status that it promises is provoked, and no other is tried. */
+/** Provokes each documented status of each operation, and no other. */
 describe("responses of the partner API", function () {
   this.timeout(30_000);
   let world: PartnerContractWorld;

@@ -11,7 +11,7 @@ import { queryEnvironment } from "../../support/query-environment.ts";
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token" };
 const judge = createJudge(portalDocument(portalOperations(settings), settings));
 
-/** Each operation of the document in turn: every status that it promises is provoked, and no other is tried. */
+/** Provokes each documented status of each operation, and no other. */
 describe("responses of the portal API", () => {
   let api: TestQueryApi;
   let cutOff: Awaited<ReturnType<typeof startQueryApi>>;
@@ -33,7 +33,7 @@ describe("responses of the portal API", () => {
     200: (path) => api.get(path, userId),
     401: (path) => api.get(path),
     403: (path) => api.get(path, randomUUID()),
-    // A table is not what the statement takes it for.
+    // A table lacks columns that the statement uses.
     500: async (path) => {
       const { admin } = api.database;
       await admin.query("ALTER TABLE read_model.membership RENAME COLUMN role TO other");

@@ -10,7 +10,7 @@ import { partnerJudge } from "../../support/partner-document.ts";
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token", brand: "SERVICE" };
 const common = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], trustProxy: false };
 
-/** No request is made, so that the applications have nothing but what their routes are made from. */
+/** No request is sent, so the applications need only the dependencies of their routes. */
 const queryApp = createQueryApp({ ...common, origin: "http://partners.test" } as unknown as QueryApiOptions);
 const commandApp = createCommandApp({
   ...common,
@@ -21,7 +21,7 @@ interface Routed {
   router?: { stack: { path: string | RegExp; methods: string[] }[] };
 }
 
-/** What an application routes to something else than 405: `METHOD /path`, without HEAD. */
+/** Lists an application's routes that do not answer 405, as `METHOD /path`, without HEAD. */
 function routesOf(app: { middleware: unknown[] }): string[] {
   const layers = (app.middleware as Routed[]).flatMap(({ router }) => router?.stack ?? []);
   return layers

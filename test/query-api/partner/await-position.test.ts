@@ -5,7 +5,7 @@ import { installationApproved } from "../../support/partner-events.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import { createCaller } from "./caller.ts";
 
-/** A position that nothing will ever reach. */
+/** A position that the log never reaches. */
 const MADE_UP = { "X-SERVICE-Log-Position": "9".repeat(19) };
 
 describe("reads with a log position", () => {
@@ -42,7 +42,7 @@ describe("reads with a log position", () => {
       expect([...result.headers.keys()].filter((name) => name.includes("position"))).to.deep.equal([]);
       expect(took).to.be.below(10_000);
     }
-    // Fifty have a place to wait in; the others are told at once.
+    // Fifty requests may wait; the others are refused at once.
     expect(answers.filter(({ took }) => took < 1_900)).to.have.length.within(5, 20);
     expect((await good.get("/clinic/context", known)).status).to.equal(200);
   });

@@ -164,7 +164,7 @@ describe("partner webhook reads", () => {
     const next = await body("listWebhookDeliveries", `${path}?limit=1&cursor=${page.page.nextCursor}`);
     expect(next.deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([here]);
     expect(next.page.nextCursor).to.equal(null);
-    // A stranger who is installed at the very clinic sees none of them.
+    // Another application installed at the same clinic sees none of them.
     const stranger = await createCaller(api, clinic);
     expect(await stranger.refusal(path)).to.equal("404 webhook_endpoint_not_found");
   });

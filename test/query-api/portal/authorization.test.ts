@@ -12,7 +12,7 @@ import {
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
 
-/** What each operation asks, written down from the interface once more, apart from the code that enforces it. */
+/** Requirements of each operation, copied from the interface and independent of the code. */
 const asks: Record<
   string,
   { branch: boolean; permission?: Permission; entitlement?: true; operational: boolean }
@@ -36,7 +36,7 @@ const roles: Record<string, Permission[]> = {
   assistant: [],
 };
 
-/** What is wrong with a caller's situation; each takes one thing away from one in which all is well. */
+/** Situations of a caller. Each one removes one condition from a situation with full access. */
 interface Situation {
   membership?: "none" | "invited" | "revoked";
   scope?: "all" | "this branch" | "another clinic's branch";
@@ -97,7 +97,7 @@ const situations: Record<string, Situation> = {
   },
 };
 
-/** What the caller should get: null for 200, else the code of the 403. */
+/** Expected result: null for 200, otherwise the code of the 403. */
 function expected(path: string, role: string, situation: Situation): string | null {
   const { branch, permission, entitlement, operational } = asks[path]!;
   if (situation.membership) return "no_active_membership";

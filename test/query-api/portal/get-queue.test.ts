@@ -93,7 +93,7 @@ describe("getQueue", () => {
   });
 
   it("returns today's checked-in appointments with an animal and without a ticket", async () => {
-    // A zone where it is about noon now, so that an hour each way is the same day.
+    // A time zone in which it is about noon, so that one hour earlier or later is the same day.
     const offset = 12 - new Date().getUTCHours();
     const timezone = `Etc/GMT${offset > 0 ? "-" : "+"}${Math.abs(offset)}`;
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given, { timezone });

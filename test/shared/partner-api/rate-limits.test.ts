@@ -85,7 +85,7 @@ describe("rate limits of the partner API", () => {
       expect([answer.status, answer.body.error, told(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
       expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
     }
-    // What is agreed anew holds at once, also for who was refused a moment ago.
+    // A new agreed rate takes effect at once, even for a caller that was refused a moment ago.
     await agreeRateLimit(api.command.log, { ...other, rateLimitPerMinute: 1_000 }, operatorContext());
     expect((await write(second.url, other.headers)).status).to.equal(404);
   });
@@ -225,7 +225,7 @@ describe("rate limits of the partner API", () => {
     const sandbox = await loadSandbox(api.command.log, partner.applicationId);
     expect(sandbox?.generation, "of the first and four more").to.equal(5);
     expect((await partner.ask("GET", "/sandbox")).status, "of reads").to.equal(200);
-    // Both have one left: it is told of the one that holds for an hour.
+    // Both limits have one request left. The headers describe the limit per hour, because it resets later.
     const other = await api.partner();
     expect((await reset(0, other.headers)).status).to.equal(200);
     await exceed(`reset ${other.applicationId}`, RESETS_PER_HOUR - 1);
@@ -271,7 +271,7 @@ describe("rate limits of the partner API", () => {
     }
   });
 
-  // The last one: a process remembers for the rest of the minute who is over the limit.
+  // Must be the last test: a process remembers callers over the limit for the rest of the minute.
   it("limits an address without a token, but not requests with a token", async () => {
     const world = await createPartnerWorld(api.command);
     await shared(world, () => write(second.url, world.headers));

@@ -14,15 +14,22 @@ export const calendarDate = z.iso.date();
 export const timeOfDay = z.iso.time({ precision: 0 });
 
 /** First fields of every body. */
-export const envelope = { ok: z.literal(true), apiVersion: z.literal("v1"), correlationId: z.uuid() };
+export const envelope = {
+  ok: z.literal(true),
+  apiVersion: z.literal("v1"),
+  correlationId: z.uuid().describe("Id of the request."),
+};
 
 /** First fields of every body except availability's. */
-export const datedEnvelope = { ...envelope, generatedAt: instant };
+export const datedEnvelope = { ...envelope, generatedAt: instant.describe("Time of the response.") };
 
-export const page = z.strictObject({ limit: z.int().min(1), returned: z.int().min(0) });
+export const page = z.strictObject({
+  limit: z.int().min(1).describe("Maximum number of records in this response."),
+  returned: z.int().min(0).describe("Number of records in this response. It is not a total count."),
+});
 
 export const timeWindow = z.strictObject({
-  from: instant,
-  to: instant,
-  maximumDays: z.literal(MAXIMUM_DAYS),
+  from: instant.describe("Start of the window, inclusive."),
+  to: instant.describe("End of the window, exclusive."),
+  maximumDays: z.literal(MAXIMUM_DAYS).describe("Maximum length of a window, in days."),
 });

@@ -31,7 +31,7 @@ const resource = z.strictObject({
 const rule = z.strictObject({
   id: uuid,
   resource_id: uuid,
-  weekday: z.int().min(0).max(6),
+  weekday: z.int().min(0).max(6).describe("0 is Sunday, 6 is Saturday."),
   starts_at: timeOfDay,
   ends_at: timeOfDay,
   valid_from: calendarDate.nullable(),

@@ -4,7 +4,7 @@ import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
 const entitlement = z.strictObject({
-  enabled: z.boolean(),
+  enabled: z.boolean().describe("True if the entitlement is in effect at the time of the response."),
   limit: z.number().nullable(),
   effectiveUntil: instant.nullable(),
 });
@@ -40,7 +40,15 @@ export const getClinicContext = defineOperation({
     access: z.strictObject({
       role: z.string(),
       permissions: z.array(z.string()),
-      operational: z.strictObject({ allowed: z.boolean(), reason: z.string().nullable() }),
+      operational: z.strictObject({
+        allowed: z.boolean().describe("If false, most operations answer 403 `operational_access_denied`."),
+        reason: z
+          .string()
+          .nullable()
+          .describe(
+            "Null if allowed. Otherwise `clinic_suspended`, `clinic_closed`, `demo_expired` or `subscription_inactive`.",
+          ),
+      }),
     }),
     subscription: subscription.nullable(),
     entitlements: z.record(z.string(), entitlement),

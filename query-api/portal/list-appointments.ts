@@ -11,7 +11,7 @@ const resource = z.strictObject({
   name: z.string().nullable(),
   allocationStart: instant,
   allocationEnd: instant,
-  status: z.string(),
+  status: z.string().describe("`allocated` or `released`."),
 });
 
 const appointment = z.strictObject({

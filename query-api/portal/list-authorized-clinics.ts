@@ -18,7 +18,11 @@ const clinic = z.strictObject({
   city: z.string().nullable(),
   isDemo: z.boolean(),
   demoExpiresAt: instant.nullable(),
-  access: z.strictObject({ role: z.string(), branchAccess: z.string(), branchIds: z.array(uuid) }),
+  access: z.strictObject({
+    role: z.string(),
+    branchAccess: z.string().describe("`all` or `scoped`."),
+    branchIds: z.array(uuid).describe("Branches that the user can access. Empty if `branchAccess` is `all`."),
+  }),
 });
 
 /** If a user has several active memberships of one clinic, the oldest one counts, as for access. */

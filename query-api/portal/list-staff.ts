@@ -19,8 +19,10 @@ const staffMember = z.strictObject({
     .strictObject({
       membershipId: uuid,
       status: z.string(),
-      branchAccess: z.string(),
-      branchIds: z.array(uuid),
+      branchAccess: z.string().describe("`all` or `scoped`."),
+      branchIds: z
+        .array(uuid)
+        .describe("Branches that the member can access. Empty if `branchAccess` is `all`."),
       acceptedAt: instant.nullable(),
     })
     .nullable(),

@@ -14,11 +14,11 @@ import {
   webhookEndpointPlacesCategory,
 } from "../../../shared/domain/events/partner.ts";
 import { LogProcess, temporaryDir } from "../../deploy/eventstore/log-process.ts";
+import { startCuttableProxy } from "../../support/cuttable-proxy.ts";
 import { operatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 import { testServers } from "../../support/stack.ts";
-import { startWay } from "../../support/way.ts";
 
 /** A partner with its sandbox, in which everything is there that requests name. */
 export interface SandboxPartner extends Partner {
@@ -110,7 +110,7 @@ async function sandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
 
 /** Starts services that can only verify tokens. */
 async function startCutOff(whole: TestCommand) {
-  const way = await startWay((await testServers()).eventstoreUrl);
+  const way = await startCuttableProxy((await testServers()).eventstoreUrl);
   const command = await startTestCommand({
     EVENTSTORE_URL: way.url,
     DATABASE_URL: queryEnvironment.DATABASE_URL,

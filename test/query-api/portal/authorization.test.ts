@@ -13,7 +13,7 @@ import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts
 import type { GivenEvent } from "../../support/read-models.ts";
 
 /** Requirements of each operation, copied from the interface and independent of the code. */
-const asks: Record<
+const requirementsByPath: Record<
   string,
   { branch: boolean; permission?: Permission; entitlement?: true; operational: boolean }
 > = {
@@ -99,7 +99,7 @@ const situations: Record<string, Situation> = {
 
 /** Expected result: null for 200, otherwise the code of the 403. */
 function expected(path: string, role: string, situation: Situation): string | null {
-  const { branch, permission, entitlement, operational } = asks[path]!;
+  const { branch, permission, entitlement, operational } = requirementsByPath[path]!;
   if (situation.membership) return "no_active_membership";
   if (branch && situation.scope === "another clinic's branch") return "branch_not_in_scope";
   if (permission && !roles[role]!.includes(permission)) return "permission_required";
@@ -151,14 +151,14 @@ describe("authorization of the portal API", () => {
 
   it("has a requirement for every portal operation", () => {
     const paths = portalOperations({ operatorName: "Test" }).map(({ path }) => path);
-    expect(paths).to.have.members(Object.keys(asks));
+    expect(paths).to.have.members(Object.keys(requirementsByPath));
   });
 
   for (const [title, situation] of Object.entries(situations)) {
     for (const role of Object.keys(roles)) {
       it(`authorizes a ${role} for each operation as the table says: ${title}`, async () => {
         const userId = await caller(role, situation);
-        const paths = Object.keys(asks);
+        const paths = Object.keys(requirementsByPath);
         const answers = await Promise.all(paths.map((path) => api.get(path, userId)));
         for (const [index, path] of paths.entries()) {
           const { status, body } = answers[index]!;
@@ -170,7 +170,7 @@ describe("authorization of the portal API", () => {
     }
   }
 
-  for (const path of Object.keys(asks)) {
+  for (const path of Object.keys(requirementsByPath)) {
     it(`${path} requires a session, and never answers 400 or 404 to a parameter`, async () => {
       expect((await api.get(path)).status).to.equal(401);
       const userId = await caller("owner", { change: nothing });

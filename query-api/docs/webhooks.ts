@@ -37,13 +37,13 @@ const verification = `Verify the signature over the raw bytes of the body. The s
 \`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which stays the same for
 all retries and replays. Answer with any 2xx within ten seconds. The service retries after any other answer except 410.
 
-The service disables an endpoint (\`disabledReason: no_success\`) after five days of repeated failures: no success, at
-least ten failed attempts, and never more than two days between two of them. A success, or enabling the
-endpoint, starts a new period. Only the operator can enable the endpoint again.`;
+The service disables an endpoint (\`disabledReason: no_success\`) after five days of repeated failures. In these days
+there is no success, there are at least ten failed attempts, and never more than two days between two of them. A
+success, or enabling the endpoint, starts a new period. Only the operator can enable the endpoint again.`;
 
 const limits = `The service waits five seconds for the connection, including DNS lookup and TLS handshake. Then it waits ten
-seconds for the complete answer. If you close a kept-alive connection while a request is on its way, the service sends the
-request once more on a new connection, with the same delivery id.`;
+seconds for the complete answer. If you close a kept-alive connection during a request, the service sends the request once
+more on a new connection. The delivery id stays the same.`;
 
 const order = `**Order.** Deliveries can arrive in any order. The service sends several at the same time, and a retry or replay
 can arrive after newer events. Every event contains the appointment as it was after that event, with its revision in

@@ -117,11 +117,16 @@ function positionOfWrite(brand: string): Record<string, Header> {
   return { [positionHeader(brand)]: { description, required: false, schema: { type: "string" } } };
 }
 
+const pathIds: Readonly<Record<string, string>> = {
+  endpointId: "Id of the webhook endpoint.",
+  deliveryId: "Id of the delivery.",
+};
+
 /** Describes the ids in the path, and the headers for clinic and branch. */
 function accessParameters({ path, clinic }: PartnerOperation, brand: string): Parameter[] {
   const ids = [...path.matchAll(/:(\w+)/g)].map(
     ([, name = ""]): Parameter => ({
-      ...{ name, in: "path", required: true, description: "Id of the resource, as listed." },
+      ...{ name, in: "path", required: true, description: pathIds[name] ?? "Id of the object." },
       schema: { type: "string", format: "uuid" },
     }),
   );

@@ -1,6 +1,8 @@
 import type pg from "pg";
 import { unavailable } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
+import type { Readiness } from "../../shared/http/health.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
 
 /** A named statement. Postgres prepares it once per connection. */
 export interface Statement {
@@ -71,4 +73,19 @@ async function withDeadline<Result>(deadline: number, work: Promise<Result>): Pr
   } finally {
     clearTimeout(timer);
   }
+}
+
+const readinessStatement = { name: "readiness", text: "SELECT position FROM read_model.checkpoint" };
+
+/** Reports ready if Postgres answers and read models exist. Only the log file contains the cause of a failure. */
+export function readiness(read: ReadRow, logger: Logger): Readiness {
+  return async () => {
+    try {
+      await read(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);
+      return { postgres: null };
+    } catch (error) {
+      logger.warn({ error }, "Not ready: the read models cannot be read.");
+      return { postgres: "unavailable" };
+    }
+  };
 }

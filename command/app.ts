@@ -57,11 +57,23 @@ export interface CommandAppOptions {
   answerWithin?: number;
 }
 
-/** Longer than a body may take to arrive (21 s with the check for it), and less than clients usually wait. Milliseconds. */
+/** Longer than a request may take to arrive (20 s), and less than clients usually wait. Milliseconds. */
 const ANSWER_WITHIN = 25_000;
 
 /** The whole application: every operation of the partner API that changes something, and the keys of its tokens. */
 export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
+  const { limiter, issuer } = options;
+  const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(issuer.jwks));
+  const app = createApp(options);
+  app.use(keyRouter.routes());
+  app.use(answerWithin(options.answerWithin ?? ANSWER_WITHIN, "event_log_unavailable"));
+  app.use(countRefusals(limiter));
+  app.use(partnerRouter(options).routes());
+  return app;
+}
+
+/** The middlewares of each operation, in order. */
+function partnerRouter(options: CommandAppOptions) {
   const { log, limiter, brand, issuer, awaitReads } = options;
   const verify = createTokenVerifier(createLocalJWKSet(issuer.jwks), options.tokenIssuer);
   const findAccess = findAccessIn(log);
@@ -74,7 +86,7 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
     tellPosition(brand, awaitReads),
   ];
 
-  const partnerRouter = createPartnerRouter({
+  return createPartnerRouter({
     exchangeToken: (environment) => [
       limitAddress(limiter),
       tellPosition(brand, awaitReads),
@@ -122,12 +134,4 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
       replayWebhookDelivery(options),
     ],
   });
-  const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(issuer.jwks));
-
-  const app = createApp(options);
-  app.use(keyRouter.routes());
-  app.use(answerWithin(options.answerWithin ?? ANSWER_WITHIN, "event_log_unavailable"));
-  app.use(countRefusals(limiter));
-  app.use(partnerRouter.routes());
-  return app;
 }

@@ -32,6 +32,7 @@ export async function standingDeliveries(
   const standing = new Set<string>();
   const most = filter.most ?? MOST;
   const end = new AbortController();
+  let isComplete = false;
   try {
     for await (const item of catchUp({
       client,
@@ -39,7 +40,10 @@ export async function standingDeliveries(
       categories: [webhookDeliveryCategory],
       signal: end.signal,
     })) {
-      if (item.kind === "caughtUp") break;
+      if (item.kind === "caughtUp") {
+        isComplete = true;
+        break;
+      }
       if (item.kind !== "event") continue;
       const { event } = item as { event: RecordedEvent<WebhookDeliveryEvent> };
       if (event.data.endpointId !== filter.endpointId) continue;
@@ -57,6 +61,7 @@ export async function standingDeliveries(
   } finally {
     end.abort();
   }
+  if (!isComplete) throw new LogUnavailable("the event log ended the subscription before it caught up");
   return [...standing];
 }
 

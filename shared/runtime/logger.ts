@@ -1,4 +1,4 @@
-import { type Logger, pino } from "pino";
+import { type LevelWithSilent, type Logger, pino } from "pino";
 import { LogOutput } from "./log-output.ts";
 
 export type { Logger } from "pino";
@@ -21,10 +21,14 @@ const STDOUT = 1;
  * and one line reports them when writing works again.
  *
  * @param service name of the process that writes
+ * @param level least severe lines that are written; the line about lost lines is never less severe
  */
 export function createLogger(service: string, level: string): Logger {
   const output = new LogOutput(STDOUT, (lost, since) =>
-    logger.warn({ lost, since }, "log lines were lost because the log could not be written"),
+    logger[logger.isLevelEnabled("warn") ? "warn" : (logger.level as LevelWithSilent)](
+      { lost, since },
+      "log lines were lost because the log could not be written",
+    ),
   );
   const logger = pino(
     {

@@ -104,6 +104,8 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
       watch.heard();
       if (position === through) return;
     }
+    if (!signal.aborted)
+      throw new LogUnavailable("the event log ended the subscription before the scan's end");
   } catch (error) {
     if (!signal.aborted) throw inOurTerms(error);
   } finally {

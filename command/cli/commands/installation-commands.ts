@@ -17,8 +17,13 @@ const approved = installationCategory.events.InstallationApproved.shape;
 const OF = "--application 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
 const of = { application: id("the application"), clinic: id("the clinic") };
-const installationOf = (values: { application: string; clinic: string }) =>
-  installationId(values.application, values.clinic);
+const installationOf = ({
+  application,
+  clinic,
+}: {
+  application?: string | undefined;
+  clinic?: string | undefined;
+}) => application && clinic && installationId(application, clinic);
 const toOf = (values: { application: string; clinic: string }) => ({
   applicationId: values.application,
   clinicId: values.clinic,

@@ -39,6 +39,12 @@ export interface OptionProblem {
   message: string;
 }
 
+/** Options that were checked: the command can be carried out, or it has problems. */
+export type Checked =
+  | { call: Call }
+  /** `changes` is the id of what the command would change; undefined if the options do not say. */
+  | { problems: OptionProblem[]; changes: string | undefined };
+
 /** A command of the operator's, as the command line and the import know it. */
 export interface Command {
   noun: string;
@@ -54,7 +60,7 @@ export interface Command {
    *
    * @param makeIds whether an id that is left out is made; else it is missing
    */
-  check(given: Record<string, unknown>, makeIds: boolean): Call | OptionProblem[];
+  check(given: Record<string, unknown>, makeIds: boolean): Checked;
 }
 
 /** What a declaration's `run` returns: of an operation's result, what is told to the operator. */
@@ -73,8 +79,8 @@ export function defineCommand<O extends Options>(declared: {
   importable?: false;
   /** Category of the stream that records the change. */
   category: Category;
-  /** Returns the id of that stream. */
-  changes(values: Values<O>): string;
+  /** Returns the id of that stream. Options that are not valid are undefined. */
+  changes(values: { [Name in keyof Values<O>]?: Values<O>[Name] | undefined }): string | undefined;
   run(log: EventLog, values: Values<O>, context: CommandContext): Promise<Result>;
 }): Command {
   const { name, summary, example, options, importable = true } = declared;
@@ -87,21 +93,29 @@ export function defineCommand<O extends Options>(declared: {
     check(given, makeIds) {
       const made = makeIds ? idsFor(options, given) : {};
       const checked = schema.safeParse({ ...made, ...given });
-      if (!checked.success) return problemsOf(checked.error, given);
+      if (!checked.success) {
+        const changes = declared.changes(validIn(options, given) as Partial<Values<O>>);
+        return { problems: problemsOf(checked.error, given), changes };
+      }
       const values = checked.data as Values<O>;
       const changes = declared.changes(values);
-      return {
-        changes,
-        stream: streamName(declared.category, changes),
-        ids: [...new Set([changes, ...idsIn(values)])],
-        async outcome(log, context) {
-          const { events, position, shown = {} } = await declared.run(log, values, context);
-          const { id = changes, ...made } = idsMadeFor(options, values);
-          return { id, events: events.length, position, shown: { ...made, ...shown } };
-        },
+      if (changes === undefined) throw new Error(`${name} does not say what it changes`);
+      const stream = streamName(declared.category, changes);
+      const ids = [...new Set([changes, ...idsIn(values)])];
+      const outcome: Call["outcome"] = async (log, context) => {
+        const { events, position, shown = {} } = await declared.run(log, values, context);
+        const { id = changes, ...made } = idsMadeFor(options, values);
+        return { id, events: events.length, position, shown: { ...made, ...shown } };
       };
+      return { call: { changes, stream, ids, outcome } };
     },
   };
+}
+
+function validIn(options: Options, given: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(options).map(([name, { schema }]) => [name, schema.safeParse(given[name]).data]),
+  );
 }
 
 function idsFor(options: Options, given: Record<string, unknown>): Record<string, string> {

@@ -32,10 +32,10 @@ export interface Terminal {
  */
 export async function runCommand(command: Command, given: GivenOptions, terminal: Terminal): Promise<void> {
   const { json, actor, ...texts } = given;
-  const call = command.check(fromTexts(command, texts), true);
-  if (Array.isArray(call)) throw new InputError(problemsLine(call, optionName));
+  const checked = command.check(fromTexts(command, texts), true);
+  if ("problems" in checked) throw new InputError(problemsLine(checked.problems, optionName));
   const context = operatorContext(typeof actor === "string" ? actor : undefined, Date.now());
-  const outcome = await withEventLog(terminal.env, (log) => call.outcome(log, context));
+  const outcome = await withEventLog(terminal.env, (log) => checked.call.outcome(log, context));
   await terminal.out(outcomeLine(command, outcome, json === true));
 }
 

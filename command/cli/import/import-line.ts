@@ -7,9 +7,15 @@ import { type FieldProblem, jsonPath } from "./import-failure.ts";
 const NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
 
 /** What a line says: a command to carry out, or what is wrong with it, as one text and by field. */
-export type ReadLine =
-  | { command: Command; call: Call; key: string }
-  | { reason: string; problems: FieldProblem[] };
+export type ReadLine = { command: Command; call: Call; key: string } | UnusableLine;
+
+/** A line that is not a command, or whose options are not valid. */
+export interface UnusableLine {
+  reason: string;
+  problems: FieldProblem[];
+  /** The id of what the line would change; undefined if the line does not say. */
+  changes: string | undefined;
+}
 
 const importable = new Map(
   commands
@@ -30,25 +36,28 @@ export function readLine(text: string): ReadLine {
   if (name === undefined) return wrongCommand("is missing");
   const command = typeof name === "string" ? importable.get(name) : undefined;
   if (!command) return wrongCommand(`${shown(name)} cannot be imported; see \`import --help\``);
-  const call = command.check(given, false);
-  if (!Array.isArray(call)) {
-    return { command, call, key: JSON.stringify([name, ...Object.entries(given).sort(byName)]) };
+  const checked = command.check(given, false);
+  if ("call" in checked) {
+    const key = JSON.stringify([name, ...Object.entries(given).sort(byName)]);
+    return { command, call: checked.call, key };
   }
-  const listed = call.slice(0, MOST_PROBLEMS);
-  const left = call.length - listed.length;
+  const listed = checked.problems.slice(0, MOST_PROBLEMS);
+  const left = checked.problems.length - listed.length;
   const problems = listed.map(({ path, message }) => ({ field: jsonPath(path), reason: message }));
   if (left > 0) problems.push({ field: jsonPath([]), reason: `has ${left} more problems` });
   const reason = problemsLine(listed, (option) => option);
-  return { reason: left > 0 ? `${reason}; and ${left} more problems` : reason, problems };
+  const { changes } = checked;
+  return { reason: left > 0 ? `${reason}; and ${left} more problems` : reason, problems, changes };
 }
 
 /** A line that cannot be read as a command. */
-export function unreadable(reason: string): ReadLine {
-  return { reason, problems: [{ field: jsonPath([]), reason }] };
+export function unreadable(reason: string): UnusableLine {
+  return { reason, problems: [{ field: jsonPath([]), reason }], changes: undefined };
 }
 
-function wrongCommand(reason: string): ReadLine {
-  return { reason: `command ${reason}`, problems: [{ field: jsonPath(["command"]), reason }] };
+function wrongCommand(reason: string): UnusableLine {
+  const problems = [{ field: jsonPath(["command"]), reason }];
+  return { reason: `command ${reason}`, problems, changes: undefined };
 }
 
 /** A command's name as it was given, as far as it can be a name. */

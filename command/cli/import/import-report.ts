@@ -67,7 +67,7 @@ export function createImportReport(
 }
 
 /** Lines that came to an end. */
-function ended(tally: Tally): number {
+export function ended(tally: Tally): number {
   return tally.applied + tally.alreadyApplied + failed(tally);
 }
 

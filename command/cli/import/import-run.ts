@@ -1,12 +1,12 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailable } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { type LineFailure, refusalOf } from "./import-failure.ts";
-import { createLineIds, type ReadLine, readLine, unreadable } from "./import-line.ts";
+import { createLineIds, type ReadLine, readLine, type UnusableLine, unreadable } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
 import { createOrder } from "./import-order.ts";
-import type { ImportEnd, ImportReport, Tally } from "./import-report.ts";
+import { ended, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
 import { AlreadyApplied, onceOnly } from "./once.ts";
 
 /** What a file holds, seen before anything is done. */
@@ -65,7 +65,9 @@ export async function carryOutLines(
   }
   await Promise.all(inFlight);
   if (running.broken) return { tally, end: "failed", error: running.broken.error };
-  return { tally, end: given.interruption.aborted ? "interrupted" : "complete" };
+  // After an interruption, the lines in flight may have been the last ones.
+  const isInterrupted = given.interruption.aborted && ended(tally) < given.survey.lines;
+  return { tally, end: isInterrupted ? "interrupted" : "complete" };
 }
 
 async function beginLines(
@@ -77,13 +79,11 @@ async function beginLines(
   for await (const line of lines) {
     if (isStopped(running)) return;
     const read = "text" in line ? readLine(line.text) : unreadable(line.problem);
-    if ("reason" in read) {
-      const { reason, problems } = read;
-      await fail(running, "invalid", { line: line.number, code: "invalid", problems, text: reason });
-      continue;
-    }
-    const command = { ...read, number: line.number, id: idOf(read.key) };
-    const work = carryOutInTurn(running, command).finally(() => inFlight.delete(work));
+    const begun =
+      "reason" in read
+        ? failInTurn(running, line.number, read)
+        : carryOutInTurn(running, { ...read, number: line.number, id: idOf(read.key) });
+    const work = begun.finally(() => inFlight.delete(work));
     inFlight.add(work);
     if (inFlight.size >= IN_FLIGHT) await Promise.race(inFlight);
   }
@@ -91,6 +91,26 @@ async function beginLines(
 
 function isStopped({ broken, interruption }: Running): boolean {
   return broken !== undefined || interruption.aborted;
+}
+
+/** Reports a line that cannot be used. Later lines that change the same thing are left, in the order of the lines. */
+async function failInTurn(running: Running, number: number, line: UnusableLine): Promise<void> {
+  const { reason, problems, changes } = line;
+  const failure = { line: number, code: "invalid", problems, text: reason };
+  if (changes === undefined) return fail(running, "invalid", failure);
+  const turn = running.takeTurn({ changes, ids: [changes] });
+  await turn.come;
+  try {
+    if (isStopped(running)) return;
+    markFailed(running, changes, number);
+    await fail(running, "invalid", failure);
+  } finally {
+    turn.over();
+  }
+}
+
+function markFailed({ failed }: Running, id: string, line: number): void {
+  if (!failed.has(id)) failed.set(id, line);
 }
 
 async function carryOutInTurn(running: Running, line: CommandLine): Promise<void> {
@@ -106,9 +126,9 @@ async function carryOutInTurn(running: Running, line: CommandLine): Promise<void
     count(running, await carryOutOnce(running, line));
   } catch (error) {
     if (error instanceof DomainError) {
-      if (!failed.has(call.changes)) failed.set(call.changes, number);
+      markFailed(running, call.changes, number);
       await fail(running, "refused", refusalOf(number, error, command));
-    } else if (!interruption.aborted) running.broken ??= { error };
+    } else if (!(interruption.aborted && error instanceof LogUnavailable)) running.broken ??= { error };
   } finally {
     turn.over();
   }

@@ -132,6 +132,33 @@ describe("an import", () => {
     expect((await importing(["nonsense"])).code).to.equal(2);
   });
 
+  it("leaves a line that changes the same thing as an earlier line with invalid options", async () => {
+    const id = randomUUID();
+    const customer = randomUUID();
+    const registered = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
+    const application = { application: randomUUID(), clinic: id };
+    const lines = [
+      ...clinicLines(id),
+      registered,
+      { command: "customer change", id: customer, clinic: id, fullName: 7 },
+      { command: "customer change", id: customer, clinic: id, fullName: "Bo" },
+      { command: "installation request", ...application, scopes: ["everything"] },
+      { command: "installation revoke", ...application, reason: null },
+    ];
+    const ran = await importing(lines);
+    expect(ran.code).to.equal(3);
+    expect(failures(ran).map(({ line, code }) => [line, code])).to.deep.equal([
+      [3, "invalid"],
+      [4, "follows_failure"],
+      [5, "invalid"],
+      [6, "follows_failure"],
+    ]);
+    const repaired = lines.map((line, index) => (index === 2 ? { ...line, fullName: "Cleo" } : line));
+    await importing(repaired);
+    const [, , last] = await log.read(`customer-${customer}`);
+    expect(last?.data).to.include({ fullName: "Bo" });
+  });
+
   it("writes nothing in a dry run, and still finds what the domain would refuse", async () => {
     const id = randomUUID();
     const stray = { ...customerLines(id, 1)[1], customer: randomUUID() };

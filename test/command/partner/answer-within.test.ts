@@ -6,6 +6,8 @@ import { createTokenIssuer } from "../../../command/partner-api/token-issuer.ts"
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
+import { answerWithin } from "../../../shared/http/answer-within.ts";
+import { createApp } from "../../../shared/http/app.ts";
 import { type Listening, listen } from "../../../shared/http/listen.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type MutableProxy, startMutableProxy } from "../../support/mutable-proxy.ts";
@@ -22,6 +24,46 @@ import { testServers } from "../../support/stack.ts";
 /** Below what one exchange with the log may take (4 s), of which a create makes five. Milliseconds. */
 const EXCHANGE = 400;
 const ANSWER_WITHIN = 1_000;
+
+describe("a request that is answered before its handler ends", () => {
+  /** The handler ends once the caller has the answer. */
+  const answered = async (end: () => void) => {
+    const lines: Record<string, unknown>[] = [];
+    const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
+    const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
+    app.use(answerWithin(10, "event_log_unavailable"));
+    let release = () => {};
+    const hasAnswer = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    app.use(() => hasAnswer.then(end));
+    const server = await listen(app.callback(), "127.0.0.1", 0);
+    const { status } = await fetch(server.url);
+    release();
+    await server.close();
+    const late = () => lines.find(({ msg }) => /after it was answered 503/.test(String(msg)));
+    return {
+      status,
+      late: (await eventually("the late outcome is logged", late)) as Record<string, unknown>,
+    };
+  };
+
+  it("logs that the handler succeeded later", async () => {
+    const { status, late } = await answered(() => undefined);
+    expect(status).to.equal(503);
+    expect(late.msg).to.equal("request succeeded after it was answered 503");
+    expect(late.duration).to.be.a("number");
+    expect(late.correlationId).to.be.a("string");
+  });
+
+  it("logs that the handler failed later, with the error", async () => {
+    const { late } = await answered(() => {
+      throw new Error("broken");
+    });
+    expect(late.msg).to.equal("request failed after it was answered 503");
+    expect(late).to.have.property("error");
+  });
+});
 
 describe("a command while every exchange with the log is slow, as on a busy machine", function () {
   this.timeout(60_000);

@@ -106,8 +106,8 @@ describe("texts that say what is wrong with a value", () => {
     expect(texts.length).to.be.greaterThan(40);
     for (const command of commands) {
       const given = Object.fromEntries(Object.keys(command.options).map((name) => [name, "~"]));
-      const problems = command.check(given, false);
-      if (Array.isArray(problems)) texts.push(...problems.map(({ message }) => message));
+      const checked = command.check(given, false);
+      if ("problems" in checked) texts.push(...checked.problems.map(({ message }) => message));
     }
     for (const name of Object.keys(settings) as (keyof Settings)[]) {
       try {

@@ -10,7 +10,7 @@ import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createCommandApp } from "./app.ts";
-import { createAwaitReads } from "./partner-api/tell-position.ts";
+import { createAwaitReads } from "./partner-api/expose-log-position.ts";
 import { createTokenIssuer } from "./partner-api/token-issuer.ts";
 
 const SETTINGS = [

@@ -7,15 +7,15 @@ import { createApp, type RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { deliveriesQuestion, findDeliveries } from "./deliveries/find-deliveries.ts";
 import type { ExportSigner } from "./export/signing.ts";
-import { questionOf, recordedAccess } from "./http/ask.ts";
+import { questionOf, recordedAccess } from "./http/audited-query.ts";
 import { type AuditorState, auditorAccess } from "./http/auditor-access.ts";
 import { answerEvents } from "./http/events.ts";
 import { answerExport } from "./http/export.ts";
 import { createScanSlots, MOST_STATES } from "./http/scan-slots.ts";
 import { answerDiff, answerReplay, answerState } from "./http/states.ts";
 import { createPageRouter } from "./page/router.ts";
+import { deliveriesQuestion, findDeliveries } from "./queries/find-deliveries.ts";
 
 export interface AuditAppOptions {
   logger: Logger;

@@ -1,4 +1,5 @@
-import { randomUUID } from "node:crypto";
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import type { Decision } from "../../shared/domain/aggregate.ts";
 import type { PartnerApplicationEvent } from "../../shared/domain/events/partner.ts";
 import {
   type Application,
@@ -12,8 +13,7 @@ import {
 } from "../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { hashClientSecret, newClientSecret } from "./client-secret.ts";
-import { openSandbox } from "./open-sandbox.ts";
+import { openSandbox } from "./sandbox-operations.ts";
 
 /** A client secret in the clear: shown once, never kept. */
 export interface IssuedCredential {
@@ -101,8 +101,18 @@ export function revokeApplication(
 function change(
   log: EventLog,
   applicationId: string,
-  decide: (state: Application | undefined) => PartnerApplicationEvent[],
+  decide: Decision<Application, PartnerApplicationEvent>,
   context: CommandContext,
 ): Promise<Handled<Application>> {
   return handle(log, applicationAggregate, applicationId, decide, context);
+}
+
+/** @returns a new client secret of 256 random bits, as it is shown to the partner once */
+export function newClientSecret(): string {
+  return `cs_${randomBytes(32).toString("base64url")}`;
+}
+
+/** What is kept of a client secret. Plain SHA-256 (hex) does: nobody guesses 256 random bits. */
+export function hashClientSecret(secret: string): string {
+  return createHash("sha256").update(secret, "utf8").digest("hex");
 }

@@ -1,27 +1,31 @@
 import { createHash } from "node:crypto";
-import { decideAllocate, decideRelease } from "../../shared/domain/appointment/allocation.ts";
-import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
+import type { Decision } from "../../shared/domain/aggregate.ts";
 import {
+  type Appointment,
+  appointmentAggregate,
+  decideAllocate,
   decideCancel,
   decideCheckIn,
   decideComplete,
   decideConfirm,
   decideMarkNoShow,
   decidePutInWaiting,
+  decideRelease,
   decideReschedule,
   decideStartConsultation,
-} from "../../shared/domain/appointment/lifecycle.ts";
+} from "../../shared/domain/appointment/appointment.ts";
+import { type AppointmentImport, decideImport, occurredAt } from "../../shared/domain/appointment/import.ts";
 import { type AppointmentRequest, decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { type Clinic, refuseSandbox, whileOpen } from "../../shared/domain/clinic/clinic.ts";
-import { owned } from "../../shared/domain/clinic/owned.ts";
+import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
+import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { clinicOperation, type Operation } from "./clinic-operation.ts";
-import { inClinic, loadOwned } from "./in-clinic.ts";
+import { clinicOperation, inClinic, loadOwned, type Operation } from "./operation.ts";
 
 /** Names an appointment of a clinic. Another clinic's is refused with `appointment_not_found`. */
 export interface AppointmentOf {
@@ -50,13 +54,13 @@ export async function requestAppointment(
 
 /** A move of the front desk on an appointment of the clinic. */
 function move<Command extends AppointmentOf>(
-  decide: (command: Command, now: number) => (state: Appointment | undefined) => AppointmentEvent[],
+  decide: (command: Command, now: number) => Decision<Appointment, AppointmentEvent>,
 ): Operation<Command, Appointment> {
   return clinicOperation(
     appointmentAggregate,
     ({ appointmentId }) => appointmentId,
     (command, clinic, now) => (state) =>
-      decide(command, now)(owned(current(state, clinic), clinic.id, "appointment")),
+      decide(command, now)(requireOwnedBy(clinic.id, current(state, clinic), "appointment")),
   );
 }
 
@@ -98,4 +102,36 @@ export async function allocateResource(
     decideAllocate({ assignmentId, allocationStart, allocationEnd }, resource),
   );
   return allocate(log, { clinicId, appointmentId }, context);
+}
+
+/**
+ * Takes an appointment over from another system with its status, as history: its event occurred when the appointment came
+ * to that status, and partners are not notified.
+ *
+ * @throws {DomainError} `clinic_not_found`, `clinic_closed`, `clinic_is_a_sandbox`, and what {@link decideImport} throws
+ */
+export async function importAppointment(
+  log: EventLog,
+  input: Omit<AppointmentImport, "requestHash">,
+  context: CommandContext,
+): Promise<Handled<Appointment>> {
+  const { appointmentId, clinicId, animalId, customerId, resourceIds } = input;
+  const { clinic, context: ofClinic } = await inClinic(log, clinicId, context);
+  refuseSandbox(clinic);
+  const { now } = context;
+  const [animal, customer, ...resources] = await Promise.all([
+    animalId === null ? undefined : load(log, animalAggregate, animalId).then(({ state }) => state),
+    customerId === null ? undefined : load(log, customerAggregate, customerId).then(({ state }) => state),
+    ...resourceIds.map(async (id) => (await load(log, resourceAggregate, id)).state),
+  ]);
+  const asked = { ...input, requestHash: hashOf(input) };
+  const decide = whileOpen(clinic, decideImport(asked, { clinic, animal, customer, resources, now }));
+  const happened = { ...ofClinic, now: occurredAt(asked, now) };
+  return handle(log, appointmentAggregate, appointmentId, decide, happened);
+}
+
+/** Follows from what is imported, whatever the order of its members. */
+function hashOf(input: Omit<AppointmentImport, "requestHash">): string {
+  const members = Object.entries(input).sort(([a], [b]) => (a < b ? -1 : 1));
+  return createHash("sha256").update(JSON.stringify(members)).digest("hex");
 }

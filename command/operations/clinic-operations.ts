@@ -1,3 +1,4 @@
+import type { Decision } from "../../shared/domain/aggregate.ts";
 import {
   type Clinic,
   clinicAggregate,
@@ -13,7 +14,7 @@ import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
 
-type Decide<Command> = (command: Command) => (state: Clinic | undefined) => ClinicEvent[];
+type Decide<Command> = (command: Command) => Decision<Clinic, ClinicEvent>;
 
 /** A command about a clinic itself needs its stream alone. Loaded first for the environment: events say theirs. */
 function operation<Command extends { clinicId: string }>(decide: Decide<Command>) {

@@ -1,3 +1,4 @@
+import type { Decision } from "../../shared/domain/aggregate.ts";
 import { branchOf, type Clinic, whileOpen } from "../../shared/domain/clinic/clinic.ts";
 import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
 import { installationId } from "../../shared/domain/events/ids.ts";
@@ -15,7 +16,7 @@ import {
 } from "../../shared/domain/partner/installation.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { inClinic } from "./in-clinic.ts";
+import { inClinic } from "./operation.ts";
 
 /** An application has one installation at a clinic, so that both name it. */
 export interface InstallationOf {
@@ -86,7 +87,7 @@ export async function revokeInstallation(
 async function change(
   log: EventLog,
   input: InstallationOf,
-  decide: (clinic: Clinic) => (state: Installation | undefined) => InstallationEvent[],
+  decide: (clinic: Clinic) => Decision<Installation, InstallationEvent>,
   context: CommandContext,
 ): Promise<Handled<Installation>> {
   const { clinic, context: ofClinic } = await inClinic(log, input.clinicId, context);

@@ -1,7 +1,10 @@
+import { createHash } from "node:crypto";
 import type Koa from "koa";
+import type { z } from "zod";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
-import { decideRequest, InvalidAppointment } from "../../shared/domain/appointment/request.ts";
+import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
 import { type AppointmentEvent, appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { streamName } from "../../shared/domain/events/category.ts";
 import { partnerAppointmentId } from "../../shared/domain/events/ids.ts";
@@ -9,10 +12,10 @@ import { fixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
+import { createAppointmentRequest, idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
 import { handle, load } from "../handling/handle.ts";
-import type { WriteState } from "./clinic-of-request.ts";
-import { toCommandContext } from "./command-context.ts";
-import { type CreateRequest, readCreateRequest } from "./create-request.ts";
+import { toDetails } from "./errors.ts";
+import { toCommandContext, type WriteState } from "./request-context.ts";
 
 /** Revision of an appointment that has just been requested: of its stream's first event. */
 const REQUESTED = 0n;
@@ -33,7 +36,7 @@ export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<Wr
       throw new ApiError(422, "validation_failed", { details });
     }
     const { appointment, repeated, seen } = await requestOnce(log, request, ctx.state);
-    ctx.state.position = seen;
+    ctx.state.logPosition = seen;
     if (repeated) ctx.set("Idempotent-Replayed", "true");
     ctx.status = 201;
     ctx.body = { ok: true, appointment: toPartnerAppointment(appointment, REQUESTED) };
@@ -61,20 +64,49 @@ async function requestOnce(
     },
     { clinic, animal, permittedBranchIds: installation.branchIds, now },
   );
-  try {
-    const handled = await handle(log, appointmentAggregate, appointmentId, decide, toCommandContext(state));
-    const repeated = handled.events.length === 0;
-    const appointment = repeated ? await firstState(log, appointmentId) : handled.state;
-    if (!appointment) throw new Error(`appointment ${appointmentId} has no first event`);
-    return { appointment, repeated, seen: handled.seen };
-  } catch (error) {
-    if (!(error instanceof InvalidAppointment)) throw error;
-    throw new ApiError(422, error.code, { details: error.details });
-  }
+  const handled = await handle(log, appointmentAggregate, appointmentId, decide, toCommandContext(state));
+  const repeated = handled.events.length === 0;
+  const appointment = repeated ? await firstState(log, appointmentId) : handled.state;
+  if (!appointment) throw new Error(`appointment ${appointmentId} has no first event`);
+  return { appointment, repeated, seen: handled.seen };
 }
 
 async function firstState(log: EventLog, appointmentId: string): Promise<Appointment | undefined> {
   const stream = streamName(appointmentCategory, appointmentId);
   const events = await log.read<RecordedEvent & AppointmentEvent>(stream, REQUESTED);
   return events.reduce<Appointment | undefined>(appointmentAggregate.evolve, undefined);
+}
+
+/** A partner's request for an appointment, as far as its form goes. */
+export interface CreateRequest extends z.output<typeof createAppointmentRequest> {
+  idempotencyKey: string;
+  /** SHA-256 (hex) of what was asked for, not of how it was written. */
+  requestHash: string;
+}
+
+/**
+ * Reads body and Idempotency-Key.
+ *
+ * @throws {ApiError} 422 with everything that is wrong
+ */
+export function readCreateRequest(ctx: Koa.Context): CreateRequest {
+  const key = readKey(ctx);
+  const body = createAppointmentRequest.safeParse(ctx.request.body);
+  const details = [...(typeof key === "string" ? [] : [key]), ...(body.success ? [] : toDetails(body.error))];
+  if (typeof key !== "string" || !body.success) throw new ApiError(422, "validation_failed", { details });
+  const { branchId, animalId, scheduledAt, notes } = body.data;
+  const asked = JSON.stringify([branchId, animalId, scheduledAt, notes ?? null]);
+  const requestHash = createHash("sha256").update(asked).digest("hex");
+  return { ...body.data, idempotencyKey: key, requestHash };
+}
+
+/** One header of 8 to 128 printable ASCII characters, or what is wrong with it. */
+function readKey(ctx: Koa.Context): string | ErrorDetail {
+  const [key, ...others] = ctx.req.headersDistinct["idempotency-key"] ?? [];
+  const read = idempotencyKey.safeParse(key);
+  if (read.success && others.length === 0) return read.data;
+  return {
+    path: "header Idempotency-Key",
+    message: "must be given once, with 8 to 128 printable ASCII characters",
+  };
 }

@@ -12,24 +12,23 @@ import {
   UnsafeDestination,
 } from "../../shared/webhooks/destination.ts";
 import { load } from "../handling/handle.ts";
-import { registerEndpoint } from "../operations/endpoint-operations.ts";
-import { toCommandContext } from "./command-context.ts";
-import { ownerOf, toEndpointRecord } from "./endpoint-of-request.ts";
-import { toDetails } from "./validation.ts";
+import { registerEndpoint } from "../operations/webhook-endpoint-operations.ts";
+import { toDetails } from "./errors.ts";
+import { ownerOf, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
 
 /** POST /webhook-endpoints: 201 with the signing secret, which is never shown again. */
 export function createWebhookEndpoint(using: {
   log: EventLog;
   secretBox: SecretBox;
   allowLoopback: boolean;
-}): Koa.Middleware<ClinicState> {
+}): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const { url, events } = readBody(ctx.request.body);
     await requireApprovedOrigin(using.log, url, ctx.state);
     const destination = await safeDestination(url, using.allowLoopback);
     const input = { owner: ownerOf(ctx.state), url: destination.url.href, events };
     const { endpoint, secret, seen } = await registerEndpoint(using, input, toCommandContext(ctx.state));
-    ctx.state.position = seen;
+    ctx.state.logPosition = seen;
     ctx.status = 201;
     ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
   };

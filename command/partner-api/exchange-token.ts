@@ -1,22 +1,25 @@
 import { randomUUID, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
+import { z } from "zod";
 import { TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
-import type { Environment } from "../../shared/domain/events/fields.ts";
+import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
+import { type Scope, scope } from "../../shared/domain/events/partner.ts";
 import {
   type Application,
   applicationAggregate,
   type Credential,
 } from "../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
+import { ApiError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import { callerAddress } from "../../shared/http/caller-address.ts";
+import { tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { enforce } from "../../shared/rate-limit/middleware.ts";
 import { load } from "../handling/handle.ts";
-import { hashClientSecret } from "../operations/client-secret.ts";
-import type { WithPosition } from "./tell-position.ts";
+import { hashClientSecret } from "../operations/application-operations.ts";
+import type { LogPositionState } from "./expose-log-position.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
-import { grantedScopes, readTokenRequest, type TokenRequest, tokenRefusal } from "./token-request.ts";
 
 /** Exchanges a minute, for each client id and address. */
 const EXCHANGES_PER_MINUTE = 30;
@@ -31,13 +34,13 @@ const NO_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
 export function exchangeToken(
   using: { log: EventLog; issuer: TokenIssuer; limiter: RateLimiter },
   environment: Environment,
-): Koa.Middleware<RequestState & WithPosition> {
+): Koa.Middleware<RequestState & LogPositionState> {
   return async (ctx) => {
     const request = readTokenRequest(ctx.request.body);
     const key = `token ${environment} ${request.clientId ?? "unknown"} ${callerAddress(ctx.ip)}`;
     await enforce(using.limiter, ctx, key, EXCHANGES_PER_MINUTE);
     const { application, credential, seen } = await authenticate(using.log, request, environment);
-    ctx.state.position = seen;
+    ctx.state.logPosition = seen;
     const scopes = grantedScopes(request.scope, application.scopes);
     const token = { applicationId: application.id, credentialId: credential.id, environment, scopes };
     ctx.body = {
@@ -70,4 +73,48 @@ async function authenticate(
   const rightPlace = request.environment === environment && application?.environment === environment;
   if (!credential || !application || !rightPlace || application.revoked) throw tokenRefusal("invalid_client");
   return { application, credential, seen: loaded?.events.at(-1)?.position };
+}
+
+/** A TokenRequest that is well formed; whether it is true is another matter. */
+export interface TokenRequest {
+  /** Undefined for a text that is no id of ours. */
+  clientId: string | undefined;
+  clientSecret: string;
+  environment: Environment;
+  /** Undefined: the whole grant. */
+  scope: string | undefined;
+}
+
+/** How the token operation says no: always 401, with the codes of RFC 6749, section 5.2. */
+export function tokenRefusal(
+  code: "invalid_request" | "invalid_client" | "unsupported_grant_type" | "invalid_scope",
+): ApiError {
+  return new ApiError(401, code);
+}
+
+/** @throws {ApiError} 401 `invalid_request` or `unsupported_grant_type` */
+export function readTokenRequest(body: unknown): TokenRequest {
+  const { success, data } = tokenRequest.safeParse(body);
+  if (!success) throw tokenRefusal("invalid_request");
+  if (data.grant_type !== "client_credentials") throw tokenRefusal("unsupported_grant_type");
+  return {
+    clientId: uuid.safeParse(data.client_id).data,
+    clientSecret: data.client_secret,
+    environment: data.environment,
+    // A parameter without a value counts as left out (RFC 6749, section 3.2).
+    scope: data.scope?.trim() ? data.scope : undefined,
+  };
+}
+
+/**
+ * The scopes that a token gets: those asked for, cut down to the grant; the whole grant where none is asked for.
+ *
+ * @throws {ApiError} 401 `invalid_scope` for a name that no scope has, and where none is left
+ */
+export function grantedScopes(asked: string | undefined, grant: readonly Scope[]): Scope[] {
+  if (asked === undefined) return [...grant];
+  const names = z.array(scope).safeParse(asked.trim().split(/ +/));
+  const granted = grant.filter((name) => names.data?.includes(name));
+  if (granted.length === 0) throw tokenRefusal("invalid_scope");
+  return granted;
 }

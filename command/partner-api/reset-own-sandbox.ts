@@ -3,15 +3,14 @@ import type { Branch, Clinic } from "../../shared/domain/clinic/clinic.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { SandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
-import { resetSandbox } from "../operations/reset-sandbox.ts";
-import type { WriteState } from "./clinic-of-request.ts";
-import { toCommandContext } from "./command-context.ts";
+import { resetSandbox } from "../operations/sandbox-operations.ts";
+import { toCommandContext, type WriteState } from "./request-context.ts";
 
 /** POST /sandbox/reset: 200, the application's sandbox as it is from now on. */
 export function resetOwnSandbox({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const sandbox = await resetSandbox(log, ctx.state, toCommandContext(ctx.state));
-    ctx.state.position = sandbox.position;
+    ctx.state.logPosition = sandbox.position;
     ctx.body = { ok: true, sandbox: toSandboxRecord(sandbox, ctx.state.clinic) };
   };
 }

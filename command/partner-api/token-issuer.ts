@@ -1,7 +1,8 @@
 import { type JSONWebKeySet, SignJWT } from "jose";
-import type { AccessToken } from "../../shared/auth/access-token.ts";
-import { audience, TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
+import type Koa from "koa";
+import { type AccessToken, audience, TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
 import { importSigningKeys } from "../../shared/auth/signing-keys.ts";
+import type { RequestState } from "../../shared/http/app.ts";
 import type { Config } from "../../shared/runtime/config.ts";
 
 /** Signs access tokens, and publishes what they are verified with. */
@@ -42,5 +43,16 @@ export async function createTokenIssuer(
         .setExpirationTime(issuedAt + TOKEN_LIFETIME)
         .sign(key);
     },
+  };
+}
+
+/** Whoever verifies tokens may keep the keys this long. Seconds. */
+const KEEP = 300;
+
+/** GET /.well-known/jwks.json: the public keys of access tokens. */
+export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
+  return (ctx) => {
+    ctx.set("Cache-Control", `public, max-age=${KEEP}`);
+    ctx.body = jwks;
   };
 }

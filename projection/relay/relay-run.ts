@@ -4,9 +4,10 @@ import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
 import { catchUp, type Place, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import { orAborted, together } from "../../shared/runtime/together.ts";
+import { together } from "../../shared/runtime/task-group.ts";
 import type { Anchor, Checkpoint } from "../checkpoints/checkpoint.ts";
 import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
@@ -127,7 +128,7 @@ async function follow(
     if (!(error instanceof UnreadableEvent)) throw error;
     const at = { position: error.place.position, eventId: error.id };
     await push({ at, message: Promise.reject(new RelayStopped(error.place, error)) });
-    await orAborted(new Promise(() => undefined), signal);
+    await untilAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("the event log ended the subscription");
 }
@@ -172,7 +173,7 @@ async function publish(
   for (;;) {
     const taken = await gather(steps);
     if (taken.length === 0) return;
-    const made = await orAborted(Promise.allSettled(taken.map(({ message }) => message)), signal);
+    const made = await untilAborted(Promise.allSettled(taken.map(({ message }) => message)), signal);
     if (!made || signal.aborted) return;
     const sent: Confirmation[] = [];
     for (const [index, step] of taken.entries()) {
@@ -207,7 +208,7 @@ async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: Abort
   for (;;) {
     const [confirmation] = await confirmations.take(1);
     if (!confirmation) return;
-    await orAborted(confirmation, signal);
+    await untilAborted(confirmation, signal);
   }
 }
 

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import type { Waker } from "../../shared/runtime/waker.ts";
+import type { Waker } from "../../shared/runtime/notifier.ts";
 import { keepTrying, type Troubles } from "./outbox/keep-trying.ts";
 import type { Outcome } from "./outcomes/outcome.ts";
 import { type OutcomeWriterOptions, writeEnded } from "./outcomes/outcome-writer.ts";

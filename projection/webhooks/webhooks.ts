@@ -1,10 +1,10 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { orAborted } from "../../shared/runtime/together.ts";
-import { createWaker, type Waker } from "../../shared/runtime/waker.ts";
+import { createWaker, type Waker } from "../../shared/runtime/notifier.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { DifferentLog, requireSameLog, untilSameLog } from "../checkpoints/same-log.ts";
 import { eventStreamOf } from "../relay/event-stream.ts";
@@ -106,7 +106,7 @@ async function untilDifferentLog(
   let running: Promise<void> | undefined;
   while (!signal.aborted && !different) {
     try {
-      await orAborted(requireSameLog(options), signal);
+      await untilAborted(requireSameLog(options), signal);
       if (!signal.aborted) running ??= run(term.signal);
     } catch (error) {
       // What is out of reach is the parts' own trouble.
@@ -170,7 +170,7 @@ async function drainOn(
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    const more = await orAborted(drainOutbox(pool, log, requireLog), signal);
+    const more = await untilAborted(drainOutbox(pool, log, requireLog), signal);
     works();
     if (!more) await facts.sleep(OUTBOX_REST, signal);
   }

@@ -12,6 +12,7 @@ import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.ts";
 import { parseStoredEvent, requireFit, type StoredEvent } from "../domain/events/stored-event.ts";
 import { currentVersion } from "../domain/events/upcasters.ts";
+import { Late, within } from "../runtime/timeout.ts";
 
 /** An event of the catalog as it stands in the log. */
 export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
@@ -155,23 +156,43 @@ function toStored({ id, event, metadata }: NewEvent) {
  * what went wrong in this module's terms.
  */
 async function answered<T>(exchange: () => Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new LogUnavailable("the event log did not answer in time")),
-      ANSWER_WITHIN,
-    );
-  });
   try {
-    return await Promise.race([exchange(), late]);
+    return await within(ANSWER_WITHIN, exchange());
   } catch (error) {
     if (error instanceof WrongExpectedVersionError)
       throw new WrongExpectedRevision("somebody else appended to the stream first");
-    if (isUnavailable(error)) throw new LogUnavailable("the event log is unavailable", { cause: error });
-    throw error;
+    throw toLogError(error);
+  }
+}
+
+/**
+ * Iterates over a read of the client, up to a time limit. The client's own deadline does not bound a server that accepts
+ * connections and never answers.
+ *
+ * @param milliseconds the time limit of the whole read
+ * @throws {LogUnavailable}
+ */
+export async function* readWithin<T>(
+  milliseconds: number,
+  read: AsyncIterable<T> & { destroy(error: Error): unknown },
+): AsyncGenerator<T, void> {
+  const late = () => read.destroy(new LogUnavailable("the event log did not answer in time"));
+  const timer = setTimeout(late, milliseconds);
+  try {
+    yield* read;
+  } catch (error) {
+    throw toLogError(error);
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Returns an error of the client as {@link LogUnavailable} if the log is unavailable; else the error itself. */
+export function toLogError(error: unknown): unknown {
+  if (error instanceof LogUnavailable) return error;
+  if (error instanceof Late)
+    return new LogUnavailable("the event log did not answer in time", { cause: error });
+  return isUnavailable(error) ? new LogUnavailable("the event log is unavailable", { cause: error }) : error;
 }
 
 /** gRPC's codes for «not now»: cancelled 1, deadline 4, aborted 10, unavailable 14; the client's own names for them. */

@@ -1,26 +1,16 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { StartError } from "../runtime/run-service.ts";
-import { LogUnavailable } from "./log.ts";
+import { readWithin } from "./log.ts";
 
 /**
  * Asks the event log for its first event, to know whether it answers.
  *
  * @param within milliseconds
- * @throws what the client throws where it does not
+ * @throws {LogUnavailable} or what else the client throws
  */
 export async function reachEventStore(client: EventStoreDBClient, within: number): Promise<void> {
-  const read = client.readAll({ maxCount: 1, deadline: within });
-  // The client's deadline does not bound a server that takes connections and says nothing.
-  const timer = setTimeout(
-    () => read.destroy(new LogUnavailable("the event log did not answer in time")),
-    within,
-  );
-  try {
-    for await (const _ of read) {
-      // Read to its end: a read that is left early keeps its call, and the client could never be disposed of.
-    }
-  } finally {
-    clearTimeout(timer);
+  for await (const _ of readWithin(within, client.readAll({ maxCount: 1, deadline: within }))) {
+    // Read to the end: a read that is left early keeps its call open, and the client cannot be disposed of.
   }
 }
 

@@ -8,6 +8,7 @@ import {
 import { isCatalogStream } from "../domain/events/catalog.ts";
 import type { Category } from "../domain/events/category.ts";
 import { EventSchemaError, parseStoredEvent } from "../domain/events/stored-event.ts";
+import { onAbort } from "../runtime/abort.ts";
 import type { RecordedEvent } from "./log.ts";
 
 /** What a catch-up subscription gives. */
@@ -84,8 +85,7 @@ export async function* catchUp(options: CatchUpOptions): AsyncGenerator<Subscrip
   });
   // The client reports «caught up» beside the events; pushed into the same stream it keeps its place.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
-  const stop = () => subscription.destroy();
-  signal.addEventListener("abort", stop, { once: true });
+  const remove = onAbort(signal, () => subscription.destroy());
   try {
     for await (const given of subscription as AsyncIterable<Given>) {
       yield "kind" in given ? given : toItem(given, passesOver);
@@ -93,7 +93,7 @@ export async function* catchUp(options: CatchUpOptions): AsyncGenerator<Subscrip
   } catch (error) {
     if (!signal.aborted) throw error;
   } finally {
-    signal.removeEventListener("abort", stop);
+    remove();
     await subscription.unsubscribe().catch(ignoreNeverConnected);
   }
 }

@@ -1,4 +1,4 @@
-import { within } from "../runtime/within.ts";
+import { within } from "../runtime/timeout.ts";
 
 /** While it does not work, one call in this time finds out whether it works again. Milliseconds. */
 const TRY_EVERY = 2_000;

@@ -36,8 +36,6 @@ export interface PartnerState extends RequestState {
   environment: Environment;
   /** Known as soon as the token is verified. */
   applicationId: string;
-  /** Of a write that was done: where in the log a read must have come to know it. */
-  position?: bigint | undefined;
 }
 
 /** …and that names a clinic. */

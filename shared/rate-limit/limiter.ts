@@ -3,7 +3,7 @@ import type pg from "pg";
 import { unavailable } from "../http/api-error.ts";
 import { createBatches, TooManyWaiting } from "../runtime/batches.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { within } from "../runtime/within.ts";
+import { within } from "../runtime/timeout.ts";
 import { watchOutage } from "./outage.ts";
 import { registerProcess } from "./processes.ts";
 import { addShared } from "./shared-counter.ts";

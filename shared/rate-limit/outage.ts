@@ -1,5 +1,5 @@
 import type { Logger } from "../runtime/logger.ts";
-import { Late, within } from "../runtime/within.ts";
+import { Late, within } from "../runtime/timeout.ts";
 
 /** During an outage, one call in this time finds out whether it is over. Milliseconds. */
 const TRY_EVERY = 2_000;

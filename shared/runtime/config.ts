@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { inPlainWords } from "../domain/validation/plain-words.ts";
+import { inPlainWords } from "../domain/validation/describe-issue.ts";
 
 /** A whole number of the given range, from its text. */
 function whole(minimum: number, maximum: number) {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { standingDeliveries } from "../../command/operations/standing-deliveries.ts";
+import { standingDeliveries } from "../../command/operations/recover-deliveries.ts";
 import { READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import { readPassedOver } from "../../projection/parking/passed-over.ts";

@@ -3,7 +3,7 @@ import { type Auditor, auditorAggregate } from "../../../shared/domain/audit/aud
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { load } from "../../handling/handle.ts";
-import { readCredential } from "../../operations/auditor-credential.ts";
+import { readCredential } from "../../operations/auditor-operations.ts";
 
 /** Stands for the hash that an unknown auditor lacks, so that a comparison is made either way. */
 const NO_HASH = "0".repeat(64);

@@ -1,5 +1,5 @@
-import { listEvents, listQuestion } from "../ask/list-events.ts";
-import { type HowToAnswer, looking, questionOf, seesAll } from "./asking.ts";
+import { listEvents, listQuestion } from "../queries/list-events.ts";
+import { type HowToAnswer, looking, questionOf, seesAll } from "./audited-query.ts";
 import { createScanProgress } from "./scan-progress.ts";
 import { tableHead, tableRow } from "./table.ts";
 import type { AuditTerminal } from "./terminal.ts";

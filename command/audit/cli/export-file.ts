@@ -7,7 +7,7 @@ import { InputError } from "../../cli/framework/failure.ts";
 import { load } from "../../handling/handle.ts";
 import { exportClinic, exportQuestion } from "../export/export-clinic.ts";
 import { createExportSigner } from "../export/signing.ts";
-import { type HowToAnswer, looking, questionOf } from "./asking.ts";
+import { type HowToAnswer, looking, questionOf } from "./audited-query.ts";
 import { NotThere } from "./failure.ts";
 import { createScanProgress } from "./scan-progress.ts";
 import { signingKeys } from "./signing-keys.ts";

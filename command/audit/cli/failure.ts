@@ -1,7 +1,7 @@
 import { StartError } from "../../../shared/runtime/run-service.ts";
 import { failureOf as commandFailureOf, EXIT, type Failure } from "../../cli/framework/failure.ts";
-import { TooMuchToFollow } from "../concerns/concerns.ts";
-import { UnreadableStream } from "../state/walk.ts";
+import { TooMuchToFollow } from "../related-events/related-events.ts";
+import { UnreadableStream } from "../state/replay.ts";
 
 /** What is asked for does not exist, or does not hold. */
 export class NotThere extends Error {

@@ -1,6 +1,6 @@
 import { Command as Program } from "commander";
-import { subjectKinds } from "../concerns/subject.ts";
 import { createExportSigner } from "../export/signing.ts";
+import { subjectKinds } from "../related-events/related-events.ts";
 import { showEvents } from "./events.ts";
 import { exportToFile } from "./export-file.ts";
 import { signingKeys } from "./signing-keys.ts";

@@ -1,7 +1,7 @@
 import type { Change } from "../state/changes.ts";
 import { type ReplayStep, replay, replayQuestion } from "../state/replay.ts";
 import { type Diff, diff, diffQuestion, type StateAt, stateAt, stateQuestion } from "../state/state-at.ts";
-import { type HowToAnswer, looking, questionOf, seesAll } from "./asking.ts";
+import { type HowToAnswer, looking, questionOf, seesAll } from "./audited-query.ts";
 import { NotThere } from "./failure.ts";
 import { type AuditTerminal, fitted, printable } from "./terminal.ts";
 

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
-import { clinicsOf, maySeeOf } from "../access/may-see.ts";
-import { EMPTY_RANGE, endsAfterItBegins } from "../ask/filter.ts";
-import type { Reading } from "../ask/list-events.ts";
+import { clinicsOf, maySeeOf } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { logEnd, scan } from "../log/scan.ts";
+import type { Reading } from "../queries/list-events.ts";
+import { EMPTY_RANGE, endsAfterItBegins } from "../queries/query-fields.ts";
 import { canonicalJson, createChain } from "./chain.ts";
 import { FORMAT, type Manifest } from "./manifest.ts";
 import { createMarks } from "./marks.ts";

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
-import type { AuditContext } from "./ask.ts";
+import type { AuditContext } from "./audited-query.ts";
 
 /** A line about the progress goes out this often, where it is wanted. Milliseconds. */
 const TELL_EVERY = 1_000;

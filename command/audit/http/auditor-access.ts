@@ -7,7 +7,7 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import type { RequestState } from "../../../shared/http/app.ts";
 import { callerAddress } from "../../../shared/http/caller-address.ts";
 import { authenticate } from "../access/authenticate.ts";
-import { type MaySee, maySeeOf } from "../access/may-see.ts";
+import { type MaySee, maySeeOf } from "../access/visibility.ts";
 
 /** What a request of an auditor carries. */
 export interface AuditorState extends RequestState {

@@ -1,10 +1,10 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { type EventList, type ListQuestion, listEvents, listQuestion } from "../ask/list-events.ts";
 import type { ScanProgress } from "../log/scan.ts";
-import { type AuditContext, questionOf, recordedAccess } from "./ask.ts";
-import { type TakeSlot, withSlot } from "./with-slot.ts";
+import { type EventList, type ListQuestion, listEvents, listQuestion } from "../queries/list-events.ts";
+import { type AuditContext, questionOf, recordedAccess } from "./audited-query.ts";
+import { type TakeSlot, withSlot } from "./scan-slots.ts";
 
 export interface Using {
   log: EventLog;

@@ -6,9 +6,9 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import { load } from "../../handling/handle.ts";
 import { exportClinic, exportQuestion } from "../export/export-clinic.ts";
 import type { ExportSigner } from "../export/signing.ts";
-import { type AuditContext, questionOf, recordedAccess } from "./ask.ts";
+import { type AuditContext, questionOf, recordedAccess } from "./audited-query.ts";
 import type { Using } from "./events.ts";
-import { withSlot } from "./with-slot.ts";
+import { withSlot } from "./scan-slots.ts";
 
 /** GET /audit/v1/export: a clinic's events in a range, and the signed manifest in the last line. */
 export function answerExport(using: Using & { signer: ExportSigner }): (ctx: AuditContext) => Promise<void> {

@@ -1,4 +1,6 @@
 import { ApiError } from "../../../shared/http/api-error.ts";
+import { answerLines, type LineAnswer } from "./answer-lines.ts";
+import type { AuditContext } from "./audited-query.ts";
 
 /** What runs at once: of all auditors, and of one. */
 export interface Most {
@@ -40,4 +42,31 @@ export function createScanSlots(most = MOST): (auditorId: string) => () => void 
       else taken.set(auditorId, left);
     };
   };
+}
+
+export type TakeSlot = ReturnType<typeof createScanSlots>;
+
+/**
+ * Answers with lines that need one of the slots for scans, which is free again when the answer is over. The signal
+ * aborts then too: a client that goes away ends the scan.
+ *
+ * @throws {ApiError} 429 `too_many_scans`
+ */
+export async function withSlot(
+  ctx: AuditContext,
+  takeSlot: TakeSlot,
+  begin: (signal: AbortSignal) => Promise<Omit<LineAnswer, "over">>,
+): Promise<void> {
+  const release = takeSlot(ctx.state.auditor.id);
+  const end = new AbortController();
+  const over = () => {
+    end.abort();
+    release();
+  };
+  try {
+    answerLines(ctx, { ...(await begin(end.signal)), over });
+  } catch (error) {
+    over();
+    throw error;
+  }
 }

@@ -1,12 +1,11 @@
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { replay, replayQuestion } from "../state/replay.ts";
+import { replay, replayQuestion, type StreamReading, UnreadableStream } from "../state/replay.ts";
 import { diff, diffQuestion, stateAt, stateQuestion } from "../state/state-at.ts";
-import { type StreamReading, UnreadableStream } from "../state/walk.ts";
-import { type AuditContext, questionOf, recordedAccess } from "./ask.ts";
+import { type AuditContext, questionOf, recordedAccess } from "./audited-query.ts";
 import type { Using } from "./events.ts";
-import { type TakeSlot, withSlot } from "./with-slot.ts";
+import { type TakeSlot, withSlot } from "./scan-slots.ts";
 
 /** States have slots of their own, so that they do not wait for scans. */
 type UsingStates = Using & { takeStateSlot: TakeSlot };

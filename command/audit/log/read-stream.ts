@@ -1,5 +1,5 @@
 import { type EventStoreDBClient, StreamNotFoundError } from "@eventstore/db-client";
-import { isUnavailable, LogUnavailable } from "../../../shared/eventstore/log.ts";
+import { readWithin } from "../../../shared/eventstore/log.ts";
 import { type ClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
 
 /** A stream is read in parts of so many events, each within the time limit. */
@@ -29,17 +29,13 @@ export async function* readStreamEvents(
 
 async function readPart(client: EventStoreDBClient, stream: string, from: bigint): Promise<LogEvent[]> {
   const read = client.readStream(stream, { fromRevision: from, maxCount: PART, deadline: PART_WITHIN });
-  // The client's deadline does not bound a server that takes connections and says nothing.
-  const timer = setTimeout(() => read.destroy(new LogUnavailable("the event log is silent")), PART_WITHIN);
   const events: LogEvent[] = [];
   try {
-    for await (const { event } of read) if (event) events.push(toLogEvent(event as ClientEvent));
+    for await (const { event } of readWithin(PART_WITHIN, read))
+      if (event) events.push(toLogEvent(event as ClientEvent));
   } catch (error) {
     if (error instanceof StreamNotFoundError) return [];
-    if (isUnavailable(error)) throw new LogUnavailable("the event log is unavailable", { cause: error });
     throw error;
-  } finally {
-    clearTimeout(timer);
   }
   return events;
 }

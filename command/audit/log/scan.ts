@@ -8,7 +8,8 @@ import {
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
-import { isUnavailable, LogUnavailable } from "../../../shared/eventstore/log.ts";
+import { LogUnavailable, readWithin, toLogError } from "../../../shared/eventstore/log.ts";
+import { onAbort } from "../../../shared/runtime/abort.ts";
 import { type ClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
 
 /** How far a scan is. */
@@ -51,17 +52,10 @@ export async function logEnd(client: EventStoreDBClient): Promise<bigint> {
     maxCount: 1,
     deadline: ANSWER_WITHIN,
   });
-  const timer = setTimeout(() => read.destroy(new LogUnavailable("the event log is silent")), ANSWER_WITHIN);
   let end = 0n;
-  try {
-    for await (const { event, commitPosition } of read)
-      end = commitPosition ?? event?.position?.commit ?? end;
-    return end;
-  } catch (error) {
-    throw inOurTerms(error);
-  } finally {
-    clearTimeout(timer);
-  }
+  for await (const { event, commitPosition } of readWithin(ANSWER_WITHIN, read))
+    end = commitPosition ?? event?.position?.commit ?? end;
+  return end;
 }
 
 /**
@@ -80,8 +74,7 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
     }),
   });
   subscription.on("caughtUp", () => push(subscription, { mark: "caughtUp" }));
-  const stop = () => subscription.destroy();
-  signal.addEventListener("abort", stop, { once: true });
+  const remove = onAbort(signal, () => subscription.destroy());
   const watch = watchdog(() => subscription.destroy(new LogUnavailable("the event log is silent")));
   const share = (position: bigint) => (through === 0n ? 1 : Number(position) / Number(through));
   let read = 0;
@@ -107,10 +100,10 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
     if (!signal.aborted)
       throw new LogUnavailable("the event log ended the subscription before the scan's end");
   } catch (error) {
-    if (!signal.aborted) throw inOurTerms(error);
+    if (!signal.aborted) throw toLogError(error);
   } finally {
     watch.end();
-    signal.removeEventListener("abort", stop);
+    remove();
     await subscription.unsubscribe().catch(ignoreNeverConnected);
   }
 }
@@ -148,9 +141,4 @@ function watchdog(silent: () => void): { heard(): void; busy(): void; end(): voi
     },
     end: () => clearInterval(timer),
   };
-}
-
-function inOurTerms(error: unknown): unknown {
-  if (error instanceof LogUnavailable || !isUnavailable(error)) return error;
-  return new LogUnavailable("the event log is unavailable", { cause: error });
 }

@@ -1,8 +1,9 @@
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
 import type Router from "@koa/router";
 import type { RequestState } from "../../../shared/http/app.ts";
-import { servePages } from "../../../shared/http/pages.ts";
+import { type Page, servePages, toPage } from "../../../shared/http/pages.ts";
 import { createRouter } from "../../../shared/http/router.ts";
-import { readSite } from "./site.ts";
 
 /** Only this origin's own files, nothing inline, nothing evaluated, in nobody's frame. */
 const HEADERS = {
@@ -19,4 +20,24 @@ export function createPageRouter(): Router<RequestState> {
   const router = createRouter<RequestState>();
   servePages(router, readSite(), HEADERS);
   return router;
+}
+
+const TYPES: Record<string, string> = {
+  ".html": "text/html",
+  ".css": "text/css",
+  ".js": "text/javascript",
+  ".svg": "image/svg+xml",
+};
+
+/** Beside this module. */
+const folder = path.join(import.meta.dirname, "assets");
+
+/** The page at /audit and everything that it loads, read once. */
+export function readSite(): Page[] {
+  return readdirSync(folder).map((name) => {
+    const body = readFileSync(path.join(folder, name));
+    const type = TYPES[path.extname(name)];
+    if (type === undefined) throw new Error(`the page has no type for ${name}`);
+    return toPage(name === "index.html" ? "/audit" : `/audit/${name}`, type, body);
+  });
 }

@@ -17,8 +17,8 @@ import { installationAggregate } from "../../../shared/domain/partner/installati
 import { deliveryAggregate } from "../../../shared/domain/partner/webhook-delivery.ts";
 import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
-import { toSandbox } from "../../operations/sandbox.ts";
-import { categoryOf } from "../ask/stream.ts";
+import { toSandbox } from "../../operations/sandbox-operations.ts";
+import { categoryOf } from "../queries/query-fields.ts";
 
 /** The state after one more event. Pure; the events are of the one stream. */
 export type Fold = (state: unknown, event: RecordedEvent) => unknown;

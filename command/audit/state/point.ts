@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { instant } from "../../../shared/domain/events/fields.ts";
-import { type Clock, timeOf } from "../ask/filter.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
+import { type Clock, timeOf } from "../queries/query-fields.ts";
 
 /** A place in a stream's life. */
 export type Point =

@@ -1,10 +1,9 @@
 import { z } from "zod";
-import { clockField } from "../ask/filter.ts";
-import { streamField } from "../ask/stream.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
+import { clockField, streamField } from "../queries/query-fields.ts";
 import { type Change, changesBetween } from "./changes.ts";
 import { isUpTo, type Point, pointField } from "./point.ts";
-import { type StreamReading, walk } from "./walk.ts";
+import { type StreamReading, walk } from "./replay.ts";
 
 export const stateQuestion = z.strictObject({
   stream: streamField,

@@ -1,8 +1,7 @@
 import { animalCategory } from "../../../shared/domain/events/people.ts";
-import { changeAnimal, registerAnimal, weighAnimal } from "../../operations/animal-operations.ts";
+import { changeAnimal, registerAnimal, weighAnimal } from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { named } from "../framework/named.ts";
-import { id, newId, number, text, textOrNull, textToChange } from "../framework/option.ts";
+import { id, named, newId, number, text, textOrNull, textToChange } from "../framework/option.ts";
 
 const { AnimalRegistered, AnimalWeighed } = animalCategory.events;
 const registered = AnimalRegistered.shape;

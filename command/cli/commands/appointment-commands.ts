@@ -7,6 +7,7 @@ import {
   checkInAppointment,
   completeAppointment,
   confirmAppointment,
+  importAppointment,
   markNoShow,
   putAppointmentInWaiting,
   releaseResource,
@@ -14,10 +15,8 @@ import {
   rescheduleAppointment,
   startConsultation,
 } from "../../operations/appointment-operations.ts";
-import { importAppointment } from "../../operations/import-appointment.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { named } from "../framework/named.ts";
-import { id, list, newId, number, text, textOrNull } from "../framework/option.ts";
+import { id, list, named, newId, number, text, textOrNull } from "../framework/option.ts";
 
 const requested = appointmentCategory.events.AppointmentRequested.shape;
 const imported = appointmentCategory.events.AppointmentImported.shape;

@@ -1,11 +1,14 @@
 import { resourceCategory, serviceCategory } from "../../../shared/domain/events/clinic.ts";
-import { addResource, removeRule, retireResource, setRule } from "../../operations/resource-operations.ts";
 import {
+  addResource,
   offerService,
   reinstateService,
+  removeRule,
   repriceService,
+  retireResource,
+  setRule,
   withdrawService,
-} from "../../operations/service-operations.ts";
+} from "../../operations/catalog-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
 import { flag, id, json, newId, number, text, textOrNull, timeZone } from "../framework/option.ts";
 

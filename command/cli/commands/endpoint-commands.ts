@@ -6,7 +6,7 @@ import {
   enableEndpoint,
   revokeEndpoint,
   testEndpoint,
-} from "../../operations/endpoint-operations.ts";
+} from "../../operations/webhook-endpoint-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, text } from "../framework/option.ts";
 

@@ -1,12 +1,13 @@
 import { holdCategory, queueTicketCategory } from "../../../shared/domain/events/appointment.ts";
-import { placeHold, releaseHold } from "../../operations/hold-operations.ts";
 import {
   callTicket,
   cancelTicket,
   completeTicket,
   issueTicket,
   markTicketNoShow,
-} from "../../operations/queue-ticket-operations.ts";
+  placeHold,
+  releaseHold,
+} from "../../operations/front-desk-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, newId, number, text, textOrNull } from "../framework/option.ts";
 

@@ -10,8 +10,7 @@ import {
   revokeInstallation,
 } from "../../operations/installation-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { named } from "../framework/named.ts";
-import { id, list, number, textOrNull } from "../framework/option.ts";
+import { id, list, named, number, textOrNull } from "../framework/option.ts";
 
 const approved = installationCategory.events.InstallationApproved.shape;
 const OF = "--application 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";

@@ -6,11 +6,13 @@ import {
 import {
   acceptMembership,
   changePermissions,
+  deactivateStaff,
   grantMembership,
+  hireStaff,
+  reactivateStaff,
   revokeMembership,
-} from "../../operations/membership-operations.ts";
-import { selectClinic } from "../../operations/portal-user-operations.ts";
-import { deactivateStaff, hireStaff, reactivateStaff } from "../../operations/staff-operations.ts";
+  selectClinic,
+} from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, list, newId, text, textOrNull } from "../framework/option.ts";
 

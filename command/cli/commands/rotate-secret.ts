@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
-import { anybodysEndpoint, rotateSecret } from "../../operations/endpoint-operations.ts";
+import { anybodysEndpoint, rotateSecret } from "../../operations/webhook-endpoint-operations.ts";
 import { problemsOf } from "../framework/command.ts";
 import { InputError, problemsLine } from "../framework/failure.ts";
 import { operatorContext, withEventLog } from "../framework/operator.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { type Category, streamName } from "../../../shared/domain/events/category.ts";
-import { inPlainWords } from "../../../shared/domain/validation/plain-words.ts";
+import { inPlainWords } from "../../../shared/domain/validation/describe-issue.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import type { Option } from "./option.ts";

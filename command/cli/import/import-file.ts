@@ -3,11 +3,11 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { EXIT, InputError } from "../framework/failure.ts";
 import { operatorContext, withEventLog } from "../framework/operator.ts";
 import type { Terminal } from "../framework/run-command.ts";
+import { rememberingLog } from "./caching-log.ts";
 import { createLineIds, importId, readLine } from "./import-line.ts";
 import { type Input, linesOf, withInput } from "./import-lines.ts";
 import { createImportReport, type ImportReport } from "./import-report.ts";
 import { carryOutLines, type ImportOutcome, type Survey } from "./import-run.ts";
-import { rememberingLog } from "./remembering-log.ts";
 import { retryingLog } from "./retrying-log.ts";
 
 /** Line ids are held in memory: about 200 bytes each. */

@@ -2,12 +2,12 @@ import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import { type EventLog, LogUnavailable } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
+import { AlreadyApplied, onceOnly } from "./idempotent-log.ts";
 import { type LineFailure, refusalOf } from "./import-failure.ts";
 import { createLineIds, type ReadLine, readLine, type UnusableLine, unreadable } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
 import { createOrder } from "./import-order.ts";
 import { ended, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
-import { AlreadyApplied, onceOnly } from "./once.ts";
 
 /** What a file holds, seen before anything is done. */
 export interface Survey {

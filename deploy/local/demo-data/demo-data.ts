@@ -1,4 +1,4 @@
-import { rememberingLog } from "../../../command/cli/import/remembering-log.ts";
+import { rememberingLog } from "../../../command/cli/import/caching-log.ts";
 import { load } from "../../../command/handling/handle.ts";
 import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";

@@ -1,4 +1,4 @@
-import { AlreadyApplied, recognisingLog } from "../../../command/cli/import/once.ts";
+import { AlreadyApplied, recognisingLog } from "../../../command/cli/import/idempotent-log.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { allOrError } from "../servers/servers.ts";

@@ -1,5 +1,5 @@
 import { type Environment, environment as environments } from "../../../shared/domain/events/fields.ts";
-import { createWaker } from "../../../shared/runtime/waker.ts";
+import { createWaker } from "../../../shared/runtime/notifier.ts";
 
 /** First attempts and retries have slots of their own, so that neither holds up the other. */
 export type Lane = "first" | "retry";

@@ -1,5 +1,9 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
+import type { Resource } from "../clinic/resource.ts";
+import { DomainError } from "../domain-error.ts";
+import { isEqual } from "../equal.ts";
 import { type AppointmentEvent, appointmentCategory } from "../events/appointment.ts";
+import { requireExisting } from "../preconditions.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
 export const appointmentStatuses = [
@@ -108,3 +112,134 @@ export const appointmentAggregate: Aggregate<typeof appointmentCategory, Appoint
   category: appointmentCategory,
   evolve: evolveAppointment,
 };
+
+type AppointmentDecision = Decision<Appointment, AppointmentEvent>;
+
+type Move = Exclude<keyof typeof statusAfter, "AppointmentRequested">;
+
+/** From where each move of the front desk is legal: the whole lifecycle. */
+const legalFrom = {
+  AppointmentConfirmed: ["requested"],
+  AppointmentCheckedIn: ["requested", "confirmed"],
+  AppointmentPutInWaiting: ["checked_in"],
+  ConsultationStarted: ["checked_in", "waiting"],
+  AppointmentCompleted: ["in_consultation"],
+  AppointmentCancelled: ["requested", "confirmed", "checked_in", "waiting"],
+  AppointmentMarkedNoShow: ["confirmed"],
+} as const satisfies Record<Move, AppointmentStatus[]>;
+
+/** What may be decided about an appointment in its life. Each refuses with {@link DomainError}. */
+
+export const decideConfirm = (): AppointmentDecision => plainMove("AppointmentConfirmed");
+export const decideCheckIn = (): AppointmentDecision => plainMove("AppointmentCheckedIn");
+export const decidePutInWaiting = (): AppointmentDecision => plainMove("AppointmentPutInWaiting");
+export const decideStartConsultation = (): AppointmentDecision => plainMove("ConsultationStarted");
+export const decideComplete = (): AppointmentDecision => plainMove("AppointmentCompleted");
+
+/** What was allocated to it is free again. */
+export function decideCancel(reason: string | null): AppointmentDecision {
+  return (state) => {
+    const appointment = movable(state, "AppointmentCancelled");
+    const { id: appointmentId } = appointment;
+    return [{ type: "AppointmentCancelled", data: { appointmentId, reason } }, ...releaseAll(appointment)];
+  };
+}
+
+/** Not before its time. What was allocated to it is free again. */
+export function decideMarkNoShow(now: number): AppointmentDecision {
+  return (state) => {
+    const appointment = movable(state, "AppointmentMarkedNoShow");
+    if (now < Date.parse(appointment.scheduledAt)) {
+      throw new DomainError("appointment_not_due", "the appointment's time has not come");
+    }
+    const { id: appointmentId } = appointment;
+    return [{ type: "AppointmentMarkedNoShow", data: { appointmentId } }, ...releaseAll(appointment)];
+  };
+}
+
+/** Before check-in, to a time in the future. Allocations were for the former time, and are free again. */
+export function decideReschedule(
+  to: { scheduledAt: Instant; durationMinutes?: number | undefined },
+  now: number,
+): AppointmentDecision {
+  return (state) => {
+    const appointment = requireExisting(state, "appointment");
+    const { id: appointmentId, status, scheduledAt } = appointment;
+    if (status !== "requested" && status !== "confirmed") throw illegal(status, "rescheduled");
+    if (Date.parse(to.scheduledAt) <= now) {
+      throw new DomainError("time_not_in_future", "the new time must be in the future");
+    }
+    const durationMinutes = to.durationMinutes ?? appointment.durationMinutes;
+    if (to.scheduledAt === scheduledAt && durationMinutes === appointment.durationMinutes) return [];
+    const data = { appointmentId, scheduledAt: to.scheduledAt, durationMinutes };
+    return [{ type: "AppointmentRescheduled", data }, ...releaseAll(appointment)];
+  };
+}
+
+function plainMove(
+  type: Exclude<Move, "AppointmentCancelled" | "AppointmentMarkedNoShow">,
+): AppointmentDecision {
+  return (state) => [{ type, data: { appointmentId: movable(state, type).id } }];
+}
+
+function releaseAll({ id: appointmentId, assignments }: Appointment): AppointmentEvent[] {
+  return assignments
+    .filter(({ active }) => active)
+    .map(({ id: assignmentId }) => ({ type: "ResourceReleased", data: { appointmentId, assignmentId } }));
+}
+
+function movable(state: Appointment | undefined, move: Move): Appointment {
+  const appointment = requireExisting(state, "appointment");
+  const from: readonly AppointmentStatus[] = legalFrom[move];
+  if (!from.includes(appointment.status)) throw illegal(appointment.status, move);
+  return appointment;
+}
+
+function illegal(status: AppointmentStatus, move: string): DomainError {
+  return new DomainError("illegal_transition", `an appointment that is ${status} has no move ${move}`);
+}
+
+/** Statuses in which an appointment has no more use for resources. */
+const OVER: readonly string[] = ["completed", "cancelled", "no_show"];
+
+/**
+ * Allocates a resource of the appointment's branch for a time. Whether other appointments leave room on the resource
+ * is the scheduler's business: it is not to be known from this stream.
+ */
+export function decideAllocate(
+  asked: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },
+  resource: Resource,
+): AppointmentDecision {
+  return (state) => {
+    const { id: appointmentId, status, branchId, assignments } = requireExisting(state, "appointment");
+    const { assignmentId, allocationStart, allocationEnd } = asked;
+    const wanted = { id: assignmentId, resourceId: resource.id, start: allocationStart, end: allocationEnd };
+    const same = assignments.find(({ id }) => id === assignmentId);
+    if (same && isEqual(same, { ...wanted, active: true })) return [];
+    if (resource.branchId !== branchId || !resource.active) {
+      throw new DomainError("resource_not_available", "the resource is of another branch, or retired");
+    }
+    if (same) throw new DomainError("assignment_exists", "the id belongs to another assignment already");
+    if (OVER.includes(status)) throw new DomainError("appointment_over", `the appointment is ${status}`);
+    if (allocationEnd <= allocationStart) {
+      throw new DomainError("allocation_empty", "an allocation ends after it starts");
+    }
+    const overlaps = assignments.some(
+      ({ active, resourceId, start, end }) =>
+        active && resourceId === resource.id && start < allocationEnd && allocationStart < end,
+    );
+    if (overlaps)
+      throw new DomainError("resource_allocated", "the resource is allocated at that time already");
+    return [{ type: "ResourceAllocated", data: { appointmentId, ...asked, resourceId: resource.id } }];
+  };
+}
+
+/** Gives a resource free again; twice is once. */
+export function decideRelease(assignmentId: string): AppointmentDecision {
+  return (state) => {
+    const { id: appointmentId, assignments } = requireExisting(state, "appointment");
+    const assignment = assignments.find(({ id }) => id === assignmentId);
+    if (!assignment) throw new DomainError("assignment_not_found", "the appointment has no such assignment");
+    return assignment.active ? [{ type: "ResourceReleased", data: { appointmentId, assignmentId } }] : [];
+  };
+}

@@ -1,3 +1,4 @@
+import type { Decision } from "../aggregate.ts";
 import type { Animal } from "../clinic/animal.ts";
 import type { Clinic } from "../clinic/clinic.ts";
 import type { Customer } from "../clinic/customer.ts";
@@ -34,8 +35,11 @@ export interface ImportFacts {
  * @throws {InvalidAppointment}
  * @throws {DomainError} `appointment_exists` if the id belongs to another appointment
  */
-export function decideImport({ resourceIds, ...asked }: AppointmentImport, facts: ImportFacts) {
-  return (state: Appointment | undefined): AppointmentEvent[] => {
+export function decideImport(
+  { resourceIds, ...asked }: AppointmentImport,
+  facts: ImportFacts,
+): Decision<Appointment, AppointmentEvent> {
+  return (state) => {
     if (state?.requestHash === asked.requestHash) return [];
     if (state) throw new DomainError("appointment_exists", "the id belongs to another appointment already");
     const details = [

@@ -1,3 +1,4 @@
+import type { Decision } from "../aggregate.ts";
 import type { Animal } from "../clinic/animal.ts";
 import type { Clinic } from "../clinic/clinic.ts";
 import { DomainError, type ErrorDetail } from "../domain-error.ts";
@@ -20,11 +21,10 @@ export interface RequestFacts {
 
 /** A request with something wrong in it, all of it named. */
 export class InvalidAppointment extends DomainError {
-  readonly details: ErrorDetail[];
+  declare readonly details: ErrorDetail[];
 
   constructor(details: ErrorDetail[]) {
-    super("validation_failed", details.map(({ path, message }) => `${path} ${message}`).join("; "));
-    this.details = details;
+    super("validation_failed", details.map(({ path, message }) => `${path} ${message}`).join("; "), details);
   }
 }
 
@@ -35,8 +35,11 @@ export class InvalidAppointment extends DomainError {
  * @throws {InvalidAppointment}
  * @throws {DomainError} `idempotency_conflict` where the id stands for another request
  */
-export function decideRequest(request: AppointmentRequest, facts: RequestFacts) {
-  return (state: Appointment | undefined): AppointmentEvent[] => {
+export function decideRequest(
+  request: AppointmentRequest,
+  facts: RequestFacts,
+): Decision<Appointment, AppointmentEvent> {
+  return (state) => {
     if (state) {
       if (state.requestHash !== null && state.requestHash === request.requestHash) return [];
       throw new DomainError("idempotency_conflict", "another appointment was requested by this key");

@@ -1,6 +1,7 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type AuditorEvent, auditorCategory } from "../events/audit.ts";
+import { requireExisting } from "../preconditions.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
 /** An auditor as the events tell it. */
@@ -26,7 +27,7 @@ export const auditorAggregate: Aggregate<typeof auditorCategory, Auditor> = {
   },
 };
 
-type Decision = (state: Auditor | undefined) => AuditorEvent[];
+type AuditorDecision = Decision<Auditor, AuditorEvent>;
 
 /**
  * An auditor gets one credential, with the registration; who needs another one is registered anew, so that a credential
@@ -39,7 +40,7 @@ export function decideRegisterAuditor(
   data: { auditorId: string; name: string; clinicIds: string[] | null; expiresAt: Instant | null },
   secretHash: string,
   now: number,
-): Decision {
+): AuditorDecision {
   return (state) => {
     if (state) throw new DomainError("auditor_exists", "the id belongs to another auditor already");
     if (data.expiresAt !== null && Date.parse(data.expiresAt) <= now) {
@@ -51,9 +52,9 @@ export function decideRegisterAuditor(
 }
 
 /** A revoked auditor stays revoked; again changes nothing. @throws {DomainError} `auditor_not_found` */
-export function decideRevokeAuditor(reason: string | null): Decision {
+export function decideRevokeAuditor(reason: string | null): AuditorDecision {
   return (state) => {
-    if (!state) throw new DomainError("auditor_not_found", "there is no such auditor");
-    return state.revoked ? [] : [{ type: "AuditorRevoked", data: { auditorId: state.id, reason } }];
+    const { id: auditorId, revoked } = requireExisting(state, "auditor");
+    return revoked ? [] : [{ type: "AuditorRevoked", data: { auditorId, reason } }];
   };
 }

@@ -1,11 +1,11 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ClinicEvent, clinicCategory } from "../events/clinic.ts";
 import type { Environment } from "../events/fields.ts";
+import { registerIdempotently, requireExisting } from "../preconditions.ts";
 import { requireCurrency, requireLocale, requireTimeZone } from "./locality.ts";
-import { registerOnce } from "./register-once.ts";
 
 export type ClinicStatus = "active" | "suspended" | "closed";
 export type ClinicRegistration = DataOf<ClinicEvent, "ClinicRegistered">;
@@ -65,6 +65,8 @@ export const clinicAggregate: Aggregate<typeof clinicCategory, Clinic> = {
   },
 };
 
+type ClinicDecision = Decision<Clinic, ClinicEvent>;
+
 function registered(registration: ClinicRegistration): Clinic {
   const { clinicId: id, environment, timezone, currency } = registration;
   return {
@@ -82,38 +84,37 @@ function registered(registration: ClinicRegistration): Clinic {
   };
 }
 
-type Decision = (state: Clinic | undefined) => ClinicEvent[];
-
 /** What may be decided about a clinic. Each refuses with {@link DomainError}; what is so already gives no event. */
 
-export function decideRegisterClinic(data: ClinicRegistration): Decision {
+export function decideRegisterClinic(data: ClinicRegistration): ClinicDecision {
   return (state) => {
     requireTimeZone(data.timezone);
     requireCurrency(data.currency);
     requireLocale(data.locale);
     if (data.demoExpiresAt !== null && !data.isDemo)
       throw new DomainError("expiry_without_demo", "only a demo clinic expires");
-    return registerOnce(state?.registration, { type: "ClinicRegistered", data }, "clinic");
+    return registerIdempotently(state?.registration, { type: "ClinicRegistered", data }, "clinic");
   };
 }
 
-export function decideSuspendClinic(data: DataOf<ClinicEvent, "ClinicSuspended">): Decision {
+export function decideSuspendClinic(data: DataOf<ClinicEvent, "ClinicSuspended">): ClinicDecision {
   return (state) => (requireOpen(state).status === "suspended" ? [] : [{ type: "ClinicSuspended", data }]);
 }
 
-export function decideReinstateClinic(data: DataOf<ClinicEvent, "ClinicReinstated">): Decision {
+export function decideReinstateClinic(data: DataOf<ClinicEvent, "ClinicReinstated">): ClinicDecision {
   return (state) => (requireOpen(state).status === "active" ? [] : [{ type: "ClinicReinstated", data }]);
 }
 
 /** A clinic that is closed stays closed. */
-export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): Decision {
-  return (state) => (known(state).status === "closed" ? [] : [{ type: "ClinicClosed", data }]);
+export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): ClinicDecision {
+  return (state) =>
+    requireExisting(state, "clinic").status === "closed" ? [] : [{ type: "ClinicClosed", data }];
 }
 
 /** The first branch is the clinic's main one, and stays the only one. */
-export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): Decision {
+export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): ClinicDecision {
   return (state) => {
-    const same = known(state).branches.find(({ id }) => id === data.branchId);
+    const same = requireExisting(state, "clinic").branches.find(({ id }) => id === data.branchId);
     if (same?.name === data.name && same.city === data.city) return [];
     const { branches } = requireOpen(state);
     if (same) throw new DomainError("branch_exists", "the id belongs to another branch already");
@@ -121,31 +122,26 @@ export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">,
   };
 }
 
-export function decideChangeSubscription(data: DataOf<ClinicEvent, "SubscriptionChanged">): Decision {
+export function decideChangeSubscription(data: DataOf<ClinicEvent, "SubscriptionChanged">): ClinicDecision {
   return (state) => {
     const { clinicId: _, ...subscription } = data;
-    if (isEqual(known(state).subscription, subscription)) return [];
+    if (isEqual(requireExisting(state, "clinic").subscription, subscription)) return [];
     requireOpen(state);
     return [{ type: "SubscriptionChanged", data }];
   };
 }
 
-export function decideSetEntitlement(data: DataOf<ClinicEvent, "EntitlementSet">): Decision {
+export function decideSetEntitlement(data: DataOf<ClinicEvent, "EntitlementSet">): ClinicDecision {
   return (state) => {
     const { clinicId: _, key, ...entitlement } = data;
-    if (isEqual(known(state).entitlements[key], entitlement)) return [];
+    if (isEqual(requireExisting(state, "clinic").entitlements[key], entitlement)) return [];
     requireOpen(state);
     return [{ type: "EntitlementSet", data }];
   };
 }
 
-function known(state: Clinic | undefined): Clinic {
-  if (!state) throw new DomainError("clinic_not_found", "there is no such clinic");
-  return state;
-}
-
 function requireOpen(state: Clinic | undefined): Clinic {
-  const clinic = known(state);
+  const clinic = requireExisting(state, "clinic");
   if (clinic.status === "closed") throw new DomainError("clinic_closed", "the clinic is closed");
   return clinic;
 }
@@ -158,8 +154,8 @@ function requireOpen(state: Clinic | undefined): Clinic {
  */
 export function whileOpen<State, Event>(
   { status }: Clinic,
-  decide: (state: State | undefined) => Event[],
-): (state: State | undefined) => Event[] {
+  decide: Decision<State, Event>,
+): Decision<State, Event> {
   if (status !== "closed") return decide;
   return (state) => {
     if (hasNoEffect(() => decide(state))) return [];

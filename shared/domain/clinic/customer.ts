@@ -1,9 +1,8 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type CustomerEvent, customerCategory } from "../events/people.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type CustomerRegistration = DataOf<CustomerEvent, "CustomerRegistered">;
 export type CustomerDetails = Omit<DataOf<CustomerEvent, "CustomerDetailsChanged">, "customerId">;
@@ -28,10 +27,11 @@ export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
   },
 };
 
-type Decision = (state: Customer | undefined) => CustomerEvent[];
+type CustomerDecision = Decision<Customer, CustomerEvent>;
 
-export function decideRegisterCustomer(data: CustomerRegistration): Decision {
-  return (state) => registerOnce(state?.registration, { type: "CustomerRegistered", data }, "customer");
+export function decideRegisterCustomer(data: CustomerRegistration): CustomerDecision {
+  return (state) =>
+    registerIdempotently(state?.registration, { type: "CustomerRegistered", data }, "customer");
 }
 
 /** What is not named stays as it is. */
@@ -39,10 +39,10 @@ export function decideChangeCustomer(change: {
   clinicId: string;
   customerId: string;
   details: Partial<CustomerDetails>;
-}): Decision {
+}): CustomerDecision {
   return (state) => {
     const { customerId } = change;
-    const customer = owned(state, change.clinicId, "customer");
+    const customer = requireOwnedBy(change.clinicId, state, "customer");
     const details = { ...customer.details, ...change.details };
     if (isEqual(customer.details, details)) return [];
     return [{ type: "CustomerDetailsChanged", data: { customerId, ...details } }];

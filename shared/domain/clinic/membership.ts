@@ -1,11 +1,10 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type MembershipEvent, membershipCategory } from "../events/people.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
 
 export type MembershipGrant = DataOf<MembershipEvent, "MembershipGranted">;
 /** What a member may do: the role is a label, the permissions and branches count. */
@@ -41,21 +40,22 @@ export const membershipAggregate: Aggregate<typeof membershipCategory, Membershi
   },
 };
 
+type MembershipDecision = Decision<Membership, MembershipEvent>;
+
 function rightsOf({ role, permissions, branchAccess, branchIds }: MembershipRights): MembershipRights {
   return { role, permissions, branchAccess, branchIds };
 }
 
-type Decision = (state: Membership | undefined) => MembershipEvent[];
 type OfClinic = { clinicId: string; membershipId: string };
 
-export function decideGrantMembership(data: MembershipGrant, clinic: Clinic): Decision {
+export function decideGrantMembership(data: MembershipGrant, clinic: Clinic): MembershipDecision {
   return (state) => {
     requireScope(data, clinic);
-    return registerOnce(state?.grant, { type: "MembershipGranted", data }, "membership");
+    return registerIdempotently(state?.grant, { type: "MembershipGranted", data }, "membership");
   };
 }
 
-export function decideAcceptMembership({ clinicId, membershipId }: OfClinic): Decision {
+export function decideAcceptMembership({ clinicId, membershipId }: OfClinic): MembershipDecision {
   return (state) => {
     if (live(state, clinicId).status === "active") return [];
     return [{ type: "MembershipAccepted", data: { membershipId } }];
@@ -65,7 +65,7 @@ export function decideAcceptMembership({ clinicId, membershipId }: OfClinic): De
 export function decideChangePermissions(
   change: OfClinic & { rights: MembershipRights },
   clinic: Clinic,
-): Decision {
+): MembershipDecision {
   return (state) => {
     const { clinicId, membershipId, rights } = change;
     requireScope(rights, clinic);
@@ -75,16 +75,16 @@ export function decideChangePermissions(
 }
 
 /** A membership that is revoked stays so; the user may be granted a new one. */
-export function decideRevokeMembership(revocation: OfClinic & { reason: string | null }): Decision {
+export function decideRevokeMembership(revocation: OfClinic & { reason: string | null }): MembershipDecision {
   return (state) => {
     const { clinicId, membershipId, reason } = revocation;
-    if (owned(state, clinicId, "membership").status === "revoked") return [];
+    if (requireOwnedBy(clinicId, state, "membership").status === "revoked") return [];
     return [{ type: "MembershipRevoked", data: { membershipId, reason } }];
   };
 }
 
 function live(state: Membership | undefined, clinicId: string): Membership {
-  const membership = owned(state, clinicId, "membership");
+  const membership = requireOwnedBy(clinicId, state, "membership");
   if (membership.status !== "revoked") return membership;
   throw new DomainError("membership_revoked", "the membership is revoked");
 }

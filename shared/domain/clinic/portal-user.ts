@@ -1,4 +1,4 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type PortalUserEvent, portalUserCategory } from "../events/people.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
@@ -20,8 +20,11 @@ export const portalUserAggregate: Aggregate<typeof portalUserCategory, PortalUse
 };
 
 /** A choice grants nothing: whether the user may see what was chosen is asked when it is read. */
-export function decideSelectClinic(data: ClinicSelection, clinic: Clinic) {
-  return (state: PortalUser | undefined): PortalUserEvent[] => {
+export function decideSelectClinic(
+  data: ClinicSelection,
+  clinic: Clinic,
+): Decision<PortalUser, PortalUserEvent> {
+  return (state) => {
     if (data.branchId !== null) branchOf(clinic, data.branchId);
     if (state?.clinicId === data.clinicId && state.branchId === data.branchId) return [];
     return [{ type: "ClinicSelected", data }];

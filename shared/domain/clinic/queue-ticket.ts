@@ -1,10 +1,9 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type QueueTicketEvent, queueTicketCategory } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
 
 export type QueueTicketIssue = DataOf<QueueTicketEvent, "QueueTicketIssued">;
 export type QueueTicketStatus = "waiting" | "called" | "completed" | "cancelled" | "no_show";
@@ -34,13 +33,14 @@ export const queueTicketAggregate: Aggregate<typeof queueTicketCategory, QueueTi
   },
 };
 
-type Decision = (state: QueueTicket | undefined) => QueueTicketEvent[];
+type QueueTicketDecision = Decision<QueueTicket, QueueTicketEvent>;
+
 type OfClinic = { clinicId: string; ticketId: string };
 
-export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): Decision {
+export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): QueueTicketDecision {
   return (state) => {
     branchOf(clinic, data.branchId);
-    return registerOnce(state?.issue, { type: "QueueTicketIssued", data }, "queue_ticket");
+    return registerIdempotently(state?.issue, { type: "QueueTicketIssued", data }, "queue_ticket");
   };
 }
 
@@ -55,9 +55,9 @@ function move(
   to: QueueTicketStatus,
   from: QueueTicketStatus[],
 ) {
-  return ({ clinicId, ticketId }: OfClinic): Decision =>
+  return ({ clinicId, ticketId }: OfClinic): QueueTicketDecision =>
     (state) => {
-      const { status } = owned(state, clinicId, "queue_ticket");
+      const { status } = requireOwnedBy(clinicId, state, "queue_ticket");
       if (status === to) return [];
       if (from.includes(status)) return [{ type, data: { ticketId } }];
       throw new DomainError("illegal_ticket_move", `a ticket that is ${status} cannot become ${to}`);

@@ -1,12 +1,11 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ResourceEvent, resourceCategory } from "../events/clinic.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
 import { requireTimeZone } from "./locality.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
 
 export type ResourceAddition = DataOf<ResourceEvent, "ResourceAdded">;
 export type AvailabilityRule = Omit<DataOf<ResourceEvent, "AvailabilityRuleSet">, "resourceId">;
@@ -44,35 +43,36 @@ export const resourceAggregate: Aggregate<typeof resourceCategory, Resource> = {
   },
 };
 
-type Decision = (state: Resource | undefined) => ResourceEvent[];
+type ResourceDecision = Decision<Resource, ResourceEvent>;
+
 type OfClinic = { clinicId: string; resourceId: string };
 
 /** A resource without a time zone of its own keeps the clinic's. */
 export function decideAddResource(
   addition: Omit<ResourceAddition, "timezone"> & { timezone: string | null },
   clinic: Clinic,
-): Decision {
+): ResourceDecision {
   return (state) => {
     const timezone = addition.timezone ?? clinic.timezone;
     requireTimeZone(timezone);
     branchOf(clinic, addition.branchId);
     const data = { ...addition, timezone };
-    return registerOnce(state?.addition, { type: "ResourceAdded", data }, "resource");
+    return registerIdempotently(state?.addition, { type: "ResourceAdded", data }, "resource");
   };
 }
 
-export function decideRetireResource({ clinicId, resourceId }: OfClinic): Decision {
+export function decideRetireResource({ clinicId, resourceId }: OfClinic): ResourceDecision {
   return (state) => {
-    if (!owned(state, clinicId, "resource").active) return [];
+    if (!requireOwnedBy(clinicId, state, "resource").active) return [];
     return [{ type: "ResourceRetired", data: { resourceId } }];
   };
 }
 
 /** Sets a rule, or replaces the rule of the same id. Times are of the resource's own day, and end on it. */
-export function decideSetRule(change: OfClinic & { rule: AvailabilityRule }): Decision {
+export function decideSetRule(change: OfClinic & { rule: AvailabilityRule }): ResourceDecision {
   return (state) => {
     const { clinicId, resourceId, rule } = change;
-    const resource = owned(state, clinicId, "resource");
+    const resource = requireOwnedBy(clinicId, state, "resource");
     if (isEqual(resource.rules[rule.ruleId], rule)) return [];
     if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
     if (rule.endsAt <= rule.startsAt)
@@ -83,10 +83,10 @@ export function decideSetRule(change: OfClinic & { rule: AvailabilityRule }): De
   };
 }
 
-export function decideRemoveRule(change: OfClinic & { ruleId: string }): Decision {
+export function decideRemoveRule(change: OfClinic & { ruleId: string }): ResourceDecision {
   return (state) => {
     const { clinicId, resourceId, ruleId } = change;
-    if (!owned(state, clinicId, "resource").rules[ruleId]) return [];
+    if (!requireOwnedBy(clinicId, state, "resource").rules[ruleId]) return [];
     return [{ type: "AvailabilityRuleRemoved", data: { resourceId, ruleId } }];
   };
 }

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { inPlainWords } from "../validation/plain-words.ts";
+import { inPlainWords } from "../validation/describe-issue.ts";
 import { type CatalogEvent, categories } from "./catalog.ts";
 import type { Category } from "./category.ts";
 import { type EventMetadata, eventMetadata } from "./metadata.ts";

@@ -1,7 +1,8 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { Environment } from "../events/fields.ts";
 import { type PartnerApplicationEvent, partnerApplicationCategory, type Scope } from "../events/partner.ts";
+import { requireExisting } from "../preconditions.ts";
 
 export interface Credential {
   id: string;
@@ -56,7 +57,7 @@ export const applicationAggregate: Aggregate<typeof partnerApplicationCategory, 
   },
 };
 
-type Decision = (state: Application | undefined) => PartnerApplicationEvent[];
+type ApplicationDecision = Decision<Application, PartnerApplicationEvent>;
 
 /** So many credentials are live at once: enough to change from one to the next without a gap. */
 const LIVE_CREDENTIALS = 2;
@@ -68,7 +69,7 @@ export function decideRegisterApplication(data: {
   environment: Environment;
   name: string;
   scopes: Scope[];
-}): Decision {
+}): ApplicationDecision {
   return (state) => {
     if (state) throw new DomainError("application_exists", "the id belongs to another application already");
     const { applicationId, environment, name } = data;
@@ -77,7 +78,10 @@ export function decideRegisterApplication(data: {
   };
 }
 
-export function decideIssueCredential(data: { credentialId: string; secretHash: string }): Decision {
+export function decideIssueCredential(data: {
+  credentialId: string;
+  secretHash: string;
+}): ApplicationDecision {
   return (state) => {
     const application = live(state);
     if (application.credentials.length >= LIVE_CREDENTIALS) {
@@ -87,9 +91,9 @@ export function decideIssueCredential(data: { credentialId: string; secretHash: 
   };
 }
 
-export function decideRevokeCredential(credentialId: string): Decision {
+export function decideRevokeCredential(credentialId: string): ApplicationDecision {
   return (state) => {
-    const { id: applicationId, credentials, revokedCredentialIds } = known(state);
+    const { id: applicationId, credentials, revokedCredentialIds } = requireExisting(state, "application");
     if (revokedCredentialIds.includes(credentialId)) return [];
     if (!credentials.some(({ id }) => id === credentialId)) {
       throw new DomainError("credential_not_found", "the application has no such credential");
@@ -99,7 +103,7 @@ export function decideRevokeCredential(credentialId: string): Decision {
 }
 
 /** @param url any URL of the origin; user info and everything but scheme, host and port are left out */
-export function decideApproveWebhookOrigin(url: string): Decision {
+export function decideApproveWebhookOrigin(url: string): ApplicationDecision {
   return (state) => {
     const { id: applicationId, webhookOrigins } = live(state);
     const origin = originOf(url);
@@ -108,9 +112,9 @@ export function decideApproveWebhookOrigin(url: string): Decision {
   };
 }
 
-export function decideWithdrawWebhookOrigin(url: string): Decision {
+export function decideWithdrawWebhookOrigin(url: string): ApplicationDecision {
   return (state) => {
-    const { id: applicationId, webhookOrigins } = known(state);
+    const { id: applicationId, webhookOrigins } = requireExisting(state, "application");
     const origin = originOf(url);
     if (!webhookOrigins.includes(origin)) return [];
     return [{ type: "WebhookOriginWithdrawn", data: { applicationId, origin } }];
@@ -118,9 +122,9 @@ export function decideWithdrawWebhookOrigin(url: string): Decision {
 }
 
 /** A revoked application stays revoked. */
-export function decideRevokeApplication(reason: string | null): Decision {
+export function decideRevokeApplication(reason: string | null): ApplicationDecision {
   return (state) => {
-    const { id: applicationId, revoked } = known(state);
+    const { id: applicationId, revoked } = requireExisting(state, "application");
     return revoked ? [] : [{ type: "ApplicationRevoked", data: { applicationId, reason } }];
   };
 }
@@ -131,13 +135,8 @@ function originOf(url: string): string {
   throw new DomainError("invalid_origin", "an origin is like https://hooks.example.com");
 }
 
-function known(state: Application | undefined): Application {
-  if (!state) throw new DomainError("application_not_found", "there is no such application");
-  return state;
-}
-
 function live(state: Application | undefined): Application {
-  const application = known(state);
+  const application = requireExisting(state, "application");
   if (application.revoked) throw new DomainError("application_revoked", "the application is revoked");
   return application;
 }

@@ -1,9 +1,10 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { branchOf, type Clinic } from "../clinic/clinic.ts";
 import type { Membership } from "../clinic/membership.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import { type InstallationEvent, installationCategory, type Scope } from "../events/partner.ts";
+import { requireExisting } from "../preconditions.ts";
 import type { Application } from "./application.ts";
 
 /** An application's access to one clinic, as its events tell it. */
@@ -50,18 +51,18 @@ export const installationAggregate: Aggregate<typeof installationCategory, Insta
   },
 };
 
-type Decision = (state: Installation | undefined) => InstallationEvent[];
+type InstallationDecision = Decision<Installation, InstallationEvent>;
 
 /** What may be decided about an installation. Each refuses with {@link DomainError}; what is so already gives no event. */
 
 /** An application asks for a clinic of its own environment, and for no more than its own scopes. */
 export function decideRequestInstallation(
   asked: { installationId: string; scopes: Scope[] },
-  application: Application | undefined,
+  applicant: Application | undefined,
   clinic: Clinic,
-): Decision {
+): InstallationDecision {
   return (state) => {
-    if (!application) throw new DomainError("application_not_found", "there is no such application");
+    const application = requireExisting(applicant, "application");
     if (application.revoked) throw new DomainError("application_revoked", "the application is revoked");
     if (application.environment !== clinic.environment) {
       throw new DomainError("environment_mismatch", "application and clinic are of different environments");
@@ -103,9 +104,15 @@ export function decideApproveInstallation(
   approval: Approval,
   approver: Membership | null | undefined,
   clinic: Clinic,
-): Decision {
+): InstallationDecision {
   return (state) => {
-    const { id: installationId, applicationId, clinicId, status, scopes: asked } = known(state);
+    const {
+      id: installationId,
+      applicationId,
+      clinicId,
+      status,
+      scopes: asked,
+    } = requireExisting(state, "installation");
     requireAdministrator(approver, clinic);
     const branchIds = approval.branchIds?.map((id) => branchOf(clinic, id).id) ?? null;
     requireBranches(branchIds);
@@ -123,7 +130,7 @@ export function decideApproveInstallation(
 export function decideNarrowInstallation(narrowed: {
   scopes?: Scope[] | undefined;
   branchIds?: string[] | undefined;
-}): Decision {
+}): InstallationDecision {
   return (state) => {
     const { id: installationId, scopes: granted, branchIds: permitted } = approved(state);
     const scopes = within(narrowed.scopes ?? granted, granted);
@@ -138,7 +145,7 @@ export function decideNarrowInstallation(narrowed: {
 }
 
 /** @param rateLimitPerMinute requests a minute */
-export function decideAgreeRateLimit(rateLimitPerMinute: number): Decision {
+export function decideAgreeRateLimit(rateLimitPerMinute: number): InstallationDecision {
   return (state) => {
     const installation = approved(state);
     if (installation.rateLimitPerMinute === rateLimitPerMinute) return [];
@@ -148,9 +155,9 @@ export function decideAgreeRateLimit(rateLimitPerMinute: number): Decision {
 }
 
 /** Ends an installation for good; again changes nothing. */
-export function decideRevokeInstallation(reason: string | null): Decision {
+export function decideRevokeInstallation(reason: string | null): InstallationDecision {
   return (state) => {
-    const { id: installationId, status } = known(state);
+    const { id: installationId, status } = requireExisting(state, "installation");
     return status === "revoked" ? [] : [{ type: "InstallationRevoked", data: { installationId, reason } }];
   };
 }
@@ -177,13 +184,8 @@ function within(asked: readonly Scope[], grant: readonly Scope[]): Scope[] {
   return grant.filter((scope) => asked.includes(scope));
 }
 
-function known(state: Installation | undefined): Installation {
-  if (!state) throw new DomainError("installation_not_found", "the application has not asked this clinic");
-  return state;
-}
-
 function approved(state: Installation | undefined): Installation {
-  const installation = known(state);
+  const installation = requireExisting(state, "installation");
   if (installation.status === "approved") return installation;
   throw new DomainError("installation_not_approved", "the installation is not approved");
 }

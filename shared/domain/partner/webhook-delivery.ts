@@ -1,4 +1,4 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type WebhookDeliveryEvent, webhookDeliveryCategory } from "../events/partner.ts";
 
@@ -35,8 +35,8 @@ export function isReplayable({ status }: Delivery): boolean {
  *
  * @throws {DomainError} `delivery_not_replayable`
  */
-export function decideReplay(endpointId: string) {
-  return (state: Delivery | undefined): WebhookDeliveryEvent[] => {
+export function decideReplay(endpointId: string): Decision<Delivery, WebhookDeliveryEvent> {
+  return (state) => {
     if (state?.endpointId !== endpointId || !isReplayable(state)) throw notReplayable();
     return [{ type: "WebhookDeliveryReplayRequested", data: { deliveryId: state.id, endpointId } }];
   };

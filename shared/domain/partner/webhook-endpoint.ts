@@ -1,4 +1,4 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import type { Environment } from "../events/fields.ts";
@@ -51,7 +51,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
   },
 };
 
-type Decision = (state: Endpoint | undefined) => WebhookEndpointEvent[];
+type EndpointDecision = Decision<Endpoint, WebhookEndpointEvent>;
 
 /** Whose an endpoint is. */
 export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "environment">;
@@ -60,7 +60,7 @@ export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "envir
 
 export function decideRegisterEndpoint(
   data: DataOf<WebhookEndpointEvent, "WebhookEndpointRegistered">,
-): Decision {
+): EndpointDecision {
   return (state) => {
     if (state) throw new DomainError("webhook_endpoint_exists", "the id belongs to another endpoint already");
     return [{ type: "WebhookEndpointRegistered", data: { ...data, events: [...new Set(data.events)] } }];
@@ -71,18 +71,18 @@ export function decideRotateSecret(secret: {
   secretId: string;
   encryptedSecret: string;
   previousExpiresAt: Instant;
-}): Decision {
+}): EndpointDecision {
   return (state) => [{ type: "WebhookSecretRotated", data: { endpointId: live(state).id, ...secret } }];
 }
 
-export function decideDisableEndpoint(reason: "operator" | "gone" | "no_success"): Decision {
+export function decideDisableEndpoint(reason: "operator" | "gone" | "no_success"): EndpointDecision {
   return (state) => {
     const { id: endpointId, status } = live(state);
     return status === "disabled" ? [] : [{ type: "WebhookEndpointDisabled", data: { endpointId, reason } }];
   };
 }
 
-export function decideEnableEndpoint(): Decision {
+export function decideEnableEndpoint(): EndpointDecision {
   return (state) => {
     const { id: endpointId, status } = live(state);
     return status === "active" ? [] : [{ type: "WebhookEndpointEnabled", data: { endpointId } }];
@@ -90,7 +90,7 @@ export function decideEnableEndpoint(): Decision {
 }
 
 /** A test is for an endpoint that is sent to; what a disabled one missed is replayed when it is enabled. */
-export function decideTestEndpoint(testId: string): Decision {
+export function decideTestEndpoint(testId: string): EndpointDecision {
   return (state) => {
     const { id: endpointId } = activeEndpoint(state);
     return [{ type: "WebhookEndpointTested", data: { endpointId, testId } }];
@@ -98,7 +98,7 @@ export function decideTestEndpoint(testId: string): Decision {
 }
 
 /** A revoked endpoint stays revoked; to revoke it again is to have what was asked for. */
-export function decideRevokeEndpoint(): Decision {
+export function decideRevokeEndpoint(): EndpointDecision {
   return (state) => {
     const { id: endpointId, status } = knownEndpoint(state);
     return status === "revoked" ? [] : [{ type: "WebhookEndpointRevoked", data: { endpointId } }];

@@ -4,7 +4,7 @@ import path from "node:path";
 import { expect } from "chai";
 import { commands } from "../../../command/cli/commands/commands.ts";
 import { readLine } from "../../../command/cli/import/import-line.ts";
-import { hashClientSecret } from "../../../command/operations/client-secret.ts";
+import { hashClientSecret } from "../../../command/operations/application-operations.ts";
 import type { PartnerApplicationEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";

@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { toMetadata } from "../../../command/handling/handle.ts";
+import { recoverDeliveries } from "../../../command/operations/recover-deliveries.ts";
 import {
   disableEndpoint,
   type EndpointOf,
   registerEndpoint,
-} from "../../../command/operations/endpoint-operations.ts";
-import { recoverDeliveries } from "../../../command/operations/recover-deliveries.ts";
+} from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { jsonEvent } from "@eventstore/db-client";
 import pg from "pg";
 import { toMetadata } from "../../../command/handling/handle.ts";
-import { MOST_ENDPOINTS } from "../../../command/operations/endpoint-places.ts";
+import { MOST_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";

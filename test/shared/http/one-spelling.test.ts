@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
-import { readSite as readAuditSite } from "../../../command/audit/page/site.ts";
+import { readSite as readAuditSite } from "../../../command/audit/page/router.ts";
 import { createMetrics, serveMetrics } from "../../../projection/status/metrics.ts";
 import { readSite as readDocsSite } from "../../../query-api/docs/site.ts";
 import { portalOperations } from "../../../query-api/portal/operations.ts";

@@ -2,7 +2,7 @@ import { PassThrough } from "node:stream";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { scan } from "../../../../command/audit/log/scan.ts";
-import { standingDeliveries } from "../../../../command/operations/standing-deliveries.ts";
+import { standingDeliveries } from "../../../../command/operations/recover-deliveries.ts";
 import { LogUnavailable } from "../../../../shared/eventstore/log.ts";
 
 /** A client whose subscriptions the server ends at once, without an error. */

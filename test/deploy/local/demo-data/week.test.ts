@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { rememberingLog } from "../../../../command/cli/import/remembering-log.ts";
+import { rememberingLog } from "../../../../command/cli/import/caching-log.ts";
 import { demoClinics } from "../../../../deploy/local/demo-data/clinics.ts";
 import { demoPhases } from "../../../../deploy/local/demo-data/phases.ts";
 import { carryOut } from "../../../../deploy/local/demo-data/steps.ts";

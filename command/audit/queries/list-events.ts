@@ -1,0 +1,114 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { z } from "zod";
+import type { MaySee } from "../access/visibility.ts";
+import type { AuditEvent } from "../log/audit-event.ts";
+import { readStreamEvents } from "../log/read-stream.ts";
+import { logEnd, type ScanProgress, scan } from "../log/scan.ts";
+import {
+  createConcerns,
+  prefixesFor,
+  type Subject,
+  type SubjectKind,
+  subjectId,
+  subjectKinds,
+} from "../related-events/related-events.ts";
+import { EMPTY_RANGE, endsAfterItBegins, filterFields, passes, streamField } from "./query-fields.ts";
+
+const subjectFields = Object.fromEntries(subjectKinds.map((kind) => [kind, subjectId.optional()])) as Record<
+  SubjectKind,
+  z.ZodOptional<typeof subjectId>
+>;
+
+/** What can be asked: one stream, or everything that concerns one thing, and what narrows it. */
+export const listFields = {
+  stream: streamField.optional(),
+  ...subjectFields,
+  ...filterFields,
+  /** Only what stands after this position. */
+  after: z
+    .string()
+    .regex(/^\d{1,20}$/, "must be a position")
+    .transform(BigInt)
+    .optional(),
+  limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
+};
+
+export const listQuestion = z
+  .strictObject(listFields)
+  .refine(
+    (asked) => [asked.stream, ...subjectKinds.map((kind) => asked[kind])].filter(Boolean).length === 1,
+    { message: `ask for one of stream, ${subjectKinds.join(", ")}` },
+  )
+  .refine(endsAfterItBegins, EMPTY_RANGE);
+export type ListQuestion = z.output<typeof listQuestion>;
+
+/** Where the events come from and who wants to see them. */
+export interface Reading {
+  client: EventStoreDBClient;
+  maySee: MaySee;
+  signal: AbortSignal;
+  onProgress?: ((progress: ScanProgress) => void) | undefined;
+}
+
+/** A list that can be read: that the log answers is known already. */
+export interface EventList {
+  /** The log's end, up to which the list goes. */
+  through: bigint;
+  /** In the log's order. @throws {LogUnavailable} @throws {TooMuchToFollow} */
+  events: AsyncGenerator<AuditEvent, void>;
+}
+
+/**
+ * The events that are asked for, as far as they may be seen. They are read while they are taken, with bounded memory.
+ *
+ * @throws {LogUnavailable}
+ */
+export async function listEvents(asked: ListQuestion, reading: Reading): Promise<EventList> {
+  const through = await logEnd(reading.client);
+  return { through, events: pick(asked, candidates(asked, through, reading), reading.maySee) };
+}
+
+async function* pick(
+  asked: ListQuestion,
+  events: AsyncIterable<AuditEvent>,
+  maySee: MaySee,
+): AsyncGenerator<AuditEvent, void> {
+  const wanted = passes(asked);
+  let left = asked.limit ?? Number.POSITIVE_INFINITY;
+  for await (const event of events) {
+    if (asked.after !== undefined && BigInt(event.position) <= asked.after) continue;
+    if (!maySee(event) || !wanted(event)) continue;
+    yield event;
+    left -= 1;
+    if (left === 0) return;
+  }
+}
+
+/** Everything of the stream or about the subject, whether it may be seen or not: what follows depends on it. */
+async function* candidates(
+  asked: ListQuestion,
+  through: bigint,
+  { client, signal, onProgress }: Reading,
+): AsyncGenerator<AuditEvent, void> {
+  if (asked.stream !== undefined) {
+    for await (const { shown } of readStreamEvents(client, asked.stream)) {
+      if (signal.aborted || BigInt(shown.position) > through) return;
+      yield shown;
+    }
+    return;
+  }
+  const subject = subjectOf(asked);
+  const concerns = createConcerns(subject);
+  const prefixes = prefixesFor(subject.kind);
+  for await (const { shown } of scan({ client, prefixes, through, signal, onProgress })) {
+    if (concerns(shown)) yield shown;
+  }
+}
+
+function subjectOf(asked: ListQuestion): Subject {
+  for (const kind of subjectKinds) {
+    const id = asked[kind];
+    if (id !== undefined) return { kind, id };
+  }
+  throw new Error("a question about nothing");
+}

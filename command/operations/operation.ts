@@ -1,0 +1,74 @@
+import type { Aggregate, Decision } from "../../shared/domain/aggregate.ts";
+import { type Clinic, clinicAggregate, refuseSandbox, whileOpen } from "../../shared/domain/clinic/clinic.ts";
+import { DomainError } from "../../shared/domain/domain-error.ts";
+import type { categories } from "../../shared/domain/events/catalog.ts";
+import type { Category, EventOf } from "../../shared/domain/events/category.ts";
+import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
+import { withSandbox } from "./sandbox-operations.ts";
+
+/** Of these a sandbox has what its fixture says; its people and its application's appointments are another matter. */
+const ofFixture = new Set(["service", "customer", "animal", "resource", "hold", "queueTicket"]);
+
+/** Carries a command out: what it needs of other streams is looked up, then load, decide, append. */
+export type Operation<Command, State> = (
+  log: EventLog,
+  command: Command,
+  context: CommandContext,
+) => Promise<Handled<State>>;
+
+/**
+ * The operation of a command about something that belongs to a clinic. Refused with {@link DomainError} where the
+ * clinic is unknown or closed, where what the command refers to is not the clinic's, and where the decision says no.
+ *
+ * @param idOf the id of the aggregate that the command changes
+ * @param decide pure; gets the clinic as it stands and the time in milliseconds since 1970
+ * @param check refuses references to what is not the clinic's
+ */
+export function clinicOperation<
+  C extends (typeof categories)[number],
+  State,
+  Command extends { clinicId: string },
+>(
+  aggregate: Aggregate<C, State>,
+  idOf: (command: Command) => string,
+  decide: (command: Command, clinic: Clinic, now: number) => Decision<State, EventOf<C>>,
+  check?: (log: EventLog, command: Command, clinic: Clinic) => Promise<unknown>,
+): Operation<Command, State> {
+  return async (log, command, context) => {
+    const { clinic, context: ofClinic } = await inClinic(log, command.clinicId, context);
+    if (ofFixture.has(aggregate.category.name)) refuseSandbox(clinic);
+    await check?.(log, command, clinic);
+    const decideOpen = whileOpen(clinic, decide(command, clinic, context.now));
+    return handle(log, aggregate, idOf(command), decideOpen, ofClinic);
+  };
+}
+
+/**
+ * The clinic that a command is about, and the command's context with that clinic and its environment in it.
+ *
+ * @throws {DomainError} `clinic_not_found`
+ */
+export async function inClinic(
+  log: EventLog,
+  clinicId: string,
+  context: CommandContext,
+): Promise<{ clinic: Clinic; context: CommandContext }> {
+  const { state } = await load(log, clinicAggregate, clinicId);
+  const clinic = requireExisting(state, "clinic");
+  const ofClinic = { ...context, clinicId, environment: clinic.environment };
+  return { clinic: (await withSandbox(log, clinic)).clinic, context: ofClinic };
+}
+
+/** Loads what a command refers to by id, and refuses it as {@link requireOwnedBy} does. */
+export async function loadOwned<C extends Category, State extends { clinicId: string }>(
+  log: EventLog,
+  aggregate: Aggregate<C, State>,
+  id: string,
+  clinicId: string,
+  what: string,
+): Promise<State> {
+  const { state } = await load(log, aggregate, id);
+  return requireOwnedBy(clinicId, state, what);
+}

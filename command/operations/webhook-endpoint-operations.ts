@@ -1,0 +1,189 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import type { SecretBox } from "../../shared/auth/secret-box.ts";
+import type { Decision } from "../../shared/domain/aggregate.ts";
+import { DomainError } from "../../shared/domain/domain-error.ts";
+import { webhookDeliveryId } from "../../shared/domain/events/ids.ts";
+import type { WebhookEndpointEvent, WebhookEventType } from "../../shared/domain/events/partner.ts";
+import {
+  decideReplay,
+  deliveryAggregate,
+  notReplayable,
+} from "../../shared/domain/partner/webhook-delivery.ts";
+import {
+  decideDisableEndpoint,
+  decideEnableEndpoint,
+  decideRegisterEndpoint,
+  decideRevokeEndpoint,
+  decideRotateSecret,
+  decideTestEndpoint,
+  type Endpoint,
+  type EndpointOwner,
+  endpointAggregate,
+  knownEndpoint,
+  ownEndpoint,
+} from "../../shared/domain/partner/webhook-endpoint.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
+import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
+import { takePlace } from "./endpoint-quota.ts";
+
+/** The endpoint as it is now, and its new signing secret in the clear: shown once, kept encrypted. */
+export interface EndpointWithSecret {
+  endpoint: Endpoint;
+  secret: string;
+  /** Where a read must have come to in the log to know it. */
+  seen: bigint | undefined;
+}
+
+/** Names an endpoint by its id and owner. Another owner's is refused with `webhook_endpoint_not_found`. */
+export interface EndpointOf {
+  endpointId: string;
+  owner: EndpointOwner;
+}
+
+/** A rotated secret goes on signing beside the new one for so long. Milliseconds. */
+const OVERLAP = 24 * 60 * 60 * 1000;
+
+/**
+ * Registers an endpoint. Whether its URL is safe and approved is for the caller to check.
+ *
+ * @throws {DomainError} `webhook_endpoint_limit_reached`
+ */
+export async function registerEndpoint(
+  using: { log: EventLog; secretBox: SecretBox },
+  input: { owner: EndpointOwner; url: string; events: WebhookEventType[]; endpointId?: string },
+  context: CommandContext,
+): Promise<EndpointWithSecret> {
+  const { owner, url, events, endpointId = randomUUID() } = input;
+  const { secret, ...kept } = await newSecret(using.secretBox);
+  const { applicationId, clinicId, environment } = owner;
+  const registration = { endpointId, applicationId, clinicId, environment, url, events, ...kept };
+  const decide = decideRegisterEndpoint(registration);
+  const ofOwner = within(context, owner);
+  await takePlace(using.log, { owner, endpointId }, ofOwner);
+  const { state, seen } = await handle(using.log, endpointAggregate, endpointId, decide, ofOwner);
+  return { endpoint: ownEndpoint(state, owner), secret, seen };
+}
+
+/**
+ * Gives an endpoint a new secret.
+ *
+ * @param input.leaked the former secret stops signing at once instead of in 24 hours
+ * @throws {DomainError} `concurrent_rotation` where the endpoint changed meanwhile; `webhook_endpoint_revoked`
+ */
+export async function rotateSecret(
+  using: { log: EventLog; secretBox: SecretBox },
+  input: EndpointOf & { leaked?: boolean },
+  context: CommandContext,
+): Promise<EndpointWithSecret> {
+  const { secret, ...kept } = await newSecret(using.secretBox);
+  const previousExpiresAt = toInstant(context.now + (input.leaked ? 0 : OVERLAP));
+  const decide = decideRotateSecret({ ...kept, previousExpiresAt });
+  try {
+    const { state, seen } = await change(using.log, input, decide, context, "throw");
+    return { endpoint: ownEndpoint(state, input.owner), secret, seen };
+  } catch (error) {
+    if (!(error instanceof WrongExpectedRevision)) throw error;
+    throw new DomainError("concurrent_rotation", "the endpoint was changed at the same time");
+  }
+}
+
+/** Stops deliveries to an endpoint until it is enabled again. */
+export function disableEndpoint(
+  log: EventLog,
+  input: EndpointOf,
+  context: CommandContext,
+): Promise<Handled<Endpoint>> {
+  return change(log, input, decideDisableEndpoint("operator"), context);
+}
+
+/** Takes deliveries to a disabled endpoint up again. */
+export function enableEndpoint(
+  log: EventLog,
+  input: EndpointOf,
+  context: CommandContext,
+): Promise<Handled<Endpoint>> {
+  return change(log, input, decideEnableEndpoint(), context);
+}
+
+/** Ends an endpoint for good; again changes nothing. */
+export function revokeEndpoint(
+  log: EventLog,
+  input: EndpointOf,
+  context: CommandContext,
+): Promise<Handled<Endpoint>> {
+  return change(log, input, decideRevokeEndpoint(), context);
+}
+
+/**
+ * Sends an endpoint a test event, delivered like any other.
+ *
+ * @returns also the id of the delivery that it becomes
+ * @throws {DomainError} `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
+ */
+export async function testEndpoint(
+  log: EventLog,
+  input: EndpointOf,
+  context: CommandContext,
+): Promise<Handled<Endpoint> & { deliveryId: string }> {
+  const testId = randomUUID();
+  const handled = await change(log, input, decideTestEndpoint(testId), context);
+  return { ...handled, deliveryId: webhookDeliveryId(testId, input.endpointId) };
+}
+
+/**
+ * Names an endpoint with its owner, for an operator, who may touch everybody's.
+ *
+ * @throws {DomainError} `webhook_endpoint_not_found`
+ */
+export async function anybodysEndpoint(log: EventLog, endpointId: string): Promise<EndpointOf> {
+  const { applicationId, clinicId, environment } = knownEndpoint(
+    (await load(log, endpointAggregate, endpointId)).state,
+  );
+  return { endpointId, owner: { applicationId, clinicId, environment } };
+}
+
+/**
+ * Asks for another round of a failed or skipped delivery of an active endpoint.
+ *
+ * @param input.deliveryId undefined where the request names none that there could be
+ * @throws {DomainError} `delivery_not_replayable`, also where somebody else asked at the same time
+ */
+export async function replayDelivery(
+  log: EventLog,
+  input: EndpointOf & { deliveryId: string | undefined },
+  context: CommandContext,
+): Promise<void> {
+  const { endpointId, owner, deliveryId } = input;
+  const { state } = await load(log, endpointAggregate, endpointId);
+  if (ownEndpoint(state, owner).status !== "active" || deliveryId === undefined) throw notReplayable();
+  const ofOwner = within(context, owner);
+  const once = { onLostRace: "throw" } as const;
+  try {
+    await handle(log, deliveryAggregate, deliveryId, decideReplay(endpointId), ofOwner, once);
+  } catch (error) {
+    throw error instanceof WrongExpectedRevision ? notReplayable() : error;
+  }
+}
+
+function change(
+  log: EventLog,
+  { endpointId, owner }: EndpointOf,
+  decide: Decision<Endpoint, WebhookEndpointEvent>,
+  context: CommandContext,
+  onLostRace: "retry" | "throw" = "retry",
+): Promise<Handled<Endpoint>> {
+  const decideOwn = (state: Endpoint | undefined) => decide(ownEndpoint(state, owner));
+  const ofOwner = within(context, owner);
+  return handle(log, endpointAggregate, endpointId, decideOwn, ofOwner, { onLostRace });
+}
+
+function within(context: CommandContext, { clinicId, environment }: EndpointOwner): CommandContext {
+  return { ...context, clinicId, environment };
+}
+
+/** A Standard Webhooks secret, and what the log keeps of it. */
+async function newSecret(box: SecretBox) {
+  const secret = `whsec_${randomBytes(32).toString("base64")}`;
+  return { secret, secretId: randomUUID(), encryptedSecret: await box.seal(secret) };
+}

@@ -1,0 +1,34 @@
+import { onAbort } from "./abort.ts";
+
+/** Wakes a loop that sleeps; a call while it is awake is remembered. */
+export interface Waker {
+  wake(): void;
+  /** Sleeps until woken, until so many milliseconds have passed, or until the signal aborts. */
+  sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
+}
+
+export function createWaker(): Waker {
+  let woken = false;
+  let end: (() => void) | undefined;
+  return {
+    wake() {
+      woken = true;
+      end?.();
+    },
+    async sleep(milliseconds, signal) {
+      if (!woken && !signal.aborted) {
+        await new Promise<void>((resolve) => {
+          end = () => {
+            clearTimeout(timer);
+            remove();
+            end = undefined;
+            resolve();
+          };
+          const timer = setTimeout(end, milliseconds);
+          const remove = onAbort(signal, end);
+        });
+      }
+      woken = false;
+    },
+  };
+}

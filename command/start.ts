@@ -30,7 +30,7 @@ const SETTINGS = [
 ] as const;
 
 /** A count is one short statement. Milliseconds. */
-const STATEMENT_WITHIN = 1_000;
+const STATEMENT_TIMEOUT_MS = 1_000;
 
 /**
  * Starts the command service. It needs the event log; Postgres holds the shared rate limits and tells how far the
@@ -48,7 +48,7 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
     url: config.DATABASE_URL,
     applicationName: "command",
     size: config.DATABASE_POOL_SIZE,
-    statementTimeout: STATEMENT_WITHIN,
+    statementTimeout: STATEMENT_TIMEOUT_MS,
     logger,
   });
   const limiter = createRateLimiter(pool, logger);

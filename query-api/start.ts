@@ -5,7 +5,7 @@ import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
-import { endsWithin } from "../shared/runtime/timeout.ts";
+import { settlesWithin } from "../shared/runtime/timeout.ts";
 import { createQueryApp } from "./app.ts";
 import { createReadRow } from "./http/read.ts";
 import { createTokenKeys } from "./partner/token-keys.ts";
@@ -85,7 +85,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     async stop() {
       await server.close();
       limiter.close();
-      await endsWithin(Promise.all([pool.end(), limiterPool.end()]), POOLS_END_WITHIN);
+      await settlesWithin(Promise.all([pool.end(), limiterPool.end()]), POOLS_END_WITHIN);
     },
   };
 }

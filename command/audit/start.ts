@@ -11,7 +11,7 @@ import { createAuditApp } from "./app.ts";
 import { createExportSigner } from "./export/signing.ts";
 
 /** Deliveries of one stream are a short read. Milliseconds. */
-const STATEMENT_WITHIN = 5_000;
+const STATEMENT_TIMEOUT_MS = 5_000;
 
 /**
  * Starts the audit service, a process of its own, so that its long reads slow nobody. It needs the event log; Postgres
@@ -35,7 +35,7 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
     url: config.DATABASE_URL,
     applicationName: "audit",
     size: config.DATABASE_POOL_SIZE,
-    statementTimeout: STATEMENT_WITHIN,
+    statementTimeout: STATEMENT_TIMEOUT_MS,
     logger,
   });
   const closeConnections = () => Promise.all([pool.end(), client.dispose()]);

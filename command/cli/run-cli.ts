@@ -1,12 +1,12 @@
 import { CommanderError, Command as Program } from "commander";
 import { commands } from "./commands/commands.ts";
-import { type RecoverWords, recoverWebhooks } from "./commands/recover-webhooks.ts";
-import { type RotateWords, rotateEndpointSecret } from "./commands/rotate-secret.ts";
+import { type RecoverOptions, recoverWebhooks } from "./commands/recover-webhooks.ts";
+import { type RotateOptions, rotateEndpointSecret } from "./commands/rotate-secret.ts";
 import type { Command } from "./framework/command.ts";
 import { EXIT, failureOf } from "./framework/failure.ts";
 import type { Option } from "./framework/option.ts";
 import { type GivenOptions, optionName, runCommand, type Terminal } from "./framework/run-command.ts";
-import { DEFAULT_LOG_WAIT, type ImportWords, importFile } from "./import/import-file.ts";
+import { DEFAULT_LOG_WAIT_S, type ImportOptions, importFile } from "./import/import-file.ts";
 import { IMPORT_HELP } from "./import/import-help.ts";
 
 /**
@@ -94,12 +94,12 @@ function addImport(program: Program, terminal: Terminal, exit: (code: number) =>
     .option("--dry-run", "check every line against the log, and write nothing")
     .option(
       "--log-wait <seconds>",
-      `how long to wait for an event log that does not answer; by default ${DEFAULT_LOG_WAIT}`,
+      `how long to wait for an event log that does not answer; by default ${DEFAULT_LOG_WAIT_S}`,
     )
     .option("--actor <name>", "who does it; by default the user of the operating system")
     .option("--json", "write every failed line and the totals on standard output, a JSON object per line")
     .addHelpText("after", IMPORT_HELP)
-    .action(async (file: string, given: ImportWords) => exit(await importFile(file, given, terminal)));
+    .action(async (file: string, given: ImportOptions) => exit(await importFile(file, given, terminal)));
 }
 
 function addRecover(group: Program, terminal: Terminal): void {
@@ -115,7 +115,7 @@ function addRecover(group: Program, terminal: Terminal): void {
     .option("--actor <name>", "who does it; by default the user of the operating system")
     .option("--json", "answer in one line of JSON")
     .addHelpText("after", RECOVER_HELP)
-    .action((given: RecoverWords) => recoverWebhooks(given, terminal));
+    .action((given: RecoverOptions) => recoverWebhooks(given, terminal));
 }
 
 function addRotate(group: Program, terminal: Terminal): void {
@@ -129,7 +129,7 @@ function addRotate(group: Program, terminal: Terminal): void {
     .option("--actor <name>", "who does it; by default the user of the operating system")
     .option("--json", "answer in one line of JSON")
     .addHelpText("after", ROTATE_HELP)
-    .action((given: RotateWords) => rotateEndpointSecret(given, terminal));
+    .action((given: RotateOptions) => rotateEndpointSecret(given, terminal));
 }
 
 function line(command: Command | undefined): string {

@@ -3,7 +3,7 @@ import { backoff } from "../../shared/runtime/backoff.ts";
 import { type AddToBatch, createBatches, TooManyWaiting } from "../../shared/runtime/batches.ts";
 
 /** What becomes of one change: its result, or the error that refuses it. */
-export type Outcome<Result> = { result: Result } | { error: unknown };
+export type ChangeOutcome<Result> = { result: Result } | { error: unknown };
 
 /** Several changes of one stream, decided one after the other. */
 export interface Plan<Result> {
@@ -16,7 +16,7 @@ export interface Plan<Result> {
    *
    * @param position the last event's position; undefined if there were no events
    */
-  outcomes(position: bigint | undefined): Outcome<Result>[];
+  outcomes(position: bigint | undefined): ChangeOutcome<Result>[];
 }
 
 interface Waiting<Change> {
@@ -26,16 +26,16 @@ interface Waiting<Change> {
 }
 
 /** A change that others are ahead of again and again is given up after this. Milliseconds. */
-const GIVE_UP_AFTER = 10_000;
+const CHANGE_TIMEOUT_MS = 10_000;
 
 /** Changes of a stream that may wait in this process, and that are appended together: far below 1 MiB of events. */
-const MOST = { waiting: 2_000, together: 50 };
+const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 50 };
 
 /** Processes that lost a race must not run the next one at the same time. Milliseconds. */
-const BEFORE_NEXT = { first: 5, most: 100 };
+const RETRY_DELAYS_MS = { first: 5, most: 100 };
 
 /** One for each log, which stands for a process. */
-const batches = new WeakMap<EventLog, AddToBatch<Waiting<unknown>, Outcome<unknown>>>();
+const batches = new WeakMap<EventLog, AddToBatch<Waiting<unknown>, ChangeOutcome<unknown>>>();
 
 /**
  * Changes a stream that others may change at the same time. The changes of this process that arrive while one is under
@@ -53,9 +53,9 @@ export async function changeStream<Change, Result>(
   decide: (changes: Change[]) => Promise<Plan<Result>>,
 ): Promise<Result> {
   const add = batchesOf<Change, Result>(log);
-  const waiting = { change, deadline: performance.now() + GIVE_UP_AFTER };
+  const waiting = { change, deadline: performance.now() + CHANGE_TIMEOUT_MS };
   try {
-    return resultOf(await add(stream, waiting, (changes) => appendTogether(log, stream, changes, decide)));
+    return resultOf(await add(stream, waiting, (changes) => appendBatch(log, stream, changes, decide)));
   } catch (error) {
     if (error instanceof TooManyWaiting) throw new WrongExpectedRevision(error.message, { cause: error });
     throw error;
@@ -76,23 +76,23 @@ export async function changeOnce<Change, Result>(
 ): Promise<Result> {
   const { revision, events, outcomes } = await decide([change]);
   const position = events.length > 0 ? await log.append(stream, revision, events) : undefined;
-  return resultOf(outcomes(position)[0] as Outcome<Result>);
+  return resultOf(outcomes(position)[0] as ChangeOutcome<Result>);
 }
 
-function resultOf<Result>(outcome: Outcome<Result>): Result {
+function resultOf<Result>(outcome: ChangeOutcome<Result>): Result {
   if ("error" in outcome) throw outcome.error;
   return outcome.result;
 }
 
 /** @returns an outcome for each change, in order; those whose deadline has passed are given up undecided */
-async function appendTogether<Change, Result>(
+async function appendBatch<Change, Result>(
   log: EventLog,
   stream: string,
   changes: Waiting<Change>[],
   decide: (changes: Change[]) => Promise<Plan<Result>>,
-): Promise<Outcome<Result>[]> {
-  const wait = backoff(BEFORE_NEXT);
-  const outcomes = new Map<Waiting<Change>, Outcome<Result>>();
+): Promise<ChangeOutcome<Result>[]> {
+  const wait = backoff(RETRY_DELAYS_MS);
+  const outcomes = new Map<Waiting<Change>, ChangeOutcome<Result>>();
   let left = changes;
   for (;;) {
     const now = performance.now();
@@ -104,12 +104,13 @@ async function appendTogether<Change, Result>(
     const appended = await tryAppend(log, stream, plan);
     if (appended) {
       const decided = plan.outcomes(appended.position);
-      for (const [index, change] of left.entries()) outcomes.set(change, decided[index] as Outcome<Result>);
+      for (const [index, change] of left.entries())
+        outcomes.set(change, decided[index] as ChangeOutcome<Result>);
       break;
     }
     await wait.next(new AbortController().signal);
   }
-  return changes.map((change) => outcomes.get(change) as Outcome<Result>);
+  return changes.map((change) => outcomes.get(change) as ChangeOutcome<Result>);
 }
 
 /** @returns undefined if somebody else appended to the stream first */
@@ -131,8 +132,8 @@ function givenUp(): WrongExpectedRevision {
   return new WrongExpectedRevision("others changed the stream first, again and again");
 }
 
-function batchesOf<Change, Result>(log: EventLog): AddToBatch<Waiting<Change>, Outcome<Result>> {
-  const known = batches.get(log) ?? createBatches<Waiting<unknown>, Outcome<unknown>>(MOST);
+function batchesOf<Change, Result>(log: EventLog): AddToBatch<Waiting<Change>, ChangeOutcome<Result>> {
+  const known = batches.get(log) ?? createBatches<Waiting<unknown>, ChangeOutcome<unknown>>(BATCH_LIMITS);
   batches.set(log, known);
-  return known as AddToBatch<Waiting<Change>, Outcome<Result>>;
+  return known as AddToBatch<Waiting<Change>, ChangeOutcome<Result>>;
 }

@@ -5,8 +5,13 @@ import { type Category, type EventOf, streamName } from "../../shared/domain/eve
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import type { Actor, NewEventMetadata } from "../../shared/domain/events/metadata.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import type { EventLog, NewEvent, RecordedEvent } from "../../shared/eventstore/log.ts";
-import { changeOnce, changeStream, type Outcome, type Plan } from "./change-stream.ts";
+import {
+  EMPTY_STREAM,
+  type EventLog,
+  type NewEvent,
+  type RecordedEvent,
+} from "../../shared/eventstore/log.ts";
+import { type ChangeOutcome, changeOnce, changeStream, type Plan } from "./change-stream.ts";
 
 /** Who asks for a change, when, and on whose behalf: becomes the metadata of the events. */
 export interface CommandContext {
@@ -44,7 +49,7 @@ export async function load<C extends Category, State>(
 ): Promise<Loaded<State>> {
   const events = await log.read<RecordedEvent & EventOf<C>>(streamName(aggregate.category, id));
   const state = events.reduce<State | undefined>((state, event) => aggregate.evolve(state, event), undefined);
-  return { state, revision: events.at(-1)?.revision ?? -1n, events };
+  return { state, revision: events.at(-1)?.revision ?? EMPTY_STREAM, events };
 }
 
 /** One command: what it decides, and who gives it. */
@@ -85,19 +90,21 @@ async function decideAll<C extends Category, State>(
 ): Promise<Plan<Handled<State>>> {
   const loaded = await load(log, aggregate, id);
   let { state } = loaded;
-  const decided = commands.map(({ decide, context }): Outcome<Omit<Handled<State>, "seen" | "position">> => {
-    try {
-      const events = decide(state) as (EventOf<C> & CatalogEvent)[];
-      const metadata = toMetadata(context);
-      state = events.reduce<State | undefined>(
-        (before, event) => aggregate.evolve(before, { ...event, metadata }),
-        state,
-      );
-      return { result: { state, events } };
-    } catch (error) {
-      return { error };
-    }
-  });
+  const decided = commands.map(
+    ({ decide, context }): ChangeOutcome<Omit<Handled<State>, "seen" | "position">> => {
+      try {
+        const events = decide(state) as (EventOf<C> & CatalogEvent)[];
+        const metadata = toMetadata(context);
+        state = events.reduce<State | undefined>(
+          (before, event) => aggregate.evolve(before, { ...event, metadata }),
+          state,
+        );
+        return { result: { state, events } };
+      } catch (error) {
+        return { error };
+      }
+    },
+  );
   const events = decided.flatMap((outcome, index) =>
     "error" in outcome
       ? []

@@ -25,7 +25,7 @@ import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { clinicOperation, inClinic, loadOwned, type Operation } from "./operation.ts";
+import { clinicOperation, loadClinicOf, loadOwnedBy, type Operation } from "./operation.ts";
 
 /** Names an appointment of a clinic. Another clinic's is refused with `appointment_not_found`. */
 export interface AppointmentOf {
@@ -39,7 +39,7 @@ export async function requestAppointment(
   input: Omit<AppointmentRequest, "applicationId" | "requestHash" | "sandboxGeneration">,
   context: CommandContext,
 ): Promise<Handled<Appointment>> {
-  const { clinic, context: ofClinic } = await inClinic(log, input.clinicId, context);
+  const { clinic, context: ofClinic } = await loadClinicOf(log, input.clinicId, context);
   refuseSandbox(clinic);
   const animal =
     input.animalId === null ? undefined : (await load(log, animalAggregate, input.animalId)).state;
@@ -97,7 +97,7 @@ export async function allocateResource(
   context: CommandContext,
 ): Promise<Handled<Appointment>> {
   const { clinicId, appointmentId, assignmentId, resourceId, allocationStart, allocationEnd } = input;
-  const resource = await loadOwned(log, resourceAggregate, resourceId, clinicId, "resource");
+  const resource = await loadOwnedBy(log, resourceAggregate, resourceId, clinicId, "resource");
   const allocate = move<AppointmentOf>(() =>
     decideAllocate({ assignmentId, allocationStart, allocationEnd }, resource),
   );
@@ -116,7 +116,7 @@ export async function importAppointment(
   context: CommandContext,
 ): Promise<Handled<Appointment>> {
   const { appointmentId, clinicId, animalId, customerId, resourceIds } = input;
-  const { clinic, context: ofClinic } = await inClinic(log, clinicId, context);
+  const { clinic, context: ofClinic } = await loadClinicOf(log, clinicId, context);
   refuseSandbox(clinic);
   const { now } = context;
   const [animal, customer, ...resources] = await Promise.all([

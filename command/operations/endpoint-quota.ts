@@ -8,15 +8,15 @@ import {
 } from "../../shared/domain/events/partner.ts";
 import { type EndpointOwner, endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
+import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
 import { changeStream, type Plan } from "../handling/change-stream.ts";
 import { type CommandContext, load, toNewEvent } from "../handling/handle.ts";
 
 /** Endpoints that an application may have at a clinic, revoked ones not counted. */
-export const MOST_ENDPOINTS = 50;
+export const MAX_ENDPOINTS = 50;
 
 /** A place whose endpoint is not there after so long is free again: its registration was cut short. Milliseconds. */
-const REGISTERED_WITHIN = 60_000;
+const REGISTRATION_TIMEOUT_MS = 60_000;
 
 interface Taking {
   endpointId: string;
@@ -30,7 +30,7 @@ interface Taking {
  * @throws {DomainError} `webhook_endpoint_limit_reached`
  * @throws {WrongExpectedRevision} if others were first for ten seconds
  */
-export function takePlace(
+export function reserveEndpoint(
   log: EventLog,
   { owner, endpointId }: { owner: EndpointOwner; endpointId: string },
   context: CommandContext,
@@ -40,10 +40,10 @@ export function takePlace(
   return changeStream<Taking, void>(log, stream, { endpointId, context }, async (takings) => {
     const last = await log.last<WebhookEndpointPlacesEvent>(stream);
     const known = last?.data.places ?? [];
-    const isScarce = known.length + takings.length > MOST_ENDPOINTS;
+    const isScarce = known.length + takings.length > MAX_ENDPOINTS;
     const now = Math.max(...takings.map(({ context }) => context.now));
     const places = isScarce ? await stillTaken(log, known, now) : known;
-    return planPlaces(id, { places, revision: last?.revision ?? -1n }, takings);
+    return planPlaces(id, { places, revision: last?.revision ?? EMPTY_STREAM }, takings);
   });
 }
 
@@ -53,7 +53,7 @@ function planPlaces(
   { places, revision }: { places: EndpointPlace[]; revision: bigint },
   takings: Taking[],
 ): Plan<void> {
-  const free = Math.max(0, MOST_ENDPOINTS - places.length);
+  const free = Math.max(0, MAX_ENDPOINTS - places.length);
   const taken = takings.map(({ endpointId, context }) => ({ endpointId, takenAt: toInstant(context.now) }));
   const events = takings.slice(0, free).map((taking, index) => {
     const data = { installationId: id, places: [...places, ...taken.slice(0, index + 1)] };
@@ -68,14 +68,14 @@ function planPlaces(
 }
 
 function limitReached(): DomainError {
-  const message = `there are ${MOST_ENDPOINTS} webhook endpoints already: revoke one first`;
+  const message = `there are ${MAX_ENDPOINTS} webhook endpoints already: revoke one first`;
   return new DomainError("webhook_endpoint_limit_reached", message);
 }
 
 async function stillTaken(log: EventLog, places: EndpointPlace[], now: number): Promise<EndpointPlace[]> {
   const isTaken = async ({ endpointId, takenAt }: EndpointPlace) => {
     const { state } = await load(log, endpointAggregate, endpointId);
-    return state ? state.status !== "revoked" : now - Date.parse(takenAt) < REGISTERED_WITHIN;
+    return state ? state.status !== "revoked" : now - Date.parse(takenAt) < REGISTRATION_TIMEOUT_MS;
   };
   const taken = await Promise.all(places.map(isTaken));
   return places.filter((_, index) => taken[index]);

@@ -21,7 +21,7 @@ import { type AppointmentEvent, appointmentCategory } from "../../shared/domain/
 import { streamName } from "../../shared/domain/events/category.ts";
 import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { clinicOperation, loadOwned } from "./operation.ts";
+import { clinicOperation, loadOwnedBy } from "./operation.ts";
 
 const holdIdOf = ({ holdId }: { holdId: string }) => holdId;
 
@@ -32,7 +32,7 @@ export const placeHold = clinicOperation(
   decidePlaceHold,
   async (log, { resourceId, clinicId, branchId }: HoldPlacement) => {
     if (resourceId === null) return;
-    const resource = await loadOwned(log, resourceAggregate, resourceId, clinicId, "resource");
+    const resource = await loadOwnedBy(log, resourceAggregate, resourceId, clinicId, "resource");
     if (resource.branchId !== branchId)
       throw new DomainError("resource_not_found", "the branch has no such resource");
     if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
@@ -48,7 +48,7 @@ export const issueTicket = clinicOperation(
   ticketIdOf,
   decideIssueTicket,
   async (log, { appointmentId, animalId, clinicId }: QueueTicketIssue) => {
-    if (animalId !== null) await loadOwned(log, animalAggregate, animalId, clinicId, "animal");
+    if (animalId !== null) await loadOwnedBy(log, animalAggregate, animalId, clinicId, "animal");
     if (appointmentId !== null) await requireAppointment(log, appointmentId, clinicId);
   },
 );

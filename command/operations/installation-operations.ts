@@ -16,7 +16,7 @@ import {
 } from "../../shared/domain/partner/installation.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { inClinic } from "./operation.ts";
+import { loadClinicOf } from "./operation.ts";
 
 /** An application has one installation at a clinic, so that both name it. */
 export interface InstallationOf {
@@ -90,7 +90,7 @@ async function change(
   decide: (clinic: Clinic) => Decision<Installation, InstallationEvent>,
   context: CommandContext,
 ): Promise<Handled<Installation>> {
-  const { clinic, context: ofClinic } = await inClinic(log, input.clinicId, context);
+  const { clinic, context: ofClinic } = await loadClinicOf(log, input.clinicId, context);
   return handle(log, installationAggregate, idOf(input), whileOpen(clinic, decide(clinic)), ofClinic);
 }
 

@@ -37,7 +37,7 @@ export function clinicOperation<
   check?: (log: EventLog, command: Command, clinic: Clinic) => Promise<unknown>,
 ): Operation<Command, State> {
   return async (log, command, context) => {
-    const { clinic, context: ofClinic } = await inClinic(log, command.clinicId, context);
+    const { clinic, context: ofClinic } = await loadClinicOf(log, command.clinicId, context);
     if (ofFixture.has(aggregate.category.name)) refuseSandbox(clinic);
     await check?.(log, command, clinic);
     const decideOpen = whileOpen(clinic, decide(command, clinic, context.now));
@@ -50,7 +50,7 @@ export function clinicOperation<
  *
  * @throws {DomainError} `clinic_not_found`
  */
-export async function inClinic(
+export async function loadClinicOf(
   log: EventLog,
   clinicId: string,
   context: CommandContext,
@@ -62,7 +62,7 @@ export async function inClinic(
 }
 
 /** Loads what a command refers to by id, and refuses it as {@link requireOwnedBy} does. */
-export async function loadOwned<C extends Category, State extends { clinicId: string }>(
+export async function loadOwnedBy<C extends Category, State extends { clinicId: string }>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
   id: string,

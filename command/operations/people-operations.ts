@@ -27,7 +27,7 @@ import {
   decideReactivateStaff,
   staffAggregate,
 } from "../../shared/domain/clinic/staff.ts";
-import { clinicOperation, loadOwned } from "./operation.ts";
+import { clinicOperation, loadOwnedBy } from "./operation.ts";
 
 const membershipIdOf = ({ membershipId }: { membershipId: string }) => membershipId;
 
@@ -37,7 +37,7 @@ export const grantMembership = clinicOperation(
   membershipIdOf,
   decideGrantMembership,
   async (log, { staffId, clinicId }) => {
-    if (staffId !== null) await loadOwned(log, staffAggregate, staffId, clinicId, "staff_member");
+    if (staffId !== null) await loadOwnedBy(log, staffAggregate, staffId, clinicId, "staff_member");
   },
 );
 export const acceptMembership = clinicOperation(membershipAggregate, membershipIdOf, decideAcceptMembership);
@@ -72,7 +72,7 @@ export const registerAnimal = clinicOperation(
   animalAggregate,
   animalIdOf,
   decideRegisterAnimal,
-  (log, command) => loadOwned(log, customerAggregate, command.customerId, command.clinicId, "customer"),
+  (log, command) => loadOwnedBy(log, customerAggregate, command.customerId, command.clinicId, "customer"),
 );
 export const changeAnimal = clinicOperation(animalAggregate, animalIdOf, decideChangeAnimal);
 export const weighAnimal = clinicOperation(animalAggregate, animalIdOf, decideWeighAnimal);

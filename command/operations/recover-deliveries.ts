@@ -28,7 +28,7 @@ export interface Recovery {
 }
 
 /** Replays asked for at once. */
-const WORKERS = 8;
+const MAX_CONCURRENT = 8;
 
 /**
  * Asks for another round of every failed or skipped delivery of an active endpoint, each by the same decision as a
@@ -42,16 +42,16 @@ const WORKERS = 8;
  * @throws {LogUnavailable} when the requests under way are over
  */
 export async function recoverDeliveries(
-  using: { client: EventStoreDBClient; log: EventLog },
-  input: StandingFilter & { dryRun: boolean },
+  dependencies: { client: EventStoreDBClient; log: EventLog },
+  input: ReplayableFilter & { dryRun: boolean },
   context: CommandContext,
   onProgress: (progress: Recovery) => void,
 ): Promise<Recovery> {
-  const { log, client } = using;
+  const { log, client } = dependencies;
   const { endpointId } = input;
   const { state } = await load(log, endpointAggregate, endpointId);
   const owner = input.dryRun ? knownEndpoint(state) : activeEndpoint(state);
-  const ids = await standingDeliveries(client, input);
+  const ids = await findReplayableDeliveries(client, input);
   const progress = { found: ids.length, requested: 0, left: 0 };
   if (input.dryRun) return progress;
   const waiting = ids.values();
@@ -69,13 +69,13 @@ export async function recoverDeliveries(
       onProgress(progress);
     }
   };
-  await Promise.all(Array.from({ length: WORKERS }, work));
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, work));
   if (broken) throw broken.error;
   return progress;
 }
 
 /** Of which endpoint, and when they failed or were skipped. Milliseconds since 1970. */
-export interface StandingFilter {
+export interface ReplayableFilter {
   endpointId: string;
   since: number;
   /** Before it; undefined for up to now. */
@@ -84,7 +84,7 @@ export interface StandingFilter {
   most?: number;
 }
 
-const MOST = 1_000_000;
+const MAX_DELIVERIES = 1_000_000;
 
 /**
  * The deliveries of an endpoint that stand failed or skipped, the longest first, as the facts in the log tell. The
@@ -94,12 +94,12 @@ const MOST = 1_000_000;
  * @throws {DomainError} `too_many_deliveries`
  * @throws {LogUnavailable}
  */
-export async function standingDeliveries(
+export async function findReplayableDeliveries(
   client: EventStoreDBClient,
-  filter: StandingFilter,
+  filter: ReplayableFilter,
 ): Promise<string[]> {
-  const standing = new Set<string>();
-  const most = filter.most ?? MOST;
+  const replayable = new Set<string>();
+  const most = filter.most ?? MAX_DELIVERIES;
   const end = new AbortController();
   let isComplete = false;
   try {
@@ -118,10 +118,10 @@ export async function standingDeliveries(
       if (event.data.endpointId !== filter.endpointId) continue;
       const { deliveryId } = event.data;
       // Added anew, so that the order is that of the latest facts.
-      standing.delete(deliveryId);
-      if (!standsWithin(event, filter)) continue;
-      standing.add(deliveryId);
-      if (standing.size > most)
+      replayable.delete(deliveryId);
+      if (!isReplayableWithin(event, filter)) continue;
+      replayable.add(deliveryId);
+      if (replayable.size > most)
         throw new DomainError("too_many_deliveries", `they are more than ${most}: choose a shorter span`);
     }
   } catch (error) {
@@ -130,10 +130,13 @@ export async function standingDeliveries(
     end.abort();
   }
   if (!isComplete) throw new LogUnavailable("the event log ended the subscription before it caught up");
-  return [...standing];
+  return [...replayable];
 }
 
-function standsWithin(event: RecordedEvent<WebhookDeliveryEvent>, { since, until }: StandingFilter): boolean {
+function isReplayableWithin(
+  event: RecordedEvent<WebhookDeliveryEvent>,
+  { since, until }: ReplayableFilter,
+): boolean {
   const delivery = deliveryAggregate.evolve(undefined, event);
   const at = Date.parse(event.metadata.occurredAt);
   return (

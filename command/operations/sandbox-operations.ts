@@ -14,7 +14,12 @@ import { DEFAULT_RATE_LIMIT } from "../../shared/domain/partner/installation.ts"
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { dayOf, fixture, sandboxBranches } from "../../shared/domain/partner/sandbox-fixture.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { type EventLog, type RecordedEvent, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
+import {
+  EMPTY_STREAM,
+  type EventLog,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from "../../shared/eventstore/log.ts";
 import { type CommandContext, toMetadata } from "../handling/handle.ts";
 
 /** The application that gets a sandbox. It need not be registered yet. */
@@ -98,7 +103,7 @@ async function startStream(
   try {
     await log.append(
       stream,
-      -1n,
+      EMPTY_STREAM,
       events.map((event) => ({ id: randomUUID(), event, metadata })),
     );
   } catch (error) {
@@ -148,7 +153,7 @@ async function startGeneration(
   const data = { applicationId, clinicId, generation, day, facts: fixture(applicationId, day) };
   const event: SandboxEvent = { type: "SandboxReset", data };
   const metadata = toMetadata({ ...context, clinicId, environment: "sandbox" });
-  const revision = former?.revision ?? -1n;
+  const revision = former?.revision ?? EMPTY_STREAM;
   const proposed = [{ id: randomUUID(), event, metadata }];
   const position = await log.append(sandboxStream(applicationId), revision, proposed);
   return { ...data, resetAt: toInstant(context.now), revision: revision + 1n, position };

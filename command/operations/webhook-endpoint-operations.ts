@@ -25,7 +25,7 @@ import {
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { takePlace } from "./endpoint-quota.ts";
+import { reserveEndpoint } from "./endpoint-quota.ts";
 
 /** The endpoint as it is now, and its new signing secret in the clear: shown once, kept encrypted. */
 export interface EndpointWithSecret {
@@ -42,7 +42,7 @@ export interface EndpointOf {
 }
 
 /** A rotated secret goes on signing beside the new one for so long. Milliseconds. */
-const OVERLAP = 24 * 60 * 60 * 1000;
+const SECRET_OVERLAP_MS = 24 * 60 * 60 * 1000;
 
 /**
  * Registers an endpoint. Whether its URL is safe and approved is for the caller to check.
@@ -50,18 +50,18 @@ const OVERLAP = 24 * 60 * 60 * 1000;
  * @throws {DomainError} `webhook_endpoint_limit_reached`
  */
 export async function registerEndpoint(
-  using: { log: EventLog; secretBox: SecretBox },
+  dependencies: { log: EventLog; secretBox: SecretBox },
   input: { owner: EndpointOwner; url: string; events: WebhookEventType[]; endpointId?: string },
   context: CommandContext,
 ): Promise<EndpointWithSecret> {
   const { owner, url, events, endpointId = randomUUID() } = input;
-  const { secret, ...kept } = await newSecret(using.secretBox);
+  const { secret, ...kept } = await newSecret(dependencies.secretBox);
   const { applicationId, clinicId, environment } = owner;
   const registration = { endpointId, applicationId, clinicId, environment, url, events, ...kept };
   const decide = decideRegisterEndpoint(registration);
   const ofOwner = within(context, owner);
-  await takePlace(using.log, { owner, endpointId }, ofOwner);
-  const { state, seen } = await handle(using.log, endpointAggregate, endpointId, decide, ofOwner);
+  await reserveEndpoint(dependencies.log, { owner, endpointId }, ofOwner);
+  const { state, seen } = await handle(dependencies.log, endpointAggregate, endpointId, decide, ofOwner);
   return { endpoint: ownEndpoint(state, owner), secret, seen };
 }
 
@@ -72,15 +72,15 @@ export async function registerEndpoint(
  * @throws {DomainError} `concurrent_rotation` where the endpoint changed meanwhile; `webhook_endpoint_revoked`
  */
 export async function rotateSecret(
-  using: { log: EventLog; secretBox: SecretBox },
+  dependencies: { log: EventLog; secretBox: SecretBox },
   input: EndpointOf & { leaked?: boolean },
   context: CommandContext,
 ): Promise<EndpointWithSecret> {
-  const { secret, ...kept } = await newSecret(using.secretBox);
-  const previousExpiresAt = toInstant(context.now + (input.leaked ? 0 : OVERLAP));
+  const { secret, ...kept } = await newSecret(dependencies.secretBox);
+  const previousExpiresAt = toInstant(context.now + (input.leaked ? 0 : SECRET_OVERLAP_MS));
   const decide = decideRotateSecret({ ...kept, previousExpiresAt });
   try {
-    const { state, seen } = await change(using.log, input, decide, context, "throw");
+    const { state, seen } = await change(dependencies.log, input, decide, context, "throw");
     return { endpoint: ownEndpoint(state, input.owner), secret, seen };
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;
@@ -136,7 +136,7 @@ export async function testEndpoint(
  *
  * @throws {DomainError} `webhook_endpoint_not_found`
  */
-export async function anybodysEndpoint(log: EventLog, endpointId: string): Promise<EndpointOf> {
+export async function findEndpoint(log: EventLog, endpointId: string): Promise<EndpointOf> {
   const { applicationId, clinicId, environment } = knownEndpoint(
     (await load(log, endpointAggregate, endpointId)).state,
   );

@@ -14,14 +14,14 @@ import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import { createAppointmentRequest, idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
 import { handle, load } from "../handling/handle.ts";
-import { toDetails } from "./errors.ts";
+import { toErrorDetails } from "./errors.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
 /** Revision of an appointment that has just been requested: of its stream's first event. */
-const REQUESTED = 0n;
+const FIRST_REVISION = 0n;
 
 /** Of an appointment that a partner creates. Minutes. */
-const DURATION = 30;
+const DURATION_MINUTES = 30;
 
 /**
  * POST /appointments: 201, and the same 201 however often and however concurrently it is repeated with its key. The
@@ -35,16 +35,16 @@ export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<Wr
       const details = [{ path: "branchId", message: "contradicts the branch header" }];
       throw new ApiError(422, "validation_failed", { details });
     }
-    const { appointment, repeated, seen } = await requestOnce(log, request, ctx.state);
+    const { appointment, repeated, seen } = await requestIdempotently(log, request, ctx.state);
     ctx.state.logPosition = seen;
     if (repeated) ctx.set("Idempotent-Replayed", "true");
     ctx.status = 201;
-    ctx.body = { ok: true, appointment: toPartnerAppointment(appointment, REQUESTED) };
+    ctx.body = { ok: true, appointment: toPartnerAppointment(appointment, FIRST_REVISION) };
   };
 }
 
 /** @returns the appointment as it was when it was requested, whatever has become of it */
-async function requestOnce(
+async function requestIdempotently(
   log: EventLog,
   request: CreateRequest,
   state: WriteState,
@@ -60,7 +60,7 @@ async function requestOnce(
   const decide = decideRequest(
     {
       ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash, sandboxGeneration },
-      ...{ scheduledAt, notes, durationMinutes: DURATION, reason: null },
+      ...{ scheduledAt, notes, durationMinutes: DURATION_MINUTES, reason: null },
     },
     { clinic, animal, permittedBranchIds: installation.branchIds, now },
   );
@@ -73,7 +73,7 @@ async function requestOnce(
 
 async function firstState(log: EventLog, appointmentId: string): Promise<Appointment | undefined> {
   const stream = streamName(appointmentCategory, appointmentId);
-  const events = await log.read<RecordedEvent & AppointmentEvent>(stream, REQUESTED);
+  const events = await log.read<RecordedEvent & AppointmentEvent>(stream, FIRST_REVISION);
   return events.reduce<Appointment | undefined>(appointmentAggregate.evolve, undefined);
 }
 
@@ -92,7 +92,10 @@ export interface CreateRequest extends z.output<typeof createAppointmentRequest>
 export function readCreateRequest(ctx: Koa.Context): CreateRequest {
   const key = readKey(ctx);
   const body = createAppointmentRequest.safeParse(ctx.request.body);
-  const details = [...(typeof key === "string" ? [] : [key]), ...(body.success ? [] : toDetails(body.error))];
+  const details = [
+    ...(typeof key === "string" ? [] : [key]),
+    ...(body.success ? [] : toErrorDetails(body.error)),
+  ];
   if (typeof key !== "string" || !body.success) throw new ApiError(422, "validation_failed", { details });
   const { branchId, animalId, scheduledAt, notes } = body.data;
   const asked = JSON.stringify([branchId, animalId, scheduledAt, notes ?? null]);

@@ -13,21 +13,25 @@ import {
 } from "../../shared/webhooks/destination.ts";
 import { load } from "../handling/handle.ts";
 import { registerEndpoint } from "../operations/webhook-endpoint-operations.ts";
-import { toDetails } from "./errors.ts";
+import { toErrorDetails } from "./errors.ts";
 import { ownerOf, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
 
 /** POST /webhook-endpoints: 201 with the signing secret, which is never shown again. */
-export function createWebhookEndpoint(using: {
+export function createWebhookEndpoint(dependencies: {
   log: EventLog;
   secretBox: SecretBox;
   allowLoopback: boolean;
 }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const { url, events } = readBody(ctx.request.body);
-    await requireApprovedOrigin(using.log, url, ctx.state);
-    const destination = await safeDestination(url, using.allowLoopback);
+    await requireApprovedOrigin(dependencies.log, url, ctx.state);
+    const destination = await safeDestination(url, dependencies.allowLoopback);
     const input = { owner: ownerOf(ctx.state), url: destination.url.href, events };
-    const { endpoint, secret, seen } = await registerEndpoint(using, input, toCommandContext(ctx.state));
+    const { endpoint, secret, seen } = await registerEndpoint(
+      dependencies,
+      input,
+      toCommandContext(ctx.state),
+    );
     ctx.state.logPosition = seen;
     ctx.status = 201;
     ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
@@ -37,7 +41,7 @@ export function createWebhookEndpoint(using: {
 function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
   const result = createWebhookEndpointRequest.safeParse(body);
   if (!result.success) {
-    const details = toDetails(result.error);
+    const details = toErrorDetails(result.error);
     // What is wrong with the destination has a code of its own, if nothing else is wrong.
     const code = details.every(({ path }) => path === "url") ? "invalid_destination" : "validation_failed";
     throw new ApiError(400, code, { details });

@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import type { z } from "zod";
 import { DomainError, type ErrorDetail } from "../../shared/domain/domain-error.ts";
-import { inPlainWords } from "../../shared/domain/validation/describe-issue.ts";
+import { describeIssue } from "../../shared/domain/validation/describe-issue.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 
 /**
@@ -10,7 +10,7 @@ import { ApiError } from "../../shared/http/api-error.ts";
  *
  * @param statuses the HTTP status of each code
  */
-export function domainAnswers<State>(statuses: Record<string, number>): Koa.Middleware<State> {
+export function mapDomainErrors<State>(statuses: Record<string, number>): Koa.Middleware<State> {
   return async (_, next) => {
     try {
       await next();
@@ -24,18 +24,18 @@ export function domainAnswers<State>(statuses: Record<string, number>): Koa.Midd
 }
 
 /** So many things wrong are told; a body of nothing but unknown fields has no more to say. */
-const MOST_TOLD = 20;
+const MAX_DETAILS = 20;
 
 /** What zod found wrong, for the caller: each field by its path, unknown ones each by name. */
-export function toDetails(error: z.ZodError): ErrorDetail[] {
+export function toErrorDetails(error: z.ZodError): ErrorDetail[] {
   const details = error.issues.flatMap((issue) => {
     if (issue.code !== "unrecognized_keys") {
-      return [{ path: issue.path.join(".") || "body", message: inPlainWords(issue) }];
+      return [{ path: issue.path.join(".") || "body", message: describeIssue(issue) }];
     }
     return issue.keys.map((key) => ({
       path: [...issue.path, key].join("."),
       message: "is not a known field",
     }));
   });
-  return details.slice(0, MOST_TOLD);
+  return details.slice(0, MAX_DETAILS);
 }

@@ -32,19 +32,19 @@ const NO_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
  * as long as it is JSON, is 401.
  */
 export function exchangeToken(
-  using: { log: EventLog; issuer: TokenIssuer; limiter: RateLimiter },
+  dependencies: { log: EventLog; issuer: TokenIssuer; limiter: RateLimiter },
   environment: Environment,
 ): Koa.Middleware<RequestState & LogPositionState> {
   return async (ctx) => {
     const request = readTokenRequest(ctx.request.body);
     const key = `token ${environment} ${request.clientId ?? "unknown"} ${callerAddress(ctx.ip)}`;
-    await enforce(using.limiter, ctx, key, EXCHANGES_PER_MINUTE);
-    const { application, credential, seen } = await authenticate(using.log, request, environment);
+    await enforce(dependencies.limiter, ctx, key, EXCHANGES_PER_MINUTE);
+    const { application, credential, seen } = await authenticate(dependencies.log, request, environment);
     ctx.state.logPosition = seen;
     const scopes = grantedScopes(request.scope, application.scopes);
     const token = { applicationId: application.id, credentialId: credential.id, environment, scopes };
     ctx.body = {
-      access_token: await using.issuer.sign(token, randomUUID(), ctx.state.now),
+      access_token: await dependencies.issuer.sign(token, randomUUID(), ctx.state.now),
       token_type: "Bearer",
       expires_in: TOKEN_LIFETIME,
       scope: scopes.join(" "),

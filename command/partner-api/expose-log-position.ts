@@ -15,7 +15,7 @@ export interface LogPositionState {
 export type AwaitReads = (position: bigint) => Promise<void>;
 
 /** An answer is held back this long at the most. Milliseconds. */
-const HOLD = 1_000;
+const MAX_DELAY_MS = 1_000;
 
 /**
  * A courtesy to callers: their next read mostly knows of the write. No write depends on it. While the database is away
@@ -23,7 +23,7 @@ const HOLD = 1_000;
  */
 export function createAwaitReads(pool: pg.Pool, logger: Logger): AwaitReads {
   const circuit = createCircuit({
-    answerWithin: HOLD + 200,
+    answerTimeoutMs: MAX_DELAY_MS + 200,
     onFailure: (error) => logger.warn({ error }, "answers do not wait for the read models"),
   });
   const watch = createPositionWatch(async () => {
@@ -32,7 +32,7 @@ export function createAwaitReads(pool: pg.Pool, logger: Logger): AwaitReads {
     return rows[0].position;
   });
   const reached = async (position: bigint) => {
-    if (!(await watch(position, HOLD))) throw new Error("the read models are behind");
+    if (!(await watch(position, MAX_DELAY_MS))) throw new Error("the read models are behind");
   };
   return (position) => circuit(() => reached(position)).catch(() => undefined);
 }
@@ -41,7 +41,7 @@ export function createAwaitReads(pool: pg.Pool, logger: Logger): AwaitReads {
  * Gives the caller the log's position of what was done: a read that gets it back waits until it knows it. The answer
  * itself waits a little, for callers who give nothing back.
  */
-export function tellPosition<State extends LogPositionState>(
+export function exposeLogPosition<State extends LogPositionState>(
   brand: string,
   awaitReads: AwaitReads,
 ): Koa.Middleware<State> {

@@ -24,7 +24,7 @@ export interface WriteState extends ClinicState, LogPositionState {
 }
 
 /** Looks the request's clinic up. One of the other environment is 403 `installation_denied`. */
-export function clinicOfRequest(log: EventLog): Koa.Middleware<WriteState> {
+export function loadClinic(log: EventLog): Koa.Middleware<WriteState> {
   return async (ctx, next) => {
     const { state: clinic } = await load(log, clinicAggregate, ctx.state.clinicId);
     if (clinic?.environment !== ctx.state.environment) throw new ApiError(403, "installation_denied");
@@ -39,7 +39,7 @@ export function clinicOfRequest(log: EventLog): Koa.Middleware<WriteState> {
  * Refuses what brings something new to a clinic that is suspended or closed: 403 `clinic_not_operational`. What makes
  * a partner's access safer or less, such as revoking an endpoint or rotating its secret, does not ask for this.
  */
-export function operationalClinic(): Koa.Middleware<WriteState> {
+export function requireOperationalClinic(): Koa.Middleware<WriteState> {
   return async (ctx, next) => {
     if (ctx.state.clinic.status !== "active") throw new ApiError(403, "clinic_not_operational");
     await next();

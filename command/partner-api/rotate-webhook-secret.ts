@@ -5,13 +5,13 @@ import { rotateSecret } from "../operations/webhook-endpoint-operations.ts";
 import { endpointOf, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
 
 /** POST /webhook-endpoints/{endpointId}/rotate-secret: 200 with the new secret, which is never shown again. */
-export function rotateWebhookSecret(using: {
+export function rotateWebhookSecret(dependencies: {
   log: EventLog;
   secretBox: SecretBox;
 }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const input = endpointOf(ctx);
-    const { endpoint, secret, seen } = await rotateSecret(using, input, toCommandContext(ctx.state));
+    const { endpoint, secret, seen } = await rotateSecret(dependencies, input, toCommandContext(ctx.state));
     ctx.state.logPosition = seen;
     ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
   };

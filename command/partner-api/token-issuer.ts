@@ -47,12 +47,12 @@ export async function createTokenIssuer(
 }
 
 /** Whoever verifies tokens may keep the keys this long. Seconds. */
-const KEEP = 300;
+const MAX_AGE_S = 300;
 
 /** GET /.well-known/jwks.json: the public keys of access tokens. */
 export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
   return (ctx) => {
-    ctx.set("Cache-Control", `public, max-age=${KEEP}`);
+    ctx.set("Cache-Control", `public, max-age=${MAX_AGE_S}`);
     ctx.body = jwks;
   };
 }

@@ -3,11 +3,11 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
-import { catchUp, type Place, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import { catchUp, type LogPosition, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
 import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import { together } from "../../shared/runtime/task-group.ts";
+import { runTaskGroup } from "../../shared/runtime/task-group.ts";
 import type { Anchor, Checkpoint } from "../checkpoints/checkpoint.ts";
 import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
@@ -30,9 +30,9 @@ export interface RelayRunOptions {
 /** An event that cannot be told. The relay stops there: what comes after must not overtake it. */
 export class RelayStopped extends Error {
   override readonly name = "RelayStopped";
-  readonly place: Place;
+  readonly place: LogPosition;
 
-  constructor(place: Place, cause: RelayFailure | UnreadableEvent) {
+  constructor(place: LogPosition, cause: RelayFailure | UnreadableEvent) {
     super(cause.message, { cause });
     this.place = place;
   }
@@ -76,7 +76,7 @@ export async function runRelay(
   let caughtUp = false;
   const report = () => options.onProgress({ position: ledger.settled.position, caughtUp });
   report();
-  await together(signal, [
+  await runTaskGroup(signal, [
     (life) => follow(options, checkpoint.position, steps, becomeCaughtUp, life),
     (life) => publish(connection, options.stream, steps, confirmations, ledger, life),
     (life) => confirm(confirmations, life),
@@ -103,7 +103,7 @@ async function follow(
   signal.addEventListener("abort", () => steps.close(), { once: true });
   if (signal.aborted) steps.close();
   let parked = await readParked(log);
-  const passesOver = (stream: string, revision: bigint) => isParked(parked, "relay", { stream, revision });
+  const isSkipped = (stream: string, revision: bigint) => isParked(parked, "relay", { stream, revision });
   const push = (step: Step) => {
     // A message is awaited in its turn; until then a failure must not count as unhandled.
     step.message?.catch(() => undefined);
@@ -111,12 +111,12 @@ async function follow(
   };
   let confirmed = false;
   try {
-    for await (const item of catchUp({ client, after, categories: relayedCategories, passesOver, signal })) {
+    for await (const item of catchUp({ client, after, categories: relayedCategories, isSkipped, signal })) {
       // The log may have been exchanged between the first check and the subscription.
       if (!confirmed) await requireSameLog(options);
       confirmed = true;
       if (item.kind === "caughtUp") onCaughtUp();
-      if (item.kind !== "event" && item.kind !== "passedOver") continue;
+      if (item.kind !== "event" && item.kind !== "skipped") continue;
       const at = { position: item.position, eventId: item.kind === "event" ? item.event.id : item.id };
       const act = item.kind === "event" && item.event.stream === PARKING_STREAM;
       if (act) parked = await readParked(log);

@@ -4,7 +4,7 @@ import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { createWaker, type Waker } from "../../shared/runtime/notifier.ts";
+import { createNotifier, type Notifier } from "../../shared/runtime/notifier.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { DifferentLog, requireSameLog, untilSameLog } from "../checkpoints/same-log.ts";
 import { eventStreamOf } from "../relay/event-stream.ts";
@@ -130,8 +130,8 @@ function createTerm(
   const { client, pool, natsUrl, logger, clock = Date.now, random = Math.random } = options;
   const troubles = createTroubles();
   const due = createDueEndpoints();
-  const search = createWaker();
-  const facts = createWaker();
+  const search = createNotifier();
+  const facts = createNotifier();
   const shared = {
     ...{ pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
     ...{ logger, troubles, clock, random, due, search, facts },
@@ -160,7 +160,7 @@ interface Shared {
   pool: pg.Pool;
   log: EventLog;
   requireLog(): Promise<void>;
-  facts: Waker;
+  facts: Notifier;
   clock(): number;
 }
 

@@ -33,7 +33,7 @@ export function createTokenKeys(url: URL, logger: Logger, age: KeysAge = AGE): J
     cooldownDuration: age.newKeyAfter,
   });
   const circuit = createCircuit({
-    answerWithin: ANSWER_WITHIN,
+    answerTimeoutMs: ANSWER_WITHIN,
     onFailure: (error) => logger.warn({ error }, "token keys cannot be fetched"),
   });
   let freshAt = Number.NEGATIVE_INFINITY;

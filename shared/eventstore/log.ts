@@ -12,7 +12,7 @@ import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.ts";
 import { parseStoredEvent, requireFit, type StoredEvent } from "../domain/events/stored-event.ts";
 import { currentVersion } from "../domain/events/upcasters.ts";
-import { Late, within } from "../runtime/timeout.ts";
+import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 
 /** An event of the catalog as it stands in the log. */
 export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
@@ -42,8 +42,11 @@ export class LogUnavailable extends Error {
   override readonly name = "LogUnavailable";
 }
 
+/** Revision of a stream without events: the expected revision of a stream's first append. */
+export const EMPTY_STREAM = -1n;
+
 /** The log answers within this, or counts as unavailable. Milliseconds. */
-const ANSWER_WITHIN = 4_000;
+const ANSWER_TIMEOUT_MS = 4_000;
 
 /** Reads and appends, through the client of EventStoreDB, in terms of the catalog. */
 export interface EventLog {
@@ -78,7 +81,10 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
     const read: StoredRecord[] = [];
     await answered(async () => {
       try {
-        for await (const { event } of client.readStream(stream, { ...options, deadline: ANSWER_WITHIN })) {
+        for await (const { event } of client.readStream(stream, {
+          ...options,
+          deadline: ANSWER_TIMEOUT_MS,
+        })) {
           if (event) read.push(event);
         }
       } catch (error) {
@@ -109,7 +115,7 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
       const append = () =>
         answered(() =>
           client.appendToStream(stream, proposed, {
-            expectedRevision: expectedRevision < 0n ? NO_STREAM : expectedRevision,
+            expectedRevision: expectedRevision === EMPTY_STREAM ? NO_STREAM : expectedRevision,
           }),
         );
       const result = await append().catch((error: unknown) => {
@@ -157,7 +163,7 @@ function toStored({ id, event, metadata }: NewEvent) {
  */
 async function answered<T>(exchange: () => Promise<T>): Promise<T> {
   try {
-    return await within(ANSWER_WITHIN, exchange());
+    return await withTimeout(ANSWER_TIMEOUT_MS, exchange());
   } catch (error) {
     if (error instanceof WrongExpectedVersionError)
       throw new WrongExpectedRevision("somebody else appended to the stream first");
@@ -190,7 +196,7 @@ export async function* readWithin<T>(
 /** Returns an error of the client as {@link LogUnavailable} if the log is unavailable; else the error itself. */
 export function toLogError(error: unknown): unknown {
   if (error instanceof LogUnavailable) return error;
-  if (error instanceof Late)
+  if (error instanceof TimeoutError)
     return new LogUnavailable("the event log did not answer in time", { cause: error });
   return isUnavailable(error) ? new LogUnavailable("the event log is unavailable", { cause: error }) : error;
 }

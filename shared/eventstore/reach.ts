@@ -15,7 +15,7 @@ export async function reachEventStore(client: EventStoreDBClient, within: number
 }
 
 /** A log that runs answers a service's first question within this, also on a busy machine. Milliseconds. */
-const REACH_WITHIN = 15_000;
+const REACH_TIMEOUT_MS = 15_000;
 
 /**
  * A service that cannot reach the log when it starts says so at once, in one line.
@@ -24,7 +24,7 @@ const REACH_WITHIN = 15_000;
  */
 export async function requireEventStore(client: EventStoreDBClient, url: string): Promise<void> {
   try {
-    await reachEventStore(client, REACH_WITHIN);
+    await reachEventStore(client, REACH_TIMEOUT_MS);
   } catch (error) {
     throw new StartError(`the event log at ${withoutSecrets(url)} does not answer (EVENTSTORE_URL)`, {
       cause: error,

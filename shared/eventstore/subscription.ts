@@ -14,15 +14,15 @@ import type { RecordedEvent } from "./log.ts";
 /** What a catch-up subscription gives. */
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
-  /** An event that the subscriber wanted passed over. It was not parsed. */
-  | { kind: "passedOver"; stream: string; id: string; position: bigint }
+  /** An event that the subscriber skips. It was not parsed. */
+  | { kind: "skipped"; stream: string; id: string; position: bigint }
   /** An event of another program that shares the log. Its stream may be deleted at any time. */
   | { kind: "foreign"; position: bigint }
   /** Every event that was stored when the subscription started has been given; live events follow. */
   | { kind: "caughtUp" };
 
 /** Where an event stands, and of what type it is. */
-export interface Place {
+export interface LogPosition {
   position: bigint;
   stream: string;
   revision: bigint;
@@ -30,7 +30,7 @@ export interface Place {
 }
 
 /** The words for a place. */
-export function placeText({ position, stream, revision }: Place): string {
+export function describeLogPosition({ position, stream, revision }: LogPosition): string {
   return `position ${position}, stream ${stream}, revision ${revision}`;
 }
 
@@ -38,12 +38,12 @@ export function placeText({ position, stream, revision }: Place): string {
 export class UnreadableEvent extends Error {
   override readonly name = "UnreadableEvent";
   readonly id: string;
-  readonly place: Place;
+  readonly place: LogPosition;
   /** Why it cannot be read. */
   readonly reason: string;
 
-  constructor(id: string, place: Place, cause: EventSchemaError) {
-    super(`${placeText(place)}: ${cause.message}`, { cause });
+  constructor(id: string, place: LogPosition, cause: EventSchemaError) {
+    super(`${describeLogPosition(place)}: ${cause.message}`, { cause });
     this.id = id;
     this.place = place;
     this.reason = cause.message;
@@ -56,8 +56,8 @@ export interface CatchUpOptions {
   after: bigint | undefined;
   /** Only streams of these categories; every stream but the system's own if absent. */
   categories?: readonly Category[];
-  /** Returns true for an event that is passed over without being parsed. */
-  passesOver?(stream: string, revision: bigint): boolean;
+  /** Returns true for an event that is skipped without being parsed. */
+  isSkipped?(stream: string, revision: bigint): boolean;
   /** Ends the subscription. */
   signal: AbortSignal;
 }
@@ -77,7 +77,7 @@ const CHECKPOINT_INTERVAL = 1_000;
  * @throws what the client throws if the log is out of reach
  */
 export async function* catchUp(options: CatchUpOptions): AsyncGenerator<SubscriptionItem, void> {
-  const { client, after, categories, passesOver = () => false, signal } = options;
+  const { client, after, categories, isSkipped = () => false, signal } = options;
   if (signal.aborted) return;
   const subscription = client.subscribeToAll({
     fromPosition: after === undefined ? START : { commit: after, prepare: after },
@@ -88,7 +88,7 @@ export async function* catchUp(options: CatchUpOptions): AsyncGenerator<Subscrip
   const remove = onAbort(signal, () => subscription.destroy());
   try {
     for await (const given of subscription as AsyncIterable<Given>) {
-      yield "kind" in given ? given : toItem(given, passesOver);
+      yield "kind" in given ? given : toItem(given, isSkipped);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -124,11 +124,11 @@ function filterFor(categories: readonly Category[] | undefined): Filter {
 
 function toItem(
   { event, commitPosition: position }: ResolvedEvent,
-  passesOver: NonNullable<CatchUpOptions["passesOver"]>,
+  isSkipped: NonNullable<CatchUpOptions["isSkipped"]>,
 ): SubscriptionItem {
   if (!event || position === undefined) throw new Error("the log gave an event without a position");
   const { id, type, streamId: stream, revision } = event;
-  if (passesOver(stream, revision)) return { kind: "passedOver", stream, id, position };
+  if (isSkipped(stream, revision)) return { kind: "skipped", stream, id, position };
   if (!isCatalogStream(stream)) return { kind: "foreign", position };
   try {
     const parsed = parseStoredEvent(event);

@@ -1,5 +1,5 @@
 import type Koa from "koa";
-import { Late, within } from "../runtime/timeout.ts";
+import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 import { unavailable } from "./api-error.ts";
 import type { RequestState } from "./app.ts";
 
@@ -12,14 +12,14 @@ import type { RequestState } from "./app.ts";
  * @param milliseconds from the end of the request's headers on
  * @param code of the 503; the request's outcome is then unknown, and it may be repeated
  */
-export function answerWithin(milliseconds: number, code: string): Koa.Middleware<RequestState> {
+export function limitAnswerTime(milliseconds: number, code: string): Koa.Middleware<RequestState> {
   return async (ctx, next) => {
     const started = performance.now();
     const handled = next();
     try {
-      await within(milliseconds, handled);
+      await withTimeout(milliseconds, handled);
     } catch (error) {
-      if (!(error instanceof Late)) throw error;
+      if (!(error instanceof TimeoutError)) throw error;
       const duration = () => Math.round(performance.now() - started);
       handled.then(
         () => ctx.state.log.warn({ duration: duration() }, "request succeeded after it was answered 503"),

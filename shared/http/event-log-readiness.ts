@@ -4,7 +4,7 @@ import type { Logger } from "../runtime/logger.ts";
 import type { Readiness } from "./health.ts";
 
 /** The log answers a question after its health within this. Milliseconds. */
-const REACH_WITHIN = 2_000;
+const REACH_TIMEOUT_MS = 2_000;
 
 /**
  * Whether a service that can do nothing without the log is ready. Why it is not is for the service's own log alone: the
@@ -13,7 +13,7 @@ const REACH_WITHIN = 2_000;
 export function eventStoreReadiness(client: EventStoreDBClient, logger: Logger): Readiness {
   return async () => {
     try {
-      await reachEventStore(client, REACH_WITHIN);
+      await reachEventStore(client, REACH_TIMEOUT_MS);
       return { eventstore: null };
     } catch (error) {
       logger.warn({ error }, "not ready");

@@ -6,45 +6,45 @@ import { answerClientErrors, requireHost } from "./client-errors.ts";
 import { NoSniffingResponse } from "./no-sniffing.ts";
 
 /** An HTTP server that listens, and how to close it. */
-export interface Listening {
+export interface HttpServer {
   url: string;
   /** Takes no more connections, lets the requests under way finish, then cuts what is left. */
   close(): Promise<void>;
 }
 
 /** How slow a client may be. Milliseconds. */
-export interface Patience {
+export interface ClientTimeouts {
   /** A request whose headers have not arrived within this is answered 408… */
-  headersWithin: number;
+  headersMs: number;
   /** …and one that is not complete within this, too. */
-  requestWithin: number;
+  requestMs: number;
 }
 
-const PATIENCE: Patience = { headersWithin: 10_000, requestWithin: 20_000 };
+const CLIENT_TIMEOUTS: ClientTimeouts = { headersMs: 10_000, requestMs: 20_000 };
 
 /** Node looks for slow clients so often, and finds them up to so much later. Milliseconds. */
-const LOOK_EVERY = 1_000;
+const CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Listens on an address.
  *
- * @param drainWithin how long requests under way at a close may take to finish. Milliseconds
- * @param patience how slow a client may be; slower ones are answered 408
+ * @param drainTimeoutMs how long requests under way at a close may take to finish. Milliseconds
+ * @param timeouts how slow a client may be; slower ones are answered 408
  * @throws {StartError} where the port is taken or not ours to take
  */
 export async function listen(
   handler: RequestListener,
   host: string,
   port: number,
-  drainWithin = 5_000,
-  patience = PATIENCE,
-): Promise<Listening> {
-  const lookEvery = Math.min(LOOK_EVERY, patience.headersWithin / 2, patience.requestWithin / 2);
+  drainTimeoutMs = 5_000,
+  timeouts = CLIENT_TIMEOUTS,
+): Promise<HttpServer> {
+  const checkIntervalMs = Math.min(CHECK_INTERVAL_MS, timeouts.headersMs / 2, timeouts.requestMs / 2);
   const server = createServer(
     {
-      headersTimeout: patience.headersWithin - lookEvery,
-      requestTimeout: patience.requestWithin - lookEvery,
-      connectionsCheckingInterval: lookEvery,
+      headersTimeout: timeouts.headersMs - checkIntervalMs,
+      requestTimeout: timeouts.requestMs - checkIntervalMs,
+      connectionsCheckingInterval: checkIntervalMs,
       maxHeaderSize: 32_768,
       requireHostHeader: false,
       ServerResponse: NoSniffingResponse,
@@ -65,7 +65,7 @@ export async function listen(
       const closed = once(server, "close");
       server.close();
       server.closeIdleConnections();
-      const cut = setTimeout(() => server.closeAllConnections(), drainWithin);
+      const cut = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);
       await closed;
       clearTimeout(cut);
     },

@@ -23,19 +23,19 @@ export type AddToBatch<Item, Outcome> = (
  * Sends the items of a key in batches: one batch of a key is under way at a time, and items that arrive meanwhile make
  * up the next ones, in the order of their arrival. A slow key delays no other key.
  *
- * @param most.waiting items of a key that may wait; further ones are refused at once
- * @param most.together items of one batch
+ * @param limits.maxWaiting items of a key that may wait; further ones are refused at once
+ * @param limits.maxBatch items of one batch
  */
-export function createBatches<Item, Outcome>(most: {
-  waiting: number;
-  together: number;
+export function createBatches<Item, Outcome>(limits: {
+  maxWaiting: number;
+  maxBatch: number;
 }): AddToBatch<Item, Outcome> {
   const waiting = new Map<string, Waiting<Item, Outcome>[]>();
 
   async function sendAll(key: string, first: Waiting<Item, Outcome>, send: Send<Item, Outcome>) {
     const next: Waiting<Item, Outcome>[] = [];
     waiting.set(key, next);
-    for (let batch = [first]; batch.length > 0; batch = next.splice(0, most.together)) {
+    for (let batch = [first]; batch.length > 0; batch = next.splice(0, limits.maxBatch)) {
       try {
         const outcomes = await send(batch.map(({ item }) => item));
         for (const [index, { resolve }] of batch.entries()) resolve(outcomes[index] as Outcome);
@@ -50,7 +50,7 @@ export function createBatches<Item, Outcome>(most: {
     new Promise((resolve, reject) => {
       const next = waiting.get(key);
       if (!next) void sendAll(key, { item, resolve, reject }, send);
-      else if (next.length < most.waiting) next.push({ item, resolve, reject });
-      else reject(new TooManyWaiting(`${most.waiting} items of one key wait already`));
+      else if (next.length < limits.maxWaiting) next.push({ item, resolve, reject });
+      else reject(new TooManyWaiting(`${limits.maxWaiting} items of one key wait already`));
     });
 }

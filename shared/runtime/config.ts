@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { inPlainWords } from "../domain/validation/describe-issue.ts";
+import { describeIssue } from "../domain/validation/describe-issue.ts";
 
 /** A whole number of the given range, from its text. */
 function whole(minimum: number, maximum: number) {
@@ -143,7 +143,7 @@ export function readConfig<Name extends keyof Settings>(
     const result = settings[name].safeParse(env[name]);
     if (result.success) config[name] = result.data;
     else if (env[name] === undefined) problems.push(`${name} is missing (${settings[name].description})`);
-    else problems.push(`${name} ${result.error.issues.map(inPlainWords).join(", ")}`);
+    else problems.push(`${name} ${result.error.issues.map(describeIssue).join(", ")}`);
   }
   if (problems.length > 0) throw new ConfigError(`settings: ${problems.join("; ")}`);
   return config as Config<Name>;

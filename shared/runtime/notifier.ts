@@ -1,13 +1,13 @@
 import { onAbort } from "./abort.ts";
 
 /** Wakes a loop that sleeps; a call while it is awake is remembered. */
-export interface Waker {
+export interface Notifier {
   wake(): void;
   /** Sleeps until woken, until so many milliseconds have passed, or until the signal aborts. */
   sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 
-export function createWaker(): Waker {
+export function createNotifier(): Notifier {
   let woken = false;
   let end: (() => void) | undefined;
   return {

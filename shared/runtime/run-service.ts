@@ -15,7 +15,7 @@ export class StartError extends Error {
 }
 
 /** A stop takes this long at the most. Milliseconds. */
-const STOP_WITHIN = 8_000;
+const STOP_TIMEOUT_MS = 8_000;
 
 /**
  * Runs a service as the whole process: starts it with the process's environment, and stops it on SIGTERM or SIGINT.
@@ -37,7 +37,7 @@ export async function runService(
   const stop = () => {
     if (stopping) return;
     stopping = true;
-    setTimeout(() => fail(new Error(`did not stop within ${STOP_WITHIN} ms`)), STOP_WITHIN).unref();
+    setTimeout(() => fail(new Error(`did not stop within ${STOP_TIMEOUT_MS} ms`)), STOP_TIMEOUT_MS).unref();
     service.stop().then(() => process.exit(0), fail);
   };
   process.on("SIGTERM", stop);

@@ -6,7 +6,7 @@ import { onAbort } from "./abort.ts";
  *
  * @throws the first error, after all tasks have ended
  */
-export async function together(
+export async function runTaskGroup(
   signal: AbortSignal,
   tasks: readonly ((signal: AbortSignal) => Promise<void>)[],
 ): Promise<void> {

@@ -1,6 +1,6 @@
 /** A call took longer than its time limit. */
-export class Late extends Error {
-  override readonly name = "Late";
+export class TimeoutError extends Error {
+  override readonly name = "TimeoutError";
 }
 
 /**
@@ -9,10 +9,10 @@ export class Late extends Error {
  * @param milliseconds the time limit
  * @throws what the call throws; {TimeoutError} after the time limit
  */
-export async function within<T>(milliseconds: number, call: Promise<T>): Promise<T> {
+export async function withTimeout<T>(milliseconds: number, call: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Late(`no answer within ${milliseconds} ms`)), milliseconds);
+    timer = setTimeout(() => reject(new TimeoutError(`no answer within ${milliseconds} ms`)), milliseconds);
   });
   try {
     return await Promise.race([call, late]);
@@ -28,12 +28,12 @@ export async function within<T>(milliseconds: number, call: Promise<T>): Promise
  * @returns whether the work ended in time
  * @throws what the work throws in time
  */
-export async function endsWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
+export async function settlesWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
   try {
-    await within(milliseconds, work);
+    await withTimeout(milliseconds, work);
     return true;
   } catch (error) {
-    if (error instanceof Late) return false;
+    if (error instanceof TimeoutError) return false;
     throw error;
   }
 }

@@ -5,7 +5,7 @@ import {
   auditAccessCategory,
 } from "../../../shared/domain/events/audit.ts";
 import { streamName } from "../../../shared/domain/events/category.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 
 /** An access that is about to be. */
@@ -29,6 +29,6 @@ export async function recordAccess(log: EventLog, access: Access, context: Comma
   const asked = Object.fromEntries(Object.entries(access.asked).filter(([, value]) => value !== undefined));
   const event: AuditAccessEvent = { type: "AuditAccessed", data: { accessId, ...access, asked } };
   const stream = streamName(auditAccessCategory, accessId);
-  await log.append(stream, -1n, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
+  await log.append(stream, EMPTY_STREAM, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
   return accessId;
 }

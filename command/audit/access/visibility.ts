@@ -1,7 +1,7 @@
 import type { AuditEvent } from "../log/audit-event.ts";
 
 /** Whether an event may be seen. */
-export type MaySee = (event: AuditEvent) => boolean;
+export type IsVisible = (event: AuditEvent) => boolean;
 
 /**
  * What somebody may see who is bounded to clinics: an event is shown where every clinic that it names as its own is one
@@ -9,7 +9,7 @@ export type MaySee = (event: AuditEvent) => boolean;
  *
  * @param clinicIds null: everything
  */
-export function maySeeOf(clinicIds: readonly string[] | null): MaySee {
+export function visibleTo(clinicIds: readonly string[] | null): IsVisible {
   if (clinicIds === null) return () => true;
   const allowed = new Set(clinicIds);
   return (event) => {

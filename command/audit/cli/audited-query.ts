@@ -25,7 +25,7 @@ const OPTION_OF: Record<string, string> = { actor: "doneBy" };
  *
  * @throws {InputError} which names the options
  */
-export function questionOf<Schema extends z.ZodType>(
+export function readQuery<Schema extends z.ZodType>(
   schema: Schema,
   given: Record<string, unknown>,
 ): z.output<Schema> {
@@ -45,10 +45,10 @@ export function questionOf<Schema extends z.ZodType>(
  * @param asked what is shown; for the record
  * @throws {LogUnavailable} also where the access cannot be recorded: then nothing is shown
  */
-export function looking<Result>(
+export function withAuditedAccess<Result>(
   terminal: AuditTerminal,
   access: { actor: string | undefined; action: AuditAction; asked: Record<string, unknown> },
-  work: (using: {
+  work: (dependencies: {
     log: EventLog;
     client: EventStoreDBClient;
     context: CommandContext;
@@ -64,4 +64,4 @@ export function looking<Result>(
 }
 
 /** Nobody is bounded at the command line: whoever reaches the log reaches all of it. */
-export const seesAll = () => true;
+export const everythingIsVisible = () => true;

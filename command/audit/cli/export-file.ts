@@ -5,9 +5,9 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { InputError } from "../../cli/framework/failure.ts";
 import { load } from "../../handling/handle.ts";
-import { exportClinic, exportQuestion } from "../export/export-clinic.ts";
+import { exportClinic, exportQuery } from "../export/export-clinic.ts";
 import { createExportSigner } from "../export/signing.ts";
-import { type HowToAnswer, looking, questionOf } from "./audited-query.ts";
+import { type HowToAnswer, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { NotThere } from "./failure.ts";
 import { createScanProgress } from "./scan-progress.ts";
 import { signingKeys } from "./signing-keys.ts";
@@ -18,26 +18,26 @@ export async function exportToFile(
   { actor, json, out, ...given }: HowToAnswer & { out?: string } & Record<string, unknown>,
   terminal: AuditTerminal,
 ): Promise<void> {
-  const asked = questionOf(exportQuestion, given);
+  const query = readQuery(exportQuery, given);
   const signer = await createExportSigner(signingKeys(terminal.env));
-  const file = out ?? `audit-${asked.clinic}.ndjson`;
+  const file = out ?? `audit-${query.clinic}.ndjson`;
   if (fs.existsSync(file)) throw new InputError(`--out ${file} is there already`);
-  await looking(terminal, { actor, action: "export", asked: given }, async (using) => {
-    const { client, log, context, accessId } = using;
+  await withAuditedAccess(terminal, { actor, action: "export", asked: given }, async (dependencies) => {
+    const { client, log, context, accessId } = dependencies;
     for (const end of ["from", "to"] as const) {
-      const at = asked[end];
+      const at = query[end];
       if (at !== undefined && Date.parse(at) > context.now)
         throw new InputError(`--${end} must not be in the future`);
     }
-    await requireClinic(log, asked.clinic);
+    await requireClinic(log, query.clinic);
     const { signal } = new AbortController();
     const progress = createScanProgress(terminal);
     const by = { type: context.actor.type, id: context.actor.id };
     const made = { signer, by, accessId, now: toInstant(context.now) };
-    const lines = await exportClinic(asked, { client, signal, onProgress: progress.show, ...made });
+    const lines = await exportClinic(query, { client, signal, onProgress: progress.show, ...made });
     const count = await writeWhole(file, lines).finally(() => progress.end());
     const result = { file, events: count - 1, key: signer.thumbprint };
-    const range = { clinic: asked.clinic, from: asked.from ?? "start", to: asked.to ?? made.now };
+    const range = { clinic: query.clinic, from: query.from ?? "start", to: query.to ?? made.now };
     await terminal.write(json ? `${JSON.stringify(result)}\n` : `${textOf({ ...result, ...range })}\n`);
   });
 }

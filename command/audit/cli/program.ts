@@ -6,7 +6,7 @@ import { exportToFile } from "./export-file.ts";
 import { signingKeys } from "./signing-keys.ts";
 import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
-import { type VerifyWords, verifyFile } from "./verify-file.ts";
+import { type VerifyOptions, verifyFile } from "./verify-file.ts";
 
 const CALL = "npm run audit --";
 const STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
@@ -137,7 +137,7 @@ Exit codes: 0 it verifies, 2 bad input, 3 it does not verify or is another expor
 Example:
   ${CALL} verify may.ndjson --key audit-keys.json --clinic ${CLINIC} --from start --to 2026-06-01T00:00:00Z`,
     )
-    .action((file: string, given: VerifyWords) => verifyFile(file, given, terminal));
+    .action((file: string, given: VerifyOptions) => verifyFile(file, given, terminal));
   program
     .command("keys")
     .description("Prints the public keys that verify exports, as a key set; the first one signs.")

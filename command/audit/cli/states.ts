@@ -1,7 +1,7 @@
 import type { Change } from "../state/changes.ts";
-import { type ReplayStep, replay, replayQuestion } from "../state/replay.ts";
-import { type Diff, diff, diffQuestion, type StateAt, stateAt, stateQuestion } from "../state/state-at.ts";
-import { type HowToAnswer, looking, questionOf, seesAll } from "./audited-query.ts";
+import { type ReplayStep, replay, replayQuery } from "../state/replay.ts";
+import { type Diff, diff, diffQuery, type StateAt, stateAt, stateQuery } from "../state/state-at.ts";
+import { everythingIsVisible, type HowToAnswer, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { NotThere } from "./failure.ts";
 import { type AuditTerminal, fitted, printable } from "./terminal.ts";
 
@@ -9,20 +9,20 @@ type Given = HowToAnswer & Record<string, unknown>;
 
 /** Shows a stream's state at a point. */
 export async function showState({ actor, json, ...given }: Given, terminal: AuditTerminal): Promise<void> {
-  const asked = questionOf(stateQuestion, given);
-  await looking(terminal, { actor, action: "state", asked: given }, async ({ client }) => {
-    const found = await stateAt(asked, { client, maySee: seesAll });
-    if (!found) throw new NotThere(`there is no stream ${asked.stream}`);
+  const query = readQuery(stateQuery, given);
+  await withAuditedAccess(terminal, { actor, action: "state", asked: given }, async ({ client }) => {
+    const found = await stateAt(query, { client, isVisible: everythingIsVisible });
+    if (!found) throw new NotThere(`there is no stream ${query.stream}`);
     await terminal.write(json ? `${JSON.stringify(found)}\n` : stateText(found));
   });
 }
 
 /** Shows what differs between two points of a stream. */
 export async function showDiff({ actor, json, ...given }: Given, terminal: AuditTerminal): Promise<void> {
-  const asked = questionOf(diffQuestion, given);
-  await looking(terminal, { actor, action: "diff", asked: given }, async ({ client }) => {
-    const found = await diff(asked, { client, maySee: seesAll });
-    if (!found) throw new NotThere(`there is no stream ${asked.stream}`);
+  const query = readQuery(diffQuery, given);
+  await withAuditedAccess(terminal, { actor, action: "diff", asked: given }, async ({ client }) => {
+    const found = await diff(query, { client, isVisible: everythingIsVisible });
+    if (!found) throw new NotThere(`there is no stream ${query.stream}`);
     await terminal.write(json ? `${JSON.stringify(found)}\n` : diffText(found, terminal.columns));
   });
 }
@@ -32,11 +32,11 @@ export async function showReplay(
   { actor, json, all, ...given }: Given & { all?: boolean },
   terminal: AuditTerminal,
 ): Promise<void> {
-  const { stream } = questionOf(replayQuestion, given);
-  await looking(terminal, { actor, action: "replay", asked: given }, async ({ client }) => {
+  const { stream } = readQuery(replayQuery, given);
+  await withAuditedAccess(terminal, { actor, action: "replay", asked: given }, async ({ client }) => {
     const key = all || json ? undefined : terminal.key;
     let count = 0;
-    for await (const step of replay(stream, { client, maySee: seesAll })) {
+    for await (const step of replay(stream, { client, isVisible: everythingIsVisible })) {
       if (count > 0 && (await key?.()) === "end") return;
       count += 1;
       await terminal.write(json ? `${JSON.stringify(step)}\n` : stepText(step, terminal.columns));

@@ -9,10 +9,10 @@ import { NotThere } from "./failure.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
 /** A line longer than this, in characters, is no line of an export. */
-const LONGEST_LINE = 16 * 1024 * 1024;
+const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 /** What the command line said. */
-export interface VerifyWords {
+export interface VerifyOptions {
   key: string;
   clinic?: string;
   from?: string;
@@ -27,7 +27,7 @@ const expectation = z.object({
 });
 
 /**
- * Proves an export, from the file and the key alone: neither log nor database nor network is asked. With expectations,
+ * Proves an export, from the file and the key alone: neither log nor database nor network is query. With expectations,
  * a genuine export of another clinic or range fails too.
  *
  * @throws {InputError} for an option that is not what it must be, or a file that cannot be read
@@ -35,7 +35,7 @@ const expectation = z.object({
  */
 export async function verifyFile(
   file: string,
-  { key, json, ...given }: VerifyWords,
+  { key, json, ...given }: VerifyOptions,
   terminal: AuditTerminal,
 ): Promise<void> {
   const verdict = await verifyExport(linesOf(file), await trustedKeys(key), expectedOf(given));
@@ -46,7 +46,7 @@ export async function verifyFile(
   await terminal.write(json ? `${JSON.stringify(verdict)}\n` : `${textOf(file, verdict.manifest)}\n`);
 }
 
-function expectedOf({ clinic, from, to }: Omit<VerifyWords, "key" | "json">): Expected {
+function expectedOf({ clinic, from, to }: Omit<VerifyOptions, "key" | "json">): Expected {
   const checked = expectation.safeParse({ clinicId: clinic, from, to });
   if (checked.success) return checked.data;
   const wrong = checked.error.issues.map(({ path: [name] }) => WRONG[String(name)]);
@@ -77,7 +77,7 @@ async function* linesOf(file: string): AsyncGenerator<string, void> {
       const parts = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split("\n");
       rest = parts.pop() ?? "";
       for (const part of parts) yield `${part}\n`;
-      if (rest.length > LONGEST_LINE) throw new InputError(`${file} is no export: a line is too long`);
+      if (rest.length > MAX_LINE_BYTES) throw new InputError(`${file} is no export: a line is too long`);
     }
     rest += decoder.decode();
   } catch (error) {

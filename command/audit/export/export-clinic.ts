@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
-import { clinicsOf, maySeeOf } from "../access/visibility.ts";
+import { clinicsOf, visibleTo } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { logEnd, scan } from "../log/scan.ts";
 import type { Reading } from "../queries/list-events.ts";
@@ -10,7 +10,7 @@ import { FORMAT, type Manifest } from "./manifest.ts";
 import { createMarks } from "./marks.ts";
 import type { ExportSigner } from "./signing.ts";
 
-export const exportQuestion = z
+export const exportQuery = z
   .strictObject({
     clinic: uuid,
     /** By when the log took the events: only then does a range that is over get no more of them. */
@@ -18,7 +18,7 @@ export const exportQuestion = z
     to: instant.optional(),
   })
   .refine(endsAfterItBegins, EMPTY_RANGE);
-export type ExportQuestion = z.output<typeof exportQuestion>;
+export type ExportQuery = z.output<typeof exportQuery>;
 
 export interface ExportOptions extends Pick<Reading, "client" | "signal" | "onProgress"> {
   signer: ExportSigner;
@@ -35,26 +35,26 @@ export interface ExportOptions extends Pick<Reading, "client" | "signal" | "onPr
  * @throws {LogUnavailable} before the first line, or later: then there is no manifest
  */
 export async function exportClinic(
-  asked: ExportQuestion,
+  query: ExportQuery,
   options: ExportOptions,
 ): Promise<AsyncGenerator<string, void>> {
-  return lines(asked, options, await logEnd(options.client));
+  return lines(query, options, await logEnd(options.client));
 }
 
 async function* lines(
-  asked: ExportQuestion,
+  query: ExportQuery,
   options: ExportOptions,
   through: bigint,
 ): AsyncGenerator<string, void> {
   const { client, signal, onProgress, signer, now } = options;
-  const stored = { from: asked.from ?? null, to: asked.to ?? now };
+  const stored = { from: query.from ?? null, to: query.to ?? now };
   const chain = createChain();
   const marks = createMarks();
   let count = 0;
   let first: Manifest["first"] = null;
   let last: Manifest["last"] = null;
   for await (const { shown } of scan({ client, prefixes: undefined, through, signal, onProgress })) {
-    if (!isOf(asked.clinic, shown) || !isWithin(stored, shown)) continue;
+    if (!isOf(query.clinic, shown) || !isWithin(stored, shown)) continue;
     const { position, id } = shown;
     count += 1;
     first ??= { position, id };
@@ -68,14 +68,14 @@ async function* lines(
   if (signal.aborted) return;
   const made = { at: now, by: options.by, accessId: options.accessId, logEnd: String(through) };
   const contents = { count, first, last, chain: chain.head, marks: marks.marks() };
-  const manifest: Manifest = { format: FORMAT, clinicId: asked.clinic, stored, ...contents, made };
+  const manifest: Manifest = { format: FORMAT, clinicId: query.clinic, stored, ...contents, made };
   const signature = await signer.sign(canonicalJson(manifest));
   yield `${canonicalJson({ manifest, signature })}\n`;
 }
 
 /** An event that says two clinics are its own goes into neither's export. */
 function isOf(clinicId: string, event: AuditEvent): boolean {
-  return clinicsOf(event).length > 0 && maySeeOf([clinicId])(event);
+  return clinicsOf(event).length > 0 && visibleTo([clinicId])(event);
 }
 
 function isWithin({ from, to }: Manifest["stored"], { storedAt }: AuditEvent): boolean {

@@ -6,20 +6,20 @@ export interface Marks {
 }
 
 /** So many links are kept at the most: up to here each line has its own. */
-const MOST = 4_096;
+const MAX_MARKS = 4_096;
 
 /** Of a link, in hex digits. */
-const LENGTH = 16;
+const MARK_LENGTH = 16;
 
 /** Keeps marks while lines come: when they are too many, every other one goes. */
-export function createMarks(most = MOST): { add(link: string): void; marks(): Marks } {
+export function createMarks(most = MAX_MARKS): { add(link: string): void; marks(): Marks } {
   let every = 1;
   let links: string[] = [];
   let lines = 0;
   return {
     add(link) {
       lines += 1;
-      if (lines % every === 0) links.push(link.slice(0, LENGTH));
+      if (lines % every === 0) links.push(link.slice(0, MARK_LENGTH));
       if (links.length <= most) return;
       links = links.filter((_, index) => index % 2 === 1);
       every *= 2;

@@ -3,10 +3,10 @@ import { PassThrough } from "node:stream";
 import type { AuditContext } from "./audited-query.ts";
 
 /** A line about the progress goes out this often, where it is wanted. Milliseconds. */
-const TELL_EVERY = 1_000;
+const REPORT_INTERVAL_MS = 1_000;
 
 /** Whoever takes nothing for this long is hung up on: the place of the scan is wanted by others. Milliseconds. */
-const STALLED_AFTER = 120_000;
+const STALL_TIMEOUT_MS = 120_000;
 
 export interface LineAnswer {
   /** Each with its line end; read as fast as the client takes them. */
@@ -26,7 +26,7 @@ export interface LineAnswer {
 export function answerLines(
   ctx: AuditContext,
   { lines, progress, over }: LineAnswer,
-  stalledAfter = STALLED_AFTER,
+  stalledAfter = STALL_TIMEOUT_MS,
 ): void {
   const out = new PassThrough();
   const gone = new AbortController();
@@ -36,7 +36,7 @@ export function answerLines(
   });
   const timer = setInterval(() => {
     if (progress && !out.writableNeedDrain && out.writable) out.write(progress());
-  }, TELL_EVERY);
+  }, REPORT_INTERVAL_MS);
   const drained = async () => {
     const stalled = setTimeout(() => {
       ctx.state.log.warn("a list was broken off: its reader took nothing for too long");

@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
-import { inPlainWords } from "../../../shared/domain/validation/describe-issue.ts";
+import { describeIssue } from "../../../shared/domain/validation/describe-issue.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { recordAccess } from "../access/record-access.ts";
@@ -14,7 +14,7 @@ export type AuditContext = Koa.ParameterizedContext<AuditorState>;
  *
  * @throws {ApiError} 400 `invalid_query` with details
  */
-export function questionOf<Schema extends z.ZodType>(
+export function readQuery<Schema extends z.ZodType>(
   query: AuditContext["query"],
   schema: Schema,
 ): z.output<Schema> {
@@ -24,7 +24,7 @@ export function questionOf<Schema extends z.ZodType>(
   const issues = checked.error?.issues ?? [];
   const details = [
     ...repeated.map((path) => ({ path, message: "must be given once" })),
-    ...issues.map((issue) => ({ path: issue.path.join(".") || "query", message: inPlainWords(issue) })),
+    ...issues.map((issue) => ({ path: issue.path.join(".") || "query", message: describeIssue(issue) })),
   ];
   throw new ApiError(400, "invalid_query", { details });
 }
@@ -35,7 +35,7 @@ export function questionOf<Schema extends z.ZodType>(
  * @returns the access's id
  * @throws {LogUnavailable} then nothing may be answered
  */
-export function recordedAccess(
+export function recordRequestAccess(
   log: EventLog,
   ctx: AuditContext,
   action: AuditAction,

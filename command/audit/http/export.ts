@@ -4,29 +4,31 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { load } from "../../handling/handle.ts";
-import { exportClinic, exportQuestion } from "../export/export-clinic.ts";
+import { exportClinic, exportQuery } from "../export/export-clinic.ts";
 import type { ExportSigner } from "../export/signing.ts";
-import { type AuditContext, questionOf, recordedAccess } from "./audited-query.ts";
-import type { Using } from "./events.ts";
+import { type AuditContext, readQuery, recordRequestAccess } from "./audited-query.ts";
+import type { AuditDependencies } from "./events.ts";
 import { withSlot } from "./scan-slots.ts";
 
 /** GET /audit/v1/export: a clinic's events in a range, and the signed manifest in the last line. */
-export function answerExport(using: Using & { signer: ExportSigner }): (ctx: AuditContext) => Promise<void> {
-  const { log, client, takeSlot, signer } = using;
+export function answerExport(
+  dependencies: AuditDependencies & { signer: ExportSigner },
+): (ctx: AuditContext) => Promise<void> {
+  const { log, client, takeSlot, signer } = dependencies;
   return async (ctx) => {
-    const asked = questionOf(ctx.query, exportQuestion);
+    const query = readQuery(ctx.query, exportQuery);
     const { auditor, now } = ctx.state;
     for (const end of ["from", "to"] as const) {
-      const at = asked[end];
+      const at = query[end];
       if (at !== undefined && Date.parse(at) > now) throw inFuture(end);
     }
     await withSlot(ctx, takeSlot, async (signal) => {
-      const accessId = await recordedAccess(log, ctx, "export");
-      await requireOwn(log, auditor, asked.clinic);
+      const accessId = await recordRequestAccess(log, ctx, "export");
+      await requireOwn(log, auditor, query.clinic);
       const by = { type: "auditor", id: auditor.id };
       const made = { by, accessId, now: toInstant(now) };
-      const lines = await exportClinic(asked, { client, signal, signer, ...made });
-      ctx.attachment(`audit-${asked.clinic}.ndjson`);
+      const lines = await exportClinic(query, { client, signal, signer, ...made });
+      ctx.attachment(`audit-${query.clinic}.ndjson`);
       return { lines };
     });
   };

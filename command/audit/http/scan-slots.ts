@@ -3,32 +3,32 @@ import { answerLines, type LineAnswer } from "./answer-lines.ts";
 import type { AuditContext } from "./audited-query.ts";
 
 /** What runs at once: of all auditors, and of one. */
-export interface Most {
+export interface SlotLimits {
   all: number;
   each: number;
 }
 
 /** Scans, and answers that are as long as a stream. */
-const MOST: Most = { all: 4, each: 2 };
+const SCAN_LIMITS: SlotLimits = { all: 4, each: 2 };
 
 /** Questions with a short answer, which may read a long stream for it all the same. */
-export const MOST_STATES: Most = { all: 8, each: 4 };
+export const STATE_LIMITS: SlotLimits = { all: 8, each: 4 };
 
 /** Seconds. */
-const RETRY_AFTER = 5;
+const RETRY_AFTER_S = 5;
 
 /**
  * Bounds the scans that run at once.
  *
  * @returns takes a slot for an auditor and gives what lets it go again, once
  */
-export function createScanSlots(most = MOST): (auditorId: string) => () => void {
+export function createScanSlots(limits = SCAN_LIMITS): (auditorId: string) => () => void {
   const taken = new Map<string, number>();
   let all = 0;
   return (auditorId) => {
     const own = taken.get(auditorId) ?? 0;
-    if (all >= most.all || own >= most.each) {
-      throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER) } });
+    if (all >= limits.all || own >= limits.each) {
+      throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER_S) } });
     }
     all += 1;
     taken.set(auditorId, own + 1);

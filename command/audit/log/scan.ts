@@ -32,7 +32,7 @@ export interface ScanOptions {
 }
 
 /** The log answers a single question within this. Milliseconds. */
-const ANSWER_WITHIN = 4_000;
+const ANSWER_TIMEOUT_MS = 4_000;
 
 /** A scan that gets nothing for this long has lost the log. Milliseconds. */
 const SILENCE = 10_000;
@@ -50,10 +50,10 @@ export async function logEnd(client: EventStoreDBClient): Promise<bigint> {
     direction: BACKWARDS,
     fromPosition: END,
     maxCount: 1,
-    deadline: ANSWER_WITHIN,
+    deadline: ANSWER_TIMEOUT_MS,
   });
   let end = 0n;
-  for await (const { event, commitPosition } of readWithin(ANSWER_WITHIN, read))
+  for await (const { event, commitPosition } of readWithin(ANSWER_TIMEOUT_MS, read))
     end = commitPosition ?? event?.position?.commit ?? end;
   return end;
 }

@@ -4,7 +4,7 @@ import { uuid } from "../../../shared/domain/events/fields.ts";
 import { categoryOf, streamField } from "./query-fields.ts";
 
 /** A stream that deliveries tell of, an endpoint's, or a delivery's own. */
-export const deliveriesQuestion = z.strictObject({ stream: streamField });
+export const deliveriesQuery = z.strictObject({ stream: streamField });
 
 /** A delivery with its attempts, as the dispatcher's tables have it. Without the body, which holds what the event does. */
 export interface DeliveryRow {
@@ -32,13 +32,13 @@ export interface DeliveryRow {
 }
 
 /** The latest so many, each with its latest attempts. */
-const MOST = 200;
-const MOST_ATTEMPTS = 50;
+const MAX_DELIVERIES = 200;
+const MAX_ATTEMPTS = 50;
 
 const attempts = `SELECT json_agg(json_build_object('number', t.number, 'startedAt', rfc3339(t.started_at),
     'durationMs', t.duration_ms, 'statusCode', t.status_code, 'error', t.error, 'answer', t.answer) ORDER BY t.number)
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
-    ORDER BY number DESC LIMIT ${MOST_ATTEMPTS}) t`;
+    ORDER BY number DESC LIMIT ${MAX_ATTEMPTS}) t`;
 
 /** $1: the value; $2: the clinics, null for all. */
 const select = (where: string) => `SELECT d.delivery_id AS id, d.endpoint_id AS "endpointId",
@@ -48,10 +48,10 @@ const select = (where: string) => `SELECT d.delivery_id AS id, d.endpoint_id AS 
     rfc3339(d.updated_at) AS "updatedAt", coalesce((${attempts}), '[]') AS attempts
   FROM webhooks.delivery d
   WHERE ${where} AND ($2::uuid[] IS NULL OR d.clinic_id = ANY ($2::uuid[]))
-  ORDER BY d.created_at DESC, d.delivery_id LIMIT ${MOST}`;
+  ORDER BY d.created_at DESC, d.delivery_id LIMIT ${MAX_DELIVERIES}`;
 
 const statements = {
-  told: { name: "deliveries of a stream", text: select("d.event_stream = $1") },
+  stream: { name: "deliveries of a stream", text: select("d.event_stream = $1") },
   webhookEndpoint: { name: "deliveries of an endpoint", text: select("d.endpoint_id = $1::uuid") },
   webhookDelivery: { name: "a delivery", text: select("d.delivery_id = $1::uuid") },
 };
@@ -69,7 +69,7 @@ export async function findDeliveries(
 ): Promise<DeliveryRow[]> {
   const category = categoryOf(stream);
   if (category !== "webhookEndpoint" && category !== "webhookDelivery") {
-    return (await pool.query<DeliveryRow>({ ...statements.told, values: [stream, clinicIds] })).rows;
+    return (await pool.query<DeliveryRow>({ ...statements.stream, values: [stream, clinicIds] })).rows;
   }
   const id = uuid.safeParse(stream.slice(category.length + 1));
   if (!id.success) return [];

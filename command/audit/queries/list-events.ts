@@ -1,11 +1,11 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
-import type { MaySee } from "../access/visibility.ts";
+import type { IsVisible } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { logEnd, type ScanProgress, scan } from "../log/scan.ts";
 import {
-  createConcerns,
+  createRelatedEvents,
   prefixesFor,
   type Subject,
   type SubjectKind,
@@ -33,19 +33,19 @@ export const listFields = {
   limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
 };
 
-export const listQuestion = z
+export const listQuery = z
   .strictObject(listFields)
   .refine(
-    (asked) => [asked.stream, ...subjectKinds.map((kind) => asked[kind])].filter(Boolean).length === 1,
+    (query) => [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1,
     { message: `ask for one of stream, ${subjectKinds.join(", ")}` },
   )
   .refine(endsAfterItBegins, EMPTY_RANGE);
-export type ListQuestion = z.output<typeof listQuestion>;
+export type ListQuery = z.output<typeof listQuery>;
 
 /** Where the events come from and who wants to see them. */
 export interface Reading {
   client: EventStoreDBClient;
-  maySee: MaySee;
+  isVisible: IsVisible;
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
@@ -54,7 +54,7 @@ export interface Reading {
 export interface EventList {
   /** The log's end, up to which the list goes. */
   through: bigint;
-  /** In the log's order. @throws {LogUnavailable} @throws {TooMuchToFollow} */
+  /** In the log's order. @throws {LogUnavailable} @throws {TooManyRelatedEvents} */
   events: AsyncGenerator<AuditEvent, void>;
 }
 
@@ -63,21 +63,21 @@ export interface EventList {
  *
  * @throws {LogUnavailable}
  */
-export async function listEvents(asked: ListQuestion, reading: Reading): Promise<EventList> {
+export async function listEvents(query: ListQuery, reading: Reading): Promise<EventList> {
   const through = await logEnd(reading.client);
-  return { through, events: pick(asked, candidates(asked, through, reading), reading.maySee) };
+  return { through, events: pick(query, candidates(query, through, reading), reading.isVisible) };
 }
 
 async function* pick(
-  asked: ListQuestion,
+  query: ListQuery,
   events: AsyncIterable<AuditEvent>,
-  maySee: MaySee,
+  isVisible: IsVisible,
 ): AsyncGenerator<AuditEvent, void> {
-  const wanted = passes(asked);
-  let left = asked.limit ?? Number.POSITIVE_INFINITY;
+  const wanted = passes(query);
+  let left = query.limit ?? Number.POSITIVE_INFINITY;
   for await (const event of events) {
-    if (asked.after !== undefined && BigInt(event.position) <= asked.after) continue;
-    if (!maySee(event) || !wanted(event)) continue;
+    if (query.after !== undefined && BigInt(event.position) <= query.after) continue;
+    if (!isVisible(event) || !wanted(event)) continue;
     yield event;
     left -= 1;
     if (left === 0) return;
@@ -86,28 +86,28 @@ async function* pick(
 
 /** Everything of the stream or about the subject, whether it may be seen or not: what follows depends on it. */
 async function* candidates(
-  asked: ListQuestion,
+  query: ListQuery,
   through: bigint,
   { client, signal, onProgress }: Reading,
 ): AsyncGenerator<AuditEvent, void> {
-  if (asked.stream !== undefined) {
-    for await (const { shown } of readStreamEvents(client, asked.stream)) {
+  if (query.stream !== undefined) {
+    for await (const { shown } of readStreamEvents(client, query.stream)) {
       if (signal.aborted || BigInt(shown.position) > through) return;
       yield shown;
     }
     return;
   }
-  const subject = subjectOf(asked);
-  const concerns = createConcerns(subject);
+  const subject = subjectOf(query);
+  const concerns = createRelatedEvents(subject);
   const prefixes = prefixesFor(subject.kind);
   for await (const { shown } of scan({ client, prefixes, through, signal, onProgress })) {
     if (concerns(shown)) yield shown;
   }
 }
 
-function subjectOf(asked: ListQuestion): Subject {
+function subjectOf(query: ListQuery): Subject {
   for (const kind of subjectKinds) {
-    const id = asked[kind];
+    const id = query[kind];
     if (id !== undefined) return { kind, id };
   }
   throw new Error("a question about nothing");

@@ -6,14 +6,14 @@ import type { AuditEvent } from "../log/audit-event.ts";
 const knownTypes = new Set<string>(categories.flatMap(({ events }) => Object.keys(events)));
 
 /** By which of an event's two times it is judged: when it happened, or when the log took it. */
-export const clockField = z.enum(["occurred", "stored"]).default("occurred");
-export type Clock = z.infer<typeof clockField>;
+export const timeBasisField = z.enum(["occurred", "stored"]).default("occurred");
+export type TimeBasis = z.infer<typeof timeBasisField>;
 
 /** What narrows a list of events. */
 export const filterFields = {
   from: instant.optional(),
   to: instant.optional(),
-  by: clockField,
+  by: timeBasisField,
   type: z
     .string()
     .transform((text) => text.split(",").map((type) => type.trim()))
@@ -47,7 +47,7 @@ export type EventFilter = z.output<typeof schema>;
  * @param filter.to exclusive
  * @param filter.actor `type:id`, or an id of any type
  */
-export function passes(filter: Omit<EventFilter, "by"> & { by?: Clock }): (event: AuditEvent) => boolean {
+export function passes(filter: Omit<EventFilter, "by"> & { by?: TimeBasis }): (event: AuditEvent) => boolean {
   const { from, to, by, type, actor } = filter;
   const types = type && new Set(type);
   return (event) => {
@@ -61,7 +61,7 @@ export function passes(filter: Omit<EventFilter, "by"> & { by?: Clock }): (event
 }
 
 /** An event that does not say when it happened is judged by when it was stored. */
-export function timeOf({ occurredAt, storedAt }: AuditEvent, by: Clock): string {
+export function timeOf({ occurredAt, storedAt }: AuditEvent, by: TimeBasis): string {
   return by === "stored" ? storedAt : (occurredAt ?? storedAt);
 }
 

@@ -6,14 +6,14 @@ import type { AuditEvent } from "../log/audit-event.ts";
 export type Concerns = (event: AuditEvent) => boolean;
 
 /** More is not remembered; 500,000 ids are about 60 MB. */
-const MOST_REMEMBERED = 500_000;
+const MAX_FOLLOWED_IDS = 500_000;
 
 /** A queue ticket may name nothing but its appointment. */
 const APPOINTMENTS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
 
 /** What is asked for is more than can be followed at once. */
-export class TooMuchToFollow extends Error {
-  override readonly name = "TooMuchToFollow";
+export class TooManyRelatedEvents extends Error {
+  override readonly name = "TooManyRelatedEvents";
 }
 
 /**
@@ -30,9 +30,9 @@ export class TooMuchToFollow extends Error {
  *
  * Who looked at something is told under the auditor and the request, not under what was looked at.
  *
- * @param most ids that are remembered; {@link TooMuchToFollow} is thrown beyond
+ * @param most ids that are remembered; {@link TooManyRelatedEvents} is thrown beyond
  */
-export function createConcerns({ kind, id }: Subject, most = MOST_REMEMBERED): Concerns {
+export function createRelatedEvents({ kind, id }: Subject, most = MAX_FOLLOWED_IDS): Concerns {
   switch (kind) {
     case "clinic":
       return (event) => clinicsOf(event).includes(id);
@@ -119,7 +119,7 @@ function member(value: unknown, key: string): unknown {
 function remember(known: Set<string>, id: string, most: number): void {
   known.add(id);
   if (known.size > most) {
-    throw new TooMuchToFollow(`it concerns more than ${most} events: ask for something narrower`);
+    throw new TooManyRelatedEvents(`it concerns more than ${most} events: ask for something narrower`);
   }
 }
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { instant } from "../../../shared/domain/events/fields.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { type Clock, timeOf } from "../queries/query-fields.ts";
+import { type TimeBasis, timeOf } from "../queries/query-fields.ts";
 
 /** A place in a stream's life. */
 export type Point =
@@ -11,7 +11,7 @@ export type Point =
   | { kind: "time"; time: string };
 
 /** `3` or `revision:3`, `position:8812`, a date-time or `time:…`, `start` (before the first event) or `end`. */
-export const pointField = z.string().transform((text, context): Point => {
+export const streamPointField = z.string().transform((text, context): Point => {
   const [kind, value] = /^(revision|position|time):(.*)$/.exec(text)?.slice(1) ?? [undefined, text];
   if (text === "start" || text === "end") return { kind: text };
   if (kind !== "position" && kind !== "time" && /^\d{1,15}$/.test(value ?? "")) {
@@ -28,7 +28,7 @@ export const pointField = z.string().transform((text, context): Point => {
 });
 
 /** Whether an event belongs to the state at a point: it stands there or before. */
-export function isUpTo(point: Point, by: Clock): (event: AuditEvent) => boolean {
+export function isUpTo(point: Point, by: TimeBasis): (event: AuditEvent) => boolean {
   switch (point.kind) {
     case "start":
       return () => false;

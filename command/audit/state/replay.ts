@@ -1,14 +1,14 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
-import type { MaySee } from "../access/visibility.ts";
+import type { IsVisible } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { streamField } from "../queries/query-fields.ts";
 import { type Change, changesBetween } from "./changes.ts";
 import { foldOf } from "./folds.ts";
 
-export const replayQuestion = z.strictObject({ stream: streamField });
+export const replayQuery = z.strictObject({ stream: streamField });
 
 /** An event, what it changed, and the state that it left. */
 export interface ReplayStep {
@@ -38,7 +38,7 @@ export class UnreadableStream extends Error {
 
 export interface StreamReading {
   client: EventStoreDBClient;
-  maySee: MaySee;
+  isVisible: IsVisible;
 }
 
 /**
@@ -49,13 +49,13 @@ export interface StreamReading {
  */
 export async function* walk(
   stream: string,
-  { client, maySee }: StreamReading,
+  { client, isVisible }: StreamReading,
   picks: (event: AuditEvent) => boolean = () => true,
 ): AsyncGenerator<Step, void> {
   const fold = foldOf(stream);
   let state: unknown;
   for await (const { shown, parsed } of readStreamEvents(client, stream)) {
-    if (!maySee(shown) || !picks(shown)) continue;
+    if (!isVisible(shown) || !picks(shown)) continue;
     if (!parsed)
       throw new UnreadableStream(`${stream} cannot be read at revision ${shown.revision}: ${shown.problem}`);
     const place = {

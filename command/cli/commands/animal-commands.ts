@@ -1,7 +1,7 @@
 import { animalCategory } from "../../../shared/domain/events/people.ts";
 import { changeAnimal, registerAnimal, weighAnimal } from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { id, named, newId, number, text, textOrNull, textToChange } from "../framework/option.ts";
+import { id, newId, number, omitUndefined, text, textOrNull, textToChange } from "../framework/option.ts";
 
 const { AnimalRegistered, AnimalWeighed } = animalCategory.events;
 const registered = AnimalRegistered.shape;
@@ -49,7 +49,7 @@ export const animalCommands: Command[] = [
     category: animalCategory,
     changes: (values) => values.id,
     run: (log, { id: animalId, clinic: clinicId, ...given }, context) =>
-      changeAnimal(log, { animalId, clinicId, details: named(given) }, context),
+      changeAnimal(log, { animalId, clinicId, details: omitUndefined(given) }, context),
   }),
   defineCommand({
     name: "animal weigh",

@@ -16,7 +16,7 @@ import {
   startConsultation,
 } from "../../operations/appointment-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { id, list, named, newId, number, text, textOrNull } from "../framework/option.ts";
+import { id, list, newId, number, omitUndefined, text, textOrNull } from "../framework/option.ts";
 
 const requested = appointmentCategory.events.AppointmentRequested.shape;
 const imported = appointmentCategory.events.AppointmentImported.shape;
@@ -136,7 +136,7 @@ export const appointmentCommands: Command[] = [
     category: appointmentCategory,
     changes: (values) => values.id,
     run: (log, { id: appointmentId, clinic: clinicId, scheduledAt, durationMinutes }, context) => {
-      const to = { appointmentId, clinicId, scheduledAt, ...named({ durationMinutes }) };
+      const to = { appointmentId, clinicId, scheduledAt, ...omitUndefined({ durationMinutes }) };
       return rescheduleAppointment(log, to, context);
     },
   }),

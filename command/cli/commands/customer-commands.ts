@@ -1,7 +1,7 @@
 import { customerCategory } from "../../../shared/domain/events/people.ts";
 import { changeCustomer, registerCustomer } from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { id, named, newId, text, textOrNull, textToChange } from "../framework/option.ts";
+import { id, newId, omitUndefined, text, textOrNull, textToChange } from "../framework/option.ts";
 
 const customer = customerCategory.events.CustomerRegistered.shape;
 const CLINIC = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
@@ -42,6 +42,6 @@ export const customerCommands: Command[] = [
     category: customerCategory,
     changes: (values) => values.id,
     run: (log, { id: customerId, clinic: clinicId, ...given }, context) =>
-      changeCustomer(log, { customerId, clinicId, details: named(given) }, context),
+      changeCustomer(log, { customerId, clinicId, details: omitUndefined(given) }, context),
   }),
 ];

@@ -1,9 +1,9 @@
 import { environment } from "../../../shared/domain/events/fields.ts";
 import { webhookEndpointCategory } from "../../../shared/domain/events/partner.ts";
 import {
-  anybodysEndpoint,
   disableEndpoint,
   enableEndpoint,
+  findEndpoint,
   revokeEndpoint,
   testEndpoint,
 } from "../../operations/webhook-endpoint-operations.ts";
@@ -48,7 +48,7 @@ export const endpointCommands: Command[] = [
     run: async (log, { endpoint }, context) => {
       const { events, position, deliveryId } = await testEndpoint(
         log,
-        await anybodysEndpoint(log, endpoint),
+        await findEndpoint(log, endpoint),
         context,
       );
       return { events, position, shown: { delivery: deliveryId } };

@@ -10,7 +10,7 @@ import {
   revokeInstallation,
 } from "../../operations/installation-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { id, list, named, number, textOrNull } from "../framework/option.ts";
+import { id, list, number, omitUndefined, textOrNull } from "../framework/option.ts";
 
 const approved = installationCategory.events.InstallationApproved.shape;
 const OF = "--application 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
@@ -39,7 +39,7 @@ export const installationCommands: Command[] = [
     category: installationCategory,
     changes: installationOf,
     run: (log, { scopes, ...values }, context) =>
-      requestInstallation(log, { ...toOf(values), ...named({ scopes }) }, context),
+      requestInstallation(log, { ...toOf(values), ...omitUndefined({ scopes }) }, context),
   }),
   defineCommand({
     name: "installation approve",
@@ -55,7 +55,7 @@ export const installationCommands: Command[] = [
     category: installationCategory,
     changes: installationOf,
     run: (log, { membership: membershipId, scopes, branches, rateLimit, ...values }, context) => {
-      const approval = named({ scopes, branchIds: branches, rateLimitPerMinute: rateLimit });
+      const approval = omitUndefined({ scopes, branchIds: branches, rateLimitPerMinute: rateLimit });
       return approveInstallation(log, { ...toOf(values), membershipId, ...approval }, context);
     },
   }),
@@ -75,7 +75,11 @@ export const installationCommands: Command[] = [
     category: installationCategory,
     changes: installationOf,
     run: (log, { scopes, branches, ...values }, context) =>
-      narrowInstallation(log, { ...toOf(values), ...named({ scopes, branchIds: branches }) }, context),
+      narrowInstallation(
+        log,
+        { ...toOf(values), ...omitUndefined({ scopes, branchIds: branches }) },
+        context,
+      ),
   }),
   defineCommand({
     name: "installation agree-rate",

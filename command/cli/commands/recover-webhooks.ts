@@ -8,7 +8,7 @@ import { createProgressBar } from "../framework/progress-bar.ts";
 import { optionName, type Terminal } from "../framework/run-command.ts";
 
 /** What the command line said. */
-export interface RecoverWords {
+export interface RecoverOptions {
   endpoint?: string;
   since?: string;
   until?: string;
@@ -34,7 +34,7 @@ const NAME = "webhooks recover";
  * @throws {InputError} which names the options
  * @throws {DomainError | LogUnavailable} where it stops; what was asked for by then stays asked for
  */
-export async function recoverWebhooks(words: RecoverWords, terminal: Terminal): Promise<void> {
+export async function recoverWebhooks(words: RecoverOptions, terminal: Terminal): Promise<void> {
   const { actor, json, ...given } = words;
   const checked = schema.safeParse(given);
   if (!checked.success) throw new InputError(problemsLine(problemsOf(checked.error, given), optionName));

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
-import { anybodysEndpoint, rotateSecret } from "../../operations/webhook-endpoint-operations.ts";
+import { findEndpoint, rotateSecret } from "../../operations/webhook-endpoint-operations.ts";
 import { problemsOf } from "../framework/command.ts";
 import { InputError, problemsLine } from "../framework/failure.ts";
 import { operatorContext, withEventLog } from "../framework/operator.ts";
@@ -9,7 +9,7 @@ import { optionName, outcomeLine, type Terminal } from "../framework/run-command
 import { webhookSecretKeys } from "./webhook-secret-keys.ts";
 
 /** What the command line said. */
-export interface RotateWords {
+export interface RotateOptions {
   id?: string;
   leaked?: boolean;
   actor?: string;
@@ -25,7 +25,7 @@ const schema = z.object({ id: uuid, leaked: z.boolean().default(false) });
  * @throws {ConfigError} without the keys that encrypt webhook secrets
  * @throws {DomainError | LogUnavailable}
  */
-export async function rotateEndpointSecret(words: RotateWords, terminal: Terminal): Promise<void> {
+export async function rotateEndpointSecret(words: RotateOptions, terminal: Terminal): Promise<void> {
   const { actor, json, ...given } = words;
   const checked = schema.safeParse(given);
   if (!checked.success) throw new InputError(problemsLine(problemsOf(checked.error, given), optionName));
@@ -33,7 +33,7 @@ export async function rotateEndpointSecret(words: RotateWords, terminal: Termina
   const context = operatorContext(actor, Date.now());
   const secretBox = createSecretBox(webhookSecretKeys(terminal.env));
   const { secret, seen } = await withEventLog(terminal.env, async (log) =>
-    rotateSecret({ log, secretBox }, { ...(await anybodysEndpoint(log, id)), leaked }, context),
+    rotateSecret({ log, secretBox }, { ...(await findEndpoint(log, id)), leaked }, context),
   );
   const outcome = { id, events: 1, position: seen, shown: { secret } };
   await terminal.out(outcomeLine({ noun: "endpoint", verb: "rotate-secret" }, outcome, json));

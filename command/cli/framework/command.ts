@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { type Category, streamName } from "../../../shared/domain/events/category.ts";
-import { inPlainWords } from "../../../shared/domain/validation/describe-issue.ts";
+import { describeIssue } from "../../../shared/domain/validation/describe-issue.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import type { Option } from "./option.ts";
@@ -10,7 +10,7 @@ type Options = Record<string, Option>;
 type Values<O extends Options> = { [Name in keyof O]: z.output<O[Name]["schema"]> };
 
 /** What came of a command. */
-export interface Outcome {
+export interface CommandOutcome {
   /** Of what the command is about: the one that its options name, or that was made. */
   id: string;
   /** Events appended; none where it was so already. */
@@ -23,7 +23,7 @@ export interface Outcome {
 
 /** A command with its options, checked: it can be carried out. */
 export interface Call {
-  outcome(log: EventLog, context: CommandContext): Promise<Outcome>;
+  outcome(log: EventLog, context: CommandContext): Promise<CommandOutcome>;
   /** The id of what it changes; commands that change the same must keep their order. */
   changes: string;
   /** The stream that records the change. */
@@ -144,7 +144,7 @@ function problems(issue: z.core.$ZodIssue, given: Record<string, unknown>): Opti
   const { path } = issue;
   const option = path.join(".");
   const missing = path.length === 1 && given[option] === undefined;
-  return [{ option, path, message: missing ? "is missing" : inPlainWords(issue) }];
+  return [{ option, path, message: missing ? "is missing" : describeIssue(issue) }];
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -51,14 +51,14 @@ export function list<Schema extends z.ZodType>(schema: Schema, help: string, pla
 }
 
 /** A JSON value may nest this deep: far beyond any use, and far below what ends a recursion. */
-const MOST_NESTED = 100;
+const MAX_NESTING = 100;
 
 /** Any JSON value. Its stored form may nest deeper, since events that were accepted once stay readable. */
 export function json<Schema extends z.ZodType>(schema: Schema, help: string) {
   const bounded = z
     .unknown()
     .optional()
-    .refine(isNestedWithin, `must not nest more than ${MOST_NESTED} levels deep`)
+    .refine(isNestedWithin, `must not nest more than ${MAX_NESTING} levels deep`)
     .pipe(schema);
   return option(bounded, help, "json", (given) => {
     try {
@@ -86,7 +86,7 @@ export function newId(help: string): Option<typeof uuid> {
 function isNestedWithin(value: unknown): boolean {
   let level = [value];
   for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > MOST_NESTED) return false;
+    if (depth > MAX_NESTING) return false;
     level = level.flatMap((item) => (typeof item === "object" && item !== null ? Object.values(item) : []));
   }
   return true;
@@ -97,7 +97,7 @@ function emptyIsNull(given: string): string | null {
 }
 
 /** What was given a value, without what was left out (undefined). */
-export function named<Given extends object>(
+export function omitUndefined<Given extends object>(
   given: Given,
 ): { [Name in keyof Given]?: Exclude<Given[Name], undefined> } {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as {

@@ -1,4 +1,4 @@
-import type { Command, Outcome } from "./command.ts";
+import type { Command, CommandOutcome } from "./command.ts";
 import { InputError, problemsLine } from "./failure.ts";
 import { operatorContext, withEventLog } from "./operator.ts";
 
@@ -6,7 +6,7 @@ import { operatorContext, withEventLog } from "./operator.ts";
 export type GivenOptions = Record<string, string | boolean | undefined>;
 
 /** What a command is called. */
-type Words = Pick<Command, "noun" | "verb">;
+type CommandName = Pick<Command, "noun" | "verb">;
 
 /** Where a command of the command line gets its surroundings from. */
 export interface Terminal {
@@ -40,7 +40,7 @@ export async function runCommand(command: Command, given: GivenOptions, terminal
 }
 
 /** What came of a command, in one line of text or of JSON. */
-export function outcomeLine(command: Words, outcome: Outcome, json = false): string {
+export function outcomeLine(command: CommandName, outcome: CommandOutcome, json = false): string {
   return json ? jsonLine(command, outcome) : textLine(command, outcome);
 }
 
@@ -58,13 +58,13 @@ function fromTexts(command: Command, given: GivenOptions): Record<string, unknow
   );
 }
 
-function textLine({ noun, verb }: Words, { id, events, shown }: Outcome): string {
+function textLine({ noun, verb }: CommandName, { id, events, shown }: CommandOutcome): string {
   const done = events > 0 ? "done" : "nothing to change";
   const more = Object.entries(shown).map(([name, value]) => `, ${name} ${value}`);
   return `${noun} ${verb}: ${done}, id ${id}${more.join("")}`;
 }
 
-function jsonLine({ noun, verb }: Words, { id, events, position, shown }: Outcome): string {
+function jsonLine({ noun, verb }: CommandName, { id, events, position, shown }: CommandOutcome): string {
   const where = position === undefined ? null : String(position);
   return JSON.stringify({ command: `${noun} ${verb}`, id, changed: events > 0, position: where, ...shown });
 }

@@ -1,6 +1,7 @@
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { currentVersion } from "../../../shared/domain/events/upcasters.ts";
 import {
+  EMPTY_STREAM,
   type EventLog,
   type NewEvent,
   type RecordedEvent,
@@ -14,7 +15,7 @@ import {
  *
  * @param appends `through`: appended to the log; `kept`: seen by later reads, but never written (a trial run)
  */
-export function rememberingLog(log: EventLog, appends: "through" | "kept"): EventLog {
+export function createCachingEventLog(log: EventLog, appends: "through" | "kept"): EventLog {
   const streams = new Map<string, RecordedEvent[]>();
 
   async function remembered(stream: string): Promise<RecordedEvent[]> {
@@ -36,7 +37,7 @@ export function rememberingLog(log: EventLog, appends: "through" | "kept"): Even
 
     async append(stream, expectedRevision, events) {
       const known = await remembered(stream);
-      if (appends === "kept" && (known.at(-1)?.revision ?? -1n) !== expectedRevision)
+      if (appends === "kept" && (known.at(-1)?.revision ?? EMPTY_STREAM) !== expectedRevision)
         throw new WrongExpectedRevision(`${stream} is not at revision ${expectedRevision}`);
       streams.delete(stream);
       const position = appends === "through" ? await log.append(stream, expectedRevision, events) : 0n;

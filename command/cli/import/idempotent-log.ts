@@ -26,9 +26,12 @@ export interface RepeatableCommand {
  * @throws {AlreadyApplied} here, and from every read of the command's stream
  * @throws {LogUnavailable}
  */
-export async function onceOnly(log: EventLog, command: RepeatableCommand): Promise<EventLog> {
+export async function createIdempotentEventLog(log: EventLog, command: RepeatableCommand): Promise<EventLog> {
   const { stream, causationId, isLater } = command;
-  const own = recognisingLog(log, (metadata) => metadata.$causationId === causationId || isLater(metadata));
+  const own = createRecognizingEventLog(
+    log,
+    (metadata) => metadata.$causationId === causationId || isLater(metadata),
+  );
   // The command's first read gets these events, so that the check costs no further exchange with the log.
   let first: RecordedEvent[] | undefined = await own.read(stream);
   const once: EventLog = {
@@ -53,7 +56,10 @@ export async function onceOnly(log: EventLog, command: RepeatableCommand): Promi
  * @param isOwn tells the command's events by their metadata
  * @throws {AlreadyApplied} from reads
  */
-export function recognisingLog(log: EventLog, isOwn: (metadata: EventMetadata) => boolean): EventLog {
+export function createRecognizingEventLog(
+  log: EventLog,
+  isOwn: (metadata: EventMetadata) => boolean,
+): EventLog {
   const recognising: EventLog = {
     async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
       const events = await log.read<Event>(stream, upTo);

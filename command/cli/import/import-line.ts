@@ -24,7 +24,7 @@ const importable = new Map(
 );
 
 /** At most this many problems of one line are listed. */
-const MOST_PROBLEMS = 20;
+const MAX_PROBLEMS = 20;
 
 /** Reads a line of an import: `{"command": "customer register", "id": …, …}`. Every id must be given. */
 export function readLine(text: string): ReadLine {
@@ -41,7 +41,7 @@ export function readLine(text: string): ReadLine {
     const key = JSON.stringify([name, ...Object.entries(given).sort(byName)]);
     return { command, call: checked.call, key };
   }
-  const listed = checked.problems.slice(0, MOST_PROBLEMS);
+  const listed = checked.problems.slice(0, MAX_PROBLEMS);
   const left = checked.problems.length - listed.length;
   const problems = listed.map(({ path, message }) => ({ field: jsonPath(path), reason: message }));
   if (left > 0) problems.push({ field: jsonPath([]), reason: `has ${left} more problems` });

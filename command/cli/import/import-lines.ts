@@ -14,7 +14,7 @@ export interface Input {
 }
 
 /** Longest line that is read, in bytes. Longer ones are skipped without being kept. */
-const LONGEST_LINE = 1024 * 1024;
+const MAX_LINE_BYTES = 1024 * 1024;
 
 const NEWLINE = 0x0a;
 
@@ -53,7 +53,7 @@ const emptyLine = (): Bytes => ({ parts: [], length: 0 });
 
 function add(line: Bytes, part: Buffer): void {
   line.length += part.length;
-  if (line.length <= LONGEST_LINE) line.parts.push(part);
+  if (line.length <= MAX_LINE_BYTES) line.parts.push(part);
   else line.parts = [];
 }
 
@@ -61,7 +61,7 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** @returns undefined for a blank line */
 function toLine(number: number, { parts, length }: Bytes): Line | undefined {
-  if (length > LONGEST_LINE) return { number, problem: "is longer than 1 MiB" };
+  if (length > MAX_LINE_BYTES) return { number, problem: "is longer than 1 MiB" };
   const text = decoded(Buffer.concat(parts));
   if (text === undefined) return { number, problem: "is not valid UTF-8" };
   const content = number === 1 ? text.replace(/^\uFEFF/, "") : text;

@@ -2,7 +2,7 @@ import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import { type EventLog, LogUnavailable } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
-import { AlreadyApplied, onceOnly } from "./idempotent-log.ts";
+import { AlreadyApplied, createIdempotentEventLog } from "./idempotent-log.ts";
 import { type LineFailure, refusalOf } from "./import-failure.ts";
 import { createLineIds, type ReadLine, readLine, type UnusableLine, unreadable } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
@@ -27,7 +27,7 @@ export interface ImportOutcome {
 }
 
 /** At most this many lines are begun and not over, those that wait for their turn included. */
-const IN_FLIGHT = 64;
+const MAX_IN_FLIGHT = 64;
 
 /** A line that is a command. */
 type CommandLine = Extract<ReadLine, { call: unknown }> & { number: number; id: string };
@@ -85,7 +85,7 @@ async function beginLines(
         : carryOutInTurn(running, { ...read, number: line.number, id: idOf(read.key) });
     const work = begun.finally(() => inFlight.delete(work));
     inFlight.add(work);
-    if (inFlight.size >= IN_FLIGHT) await Promise.race(inFlight);
+    if (inFlight.size >= MAX_IN_FLIGHT) await Promise.race(inFlight);
   }
 }
 
@@ -99,13 +99,13 @@ async function failInTurn(running: Running, number: number, line: UnusableLine):
   const failure = { line: number, code: "invalid", problems, text: reason };
   if (changes === undefined) return fail(running, "invalid", failure);
   const turn = running.takeTurn({ changes, ids: [changes] });
-  await turn.come;
+  await turn.ready;
   try {
     if (isStopped(running)) return;
     markFailed(running, changes, number);
     await fail(running, "invalid", failure);
   } finally {
-    turn.over();
+    turn.end();
   }
 }
 
@@ -117,7 +117,7 @@ async function carryOutInTurn(running: Running, line: CommandLine): Promise<void
   const { failed, interruption } = running;
   const { number, command, call } = line;
   const turn = running.takeTurn(call);
-  await turn.come;
+  await turn.ready;
   try {
     if (isStopped(running)) return;
     const cause = failed.get(call.changes);
@@ -130,7 +130,7 @@ async function carryOutInTurn(running: Running, line: CommandLine): Promise<void
       await fail(running, "refused", refusalOf(number, error, command));
     } else if (!(interruption.aborted && error instanceof LogUnavailable)) running.broken ??= { error };
   } finally {
-    turn.over();
+    turn.end();
   }
 }
 
@@ -143,7 +143,7 @@ async function carryOutOnce(
     $correlationId === importId && (lineOf.get($causationId) ?? 0) > number;
   const context = { ...base, correlationId: importId, causationId: id };
   try {
-    const once = await onceOnly(log, { stream: call.stream, causationId: id, isLater });
+    const once = await createIdempotentEventLog(log, { stream: call.stream, causationId: id, isLater });
     const { events } = await call.outcome(once, context);
     return events > 0 ? "applied" : "alreadyApplied";
   } catch (error) {

@@ -20,7 +20,7 @@ export interface RetryOptions {
  *
  * @throws {LogUnavailable} from an operation that is not answered in time
  */
-export function retryingLog(log: EventLog, { within, signal, onChange }: RetryOptions): EventLog {
+export function createRetryingEventLog(log: EventLog, { within, signal, onChange }: RetryOptions): EventLog {
   // Each operation that waits listens: as many as the caller has under way.
   setMaxListeners(0, signal);
   let answers = true;

@@ -5,7 +5,7 @@ import { untilAborted } from "../../../shared/runtime/abort.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
-import { together } from "../../../shared/runtime/task-group.ts";
+import { runTaskGroup } from "../../../shared/runtime/task-group.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream } from "../../relay/event-stream.ts";
 import { type EventMessage, type ReplayMessage, relayMessage } from "../../relay/message.ts";
@@ -85,7 +85,7 @@ export async function runDispatcher(
       await untilAborted(dispatchBatch(received, options, works, life), life);
     }
   };
-  await together(signal, [take, dispatch]);
+  await runTaskGroup(signal, [take, dispatch]);
 }
 
 async function dispatchBatch(

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { inPlainWords } from "../validation/describe-issue.ts";
+import { describeIssue } from "../validation/describe-issue.ts";
 import { type CatalogEvent, categories } from "./catalog.ts";
 import type { Category } from "./category.ts";
 import { type EventMetadata, eventMetadata } from "./metadata.ts";
@@ -72,6 +72,6 @@ function newerVersion(type: string, version: number, known: number): EventSchema
 }
 
 function schemaError(type: string, part: string, error: z.ZodError): EventSchemaError {
-  const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")} ${inPlainWords(issue)}`);
+  const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")} ${describeIssue(issue)}`);
   return new EventSchemaError(`${type} does not fit its schema: ${fields.join("; ")}`);
 }

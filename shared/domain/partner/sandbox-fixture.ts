@@ -31,17 +31,17 @@ export function sandboxBranches(applicationId: string): { id: string; name: stri
 export function fixture(applicationId: string, day: string): FixtureFact[] {
   const start = Date.parse(`${day}T00:00:00.000Z`);
   const at = (days: number, hours: number) => toInstant(start + days * DAY + hours * HOUR);
-  const using: Using = {
+  const context: FixtureContext = {
     clinicId: sandboxClinicId(applicationId),
     id: (...names) => sandboxEntityId(applicationId, ...names),
     branches: sandboxBranches(applicationId).map(({ id }) => id),
     long: at(-30, 9),
     at,
   };
-  return [...catalog(using), ...owners(using), ...rooms(using), ...appointments(using)];
+  return [...catalog(context), ...owners(context), ...rooms(context), ...appointments(context)];
 }
 
-interface Using {
+interface FixtureContext {
   clinicId: string;
   id(...names: string[]): string;
   branches: string[];
@@ -50,7 +50,7 @@ interface Using {
   at(days: number, hours: number): Instant;
 }
 
-function catalog({ clinicId, id, long: at }: Using): FixtureFact[] {
+function catalog({ clinicId, id, long: at }: FixtureContext): FixtureFact[] {
   const offered = (name: string, category: string, price: number): FixtureFact => ({
     type: "ServiceOffered",
     data: { serviceId: id("service", name), clinicId, name, category, price, currency: "GBP", taxable: true },
@@ -72,7 +72,7 @@ const OWNERS = {
   "Cleo Example": [["Pepper", "dog", 27]],
 } as const;
 
-function owners({ clinicId, id, long: at }: Using): FixtureFact[] {
+function owners({ clinicId, id, long: at }: FixtureContext): FixtureFact[] {
   return Object.entries(OWNERS).flatMap(([fullName, animals]): FixtureFact[] => {
     const customerId = id("customer", fullName);
     const contact = {
@@ -103,7 +103,7 @@ function owners({ clinicId, id, long: at }: Using): FixtureFact[] {
 }
 
 /** One room at each branch, open on weekdays. */
-function rooms({ clinicId, id, branches, long: at }: Using): FixtureFact[] {
+function rooms({ clinicId, id, branches, long: at }: FixtureContext): FixtureFact[] {
   return branches.flatMap((branchId, index): FixtureFact[] => {
     const resourceId = id("resource", branchId);
     const name = `Room ${index + 1}`;
@@ -188,13 +188,16 @@ const PLANNED: Planned[] = [
   { owner: ada, animal: "Biscuit", branch: 1, days: 6, hour: 16, reason: "Follow-up", moves: [] },
 ];
 
-function appointments(using: Using): FixtureFact[] {
-  return PLANNED.flatMap((planned) => lifeOf(planned, using));
+function appointments(context: FixtureContext): FixtureFact[] {
+  return PLANNED.flatMap((planned) => lifeOf(planned, context));
 }
 
 /** It is asked for three days before the day, or before its own time; what came of it followed, hour by hour. */
-function lifeOf({ owner, animal, branch, days, hour, reason, moves }: Planned, using: Using): FixtureFact[] {
-  const { clinicId, id, branches, at } = using;
+function lifeOf(
+  { owner, animal, branch, days, hour, reason, moves }: Planned,
+  context: FixtureContext,
+): FixtureFact[] {
+  const { clinicId, id, branches, at } = context;
   const appointmentId = id("appointment", animal, String(days), String(hour));
   const people = { animalId: id("animal", animal), customerId: id("customer", owner) };
   const plan = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };

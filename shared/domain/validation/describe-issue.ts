@@ -17,7 +17,7 @@ const FORMATS: Record<string, string> = {
  * What is wrong with a value, in words for whoever wrote it, a program's author or an operator: they say what would be
  * right, and stand after the field's name.
  */
-export function inPlainWords(issue: z.core.$ZodIssue): string {
+export function describeIssue(issue: z.core.$ZodIssue): string {
   const { message } = issue;
   if (!LIBRARY.test(message)) return message;
   switch (issue.code) {

@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
 import {
-  createConcerns,
+  createRelatedEvents,
   prefixesFor,
   type Subject,
-  TooMuchToFollow,
+  TooManyRelatedEvents,
 } from "../../../command/audit/related-events/related-events.ts";
 
 const id = (last: number) => `00000000-0000-4000-8000-${String(last).padStart(12, "0")}`;
@@ -74,7 +74,7 @@ const log: Record<string, AuditEvent> = {
 };
 
 const concerned = (subject: Subject) => {
-  const concerns = createConcerns(subject);
+  const concerns = createRelatedEvents(subject);
   const prefixes = prefixesFor(subject.kind);
   const isRead = ({ stream }: AuditEvent) => prefixes?.some((prefix) => stream.startsWith(prefix)) ?? true;
   return Object.keys(log).filter(
@@ -118,12 +118,12 @@ describe("what concerns", () => {
         ...{ clinicId: CLINIC, data: { ticketId: id(22), appointmentId: id(21) } },
       }),
     ];
-    const concerns = createConcerns({ kind: "animal", id: ANIMAL });
+    const concerns = createRelatedEvents({ kind: "animal", id: ANIMAL });
     expect([imported, ticket].map(concerns)).to.deep.equal([true, true]);
   });
 
   it("is not more than can be remembered", () => {
-    const concerns = createConcerns({ kind: "customer", id: CUSTOMER }, 2);
-    expect(() => Object.values(log).map(concerns)).to.throw(TooMuchToFollow, "more than 2 events");
+    const concerns = createRelatedEvents({ kind: "customer", id: CUSTOMER }, 2);
+    expect(() => Object.values(log).map(concerns)).to.throw(TooManyRelatedEvents, "more than 2 events");
   });
 });

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
-import { MOST_ENDPOINTS, takePlace } from "../../../command/operations/endpoint-quota.ts";
+import { MAX_ENDPOINTS, reserveEndpoint } from "../../../command/operations/endpoint-quota.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { operatorContext } from "../../support/partner.ts";
@@ -21,12 +21,12 @@ describe("an application's places for endpoints at a clinic", () => {
     const log = createEventLog(client);
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
     const take = (now: number) =>
-      takePlace(log, { owner, endpointId: randomUUID() }, operatorContext(now)).then(
+      reserveEndpoint(log, { owner, endpointId: randomUUID() }, operatorContext(now)).then(
         () => "taken",
         (error: { code?: string }) => error.code,
       );
     // Nobody registers the endpoints that these places are for.
-    for (let n = 0; n < MOST_ENDPOINTS; n += 1) expect(await take(NOON)).to.equal("taken");
+    for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await take(NOON)).to.equal("taken");
     expect(await take(NOON + 59_000)).to.equal("webhook_endpoint_limit_reached");
     expect(await take(NOON + 60_000)).to.equal("taken");
   });

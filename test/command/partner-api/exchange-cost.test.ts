@@ -6,7 +6,7 @@ import { revokeApplication, revokeCredential } from "../../../command/operations
 import { createTokenIssuer } from "../../../command/partner-api/token-issuer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { type Listening, listen } from "../../../shared/http/listen.ts";
+import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createRateLimiter, type RateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import {
@@ -24,7 +24,7 @@ const logger = pino({ enabled: false });
 
 describe("what a refused exchange costs", () => {
   let command: TestCommand;
-  let observed: Listening;
+  let observed: HttpServer;
   let pool: ReturnType<typeof createPool>;
   /** What the service asked the log for. */
   let limiter: RateLimiter;

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { MOST_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
+import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import {
   ask,
   createPartnerWorld,
@@ -44,7 +44,7 @@ describe("changes of one thing at once", function () {
   for (const processes of [1, 2]) {
     it(`registers 50 of 70 endpoints at once and refuses 20 with the limit, over ${processes} processes`, async () => {
       const counts = tally(await atOnce(70, both.slice(0, processes), "", GOOD));
-      expect(counts).to.deep.equal({ "201": MOST_ENDPOINTS, "409 webhook_endpoint_limit_reached": 20 });
+      expect(counts).to.deep.equal({ "201": MAX_ENDPOINTS, "409 webhook_endpoint_limit_reached": 20 });
     });
 
     it(`takes 70 tests of an endpoint at once, each as its own delivery, over ${processes} processes`, async () => {

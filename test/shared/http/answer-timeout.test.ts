@@ -6,9 +6,9 @@ import { createTokenIssuer } from "../../../command/partner-api/token-issuer.ts"
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
-import { answerWithin } from "../../../shared/http/answer-timeout.ts";
+import { limitAnswerTime } from "../../../shared/http/answer-timeout.ts";
 import { createApp } from "../../../shared/http/app.ts";
-import { type Listening, listen } from "../../../shared/http/listen.ts";
+import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type MutableProxy, startMutableProxy } from "../../support/mutable-proxy.ts";
 import {
@@ -23,7 +23,7 @@ import { testServers } from "../../support/stack.ts";
 
 /** Below what one exchange with the log may take (4 s), of which a create makes five. Milliseconds. */
 const EXCHANGE = 400;
-const ANSWER_WITHIN = 1_000;
+const ANSWER_TIMEOUT_MS = 1_000;
 
 describe("a request that is answered before its handler ends", () => {
   /** The handler ends once the caller has the answer. */
@@ -31,7 +31,7 @@ describe("a request that is answered before its handler ends", () => {
     const lines: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
     const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
-    app.use(answerWithin(10, "event_log_unavailable"));
+    app.use(limitAnswerTime(10, "event_log_unavailable"));
     let release = () => {};
     const hasAnswer = new Promise<void>((resolve) => {
       release = resolve;
@@ -69,7 +69,7 @@ describe("a command while every exchange with the log is slow, as on a busy mach
   this.timeout(60_000);
   let command: TestCommand;
   let proxy: MutableProxy;
-  let slow: Listening;
+  let slow: HttpServer;
   let world: PartnerWorld;
   let client: ReturnType<typeof connectEventStore>;
 
@@ -85,7 +85,7 @@ describe("a command while every exchange with the log is slow, as on a busy mach
       ...{ awaitReads: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowLoopback: true },
       issuer: await createTokenIssuer([command.signingKey as never], TOKEN_ISSUER),
       secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
-      ...{ brand: "SERVICE", retiredPaths: [], trustProxy: false, answerWithin: ANSWER_WITHIN },
+      ...{ brand: "SERVICE", retiredPaths: [], trustProxy: false, answerTimeoutMs: ANSWER_TIMEOUT_MS },
     });
     slow = await listen(app.callback(), "127.0.0.1", 0);
   });

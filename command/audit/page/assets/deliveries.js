@@ -3,7 +3,7 @@ import { byId, h } from "./dom.js";
 import { shortId, streamParts, timeText } from "./text.js";
 
 /** So many streams are asked about. */
-const MOST = 20;
+const MAX_STREAMS = 20;
 
 /** The deliveries that tell of what is listed, each with its attempts. */
 export async function showDeliveries(question, events, signal) {
@@ -11,11 +11,11 @@ export async function showDeliveries(question, events, signal) {
   const streams = streamsOf(question, events);
   panel.replaceChildren(h("p", { class: "empty" }, "Looking …"));
   const found = new Map();
-  for (const stream of streams.slice(0, MOST)) {
+  for (const stream of streams.slice(0, MAX_STREAMS)) {
     for (const delivery of (await ask("deliveries", { stream }, signal)).deliveries)
       found.set(delivery.id, delivery);
   }
-  const left = streams.length - MOST;
+  const left = streams.length - MAX_STREAMS;
   panel.replaceChildren(
     found.size === 0 ? h("p", { class: "empty" }, "Nothing was delivered of this.") : "",
     ...[...found.values()].map(card),

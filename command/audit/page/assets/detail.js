@@ -4,7 +4,7 @@ import { addressOf } from "./search.js";
 import { actorText, timeText, typeText, valueText } from "./text.js";
 
 /** A stream that is longer is shown up to here. */
-const MOST_STEPS = 2_000;
+const MAX_STEPS = 2_000;
 
 /** The chosen event: what it is, what it changed, and the state of its stream at any point. */
 export function createDetail({ onChoose, onAlert }) {
@@ -18,7 +18,7 @@ export function createDetail({ onChoose, onAlert }) {
     const steps = [];
     for await (const step of askLines("replay", { stream }, signal)) {
       steps.push(step);
-      if (steps.length === MOST_STEPS) break;
+      if (steps.length === MAX_STEPS) break;
     }
     streams.set(stream, steps);
     return steps;

@@ -2,7 +2,7 @@ import { PassThrough } from "node:stream";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { scan } from "../../../../command/audit/log/scan.ts";
-import { standingDeliveries } from "../../../../command/operations/recover-deliveries.ts";
+import { findReplayableDeliveries } from "../../../../command/operations/recover-deliveries.ts";
 import { LogUnavailable } from "../../../../shared/eventstore/log.ts";
 
 /** A client whose subscriptions the server ends at once, without an error. */
@@ -26,6 +26,8 @@ describe("a scan of the event log that the server ends early", () => {
 
   it("fails for the recovery of deliveries, so that none is left out", async () => {
     const filter = { endpointId: "7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b", since: 0, until: undefined };
-    expect(await outcomeOf(standingDeliveries(endedByServer(), filter))).to.be.instanceOf(LogUnavailable);
+    expect(await outcomeOf(findReplayableDeliveries(endedByServer(), filter))).to.be.instanceOf(
+      LogUnavailable,
+    );
   });
 });

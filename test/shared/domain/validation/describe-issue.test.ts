@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { z } from "zod";
-import { inPlainWords } from "../../../../shared/domain/validation/describe-issue.ts";
+import { describeIssue } from "../../../../shared/domain/validation/describe-issue.ts";
 
 describe("what is wrong with a value", () => {
   for (const [schema, value, words] of [
@@ -22,7 +22,7 @@ describe("what is wrong with a value", () => {
   ] as const) {
     it(`${words}: ${JSON.stringify(value)}`, () => {
       const { error } = schema.safeParse(value);
-      expect(error?.issues.map(inPlainWords)).to.deep.equal([words]);
+      expect(error?.issues.map(describeIssue)).to.deep.equal([words]);
     });
   }
 });

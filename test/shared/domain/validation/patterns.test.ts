@@ -4,7 +4,7 @@ import { manifest } from "../../../../command/audit/export/manifest.ts";
 import { commands } from "../../../../command/cli/commands/commands.ts";
 import { categories } from "../../../../shared/domain/events/catalog.ts";
 import { parseStoredEvent } from "../../../../shared/domain/events/stored-event.ts";
-import { inPlainWords } from "../../../../shared/domain/validation/describe-issue.ts";
+import { describeIssue } from "../../../../shared/domain/validation/describe-issue.ts";
 import * as requestBodies from "../../../../shared/partner-api/request-bodies.ts";
 import { readConfig, type Settings, settings } from "../../../../shared/runtime/config.ts";
 
@@ -71,7 +71,7 @@ describe("texts that say what is wrong with a value", () => {
     for (const [name, schema] of patterned) {
       const texts = WRONG.flatMap((value) => {
         const { error } = (schema as z.ZodType).safeParse(value);
-        return error?.issues.map((issue) => inPlainWords(issue)) ?? [];
+        return error?.issues.map((issue) => describeIssue(issue)) ?? [];
       });
       expect(texts, `${name} accepts every wrong value`).to.not.deep.equal([]);
       for (const pattern of patternsOf(schema)) {

@@ -42,24 +42,27 @@ export interface CommandAppOptions {
   limiter: RateLimiter;
   awaitReads: AwaitReads;
   issuer: TokenIssuer;
-  /** Of the access tokens: the partner API's public origin. */
+  /** Issuer of the access tokens: the public origin of the partner API. */
   tokenIssuer: string;
   secretBox: SecretBox;
-  /** Whether webhooks may go to this machine. */
+  /** Whether webhooks may be sent to the loopback interface. */
   allowLoopback: boolean;
   /** The brand segment of the header names. */
   brand: string;
   retiredPaths: readonly string[];
   trustProxy: boolean;
   clock?: () => number;
-  /** Every request is answered within this. Milliseconds. */
+  /** Time limit for the answer to a request. Milliseconds. */
   answerTimeoutMs?: number;
 }
 
-/** Longer than a request may take to arrive (20 s), and less than clients usually wait. Milliseconds. */
+/**
+ * Time limit for an answer: longer than a request may take to arrive (20 s), shorter than usual client timeouts.
+ * Milliseconds.
+ */
 const ANSWER_TIMEOUT_MS = 25_000;
 
-/** The whole application: every operation of the partner API that changes something, and the keys of its tokens. */
+/** Creates the command application: all write operations of the partner API, and the public keys of its tokens. */
 export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
   const { limiter, issuer } = options;
   const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(issuer.jwks));
@@ -71,13 +74,13 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
   return app;
 }
 
-/** The middlewares of each operation, in order. */
+/** Lists the middlewares of each operation, in order. */
 function partnerRouter(options: CommandAppOptions) {
   const { log, limiter, brand, issuer, awaitReads } = options;
   const verify = createTokenVerifier(createLocalJWKSet(issuer.jwks), options.tokenIssuer);
   const findAccess = findAccessIn(log);
 
-  /** What every operation but the token's asks of a request, in this order. */
+  /** Middlewares that authorize every operation except the token exchange, in order. */
   const authorize = (operationId: PartnerOperationId, environment: Environment): Koa.Middleware[] => [
     partnerAccess(partnerOperations[operationId], environment, { verify, findAccess, brand }),
     limitInstallation(limiter),

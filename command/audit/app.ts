@@ -21,7 +21,7 @@ export interface AuditAppOptions {
   logger: Logger;
   log: EventLog;
   client: EventStoreDBClient;
-  /** With the role that may read deliveries and attempts, and nothing else. */
+  /** Pool with a role that can only read deliveries and attempts. */
   pool: pg.Pool;
   signer: ExportSigner;
   readiness: Readiness;
@@ -29,10 +29,10 @@ export interface AuditAppOptions {
   clock?: () => number;
 }
 
-/** What is not asked for is not recorded either. */
+/** A query without parameters: unknown parameters are refused, so that none is recorded. */
 const emptyQuery = z.strictObject({});
 
-/** The whole application: what auditors may ask, the keys that verify exports, and the page. */
+/** Creates the audit application: the queries for auditors, the keys that verify exports, and the audit page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
   const authorize = auditorAccess(log);

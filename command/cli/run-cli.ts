@@ -12,8 +12,8 @@ import { IMPORT_HELP } from "./import/import-help.ts";
 /**
  * Runs one command line.
  *
- * @returns the exit code: 0 done, 2 bad input, 3 refused by the domain, 4 event log out of reach, 130 interrupted,
- *   1 anything else
+ * @returns the exit code: 0 done, 2 bad input, 3 refused by the domain, 4 event log unavailable, 130 interrupted, 1
+ *   any other error
  */
 export async function runCli(words: string[], terminal: Terminal): Promise<number> {
   let code: number = EXIT.done;
@@ -31,23 +31,23 @@ export async function runCli(words: string[], terminal: Terminal): Promise<numbe
   }
 }
 
-/** Help that was asked for is no error; help that was shown since a word is missing is one. */
+/** Requested help is a success. Help that is shown because a command is missing is an error. */
 async function endOfCommander(
   { code, exitCode, message }: CommanderError,
   terminal: Terminal,
 ): Promise<number> {
   if (exitCode === 0) return EXIT.done;
-  const line = code === "commander.help" ? "a command is missing; see --help" : message;
+  const line = code === "commander.help" ? "no command given; see --help" : message;
   await terminal.err(`clinic: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
   return EXIT.badInput;
 }
 
 const CALL = "npm run clinic --";
 
-/** The operator's command line: `<noun> <verb> [options]`, and `import`. Errors are thrown, not printed. */
+/** Creates the operator's command line: `<noun> <verb> [options]` and `import`. Errors are thrown, not printed. */
 export function createProgram(terminal: Terminal, exit: (code: number) => void): Program {
   const program = new Program("clinic")
-    .description("Records the facts of the clinics: each command is an event or none, never a half.")
+    .description("Operates the clinics. Each command is recorded in the event log completely or not at all.")
     .exitOverride()
     .configureOutput({ writeOut: (text) => void terminal.out(text.trimEnd()), writeErr: () => {} })
     .configureHelp({ sortSubcommands: false, helpWidth: 110 })
@@ -73,14 +73,14 @@ function addCommand(group: Program, command: Command, terminal: Terminal): void 
     leaf.option(`${optionName(name)}${value}`, helpOf(option));
   }
   leaf
-    .option("--actor <name>", "who does it; by default the user of the operating system")
-    .option("--json", "answer in one line of JSON")
+    .option("--actor <name>", "name of the operator, recorded with each event; default: your user name")
+    .option("--json", "print the result as one line of JSON")
     .addHelpText("after", `\nExample:\n  ${CALL} ${line(command)}`)
     .action((given: GivenOptions) => runCommand(command, given, terminal));
 }
 
 function helpOf({ help, made, schema }: Option): string {
-  if (made) return `${help}; one is made where it is left out`;
+  if (made) return `${help}; generated if omitted`;
   return schema.safeParse(undefined).success ? help : `${help} (required)`;
 }
 
@@ -90,14 +90,14 @@ function addImport(program: Program, terminal: Terminal, exit: (code: number) =>
     .description(
       "Applies the commands of a file, one JSON object per line. Importing the same file again changes nothing.",
     )
-    .argument("<file>", "the file, or - for standard input")
-    .option("--dry-run", "check every line against the log, and write nothing")
+    .argument("<file>", "path of the file, or - for standard input")
+    .option("--dry-run", "check every line against the event log without writing")
     .option(
       "--log-wait <seconds>",
-      `how long to wait for an event log that does not answer; by default ${DEFAULT_LOG_WAIT_S}`,
+      `how long to wait for an event log that does not answer; default: ${DEFAULT_LOG_WAIT_S}`,
     )
-    .option("--actor <name>", "who does it; by default the user of the operating system")
-    .option("--json", "write every failed line and the totals on standard output, a JSON object per line")
+    .option("--actor <name>", "name of the operator, recorded with each event; default: your user name")
+    .option("--json", "print each failed line and the totals to standard output, one JSON object per line")
     .addHelpText("after", IMPORT_HELP)
     .action(async (file: string, given: ImportOptions) => exit(await importFile(file, given, terminal)));
 }
@@ -106,14 +106,17 @@ function addRecover(group: Program, terminal: Terminal): void {
   group
     .command("recover")
     .description(
-      "Replays every delivery of an endpoint that failed or was skipped since a time; again, what is so by then.",
+      "Replays all deliveries of an endpoint that failed or were skipped since the given time. A second run replays only those still failed or skipped.",
     )
     .option("--endpoint <uuid>", "the webhook endpoint (required)")
-    .option("--since <time>", "RFC 3339; of when the delivery failed or was skipped (required)")
-    .option("--until <time>", "RFC 3339; only what failed or was skipped before it")
-    .option("--dry-run", "count, and replay nothing")
-    .option("--actor <name>", "who does it; by default the user of the operating system")
-    .option("--json", "answer in one line of JSON")
+    .option(
+      "--since <time>",
+      "replay deliveries that failed or were skipped at or after this time, RFC 3339 (required)",
+    )
+    .option("--until <time>", "replay only deliveries that failed or were skipped before this time, RFC 3339")
+    .option("--dry-run", "count the deliveries without replaying them")
+    .option("--actor <name>", "name of the operator, recorded with each event; default: your user name")
+    .option("--json", "print the result as one line of JSON")
     .addHelpText("after", RECOVER_HELP)
     .action((given: RecoverOptions) => recoverWebhooks(given, terminal));
 }
@@ -122,12 +125,12 @@ function addRotate(group: Program, terminal: Terminal): void {
   group
     .command("rotate-secret")
     .description(
-      "Gives a webhook endpoint a new signing secret and shows it, this once; the former one signs for 24 hours more.",
+      "Issues a new signing secret for a webhook endpoint. The secret is shown only once. The previous secret stays valid for 24 hours.",
     )
     .option("--id <uuid>", "the webhook endpoint (required)")
-    .option("--leaked", "the former secret signs nothing any more from now on")
-    .option("--actor <name>", "who does it; by default the user of the operating system")
-    .option("--json", "answer in one line of JSON")
+    .option("--leaked", "stop signing with the previous secret immediately")
+    .option("--actor <name>", "name of the operator, recorded with each event; default: your user name")
+    .option("--json", "print the result as one line of JSON")
     .addHelpText("after", ROTATE_HELP)
     .action((given: RotateOptions) => rotateEndpointSecret(given, terminal));
 }
@@ -137,7 +140,7 @@ function line(command: Command | undefined): string {
 }
 
 const ROTATE_HELP = `
-It encrypts the secret with WEBHOOK_SECRET_KEYS, which must be those of the services.
+The secret is encrypted with WEBHOOK_SECRET_KEYS. Use the same keys as the running services.
 
 Example:
   ${CALL} endpoint rotate-secret --id 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --leaked`;

@@ -27,13 +27,15 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
 import { clinicOperation, loadClinicOf, loadOwnedBy, type Operation } from "./operation.ts";
 
-/** Names an appointment of a clinic. Another clinic's is refused with `appointment_not_found`. */
+/**
+ * Identifies an appointment of a clinic. An appointment of another clinic is refused with `appointment_not_found`.
+ */
 export interface AppointmentOf {
   clinicId: string;
   appointmentId: string;
 }
 
-/** The clinic's own front desk requests an appointment. The same again, by its id, changes nothing. */
+/** Requests an appointment at the clinic's front desk. Repeating the request with the same id changes nothing. */
 export async function requestAppointment(
   log: EventLog,
   input: Omit<AppointmentRequest, "applicationId" | "requestHash" | "sandboxGeneration">,
@@ -52,7 +54,7 @@ export async function requestAppointment(
   return handle(log, appointmentAggregate, appointmentId, decide, ofClinic);
 }
 
-/** A move of the front desk on an appointment of the clinic. */
+/** Creates an operation that changes an appointment of the clinic. */
 function move<Command extends AppointmentOf>(
   decide: (command: Command, now: number) => Decision<Appointment, AppointmentEvent>,
 ): Operation<Command, Appointment> {
@@ -64,7 +66,7 @@ function move<Command extends AppointmentOf>(
   );
 }
 
-/** What a sandbox held before its last reset is no more. */
+/** Hides appointments from before the last reset of a sandbox. */
 function current(state: Appointment | undefined, { sandboxGeneration }: Clinic): Appointment | undefined {
   return state?.sandboxGeneration === sandboxGeneration ? state : undefined;
 }
@@ -85,7 +87,7 @@ export const releaseResource = move(({ assignmentId }: AppointmentOf & { assignm
   decideRelease(assignmentId),
 );
 
-/** Allocates a resource of the appointment's branch to it. */
+/** Allocates a resource of the branch to an appointment. */
 export async function allocateResource(
   log: EventLog,
   input: AppointmentOf & {
@@ -105,10 +107,11 @@ export async function allocateResource(
 }
 
 /**
- * Takes an appointment over from another system with its status, as history: its event occurred when the appointment came
- * to that status, and partners are not notified.
+ * Imports an appointment from another system with its status. The event has the time at which the appointment reached
+ * that status. Partners are not notified.
  *
- * @throws {DomainError} `clinic_not_found`, `clinic_closed`, `clinic_is_a_sandbox`, and what {@link decideImport} throws
+ * @throws {DomainError} `clinic_not_found`, `clinic_closed`, `clinic_is_a_sandbox`, and what {@link decideImport}
+ *   throws
  */
 export async function importAppointment(
   log: EventLog,
@@ -130,7 +133,7 @@ export async function importAppointment(
   return handle(log, appointmentAggregate, appointmentId, decide, happened);
 }
 
-/** Follows from what is imported, whatever the order of its members. */
+/** Hashes the imported data independently of the order of its members. */
 function hashOf(input: Omit<AppointmentImport, "requestHash">): string {
   const members = Object.entries(input).sort(([a], [b]) => (a < b ? -1 : 1));
   return createHash("sha256").update(JSON.stringify(members)).digest("hex");

@@ -12,10 +12,13 @@ import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
 import { changeStream, type Plan } from "../handling/change-stream.ts";
 import { type CommandContext, load, toNewEvent } from "../handling/handle.ts";
 
-/** Endpoints that an application may have at a clinic, revoked ones not counted. */
+/** Maximum number of endpoints of an application at a clinic, not counting revoked endpoints. */
 export const MAX_ENDPOINTS = 50;
 
-/** A place whose endpoint is not there after so long is free again: its registration was cut short. Milliseconds. */
+/**
+ * Time after which a reservation without an endpoint is freed, because its registration was interrupted.
+ * Milliseconds.
+ */
 const REGISTRATION_TIMEOUT_MS = 60_000;
 
 interface Taking {
@@ -24,11 +27,11 @@ interface Taking {
 }
 
 /**
- * Takes one of the places that an application has for endpoints at a clinic. The endpoint is registered afterwards, in
- * its own stream. The places of revoked endpoints are found when there is no other.
+ * Reserves an endpoint in the quota of an application at a clinic. The endpoint is registered afterwards in its own
+ * stream. Reservations of revoked endpoints are freed only when the quota is exhausted.
  *
  * @throws {DomainError} `webhook_endpoint_limit_reached`
- * @throws {WrongExpectedRevision} if others were first for ten seconds
+ * @throws {WrongExpectedRevision} if other writers were first for 10 seconds
  */
 export function reserveEndpoint(
   log: EventLog,
@@ -47,7 +50,7 @@ export function reserveEndpoint(
   });
 }
 
-/** Gives out the places that are left, in order. Each event holds all places that are then taken. */
+/** Grants the free reservations in order. Each event contains all reservations at that point. */
 function planPlaces(
   id: string,
   { places, revision }: { places: EndpointPlace[]; revision: bigint },
@@ -68,7 +71,7 @@ function planPlaces(
 }
 
 function limitReached(): DomainError {
-  const message = `there are ${MAX_ENDPOINTS} webhook endpoints already: revoke one first`;
+  const message = `there are already ${MAX_ENDPOINTS} webhook endpoints; revoke one first`;
   return new DomainError("webhook_endpoint_limit_reached", message);
 }
 

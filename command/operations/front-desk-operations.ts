@@ -25,7 +25,7 @@ import { clinicOperation, loadOwnedBy } from "./operation.ts";
 
 const holdIdOf = ({ holdId }: { holdId: string }) => holdId;
 
-/** A hold on a resource names one of the same branch that is still in use. */
+/** The resource of a hold must be active and belong to the same branch. */
 export const placeHold = clinicOperation(
   holdAggregate,
   holdIdOf,
@@ -42,7 +42,7 @@ export const releaseHold = clinicOperation(holdAggregate, holdIdOf, decideReleas
 
 const ticketIdOf = ({ ticketId }: { ticketId: string }) => ticketId;
 
-/** A ticket may name an appointment and an animal, each of the same clinic. */
+/** The appointment and the animal of a ticket must belong to the same clinic. */
 export const issueTicket = clinicOperation(
   queueTicketAggregate,
   ticketIdOf,

@@ -18,13 +18,13 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
 import { loadClinicOf } from "./operation.ts";
 
-/** An application has one installation at a clinic, so that both name it. */
+/** Identifies an installation: an application has one at each clinic. */
 export interface InstallationOf {
   applicationId: string;
   clinicId: string;
 }
 
-/** Asks a clinic for access; scopes within the application's, all of them where absent. */
+/** Requests access to a clinic. The scopes must be within those of the application; default: all of them. */
 export async function requestInstallation(
   log: EventLog,
   input: InstallationOf & { scopes?: Scope[] },
@@ -36,9 +36,10 @@ export async function requestInstallation(
 }
 
 /**
- * Approves what was asked for, or less.
+ * Approves the requested access or a part of it.
  *
- * @param input.membershipId the approving clinic administrator's; null in the sandbox, where nobody needs to
+ * @param input.membershipId membership of the approving clinic administrator; null in the sandbox, which needs no
+ *   approval
  */
 export async function approveInstallation(
   log: EventLog,
@@ -50,7 +51,7 @@ export async function approveInstallation(
   return change(log, input, (clinic) => decideApproveInstallation(input, approver, clinic), context);
 }
 
-/** Takes scopes or branches of an approved installation away. */
+/** Removes scopes or branches from an approved installation. */
 export function narrowInstallation(
   log: EventLog,
   input: InstallationOf & { scopes?: Scope[]; branchIds?: string[] },
@@ -63,7 +64,7 @@ export function narrowInstallation(
   return change(log, input, decide, context);
 }
 
-/** Agrees on other requests a minute. */
+/** Sets the rate limit of an installation. */
 export function agreeRateLimit(
   log: EventLog,
   input: InstallationOf & { rateLimitPerMinute: number },
@@ -72,13 +73,13 @@ export function agreeRateLimit(
   return change(log, input, () => decideAgreeRateLimit(input.rateLimitPerMinute), context);
 }
 
-/** Ends an application's access to a clinic from the next request on; it may ask again. */
+/** Revokes an application's access to a clinic from the next request. The application may request access again. */
 export async function revokeInstallation(
   log: EventLog,
   input: InstallationOf & { reason: string | null },
   context: CommandContext,
 ): Promise<Handled<Installation>> {
-  // Not by way of the clinic, which may be closed.
+  // The clinic is not loaded, because an installation can also be revoked at a closed clinic.
   const { clinicId } = input;
   const decide = decideRevokeInstallation(input.reason);
   return handle(log, installationAggregate, idOf(input), decide, { ...context, clinicId });

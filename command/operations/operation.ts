@@ -8,10 +8,10 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
 import { withSandbox } from "./sandbox-operations.ts";
 
-/** Of these a sandbox has what its fixture says; its people and its application's appointments are another matter. */
+/** Categories that a sandbox takes only from its fixture. */
 const ofFixture = new Set(["service", "customer", "animal", "resource", "hold", "queueTicket"]);
 
-/** Carries a command out: what it needs of other streams is looked up, then load, decide, append. */
+/** Runs a command: reads what it needs from other streams, then loads, decides and appends. */
 export type Operation<Command, State> = (
   log: EventLog,
   command: Command,
@@ -19,12 +19,12 @@ export type Operation<Command, State> = (
 ) => Promise<Handled<State>>;
 
 /**
- * The operation of a command about something that belongs to a clinic. Refused with {@link DomainError} where the
- * clinic is unknown or closed, where what the command refers to is not the clinic's, and where the decision says no.
+ * Creates the operation of a command about an object of a clinic. It throws {@link DomainError} if the clinic does
+ * not exist or is closed, if a referenced object does not belong to the clinic, or if the decision refuses.
  *
- * @param idOf the id of the aggregate that the command changes
- * @param decide pure; gets the clinic as it stands and the time in milliseconds since 1970
- * @param check refuses references to what is not the clinic's
+ * @param idOf returns the id of the aggregate that the command changes
+ * @param decide pure; receives the current clinic and the time in milliseconds since 1970
+ * @param check refuses references to objects of other clinics
  */
 export function clinicOperation<
   C extends (typeof categories)[number],
@@ -46,7 +46,7 @@ export function clinicOperation<
 }
 
 /**
- * The clinic that a command is about, and the command's context with that clinic and its environment in it.
+ * Loads the clinic of a command, and adds the clinic and its environment to the context.
  *
  * @throws {DomainError} `clinic_not_found`
  */
@@ -61,7 +61,7 @@ export async function loadClinicOf(
   return { clinic: (await withSandbox(log, clinic)).clinic, context: ofClinic };
 }
 
-/** Loads what a command refers to by id, and refuses it as {@link requireOwnedBy} does. */
+/** Loads an object that a command refers to. Throws as {@link requireOwnedBy} does. */
 export async function loadOwnedBy<C extends Category, State extends { clinicId: string }>(
   log: EventLog,
   aggregate: Aggregate<C, State>,

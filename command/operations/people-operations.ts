@@ -31,7 +31,7 @@ import { clinicOperation, loadOwnedBy } from "./operation.ts";
 
 const membershipIdOf = ({ membershipId }: { membershipId: string }) => membershipId;
 
-/** A membership may name a staff member, who must be of the same clinic. */
+/** The staff member of a membership must belong to the same clinic. */
 export const grantMembership = clinicOperation(
   membershipAggregate,
   membershipIdOf,
@@ -67,7 +67,7 @@ export const changeCustomer = clinicOperation(customerAggregate, customerIdOf, d
 
 const animalIdOf = ({ animalId }: { animalId: string }) => animalId;
 
-/** An animal belongs to a customer of the same clinic. */
+/** The customer of an animal must belong to the same clinic. */
 export const registerAnimal = clinicOperation(
   animalAggregate,
   animalIdOf,

@@ -17,29 +17,32 @@ import { catchUp } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, load } from "../handling/handle.ts";
 import { replayDelivery } from "./webhook-endpoint-operations.ts";
 
-/** How far a recovery is, and in the end what came of it. */
+/** Progress and result of a recovery. */
 export interface Recovery {
-  /** Deliveries that stood failed or skipped when it began. */
+  /** Number of deliveries that were failed or skipped at the start. */
   found: number;
-  /** Of them, those whose replay it has asked for. */
+  /** Number of deliveries whose replay was requested. */
   requested: number;
-  /** Of them, those that could not be replayed when their turn came: somebody else asked, or the endpoint went. */
+  /**
+   * Number of deliveries that could not be replayed, because another replay was requested or the endpoint is not
+   * active.
+   */
   left: number;
 }
 
-/** Replays asked for at once. */
+/** Maximum number of concurrent replay requests. */
 const MAX_CONCURRENT = 8;
 
 /**
- * Asks for another round of every failed or skipped delivery of an active endpoint, each by the same decision as a
- * partner's own request. What was asked for stays asked for, whenever it ends: the same recovery again takes up what
- * is failed or skipped by then.
+ * Requests the replay of all failed or skipped deliveries of an active endpoint, with the same decision as a
+ * partner's request. If the recovery stops early, the requested replays are kept. A second recovery replays the
+ * deliveries that are then failed or skipped.
  *
- * @param input.dryRun finds and counts them, and asks for nothing
- * @param onProgress called after each
+ * @param input.dryRun counts the deliveries without replaying them
+ * @param onProgress called after each delivery
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`,
  *   `too_many_deliveries`
- * @throws {LogUnavailable} when the requests under way are over
+ * @throws {LogUnavailable} after the requests in progress have ended
  */
 export async function recoverDeliveries(
   dependencies: { client: EventStoreDBClient; log: EventLog },
@@ -74,21 +77,21 @@ export async function recoverDeliveries(
   return progress;
 }
 
-/** Of which endpoint, and when they failed or were skipped. Milliseconds since 1970. */
+/** Endpoint, and range of times at which deliveries failed or were skipped. Milliseconds since 1970. */
 export interface ReplayableFilter {
   endpointId: string;
   since: number;
-  /** Before it; undefined for up to now. */
+  /** End of the range, exclusive; undefined for now. */
   until: number | undefined;
-  /** More than so many at once are refused; 1,000,000 where absent, which take about 150 MB of memory. */
+  /** Maximum number of deliveries; default: 1,000,000, which take about 150 MB of memory. */
   most?: number;
 }
 
 const MAX_DELIVERIES = 1_000_000;
 
 /**
- * The deliveries of an endpoint that stand failed or skipped, the longest first, as the facts in the log tell. The
- * whole log is gone through once; the server leaves out every event that is no delivery's fact.
+ * Finds the failed or skipped deliveries of an endpoint, oldest failure first. The log is scanned once; the server
+ * omits all events but those of deliveries.
  *
  * @returns their ids
  * @throws {DomainError} `too_many_deliveries`
@@ -117,12 +120,15 @@ export async function findReplayableDeliveries(
       const { event } = item as { event: RecordedEvent<WebhookDeliveryEvent> };
       if (event.data.endpointId !== filter.endpointId) continue;
       const { deliveryId } = event.data;
-      // Added anew, so that the order is that of the latest facts.
+      // Deleted and added again, so that the order is that of the latest events.
       replayable.delete(deliveryId);
       if (!isReplayableWithin(event, filter)) continue;
       replayable.add(deliveryId);
       if (replayable.size > most)
-        throw new DomainError("too_many_deliveries", `they are more than ${most}: choose a shorter span`);
+        throw new DomainError(
+          "too_many_deliveries",
+          `more than ${most} deliveries; choose a shorter time range`,
+        );
     }
   } catch (error) {
     throw toLogError(error);

@@ -22,15 +22,15 @@ import {
 } from "../../shared/eventstore/log.ts";
 import { type CommandContext, toMetadata } from "../handling/handle.ts";
 
-/** The application that gets a sandbox. It need not be registered yet. */
+/** The application that owns the sandbox. It may not be registered yet. */
 export interface SandboxOwner {
   applicationId: string;
   scopes: Scope[];
 }
 
 /**
- * Gives an application its sandbox: a clinic of its own, filled, with the installation there approved. What is there
- * already stays, so that a set-up that was broken off can be done again.
+ * Opens the sandbox of an application: a clinic with fixture data and an approved installation. Existing parts are
+ * kept, so that an interrupted set-up can be repeated.
  */
 export async function openSandbox(
   log: EventLog,
@@ -42,7 +42,7 @@ export async function openSandbox(
   await approveSandbox(log, owner, context);
 }
 
-/** The clinic itself, which outlives every reset: with its branches, subscription and every entitlement. */
+/** Registers the clinic of a sandbox with its branches, subscription and entitlements. A reset does not change it. */
 export async function openSandboxClinic(
   log: EventLog,
   { applicationId }: Pick<SandboxOwner, "applicationId">,
@@ -74,7 +74,7 @@ export async function openSandboxClinic(
   await startStream(log, streamName(clinicCategory, clinicId), events, { ...context, clinicId });
 }
 
-/** A sandbox is approved from the start, with every scope of the application and every branch. */
+/** Approves the installation of a sandbox, with all scopes of the application and all branches. */
 export async function approveSandbox(
   log: EventLog,
   { applicationId, scopes }: SandboxOwner,
@@ -91,7 +91,7 @@ export async function approveSandbox(
   await startStream(log, streamName(installationCategory, id), events, { ...context, clinicId });
 }
 
-/** All or nothing; a stream that was started before stays as it is. */
+/** Appends the first events of a stream, all or none. An existing stream is not changed. */
 async function startStream(
   log: EventLog,
   stream: string,
@@ -107,15 +107,14 @@ async function startStream(
       events.map((event) => ({ id: randomUUID(), event, metadata })),
     );
   } catch (error) {
-    // Somebody else was quicker with the same.
+    // Another process has appended the same events.
     if (!(error instanceof WrongExpectedRevision)) throw error;
   }
 }
 
 /**
- * Starts a new generation of an application's sandbox, with the fixture of the day. One event: whoever reads or writes
- * sees the sandbox before it or after it, never in between. A reset that another one was quicker than has had its
- * effect by that one.
+ * Starts a new generation of an application's sandbox with the day's fixture data. The reset is one event, so readers
+ * and writers never see a partial reset. If two resets are concurrent, the first one counts for both.
  */
 export async function resetSandbox(
   log: EventLog,
@@ -132,7 +131,7 @@ export async function resetSandbox(
   }
 }
 
-/** Fills a sandbox that never was; one that is filled stays as it is. */
+/** Fills a sandbox that has never been filled. */
 export async function fillSandbox(
   log: EventLog,
   { applicationId }: { applicationId: string },
@@ -163,21 +162,21 @@ export function sandboxStream(applicationId: string): string {
   return streamName(sandboxCategory, applicationId);
 }
 
-/** A reset tells all there is to know, so the last one is all that is read. */
+/** Loads the last reset, which contains the whole state. */
 export async function loadSandbox(log: EventLog, applicationId: string): Promise<Sandbox | undefined> {
   const last = await log.last<SandboxEvent>(sandboxStream(applicationId));
   return last && toSandbox(last);
 }
 
-/** A reset is the whole state. */
+/** Converts a reset to the state of the sandbox. */
 export function toSandbox({ data, metadata, revision, position }: RecordedEvent<SandboxEvent>): Sandbox {
   return { ...data, resetAt: metadata.occurredAt, revision, position };
 }
 
 /**
- * The clinic with its sandbox and the sandbox's generation, where it is one.
+ * Adds the sandbox and its generation to a clinic, if the clinic is a sandbox.
  *
- * @throws {Error} for a sandbox that was never filled: it is, before anybody learns of its clinic
+ * @throws {Error} if the sandbox was never filled, which happens before its clinic id is published
  */
 export async function withSandbox(
   log: EventLog,

@@ -27,25 +27,28 @@ import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/lo
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
 import { reserveEndpoint } from "./endpoint-quota.ts";
 
-/** The endpoint as it is now, and its new signing secret in the clear: shown once, kept encrypted. */
+/** An endpoint and its new signing secret, which is shown only once and stored encrypted. */
 export interface EndpointWithSecret {
   endpoint: Endpoint;
   secret: string;
-  /** Where a read must have come to in the log to know it. */
+  /** Log position that a read must have reached to reflect the endpoint. */
   seen: bigint | undefined;
 }
 
-/** Names an endpoint by its id and owner. Another owner's is refused with `webhook_endpoint_not_found`. */
+/**
+ * Identifies an endpoint by its id and owner. An endpoint of another owner is refused with
+ * `webhook_endpoint_not_found`.
+ */
 export interface EndpointOf {
   endpointId: string;
   owner: EndpointOwner;
 }
 
-/** A rotated secret goes on signing beside the new one for so long. Milliseconds. */
+/** Time for which the previous secret also signs after a rotation. Milliseconds. */
 const SECRET_OVERLAP_MS = 24 * 60 * 60 * 1000;
 
 /**
- * Registers an endpoint. Whether its URL is safe and approved is for the caller to check.
+ * Registers an endpoint. The caller must check that the URL is safe and approved.
  *
  * @throws {DomainError} `webhook_endpoint_limit_reached`
  */
@@ -66,10 +69,10 @@ export async function registerEndpoint(
 }
 
 /**
- * Gives an endpoint a new secret.
+ * Issues a new signing secret for an endpoint.
  *
- * @param input.leaked the former secret stops signing at once instead of in 24 hours
- * @throws {DomainError} `concurrent_rotation` where the endpoint changed meanwhile; `webhook_endpoint_revoked`
+ * @param input.leaked stops signing with the previous secret immediately instead of after 24 hours
+ * @throws {DomainError} `concurrent_rotation` if the endpoint was changed concurrently; `webhook_endpoint_revoked`
  */
 export async function rotateSecret(
   dependencies: { log: EventLog; secretBox: SecretBox },
@@ -84,7 +87,7 @@ export async function rotateSecret(
     return { endpoint: ownEndpoint(state, input.owner), secret, seen };
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;
-    throw new DomainError("concurrent_rotation", "the endpoint was changed at the same time");
+    throw new DomainError("concurrent_rotation", "the endpoint was changed concurrently");
   }
 }
 
@@ -97,7 +100,7 @@ export function disableEndpoint(
   return change(log, input, decideDisableEndpoint("operator"), context);
 }
 
-/** Takes deliveries to a disabled endpoint up again. */
+/** Resumes deliveries to a disabled endpoint. */
 export function enableEndpoint(
   log: EventLog,
   input: EndpointOf,
@@ -106,7 +109,7 @@ export function enableEndpoint(
   return change(log, input, decideEnableEndpoint(), context);
 }
 
-/** Ends an endpoint for good; again changes nothing. */
+/** Revokes an endpoint permanently. Repeating it changes nothing. */
 export function revokeEndpoint(
   log: EventLog,
   input: EndpointOf,
@@ -116,9 +119,9 @@ export function revokeEndpoint(
 }
 
 /**
- * Sends an endpoint a test event, delivered like any other.
+ * Sends a test event to an endpoint. It is delivered like any other event.
  *
- * @returns also the id of the delivery that it becomes
+ * @returns also the id of the test's delivery
  * @throws {DomainError} `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
  */
 export async function testEndpoint(
@@ -132,7 +135,7 @@ export async function testEndpoint(
 }
 
 /**
- * Names an endpoint with its owner, for an operator, who may touch everybody's.
+ * Finds an endpoint with its owner, for an operator, who may change all endpoints.
  *
  * @throws {DomainError} `webhook_endpoint_not_found`
  */
@@ -144,10 +147,10 @@ export async function findEndpoint(log: EventLog, endpointId: string): Promise<E
 }
 
 /**
- * Asks for another round of a failed or skipped delivery of an active endpoint.
+ * Requests the replay of a failed or skipped delivery of an active endpoint.
  *
- * @param input.deliveryId undefined where the request names none that there could be
- * @throws {DomainError} `delivery_not_replayable`, also where somebody else asked at the same time
+ * @param input.deliveryId undefined if the request has no valid id
+ * @throws {DomainError} `delivery_not_replayable`, also if another replay was requested concurrently
  */
 export async function replayDelivery(
   log: EventLog,
@@ -182,7 +185,7 @@ function within(context: CommandContext, { clinicId, environment }: EndpointOwne
   return { ...context, clinicId, environment };
 }
 
-/** A Standard Webhooks secret, and what the log keeps of it. */
+/** Generates a Standard Webhooks secret and its encrypted form for the log. */
 async function newSecret(box: SecretBox) {
   const secret = `whsec_${randomBytes(32).toString("base64")}`;
   return { secret, secretId: randomUUID(), encryptedSecret: await box.seal(secret) };

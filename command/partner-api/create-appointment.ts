@@ -17,22 +17,22 @@ import { handle, load } from "../handling/handle.ts";
 import { toErrorDetails } from "./errors.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
-/** Revision of an appointment that has just been requested: of its stream's first event. */
+/** Revision of the first event: an appointment right after its request. */
 const FIRST_REVISION = 0n;
 
-/** Of an appointment that a partner creates. Minutes. */
+/** Duration of an appointment that a partner creates. Minutes. */
 const DURATION_MINUTES = 30;
 
 /**
- * POST /appointments: 201, and the same 201 however often and however concurrently it is repeated with its key. The
- * appointment's id follows from the key, so that the log itself lets one request through.
+ * POST /appointments: 201. A repetition with the same key gets the same 201. The appointment's id is derived from the
+ * key, so that the event log accepts only one of several concurrent requests.
  */
 export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const request = readCreateRequest(ctx);
     const { branchId } = ctx.state;
     if (branchId !== null && branchId !== request.branchId) {
-      const details = [{ path: "branchId", message: "contradicts the branch header" }];
+      const details = [{ path: "branchId", message: "must equal the branch header" }];
       throw new ApiError(422, "validation_failed", { details });
     }
     const { appointment, repeated, seen } = await requestIdempotently(log, request, ctx.state);
@@ -43,7 +43,7 @@ export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<Wr
   };
 }
 
-/** @returns the appointment as it was when it was requested, whatever has become of it */
+/** @returns the appointment as it was requested, without later changes */
 async function requestIdempotently(
   log: EventLog,
   request: CreateRequest,
@@ -77,17 +77,17 @@ async function firstState(log: EventLog, appointmentId: string): Promise<Appoint
   return events.reduce<Appointment | undefined>(appointmentAggregate.evolve, undefined);
 }
 
-/** A partner's request for an appointment, as far as its form goes. */
+/** A well-formed request of a partner for an appointment. */
 export interface CreateRequest extends z.output<typeof createAppointmentRequest> {
   idempotencyKey: string;
-  /** SHA-256 (hex) of what was asked for, not of how it was written. */
+  /** SHA-256 (hex) of the requested values, independent of their notation. */
   requestHash: string;
 }
 
 /**
  * Reads body and Idempotency-Key.
  *
- * @throws {ApiError} 422 with everything that is wrong
+ * @throws {ApiError} 422 with all problems
  */
 export function readCreateRequest(ctx: Koa.Context): CreateRequest {
   const key = readKey(ctx);
@@ -103,7 +103,7 @@ export function readCreateRequest(ctx: Koa.Context): CreateRequest {
   return { ...body.data, idempotencyKey: key, requestHash };
 }
 
-/** One header of 8 to 128 printable ASCII characters, or what is wrong with it. */
+/** Returns the Idempotency-Key header, or its problem. */
 function readKey(ctx: Koa.Context): string | ErrorDetail {
   const [key, ...others] = ctx.req.headersDistinct["idempotency-key"] ?? [];
   const read = idempotencyKey.safeParse(key);

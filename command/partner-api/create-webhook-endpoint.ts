@@ -16,7 +16,7 @@ import { registerEndpoint } from "../operations/webhook-endpoint-operations.ts";
 import { toErrorDetails } from "./errors.ts";
 import { ownerOf, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
 
-/** POST /webhook-endpoints: 201 with the signing secret, which is never shown again. */
+/** POST /webhook-endpoints: 201 with the signing secret, which is shown only once. */
 export function createWebhookEndpoint(dependencies: {
   log: EventLog;
   secretBox: SecretBox;
@@ -42,7 +42,7 @@ function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
   const result = createWebhookEndpointRequest.safeParse(body);
   if (!result.success) {
     const details = toErrorDetails(result.error);
-    // What is wrong with the destination has a code of its own, if nothing else is wrong.
+    // If only the URL is wrong, the error has a specific code.
     const code = details.every(({ path }) => path === "url") ? "invalid_destination" : "validation_failed";
     throw new ApiError(400, code, { details });
   }
@@ -50,12 +50,12 @@ function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
   return result.data;
 }
 
-/** In production the operator approves where an application's webhooks may go, origin by origin. */
+/** In production, the operator must have approved the origin of an application's webhooks. */
 async function requireApprovedOrigin(log: EventLog, url: string, state: ClinicState): Promise<void> {
   if (state.environment !== "production") return;
   const { state: application } = await load(log, applicationAggregate, state.applicationId);
   if (application?.webhookOrigins.includes(new URL(url).origin)) return;
-  throw refusal("destination_not_approved", "is of an origin that the operator has not approved");
+  throw refusal("destination_not_approved", "has an origin that the operator has not approved");
 }
 
 async function safeDestination(url: string, allowLoopback: boolean): Promise<SafeDestination> {

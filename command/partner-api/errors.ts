@@ -5,10 +5,10 @@ import { describeIssue } from "../../shared/domain/validation/describe-issue.ts"
 import { ApiError } from "../../shared/http/api-error.ts";
 
 /**
- * Turns refusals of the domain into answers. A refusal that an operation does not list is none of its contract, and
- * stays an error of ours.
+ * Converts domain errors to HTTP errors. A code that the operation does not list is not part of its contract and
+ * becomes a 500.
  *
- * @param statuses the HTTP status of each code
+ * @param statuses HTTP status by code
  */
 export function mapDomainErrors<State>(statuses: Record<string, number>): Koa.Middleware<State> {
   return async (_, next) => {
@@ -23,10 +23,10 @@ export function mapDomainErrors<State>(statuses: Record<string, number>): Koa.Mi
   };
 }
 
-/** So many things wrong are told; a body of nothing but unknown fields has no more to say. */
+/** Maximum number of details, so that a body full of unknown fields does not cause a huge answer. */
 const MAX_DETAILS = 20;
 
-/** What zod found wrong, for the caller: each field by its path, unknown ones each by name. */
+/** Converts the problems found by zod to details: each field by its path, each unknown field by its name. */
 export function toErrorDetails(error: z.ZodError): ErrorDetail[] {
   const details = error.issues.flatMap((issue) => {
     if (issue.code !== "unrecognized_keys") {

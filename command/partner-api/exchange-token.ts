@@ -21,15 +21,15 @@ import { hashClientSecret } from "../operations/application-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
-/** Exchanges a minute, for each client id and address. */
+/** Maximum number of exchanges per minute, by client id and address. */
 const EXCHANGES_PER_MINUTE = 30;
 
-/** Stands for the credential that an application lacks, so that a comparison is made either way. */
+/** Compared if an application has no credential, so that the response time does not reveal which ids exist. */
 const NO_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
 
 /**
- * POST /oauth/token: a client's credentials for an access token of 900 s. Whatever is wrong with the request,
- * as long as it is JSON, is 401.
+ * POST /oauth/token: exchanges client credentials for an access token of 900 s. Every problem of a JSON request is
+ * 401.
  */
 export function exchangeToken(
   dependencies: { log: EventLog; issuer: TokenIssuer; limiter: RateLimiter },
@@ -53,8 +53,8 @@ export function exchangeToken(
 }
 
 /**
- * The application and the credential whose secret was given. Every live credential is compared, and one that matches
- * nothing where there is none, so that neither the time taken nor the answer tells which ids exist.
+ * Finds the application and the credential of a request. All active credentials are compared, or a dummy if there is
+ * none, so that neither time nor answer reveals which ids exist.
  */
 async function authenticate(
   log: EventLog,
@@ -75,17 +75,17 @@ async function authenticate(
   return { application, credential, seen: loaded?.events.at(-1)?.position };
 }
 
-/** A TokenRequest that is well formed; whether it is true is another matter. */
+/** A well-formed TokenRequest, not yet authenticated. */
 export interface TokenRequest {
-  /** Undefined for a text that is no id of ours. */
+  /** Undefined if the text is not a UUID. */
   clientId: string | undefined;
   clientSecret: string;
   environment: Environment;
-  /** Undefined: the whole grant. */
+  /** Undefined to request all granted scopes. */
   scope: string | undefined;
 }
 
-/** How the token operation says no: always 401, with the codes of RFC 6749, section 5.2. */
+/** Creates an error of the token operation: always 401, with a code of RFC 6749, section 5.2. */
 export function tokenRefusal(
   code: "invalid_request" | "invalid_client" | "unsupported_grant_type" | "invalid_scope",
 ): ApiError {
@@ -101,15 +101,15 @@ export function readTokenRequest(body: unknown): TokenRequest {
     clientId: uuid.safeParse(data.client_id).data,
     clientSecret: data.client_secret,
     environment: data.environment,
-    // A parameter without a value counts as left out (RFC 6749, section 3.2).
+    // A parameter without a value counts as omitted (RFC 6749, section 3.2).
     scope: data.scope?.trim() ? data.scope : undefined,
   };
 }
 
 /**
- * The scopes that a token gets: those asked for, cut down to the grant; the whole grant where none is asked for.
+ * Returns the scopes of a token: the requested scopes that are granted, or all granted scopes if none is requested.
  *
- * @throws {ApiError} 401 `invalid_scope` for a name that no scope has, and where none is left
+ * @throws {ApiError} 401 `invalid_scope` for an unknown scope, or if no requested scope is granted
  */
 export function grantedScopes(asked: string | undefined, grant: readonly Scope[]): Scope[] {
   if (asked === undefined) return [...grant];

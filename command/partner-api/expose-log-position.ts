@@ -11,24 +11,24 @@ export interface LogPositionState {
   logPosition: bigint | undefined;
 }
 
-/** Waits for the read models to know of a position, for a little while, and never fails. */
+/** Waits a short time for the read models to reach a log position. Never rejects. */
 export type AwaitReads = (position: bigint) => Promise<void>;
 
-/** An answer is held back this long at the most. Milliseconds. */
+/** Maximum delay of an answer. Milliseconds. */
 const MAX_DELAY_MS = 1_000;
 
 /**
- * A courtesy to callers: their next read mostly knows of the write. No write depends on it. While the database is away
- * or the read models are far behind, answers are not held back.
+ * Creates a wait for the read models, so that a caller's next read usually reflects the write. While the database is
+ * unavailable or the read models are far behind, answers are not delayed.
  */
 export function createAwaitReads(pool: pg.Pool, logger: Logger): AwaitReads {
   const circuit = createCircuit({
     answerTimeoutMs: MAX_DELAY_MS + 200,
-    onFailure: (error) => logger.warn({ error }, "answers do not wait for the read models"),
+    onFailure: (error) => logger.warn({ error }, "answers are sent without waiting for the read models"),
   });
   const watch = createPositionWatch(async () => {
     const { rows } = await pool.query<{ position: bigint }>(positionStatement);
-    if (!rows[0]) throw new Error("the read models have no position");
+    if (!rows[0]) throw new Error("the read models have no log position");
     return rows[0].position;
   });
   const reached = async (position: bigint) => {
@@ -38,8 +38,8 @@ export function createAwaitReads(pool: pg.Pool, logger: Logger): AwaitReads {
 }
 
 /**
- * Gives the caller the log's position of what was done: a read that gets it back waits until it knows it. The answer
- * itself waits a little, for callers who give nothing back.
+ * Returns the log position of a write to the caller in a header. A read with that header waits until it reflects the
+ * write. The answer is also delayed a little, for callers that do not send the header.
  */
 export function exposeLogPosition<State extends LogPositionState>(
   brand: string,

@@ -4,7 +4,7 @@ import type { ClinicState } from "../../shared/partner-api/access.ts";
 import { replayDelivery } from "../operations/webhook-endpoint-operations.ts";
 import { endpointOf, pathId, toCommandContext } from "./request-context.ts";
 
-/** POST …/deliveries/{deliveryId}/replay: 202, the delivery is queued again. */
+/** POST …/deliveries/{deliveryId}/replay: 202, the replay is queued. */
 export function replayWebhookDelivery({ log }: { log: EventLog }): Koa.Middleware<ClinicState> {
   return async (ctx) => {
     const deliveryId = pathId(ctx, "deliveryId");

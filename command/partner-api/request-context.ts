@@ -16,14 +16,14 @@ import { withSandbox } from "../operations/sandbox-operations.ts";
 import type { EndpointOf } from "../operations/webhook-endpoint-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
 
-/** A request whose clinic is known. */
+/** State of a request whose clinic is loaded. */
 export interface WriteState extends ClinicState, LogPositionState {
   clinic: Clinic;
-  /** The sandbox that the clinic is; null for every other clinic. */
+  /** The sandbox, if the clinic is one; else null. */
   sandbox: Sandbox | null;
 }
 
-/** Looks the request's clinic up. One of the other environment is 403 `installation_denied`. */
+/** Loads the clinic of the request. A clinic of the other environment is 403 `installation_denied`. */
 export function loadClinic(log: EventLog): Koa.Middleware<WriteState> {
   return async (ctx, next) => {
     const { state: clinic } = await load(log, clinicAggregate, ctx.state.clinicId);
@@ -36,8 +36,8 @@ export function loadClinic(log: EventLog): Koa.Middleware<WriteState> {
 }
 
 /**
- * Refuses what brings something new to a clinic that is suspended or closed: 403 `clinic_not_operational`. What makes
- * a partner's access safer or less, such as revoking an endpoint or rotating its secret, does not ask for this.
+ * Requires an active clinic, for operations that add something: else 403 `clinic_not_operational`. Operations that
+ * reduce or protect a partner's access, such as revoking an endpoint or rotating its secret, do not require it.
  */
 export function requireOperationalClinic(): Koa.Middleware<WriteState> {
   return async (ctx, next) => {
@@ -46,33 +46,33 @@ export function requireOperationalClinic(): Koa.Middleware<WriteState> {
   };
 }
 
-/** What a partner's request leaves in the metadata of its events. */
+/** Creates the command context of a partner's request. */
 export function toCommandContext(state: ClinicState): CommandContext {
   const { applicationId, clinicId, environment, correlationId, now } = state;
   const actor = { type: "application", id: applicationId } as const;
   return { actor, clinicId, environment, correlationId, causationId: correlationId, now };
 }
 
-/** A request whose path the router has read. */
+/** A request with the path parameters of the router. */
 export type WithParams<State> = Koa.ParameterizedContext<State> & { params?: Record<string, string> };
 
-/** The id in that part of the path; undefined where it is no UUID: nothing can be there. */
+/** Returns a path parameter that is an id; undefined if it is not a UUID. */
 export function pathId<State>(ctx: WithParams<State>, name: string): string | undefined {
   return uuid.safeParse(ctx.params?.[name]).data;
 }
 
-/** Whose endpoints a request is about: the calling application's, at the clinic it names. */
+/** Returns the owner of the request's endpoints: the calling application at the request's clinic. */
 export function ownerOf(state: ClinicState): EndpointOwner {
   const { applicationId, clinicId, environment }: { environment: Environment } & EndpointOwner = state;
   return { applicationId, clinicId, environment };
 }
 
-/** @throws {DomainError} `webhook_endpoint_not_found` where the path names no id */
+/** @throws {DomainError} `webhook_endpoint_not_found` if the path has no valid id */
 export function endpointOf(ctx: WithParams<ClinicState>): EndpointOf {
   return { endpointId: pathId(ctx, "endpointId") ?? unknownEndpoint(), owner: ownerOf(ctx.state) };
 }
 
-/** An endpoint as partners see it. */
+/** Converts an endpoint to its form in the partner API. */
 export function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
   const { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt } = endpoint;
   return { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt };

@@ -6,7 +6,7 @@ import type { SandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
 import { resetSandbox } from "../operations/sandbox-operations.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
-/** POST /sandbox/reset: 200, the application's sandbox as it is from now on. */
+/** POST /sandbox/reset: 200 with the application's sandbox after the reset. */
 export function resetOwnSandbox({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const sandbox = await resetSandbox(log, ctx.state, toCommandContext(ctx.state));
@@ -15,7 +15,7 @@ export function resetOwnSandbox({ log }: { log: EventLog }): Koa.Middleware<Writ
   };
 }
 
-/** The sandbox right after a reset, as GET /sandbox tells it too. */
+/** Converts a sandbox to the record that GET /sandbox also returns. */
 function toSandboxRecord(
   { clinicId, generation, resetAt, day, facts }: Sandbox,
   clinic: Clinic,
@@ -31,7 +31,7 @@ function toSandboxRecord(
   return { clinicId, generation, resetAt, day, ...lists, appointments };
 }
 
-/** By the bytes of UTF-8, as the query side's collation "C" has it. */
+/** Compares by the bytes of UTF-8, like the collation "C" of the query side. */
 function byName(one: { id: string; name: string }, other: { id: string; name: string }): number {
   return Buffer.compare(Buffer.from(one.name), Buffer.from(other.name)) || (one.id < other.id ? -1 : 1);
 }

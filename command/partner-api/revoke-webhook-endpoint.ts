@@ -4,7 +4,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { revokeEndpoint } from "../operations/webhook-endpoint-operations.ts";
 import { endpointOf, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
 
-/** DELETE /webhook-endpoints/{endpointId}: 200, the second time too. */
+/** DELETE /webhook-endpoints/{endpointId}: 200, also if repeated. */
 export function revokeWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const input = endpointOf(ctx);

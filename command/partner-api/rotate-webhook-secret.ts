@@ -4,7 +4,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { rotateSecret } from "../operations/webhook-endpoint-operations.ts";
 import { endpointOf, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
 
-/** POST /webhook-endpoints/{endpointId}/rotate-secret: 200 with the new secret, which is never shown again. */
+/** POST /webhook-endpoints/{endpointId}/rotate-secret: 200 with the new secret, which is shown only once. */
 export function rotateWebhookSecret(dependencies: {
   log: EventLog;
   secretBox: SecretBox;

@@ -1,4 +1,4 @@
-/** An error that lies in a field: where (`branchId`, `header X-…`), and what is wrong. */
+/** A problem with one field: its path (`branchId`, `header X-…`) and what is wrong. */
 export interface ErrorDetail {
   path: string;
   message: string;

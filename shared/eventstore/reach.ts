@@ -3,9 +3,9 @@ import { StartError } from "../runtime/run-service.ts";
 import { readWithin } from "./log.ts";
 
 /**
- * Asks the event log for its first event, to know whether it answers.
+ * Checks that the event log answers by reading its first event.
  *
- * @param within milliseconds
+ * @param within time limit in milliseconds
  * @throws {LogUnavailable} or what else the client throws
  */
 export async function reachEventStore(client: EventStoreDBClient, within: number): Promise<void> {
@@ -14,11 +14,11 @@ export async function reachEventStore(client: EventStoreDBClient, within: number
   }
 }
 
-/** A log that runs answers a service's first question within this, also on a busy machine. Milliseconds. */
+/** Time limit for the first answer of a running log, also on a busy machine. Milliseconds. */
 const REACH_TIMEOUT_MS = 15_000;
 
 /**
- * A service that cannot reach the log when it starts says so at once, in one line.
+ * Requires that the event log answers when a service starts.
  *
  * @throws {StartError}
  */
@@ -26,13 +26,16 @@ export async function requireEventStore(client: EventStoreDBClient, url: string)
   try {
     await reachEventStore(client, REACH_TIMEOUT_MS);
   } catch (error) {
-    throw new StartError(`the event log at ${withoutSecrets(url)} does not answer (EVENTSTORE_URL)`, {
-      cause: error,
-    });
+    throw new StartError(
+      `the event log at ${withoutSecrets(url)} does not answer; check EVENTSTORE_URL and that the log is running`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
-/** A connection string without what may be secret in it: user, password and options. */
+/** Removes possible secrets from a connection string: user, password and options. */
 function withoutSecrets(url: string): string {
   return url.replace(/\?.*$/s, "").replace(/\/\/.*@/s, "//");
 }

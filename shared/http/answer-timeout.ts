@@ -4,13 +4,13 @@ import { unavailable } from "./api-error.ts";
 import type { RequestState } from "./app.ts";
 
 /**
- * Answers every request within a time. Each exchange with a server has its own limit, but a request makes several, one
- * after the other, and on a busy machine each may take nearly as long as it may.
+ * Answers 503 if a handler takes too long. Each call to a server has its own time limit, but a request makes several
+ * calls in sequence, and on a busy machine their times add up.
  *
  * A handler that is late goes on, and its outcome is logged.
  *
- * @param milliseconds from the end of the request's headers on
- * @param code of the 503; the request's outcome is then unknown, and it may be repeated
+ * @param milliseconds time limit, from the end of the request's headers
+ * @param code error code of the 503; the outcome of the request is unknown, and it may be repeated
  */
 export function limitAnswerTime(milliseconds: number, code: string): Koa.Middleware<RequestState> {
   return async (ctx, next) => {

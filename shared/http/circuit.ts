@@ -1,18 +1,18 @@
 import { withTimeout } from "../runtime/timeout.ts";
 
-/** While it does not work, one call in this time finds out whether it works again. Milliseconds. */
+/** Interval between test calls while the dependency is failing. Milliseconds. */
 const RETRY_INTERVAL_MS = 2_000;
 
-/** Failures are told at most this often. Milliseconds. */
+/** Minimum interval between reported failures. Milliseconds. */
 const REPORT_INTERVAL_MS = 30_000;
 
 /**
- * Guards calls of something that may be dead or slow and that the caller can do without. After a call that failed or
- * was late, further calls fail at once, but for one now and then that finds out whether it works again.
+ * Creates a circuit breaker for an optional dependency. After a call that failed or timed out, further calls fail
+ * immediately, except for periodic test calls.
  *
- * @param options.answerTimeoutMs milliseconds
- * @param options.onFailure is told of a failure, at most every 30 s
- * @param options.clock milliseconds of a clock that never goes back
+ * @param options.answerTimeoutMs time limit of a call
+ * @param options.onFailure called with a failure, at most every 30 s
+ * @param options.clock monotonic clock in milliseconds
  */
 export function createCircuit(options: {
   answerTimeoutMs: number;
@@ -24,7 +24,7 @@ export function createCircuit(options: {
   let toldAt = Number.NEGATIVE_INFINITY;
   return async (call) => {
     if (failing) {
-      if (clock() < failing.nextTry) throw new Error("it did not work a moment ago");
+      if (clock() < failing.nextTry) throw new Error("not called: the previous call failed");
       failing.nextTry = clock() + RETRY_INTERVAL_MS;
     }
     try {

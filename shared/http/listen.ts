@@ -5,32 +5,32 @@ import { StartError } from "../runtime/run-service.ts";
 import { answerClientErrors, requireHost } from "./client-errors.ts";
 import { NoSniffingResponse } from "./no-sniffing.ts";
 
-/** An HTTP server that listens, and how to close it. */
+/** A listening HTTP server. */
 export interface HttpServer {
   url: string;
-  /** Takes no more connections, lets the requests under way finish, then cuts what is left. */
+  /** Refuses new connections, waits for requests in progress, then closes the remaining connections. */
   close(): Promise<void>;
 }
 
-/** How slow a client may be. Milliseconds. */
+/** Time limits for slow clients. Milliseconds. */
 export interface ClientTimeouts {
-  /** A request whose headers have not arrived within this is answered 408… */
+  /** Time limit for the headers of a request; else 408. */
   headersMs: number;
-  /** …and one that is not complete within this, too. */
+  /** Time limit for a complete request; else 408. */
   requestMs: number;
 }
 
 const CLIENT_TIMEOUTS: ClientTimeouts = { headersMs: 10_000, requestMs: 20_000 };
 
-/** Node looks for slow clients so often, and finds them up to so much later. Milliseconds. */
+/** Interval between Node's checks for slow clients, which are detected up to one interval late. Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Listens on an address.
  *
- * @param drainTimeoutMs how long requests under way at a close may take to finish. Milliseconds
- * @param timeouts how slow a client may be; slower ones are answered 408
- * @throws {StartError} where the port is taken or not ours to take
+ * @param drainTimeoutMs time limit for requests in progress at a close. Milliseconds
+ * @param timeouts time limits for slow clients
+ * @throws {StartError} if the port is in use or not permitted
  */
 export async function listen(
   handler: RequestListener,
@@ -56,7 +56,7 @@ export async function listen(
   try {
     await once(server, "listening");
   } catch (error) {
-    throw new StartError(`cannot listen on ${host}:${port}`, { cause: error });
+    throw new StartError(`cannot listen on ${host}:${port}; check HOST and PORT`, { cause: error });
   }
   const { port: bound } = server.address() as AddressInfo;
   return {

@@ -1,8 +1,8 @@
 /**
- * Calls a listener once when the signal aborts; at once if the signal has aborted already. `AbortSignal.any` is no
- * substitute: under Node 20, a long-lived signal keeps every signal that was derived from it.
+ * Calls a listener once when the signal aborts; immediately if it has already aborted. `AbortSignal.any` is not used,
+ * because it leaks on Node 20: a long-lived signal keeps every derived signal that has a listener.
  *
- * @returns removes the listener; to be called when the work that the listener ends is over
+ * @returns a function that removes the listener; call it when the work is done
  */
 export function onAbort(signal: AbortSignal, listener: () => void): () => void {
   if (signal.aborted) {

@@ -1,9 +1,9 @@
 import { onAbort } from "./abort.ts";
 
-/** Wakes a loop that sleeps; a call while it is awake is remembered. */
+/** Wakes a sleeping loop. A notification while the loop is awake ends its next sleep. */
 export interface Notifier {
   wake(): void;
-  /** Sleeps until woken, until so many milliseconds have passed, or until the signal aborts. */
+  /** Sleeps until notified, until the time has passed, or until the signal aborts. */
   sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 

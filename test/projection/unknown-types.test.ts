@@ -23,7 +23,7 @@ describe("an event of a type that only a newer release knows", function () {
   const [customerId, other] = [randomUUID(), randomUUID()];
   const appointment = `appointment-${randomUUID()}`;
   let position: bigint;
-  const UNKNOWN = "is not in the catalog of this release: run the newer release that wrote it";
+  const UNKNOWN = "is unknown to this release; use the newer release that wrote it";
 
   async function start(): Promise<void> {
     const { natsUrl } = await testServers();

@@ -1,13 +1,13 @@
 import type { AuditEvent } from "../log/audit-event.ts";
 
-/** Whether an event may be seen. */
+/** Returns whether an auditor may see an event. */
 export type IsVisible = (event: AuditEvent) => boolean;
 
 /**
- * What somebody may see who is bounded to clinics: an event is shown where every clinic that it names as its own is one
- * of them. What belongs to no clinic (applications, auditors, who looked at what) is for those who may see everything.
+ * Creates the access limit of an auditor. An event is visible if it names at least one clinic and all clinics that it
+ * names are permitted. Events of no clinic (applications, auditors, accesses) are visible only without a limit.
  *
- * @param clinicIds null: everything
+ * @param clinicIds the permitted clinics; null for no limit
  */
 export function visibleTo(clinicIds: readonly string[] | null): IsVisible {
   if (clinicIds === null) return () => true;
@@ -18,7 +18,7 @@ export function visibleTo(clinicIds: readonly string[] | null): IsVisible {
   };
 }
 
-/** The clinics that an event says it belongs to: by its metadata and by its data. */
+/** Returns the clinics that an event names in its metadata and data. */
 export function clinicsOf({ clinicId, data }: AuditEvent): string[] {
   const named = typeof data === "object" && data !== null && "clinicId" in data ? data.clinicId : null;
   return [clinicId, named].filter((id) => typeof id === "string").map((id) => id.toLowerCase());

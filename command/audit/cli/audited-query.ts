@@ -10,20 +10,20 @@ import type { CommandContext } from "../../handling/handle.ts";
 import { recordAccess } from "../access/record-access.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
-/** Options that say how to answer, not what is asked. */
+/** Options that control the output, not the query. */
 export interface HowToAnswer {
   actor?: string;
   json?: boolean;
 }
 
-/** Options that mean a field of another name. */
+/** Query fields whose option has another name. */
 const FIELD_OF: Record<string, string> = { doneBy: "actor" };
 const OPTION_OF: Record<string, string> = { actor: "doneBy" };
 
 /**
- * Reads what a command line asks, by the schema that the service has for it.
+ * Reads a query from the command line, with the schema of the service.
  *
- * @throws {InputError} which names the options
+ * @throws {InputError} that names the invalid options
  */
 export function readQuery<Schema extends z.ZodType>(
   schema: Schema,
@@ -34,16 +34,16 @@ export function readQuery<Schema extends z.ZodType>(
   );
   const checked = schema.safeParse(fields);
   if (checked.success) return checked.data;
-  // What is wrong with the whole names no option.
+  // A problem of the whole query has no option name.
   const nameOf = (field: string) => (field === "" ? "" : optionName(OPTION_OF[field] ?? field));
   throw new InputError(problemsLine(problemsOf(checked.error, fields), nameOf).trim());
 }
 
 /**
- * Does a piece of work on the log that shows what is recorded: that somebody looks is recorded first.
+ * Records the access in the event log and then runs the query.
  *
- * @param asked what is shown; for the record
- * @throws {LogUnavailable} also where the access cannot be recorded: then nothing is shown
+ * @param access.asked the query, as recorded with the access
+ * @throws {LogUnavailable} also if the access cannot be recorded; then nothing is shown
  */
 export function withAuditedAccess<Result>(
   terminal: AuditTerminal,
@@ -63,5 +63,5 @@ export function withAuditedAccess<Result>(
   });
 }
 
-/** Nobody is bounded at the command line: whoever reaches the log reaches all of it. */
+/** The command line has no access limits: anyone who can connect to the log can read all of it. */
 export const everythingIsVisible = () => true;

@@ -4,7 +4,7 @@ import { createScanProgress } from "./scan-progress.ts";
 import { tableHead, tableRow } from "./table.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
-/** Lists events, as a table for people or a JSON object a line for programs. */
+/** Prints events as a table or as one JSON object per line. */
 export async function showEvents(
   { actor, json, ...given }: HowToAnswer & Record<string, unknown>,
   terminal: AuditTerminal,

@@ -6,7 +6,7 @@ import { runAudit } from "./run-audit.ts";
 
 const { stdin, stdout, stderr, env } = process;
 
-// Whoever reads the list may have seen enough, as `head` has.
+// A reader such as `head` may close the output early.
 stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
 
 process.exitCode = await runAudit(process.argv.slice(2), {
@@ -20,10 +20,10 @@ process.exitCode = await runAudit(process.argv.slice(2), {
   key: stdin.isTTY && stdout.isTTY ? () => readKey(stdin) : undefined,
 });
 
-/** Ctrl-C and Ctrl-D, which a terminal in raw mode hands on. */
+/** Keys that quit, including Ctrl-C and Ctrl-D, which a terminal in raw mode passes on. */
 const END = new Set(["q", "Q", "\u0003", "\u0004"]);
 
-/** Waits for enter or a space (the next), or q (the end); other keys do nothing. */
+/** Waits for Enter or Space (next) or q (end). Other keys are ignored. */
 export async function readKey(stdin: ReadStream): Promise<"next" | "end"> {
   stdin.setRawMode(true);
   try {

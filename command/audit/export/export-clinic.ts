@@ -13,7 +13,7 @@ import type { ExportSigner } from "./signing.ts";
 export const exportQuery = z
   .strictObject({
     clinic: uuid,
-    /** By when the log took the events: only then does a range that is over get no more of them. */
+    /** Compared with the time at which the log stored an event, so that a past range never gets more events. */
     from: instant.optional(),
     to: instant.optional(),
   })
@@ -24,15 +24,16 @@ export interface ExportOptions extends Pick<Reading, "client" | "signal" | "onPr
   signer: ExportSigner;
   by: Manifest["made"]["by"];
   accessId: string;
-  /** Milliseconds since 1970; the range's end where none is given. */
+  /** Time of the export, RFC 3339; the default end of the range. */
   now: string;
 }
 
 /**
- * A clinic's events in a range of time, line by line, and in the last line the signed manifest. Which events they are
- * is settled when it begins: what is appended meanwhile stays out. The same range gives the same lines.
+ * Exports a clinic's events in a time range, one per line, followed by a line with the signed manifest. The export
+ * ends at the end of the log when it starts: events appended meanwhile are not included. The same range gives the
+ * same lines.
  *
- * @throws {LogUnavailable} before the first line, or later: then there is no manifest
+ * @throws {LogUnavailable} before the first line or later; the manifest is then missing
  */
 export async function exportClinic(
   query: ExportQuery,
@@ -60,7 +61,7 @@ async function* lines(
     first ??= { position, id };
     last = { position, id };
     const event = canonicalJson(shown);
-    // The members of a line stand in canonical order.
+    // The members of the line are in canonical order.
     const link = chain.add(event);
     marks.add(link);
     yield `{"chain":"${link}","event":${event}}\n`;
@@ -73,7 +74,7 @@ async function* lines(
   yield `${canonicalJson({ manifest, signature })}\n`;
 }
 
-/** An event that says two clinics are its own goes into neither's export. */
+/** Returns whether an event belongs to the clinic only. An event that names two clinics is in neither's export. */
 function isOf(clinicId: string, event: AuditEvent): boolean {
   return clinicsOf(event).length > 0 && visibleTo([clinicId])(event);
 }

@@ -10,7 +10,7 @@ import type { AuditorState } from "./auditor-access.ts";
 export type AuditContext = Koa.ParameterizedContext<AuditorState>;
 
 /**
- * Reads the question of a request.
+ * Reads the query of a request.
  *
  * @throws {ApiError} 400 `invalid_query` with details
  */
@@ -30,10 +30,10 @@ export function readQuery<Schema extends z.ZodType>(
 }
 
 /**
- * Records that the auditor looks.
+ * Records the auditor's access.
  *
- * @returns the access's id
- * @throws {LogUnavailable} then nothing may be answered
+ * @returns the id of the access
+ * @throws {LogUnavailable} if the access cannot be recorded; no data may be returned
  */
 export function recordRequestAccess(
   log: EventLog,

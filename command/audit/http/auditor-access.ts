@@ -9,25 +9,31 @@ import { callerAddress } from "../../../shared/http/caller-address.ts";
 import { authenticate } from "../access/authenticate.ts";
 import { type IsVisible, visibleTo } from "../access/visibility.ts";
 
-/** What a request of an auditor carries. */
+/** State of an auditor's request. */
 export interface AuditorState extends RequestState {
   auditor: Auditor;
   isVisible: IsVisible;
 }
 
-/** Requests a minute, for each auditor. */
+/** Maximum number of requests per minute of one auditor. */
 const REQUESTS_PER_MINUTE = 240;
 
 /**
- * Credentials from one address that are worth nothing, a minute. Each costs a read of the log, and guessing one is
- * hopeless: more come from a flood, which must reach the log no further.
+ * Maximum number of invalid credentials per minute from one address. Each costs a read of the event log. Guessing a
+ * credential is infeasible, so more are a flood that must not reach the log.
  */
 const MAX_REFUSED_PER_MINUTE = 300;
 
-/** So many credentials are remembered as good: those who hold one are not held up by a flood from their address. */
+/**
+ * Maximum number of valid credentials that are remembered. Their holders are not blocked by a flood from the same
+ * address.
+ */
 const MAX_KNOWN_CREDENTIALS = 1_000;
 
-/** Lets in whoever holds an auditor's credential, to read, and not too often. Counted by this process alone. */
+/**
+ * Requires an auditor's credential, the method GET, and a request rate below the limit. Each process counts
+ * separately.
+ */
 export function auditorAccess(log: EventLog): Koa.Middleware<AuditorState> {
   const limiter = new RateLimiterMemory({ points: REQUESTS_PER_MINUTE, duration: 60 });
   const recognise = recogniser(log);
@@ -41,7 +47,10 @@ export function auditorAccess(log: EventLog): Koa.Middleware<AuditorState> {
   };
 }
 
-/** Tells whose credential a request carries, and keeps a flood of others from the log. Throws as {@link authenticate}. */
+/**
+ * Authenticates requests, and keeps a flood of invalid credentials from the event log. Throws as {@link
+ * authenticate}.
+ */
 function recogniser(log: EventLog): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
   const refused = new RateLimiterMemory({ points: MAX_REFUSED_PER_MINUTE, duration: 60 });
   const good = new Set<string>();
@@ -68,7 +77,7 @@ function recogniser(log: EventLog): (ctx: Koa.ParameterizedContext<AuditorState>
   };
 }
 
-/** @throws {ApiError} 429; what is no count is thrown on */
+/** @throws {ApiError} 429 for a count; other errors are rethrown */
 function tooMany(counted: unknown): never {
   if (!(counted instanceof RateLimiterRes)) throw counted;
   const after = String(Math.max(1, Math.ceil(counted.msBeforeNext / 1000)));

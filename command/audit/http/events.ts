@@ -12,12 +12,12 @@ export interface AuditDependencies {
   takeSlot: TakeSlot;
 }
 
-/** `progress`: whether lines that say how far the scan is are wanted among the others. */
+/** `progress` requests progress lines between the events. */
 const question = z.object({ progress: z.enum(["true", "false"]).default("false") });
 
 /**
- * GET /audit/v1/events: what is asked for, an event a line. The last line says `{"end": …}`: an answer without it is
- * not whole.
+ * GET /audit/v1/events: the matching events, one per line. The last line is `{"end": …}`; a response without it is
+ * incomplete.
  */
 export function answerEvents({
   log,
@@ -49,7 +49,7 @@ async function* toLines({ events, through }: EventList, { limit }: ListQuery): A
     last = event.position;
     yield `${JSON.stringify(event)}\n`;
   }
-  // A full page may have been the last one: then the next is empty.
+  // A full page may be the last page. The next page is then empty.
   const next = count === limit ? last : null;
   yield `${JSON.stringify({ end: { count, next, through: String(through) } })}\n`;
 }

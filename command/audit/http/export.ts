@@ -10,7 +10,7 @@ import { type AuditContext, readQuery, recordRequestAccess } from "./audited-que
 import type { AuditDependencies } from "./events.ts";
 import { withSlot } from "./scan-slots.ts";
 
-/** GET /audit/v1/export: a clinic's events in a range, and the signed manifest in the last line. */
+/** GET /audit/v1/export: a clinic's events in a time range, followed by the signed manifest. */
 export function answerExport(
   dependencies: AuditDependencies & { signer: ExportSigner },
 ): (ctx: AuditContext) => Promise<void> {
@@ -34,14 +34,14 @@ export function answerExport(
   };
 }
 
-/** Events may still be added to a range that is not over: what it holds cannot be proven. */
+/** A range in the future may still get events, so its content cannot be proven. */
 function inFuture(path: "from" | "to"): ApiError {
   return new ApiError(400, "invalid_query", {
     details: [{ path, message: "must not be in the future" }],
   });
 }
 
-/** Another's clinic is like one that does not exist. */
+/** A clinic outside the auditor's limit is refused as if it did not exist. */
 async function requireOwn(log: EventLog, { clinicIds }: Auditor, clinicId: string): Promise<void> {
   const { state } = await load(log, clinicAggregate, clinicId);
   if (!state || (clinicIds && !clinicIds.includes(clinicId))) throw new ApiError(404, "clinic_not_found");

@@ -2,25 +2,25 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import { answerLines, type LineAnswer } from "./answer-lines.ts";
 import type { AuditContext } from "./audited-query.ts";
 
-/** What runs at once: of all auditors, and of one. */
+/** Maximum number of concurrent queries: of all auditors, and of one auditor. */
 export interface SlotLimits {
   all: number;
   each: number;
 }
 
-/** Scans, and answers that are as long as a stream. */
+/** Limits for scans and other long responses. */
 const SCAN_LIMITS: SlotLimits = { all: 4, each: 2 };
 
-/** Questions with a short answer, which may read a long stream for it all the same. */
+/** Limits for queries with a short response, which may still read a long stream. */
 export const STATE_LIMITS: SlotLimits = { all: 8, each: 4 };
 
-/** Seconds. */
+/** Retry-After header of a refused query. Seconds. */
 const RETRY_AFTER_S = 5;
 
 /**
- * Bounds the scans that run at once.
+ * Limits the number of concurrent scans.
  *
- * @returns takes a slot for an auditor and gives what lets it go again, once
+ * @returns a function that takes a slot for an auditor and returns a function that releases it
  */
 export function createScanSlots(limits = SCAN_LIMITS): (auditorId: string) => () => void {
   const taken = new Map<string, number>();
@@ -47,8 +47,8 @@ export function createScanSlots(limits = SCAN_LIMITS): (auditorId: string) => ()
 export type TakeSlot = ReturnType<typeof createScanSlots>;
 
 /**
- * Answers with lines that need one of the slots for scans, which is free again when the answer is over. The signal
- * aborts then too: a client that goes away ends the scan.
+ * Streams lines while holding a slot. When the response ends, the slot is released and the signal aborts. A client
+ * that disconnects thus ends its scan.
  *
  * @throws {ApiError} 429 `too_many_scans`
  */

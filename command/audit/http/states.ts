@@ -7,20 +7,20 @@ import { type AuditContext, readQuery, recordRequestAccess } from "./audited-que
 import type { AuditDependencies } from "./events.ts";
 import { type TakeSlot, withSlot } from "./scan-slots.ts";
 
-/** States have slots of their own, so that they do not wait for scans. */
+/** States have separate slots, so that they do not wait for scans. */
 type StateDependencies = AuditDependencies & { takeStateSlot: TakeSlot };
 
-/** GET /audit/v1/state: a stream's state at a point. */
+/** GET /audit/v1/state: the state of a stream at a point in its history. */
 export function answerState(dependencies: StateDependencies): (ctx: AuditContext) => Promise<void> {
   return answerObject(dependencies, "state", stateQuery, stateAt);
 }
 
-/** GET /audit/v1/diff: what differs between two points. */
+/** GET /audit/v1/diff: the differences between two points in the history of a stream. */
 export function answerDiff(dependencies: StateDependencies): (ctx: AuditContext) => Promise<void> {
   return answerObject(dependencies, "diff", diffQuery, diff);
 }
 
-/** One answer about one stream. A stream that does not exist for the auditor is 404, whoever it belongs to. */
+/** Answers a query about one stream. A stream outside the auditor's limit is 404, as if it did not exist. */
 function answerObject<Schema extends z.ZodType>(
   { log, client, takeStateSlot }: StateDependencies,
   action: AuditAction,
@@ -41,7 +41,7 @@ function answerObject<Schema extends z.ZodType>(
   };
 }
 
-/** GET /audit/v1/replay: each event of a stream, what it changed and the state that it left, a line each. */
+/** GET /audit/v1/replay: each event of a stream with its changes and the resulting state, one per line. */
 export function answerReplay({
   log,
   client,

@@ -2,15 +2,15 @@ import { type EventStoreDBClient, StreamNotFoundError } from "@eventstore/db-cli
 import { readWithin } from "../../../shared/eventstore/log.ts";
 import { type ClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
 
-/** A stream is read in parts of so many events, each within the time limit. */
+/** Number of events that are read at a time. */
 const PAGE = 1_000;
 
-/** Milliseconds. */
+/** Time limit for one page. Milliseconds. */
 const PAGE_TIMEOUT_MS = 10_000;
 
 /**
- * The events of one stream, in order, none where there is no such stream. Events that are appended meanwhile may or
- * may not be among them.
+ * Reads the events of one stream in order; none if the stream does not exist. Events appended meanwhile may be
+ * included.
  *
  * @throws {LogUnavailable}
  */

@@ -12,36 +12,36 @@ import { LogUnavailable, readWithin, toLogError } from "../../../shared/eventsto
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import { type ClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
 
-/** How far a scan is. */
+/** Progress of a scan. */
 export interface ScanProgress {
-  /** Events that the log has given. */
+  /** Number of events that were read. */
   read: number;
-  /** Of the whole way, from 0 to 1. */
+  /** Fraction of the log that was scanned, from 0 to 1. */
   share: number;
 }
 
 export interface ScanOptions {
   client: EventStoreDBClient;
-  /** Beginnings of stream names: the server leaves all other streams out; all of them where absent. */
+  /** Prefixes of stream names. The server omits all other streams. Undefined for all streams. */
   prefixes: readonly string[] | undefined;
-  /** The last position that is read, inclusive. */
+  /** Log position at which the scan ends, inclusive. */
   through: bigint;
   /** Ends the scan. */
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
 
-/** The log answers a single question within this. Milliseconds. */
+/** Time limit for a single request to the log. Milliseconds. */
 const ANSWER_TIMEOUT_MS = 4_000;
 
-/** A scan that gets nothing for this long has lost the log. Milliseconds. */
+/** Time after which a scan without any item fails. Milliseconds. */
 const SILENCE = 10_000;
 
-/** A sign of life comes after this many times 32 events that the filter left out. */
+/** The server reports its progress after this many times 32 filtered events. */
 const CHECKPOINT_INTERVAL = 32;
 
 /**
- * Where the log ends just now: what is appended later is not part of a scan up to here.
+ * Returns the current end of the log.
  *
  * @throws {LogUnavailable}
  */
@@ -59,7 +59,7 @@ export async function logEnd(client: EventStoreDBClient): Promise<bigint> {
 }
 
 /**
- * Goes through the log once, from its start, event by event, as fast as they are taken and never faster.
+ * Scans the log from its start to a position, as fast as the consumer reads.
  *
  * @throws {LogUnavailable}
  */
@@ -75,7 +75,9 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
   });
   subscription.on("caughtUp", () => push(subscription, { mark: "caughtUp" }));
   const remove = onAbort(signal, () => subscription.destroy());
-  const watch = watchdog(() => subscription.destroy(new LogUnavailable("the event log is silent")));
+  const watch = watchdog(() =>
+    subscription.destroy(new LogUnavailable("the event log stopped sending events")),
+  );
   const share = (position: bigint) => (through === 0n ? 1 : Number(position) / Number(through));
   let read = 0;
   try {
@@ -87,7 +89,7 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
         continue;
       }
       const position = given.commitPosition ?? given.event?.position?.commit;
-      if (position === undefined) throw new Error("the log gave an event without a position");
+      if (position === undefined) throw new Error("the event log returned an event without a position");
       if (position > through) return;
       if (!given.event) continue;
       read += 1;
@@ -111,7 +113,9 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
 type Mark = { mark: "caughtUp" } | { mark: "checkpoint"; position: bigint };
 type Given = Mark | { event?: ClientEvent; commitPosition?: bigint };
 
-/** Cancelling a call that was never made fails with the reason why it was not: the loop has thrown that already. */
+/**
+ * Unsubscribing from a call that never connected fails with the connection error, which the loop has already thrown.
+ */
 function ignoreNeverConnected(): void {}
 
 function filterFor(
@@ -125,7 +129,9 @@ function filterFor(
   return prefixes ? streamNameFilter({ prefixes: [...prefixes], ...options }) : excludeSystemEvents(options);
 }
 
-/** Says when the log has been silent for too long, not counting the time that its events are worked on. */
+/**
+ * Calls `silent` if the log sends nothing for too long. Time in which the consumer processes an event is not counted.
+ */
 function watchdog(silent: () => void): { heard(): void; busy(): void; end(): void } {
   let since: number | undefined = performance.now();
   const timer = setInterval(() => {

@@ -3,10 +3,10 @@ import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { categoryOf, streamField } from "./query-fields.ts";
 
-/** A stream that deliveries tell of, an endpoint's, or a delivery's own. */
+/** Query by stream: of a delivered event, of an endpoint, or of a delivery. */
 export const deliveriesQuery = z.strictObject({ stream: streamField });
 
-/** A delivery with its attempts, as the dispatcher's tables have it. Without the body, which holds what the event does. */
+/** A delivery with its attempts, without the body. */
 export interface DeliveryRow {
   id: string;
   endpointId: string;
@@ -31,7 +31,7 @@ export interface DeliveryRow {
   }[];
 }
 
-/** The latest so many, each with its latest attempts. */
+/** Maximum number of deliveries, and of attempts of each; the newest are returned. */
 const MAX_DELIVERIES = 200;
 const MAX_ATTEMPTS = 50;
 
@@ -57,10 +57,10 @@ const statements = {
 };
 
 /**
- * The deliveries of a stream's events, newest first, as far as the clinics allow.
+ * Finds the deliveries of a stream, newest first, within the permitted clinics.
  *
- * @param clinicIds null: all of them
- * @throws what the database says
+ * @param clinicIds the permitted clinics; null for all
+ * @throws the error of the database
  */
 export async function findDeliveries(
   pool: pg.Pool,

@@ -19,12 +19,12 @@ const subjectFields = Object.fromEntries(subjectKinds.map((kind) => [kind, subje
   z.ZodOptional<typeof subjectId>
 >;
 
-/** What can be asked: one stream, or everything that concerns one thing, and what narrows it. */
+/** Fields of the query: one stream or one subject, and filters. */
 export const listFields = {
   stream: streamField.optional(),
   ...subjectFields,
   ...filterFields,
-  /** Only what stands after this position. */
+  /** Only events after this log position. */
   after: z
     .string()
     .regex(/^\d{1,20}$/, "must be a position")
@@ -37,12 +37,12 @@ export const listQuery = z
   .strictObject(listFields)
   .refine(
     (query) => [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1,
-    { message: `ask for one of stream, ${subjectKinds.join(", ")}` },
+    { message: `must have exactly one of stream, ${subjectKinds.join(", ")}` },
   )
   .refine(endsAfterItBegins, EMPTY_RANGE);
 export type ListQuery = z.output<typeof listQuery>;
 
-/** Where the events come from and who wants to see them. */
+/** Source of the events, and the access limit of the reader. */
 export interface Reading {
   client: EventStoreDBClient;
   isVisible: IsVisible;
@@ -50,16 +50,16 @@ export interface Reading {
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
 
-/** A list that can be read: that the log answers is known already. */
+/** A list of events that is ready to be read. */
 export interface EventList {
-  /** The log's end, up to which the list goes. */
+  /** End of the log when the query started; the list ends here. */
   through: bigint;
-  /** In the log's order. @throws {LogUnavailable} @throws {TooManyRelatedEvents} */
+  /** Events in log order. @throws {LogUnavailable} @throws {TooManyRelatedEvents} */
   events: AsyncGenerator<AuditEvent, void>;
 }
 
 /**
- * The events that are asked for, as far as they may be seen. They are read while they are taken, with bounded memory.
+ * Lists the matching events that the reader may see. Events are read on demand, in bounded memory.
  *
  * @throws {LogUnavailable}
  */
@@ -84,7 +84,10 @@ async function* pick(
   }
 }
 
-/** Everything of the stream or about the subject, whether it may be seen or not: what follows depends on it. */
+/**
+ * Yields all events of the stream or related to the subject, including invisible ones: later events may be related to
+ * them.
+ */
 async function* candidates(
   query: ListQuery,
   through: bigint,
@@ -110,5 +113,5 @@ function subjectOf(query: ListQuery): Subject {
     const id = query[kind];
     if (id !== undefined) return { kind, id };
   }
-  throw new Error("a question about nothing");
+  throw new Error("the query has no subject");
 }

@@ -5,11 +5,11 @@ import type { AuditEvent } from "../log/audit-event.ts";
 
 const knownTypes = new Set<string>(categories.flatMap(({ events }) => Object.keys(events)));
 
-/** By which of an event's two times it is judged: when it happened, or when the log took it. */
+/** Which time of an event a filter compares: when it occurred, or when the log stored it. */
 export const timeBasisField = z.enum(["occurred", "stored"]).default("occurred");
 export type TimeBasis = z.infer<typeof timeBasisField>;
 
-/** What narrows a list of events. */
+/** Query fields that filter events. */
 export const filterFields = {
   from: instant.optional(),
   to: instant.optional(),
@@ -26,7 +26,10 @@ export const filterFields = {
   actor: word(220).optional(),
 };
 
-/** A range that holds no time at all is a mistake, and an empty list would look like an answer. */
+/**
+ * Returns whether a time range is not empty. An empty range is an error, because an empty list would look like a
+ * result.
+ */
 export function endsAfterItBegins({
   from,
   to,
@@ -45,7 +48,7 @@ export type EventFilter = z.output<typeof schema>;
 /**
  * @param filter.from inclusive
  * @param filter.to exclusive
- * @param filter.actor `type:id`, or an id of any type
+ * @param filter.actor `type:id`, or an id of any actor type
  */
 export function passes(filter: Omit<EventFilter, "by"> & { by?: TimeBasis }): (event: AuditEvent) => boolean {
   const { from, to, by, type, actor } = filter;
@@ -60,14 +63,14 @@ export function passes(filter: Omit<EventFilter, "by"> & { by?: TimeBasis }): (e
   };
 }
 
-/** An event that does not say when it happened is judged by when it was stored. */
+/** Returns the time to compare. An event without an occurrence time is compared by its storage time. */
 export function timeOf({ occurredAt, storedAt }: AuditEvent, by: TimeBasis): string {
   return by === "stored" ? storedAt : (occurredAt ?? storedAt);
 }
 
 const names = new Set<string>(categories.map(({ name }) => name));
 
-/** The name of a stream of the catalog, `<category>-<id>`. */
+/** Name of a stream of the catalog, `<category>-<id>`. */
 export const streamField = word(300).refine(
   (name) => names.has(categoryOf(name)) && name.includes("-"),
   "must name a stream, such as appointment-<id>",

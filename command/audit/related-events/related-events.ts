@@ -2,35 +2,34 @@ import { uuid } from "../../../shared/domain/events/fields.ts";
 import { clinicsOf } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 
-/** Whether an event concerns a subject; to be asked of every event of the log, in its order. */
+/** Returns whether an event is related to the subject. Must be called for all events of the log, in order. */
 export type Concerns = (event: AuditEvent) => boolean;
 
-/** More is not remembered; 500,000 ids are about 60 MB. */
+/** Maximum number of ids in memory, about 60 MB. */
 const MAX_FOLLOWED_IDS = 500_000;
 
-/** A queue ticket may name nothing but its appointment. */
+/** Appointments are followed by id, because a queue ticket may name only its appointment. */
 const APPOINTMENTS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
 
-/** What is asked for is more than can be followed at once. */
+/** More events are related to the subject than can be followed. */
 export class TooManyRelatedEvents extends Error {
   override readonly name = "TooManyRelatedEvents";
 }
 
 /**
- * What concerns a subject, told from the log alone:
+ * Finds the events related to a subject in one pass over the log:
  *
- * - a clinic: every event that says it is the clinic's.
- * - a correlation id: every event of that request, and what those caused, over all steps.
- * - an auditor: the auditor's own stream, and every access of the auditor.
- * - an appointment, a customer, an animal or an application: events that carry its id in their data; the rest of a
- *   stream that begins with such an event (so the whole life of a customer's appointment); what such events caused, over
- *   all steps; and the deliveries that tell of them. Appointments and a customer's animals are followed by
- *   their ids too, and so are an application's installations and
- *   endpoints; what an application did itself concerns it.
+ * - clinic: every event that names the clinic.
+ * - correlation id: every event of that request, and all direct and indirect consequences.
+ * - auditor: the auditor's stream, and every access of the auditor.
+ * - appointment, customer, animal or application: events with its id in their data; the rest of a stream that starts
+ *   with such an event; all direct and indirect consequences; and the deliveries of these events. Appointments, a
+ *   customer's animals, and an application's installations and endpoints are followed by their own ids too. An
+ *   application is also related to its own actions.
  *
- * Who looked at something is told under the auditor and the request, not under what was looked at.
+ * An access is related to the auditor and the request, not to the viewed records.
  *
- * @param most ids that are remembered; {@link TooManyRelatedEvents} is thrown beyond
+ * @param most maximum number of ids; {@link TooManyRelatedEvents} is thrown beyond it
  */
 export function createRelatedEvents({ kind, id }: Subject, most = MAX_FOLLOWED_IDS): Concerns {
   switch (kind) {
@@ -59,7 +58,7 @@ export function createRelatedEvents({ kind, id }: Subject, most = MAX_FOLLOWED_I
   }
 }
 
-/** Those that the test picks, and what they caused. */
+/** Follows the events that a predicate selects, and their consequences. */
 function following(most: number, picks: (event: AuditEvent) => boolean): Concerns {
   const known = new Set<string>();
   return (event) => {
@@ -70,9 +69,9 @@ function following(most: number, picks: (event: AuditEvent) => boolean): Concern
 }
 
 interface Ties {
-  /** Picks events besides those that carry an id. */
+  /** Selects further events. */
   also?: (event: AuditEvent) => boolean;
-  /** By event type, the field whose id is followed from then on too. */
+  /** By event type, the field with a further id to follow. */
   alsoIds?: Record<string, string>;
 }
 
@@ -91,7 +90,7 @@ function followingStreams(id: string, most: number, { also, alsoIds = {} }: Ties
   });
 }
 
-/** A reset holds the facts of many things, and is the beginning of none. */
+/** A reset contains facts about many objects and starts the life of none of them. */
 function startsLife({ revision, type }: AuditEvent): boolean {
   return revision === 0 && type !== "SandboxReset";
 }
@@ -100,7 +99,7 @@ function isDelivery({ stream }: AuditEvent): boolean {
   return stream.startsWith("webhookDelivery-");
 }
 
-/** The stream of the event that a delivery tells of. */
+/** Returns the stream of the delivered event. */
 function sourceStream({ data }: AuditEvent): string | undefined {
   const stream = member(member(data, "source"), "stream");
   return typeof stream === "string" ? stream : undefined;
@@ -119,11 +118,11 @@ function member(value: unknown, key: string): unknown {
 function remember(known: Set<string>, id: string, most: number): void {
   known.add(id);
   if (known.size > most) {
-    throw new TooManyRelatedEvents(`it concerns more than ${most} events: ask for something narrower`);
+    throw new TooManyRelatedEvents(`more than ${most} related events; choose a narrower subject`);
   }
 }
 
-/** What can be asked for as a whole, and the beginnings of the names of the streams that can hold something of it. */
+/** Subject kinds, each with the prefixes of the streams that can contain related events. */
 const reach = {
   appointment: ["appointment-", "queueTicket-", "webhookDelivery-", "webhookEndpoint-", "sandbox-"],
   customer: [
@@ -146,16 +145,16 @@ const reach = {
 export type SubjectKind = keyof typeof reach;
 export const subjectKinds = Object.keys(reach) as SubjectKind[];
 
-/** One thing that everything is asked for about. */
+/** An object whose related events are requested. */
 export interface Subject {
   kind: SubjectKind;
   id: string;
 }
 
-/** The streams among which the log looks, undefined for all of them: the server leaves the others out. */
+/** Returns the stream prefixes to scan; undefined for all streams. The server omits other streams. */
 export function prefixesFor(kind: SubjectKind): readonly string[] | undefined {
   return reach[kind];
 }
 
-/** Any RFC 9562 text form, in lower case. */
+/** A UUID in any RFC 9562 text form, converted to lower case. */
 export const subjectId = uuid;

@@ -3,7 +3,7 @@ import { instant } from "../../../shared/domain/events/fields.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { type TimeBasis, timeOf } from "../queries/query-fields.ts";
 
-/** A place in a stream's life. */
+/** A point in the history of a stream. */
 export type Point =
   | { kind: "start" | "end" }
   | { kind: "revision"; revision: number }
@@ -27,7 +27,7 @@ export const streamPointField = z.string().transform((text, context): Point => {
   return z.NEVER;
 });
 
-/** Whether an event belongs to the state at a point: it stands there or before. */
+/** Returns whether an event is at or before a point. */
 export function isUpTo(point: Point, by: TimeBasis): (event: AuditEvent) => boolean {
   switch (point.kind) {
     case "start":

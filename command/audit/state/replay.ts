@@ -10,28 +10,28 @@ import { foldOf } from "./folds.ts";
 
 export const replayQuery = z.strictObject({ stream: streamField });
 
-/** An event, what it changed, and the state that it left. */
+/** An event with its changes and the resulting state. */
 export interface ReplayStep {
   event: AuditEvent;
   changes: Change[];
   state: unknown;
 }
 
-/** Steps through a stream. Throws as {@link walk} does. */
+/** Replays a stream event by event. Throws as {@link walk} does. */
 export async function* replay(stream: string, reading: StreamReading): AsyncGenerator<ReplayStep, void> {
   for await (const { event, before, after } of walk(stream, reading)) {
     yield { event, changes: changesBetween(before, after), state: after ?? null };
   }
 }
 
-/** An event, and the state before and after it. Undefined stands for nothing yet. */
+/** An event with the states before and after it. The state before the first event is undefined. */
 export interface Step {
   event: AuditEvent;
   before: unknown;
   after: unknown;
 }
 
-/** The stream holds an event that the service itself could not read, so that there is no state from there on. */
+/** The stream contains an event that this release cannot read, so later states are unknown. */
 export class UnreadableStream extends Error {
   override readonly name = "UnreadableStream";
 }
@@ -42,7 +42,7 @@ export interface StreamReading {
 }
 
 /**
- * Folds a stream event by event, as the service does, over the events that may be seen and that the test picks.
+ * Folds the events of a stream that the reader may see and the predicate selects, as the service does.
  *
  * @throws {UnreadableStream}
  * @throws {LogUnavailable}
@@ -57,7 +57,9 @@ export async function* walk(
   for await (const { shown, parsed } of readStreamEvents(client, stream)) {
     if (!isVisible(shown) || !picks(shown)) continue;
     if (!parsed)
-      throw new UnreadableStream(`${stream} cannot be read at revision ${shown.revision}: ${shown.problem}`);
+      throw new UnreadableStream(
+        `stream ${stream} cannot be read at revision ${shown.revision}: ${shown.problem}`,
+      );
     const place = {
       id: shown.id,
       stream,

@@ -20,14 +20,14 @@ export const diffQuery = z.strictObject({
 });
 export type DiffQuery = z.output<typeof diffQuery>;
 
-/** The last event that a state holds. */
+/** The last event that is included in a state. */
 type LastEvent = Pick<AuditEvent, "revision" | "position" | "type" | "occurredAt" | "storedAt">;
 
 export interface StateAt {
   stream: string;
-  /** Null where nothing had happened yet. */
+  /** Null before the first event. */
   last: LastEvent | null;
-  /** Null where there was nothing, or the stream holds nothing that may be seen. */
+  /** Null before the first visible event. */
   state: unknown;
 }
 
@@ -39,10 +39,10 @@ export interface Diff {
 }
 
 /**
- * The state of a stream at a point, folded by the service's own code. At a time it is made of what had happened (or
- * been stored) by then, in the stream's order.
+ * Returns the state of a stream at a point in its history, computed by the service's own code. For a time, the state
+ * includes the events that had occurred (or had been stored) by then, in stream order.
  *
- * @returns undefined where there is no such stream for this reader
+ * @returns undefined if the stream does not exist for this reader
  * @throws {UnreadableStream}
  * @throws {LogUnavailable}
  */
@@ -52,7 +52,9 @@ export async function stateAt(query: StateQuery, reading: StreamReading): Promis
   return found && { stream, last: found.last, state: found.state ?? null };
 }
 
-/** What differs between a stream's state at two points. Returns and throws as {@link stateAt} does. */
+/**
+ * Returns the differences between two points in the history of a stream. Returns and throws as {@link stateAt} does.
+ */
 export async function diff(query: DiffQuery, reading: StreamReading): Promise<Diff | undefined> {
   const { stream, by } = query;
   const one = await foldUpTo(stream, query.from, by, reading);

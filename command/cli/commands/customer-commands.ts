@@ -12,7 +12,7 @@ const clinic = id("the clinic");
 export const customerCommands: Command[] = [
   defineCommand({
     name: "customer register",
-    summary: "Registers an owner of animals.",
+    summary: "Registers a customer, the owner of animals.",
     example: `${CLINIC} --full-name 'Ada Example' --phone '+41 41 555 0101' --city Zug`,
     options: {
       id: newId("the new customer's id"),
@@ -29,7 +29,7 @@ export const customerCommands: Command[] = [
   }),
   defineCommand({
     name: "customer change",
-    summary: "Changes what is named of a customer; an empty value clears it.",
+    summary: "Changes the given details of a customer. An empty value clears a detail.",
     example: `${ID} ${CLINIC} --phone '+41 41 555 0102' --email ''`,
     options: {
       id: id("the customer"),

@@ -27,13 +27,17 @@ const toOf = (values: { application: string; clinic: string }) => ({
   applicationId: values.application,
   clinicId: values.clinic,
 });
-const someScopes = list(z.array(scope).min(1).optional(), `of ${scopes.join(", ")}; left out: all`, "scopes");
-const reason = textOrNull(label, "why");
+const someScopes = list(
+  z.array(scope).min(1).optional(),
+  `scopes, from ${scopes.join(", ")}; default: all`,
+  "scopes",
+);
+const reason = textOrNull(label, "reason");
 
 export const installationCommands: Command[] = [
   defineCommand({
     name: "installation request",
-    summary: "Asks a clinic for an application's access.",
+    summary: "Requests access to a clinic for an application.",
     example: `${OF} --scopes clinic:read,appointments:read`,
     options: { ...of, scopes: someScopes },
     category: installationCategory,
@@ -43,14 +47,18 @@ export const installationCommands: Command[] = [
   }),
   defineCommand({
     name: "installation approve",
-    summary: "Records a clinic administrator's approval of what was asked for, or of less.",
+    summary: "Records that a clinic administrator approves the requested access or a part of it.",
     example: `${OF} --membership 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002`,
     options: {
       ...of,
-      membership: textOrNull(uuid, "the administrator's membership; left out only in the sandbox", "uuid"),
+      membership: textOrNull(uuid, "membership of the administrator; optional only in the sandbox", "uuid"),
       scopes: someScopes,
-      branches: list(approved.branchIds.optional(), "the branches, with commas; left out: all", "uuids"),
-      rateLimit: number(approved.rateLimitPerMinute.optional(), "requests a minute; 120 where left out"),
+      branches: list(
+        approved.branchIds.optional(),
+        "the branches, separated by commas; default: all",
+        "uuids",
+      ),
+      rateLimit: number(approved.rateLimitPerMinute.optional(), "requests per minute; default: 120"),
     },
     category: installationCategory,
     changes: installationOf,
@@ -61,14 +69,14 @@ export const installationCommands: Command[] = [
   }),
   defineCommand({
     name: "installation narrow",
-    summary: "Takes scopes or branches of an installation away.",
+    summary: "Removes scopes or branches from an installation.",
     example: `${OF} --scopes clinic:read`,
     options: {
       ...of,
       scopes: someScopes,
       branches: list(
         z.array(uuid).min(1).optional(),
-        "the branches that stay, with commas; left out: as before",
+        "the remaining branches, separated by commas; default: unchanged",
         "uuids",
       ),
     },
@@ -83,9 +91,9 @@ export const installationCommands: Command[] = [
   }),
   defineCommand({
     name: "installation agree-rate",
-    summary: "Agrees on an installation's requests a minute.",
+    summary: "Sets the rate limit of an installation.",
     example: `${OF} --rate-limit 600`,
-    options: { ...of, rateLimit: number(approved.rateLimitPerMinute, "requests a minute") },
+    options: { ...of, rateLimit: number(approved.rateLimitPerMinute, "requests per minute") },
     category: installationCategory,
     changes: installationOf,
     run: (log, { rateLimit: rateLimitPerMinute, ...values }, context) =>
@@ -93,7 +101,8 @@ export const installationCommands: Command[] = [
   }),
   defineCommand({
     name: "installation revoke",
-    summary: "Ends an application's access to a clinic, at once; it may ask again.",
+    summary:
+      "Revokes an application's access to a clinic immediately. The application may request access again.",
     example: `${OF} --reason 'Not used any more'`,
     options: { ...of, reason },
     category: installationCategory,

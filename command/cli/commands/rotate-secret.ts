@@ -8,7 +8,7 @@ import { operatorContext, withEventLog } from "../framework/operator.ts";
 import { optionName, outcomeLine, type Terminal } from "../framework/run-command.ts";
 import { webhookSecretKeys } from "./webhook-secret-keys.ts";
 
-/** What the command line said. */
+/** Options of `endpoint rotate-secret` on the command line. */
 export interface RotateOptions {
   id?: string;
   leaked?: boolean;
@@ -19,10 +19,10 @@ export interface RotateOptions {
 const schema = z.object({ id: uuid, leaked: z.boolean().default(false) });
 
 /**
- * Gives an endpoint a new signing secret and shows it, this once.
+ * Issues a new signing secret for an endpoint and prints it. The secret is shown only once.
  *
- * @throws {InputError} which names the options
- * @throws {ConfigError} without the keys that encrypt webhook secrets
+ * @throws {InputError} that names the invalid options
+ * @throws {ConfigError} if the keys that encrypt webhook secrets are missing
  * @throws {DomainError | LogUnavailable}
  */
 export async function rotateEndpointSecret(words: RotateOptions, terminal: Terminal): Promise<void> {

@@ -9,26 +9,26 @@ import type { Option } from "./option.ts";
 type Options = Record<string, Option>;
 type Values<O extends Options> = { [Name in keyof O]: z.output<O[Name]["schema"]> };
 
-/** What came of a command. */
+/** Result of a command. */
 export interface CommandOutcome {
-  /** Of what the command is about: the one that its options name, or that was made. */
+  /** Id of the object that the command is about: given in the options, or generated. */
   id: string;
-  /** Events appended; none where it was so already. */
+  /** Number of appended events; 0 if there was nothing to change. */
   events: number;
-  /** Where the last of them stands in the log. */
+  /** Log position of the last appended event. */
   position: bigint | undefined;
-  /** Further ids that were made, and what is shown this once, such as a client secret. */
+  /** Other generated ids, and values that are shown only once, such as a client secret. */
   shown: Record<string, string>;
 }
 
-/** A command with its options, checked: it can be carried out. */
+/** A command with valid options, ready to run. */
 export interface Call {
   outcome(log: EventLog, context: CommandContext): Promise<CommandOutcome>;
-  /** The id of what it changes; commands that change the same must keep their order. */
+  /** Id of the object that the command changes. Commands with the same id keep their order. */
   changes: string;
-  /** The stream that records the change. */
+  /** Stream to which the command appends. */
   stream: string;
-  /** Every id that it names, what it changes among them. */
+  /** All ids in the options, including the id that it changes. */
   ids: string[];
 }
 
@@ -39,47 +39,47 @@ export interface OptionProblem {
   message: string;
 }
 
-/** Options that were checked: the command can be carried out, or it has problems. */
+/** Result of checking options. */
 export type Checked =
   | { call: Call }
-  /** `changes` is the id of what the command would change; undefined if the options do not say. */
+  /** `changes` is the id of the object that the command would change; undefined if the options do not contain it. */
   | { problems: OptionProblem[]; changes: string | undefined };
 
-/** A command of the operator's, as the command line and the import know it. */
+/** An operator command, as used by the command line and the import. */
 export interface Command {
   noun: string;
   verb: string;
   summary: string;
-  /** The options of an example. */
+  /** Options of the example in the help. */
   example: string;
   options: Options;
-  /** Whether it may stand in an import: a command that shows a secret may not. */
+  /** Whether an import may contain the command. A command that prints a secret cannot be imported. */
   importable: boolean;
   /**
-   * Checks options, by name in camelCase.
+   * Checks options, whose names are in camelCase.
    *
-   * @param makeIds whether an id that is left out is made; else it is missing
+   * @param makeIds generates an omitted id; else a missing id is a problem
    */
   check(given: Record<string, unknown>, makeIds: boolean): Checked;
 }
 
-/** What a declaration's `run` returns: of an operation's result, what is told to the operator. */
+/** Result of a declaration's `run`: the part of an operation's result that is printed. */
 interface Result {
   events: readonly unknown[];
   position: bigint | undefined;
   shown?: Record<string, string>;
 }
 
-/** Declares a command: its words, its options, what it changes, and what it does. */
+/** Declares an operator command. */
 export function defineCommand<O extends Options>(declared: {
   name: `${string} ${string}`;
   summary: string;
   example: string;
   options: O;
   importable?: false;
-  /** Category of the stream that records the change. */
+  /** Category of the stream to which the command appends. */
   category: Category;
-  /** Returns the id of that stream. Options that are not valid are undefined. */
+  /** Returns the id of that stream. Invalid options are undefined. */
   changes(values: { [Name in keyof Values<O>]?: Values<O>[Name] | undefined }): string | undefined;
   run(log: EventLog, values: Values<O>, context: CommandContext): Promise<Result>;
 }): Command {
@@ -123,13 +123,13 @@ function idsFor(options: Options, given: Record<string, unknown>): Record<string
   return Object.fromEntries(missing.map((name) => [name, randomUUID()]));
 }
 
-/** What `--id` says, and the options for which an id is made unless the operator gives one. */
+/** Values of `--id` and of all options for which an id can be generated. */
 function idsMadeFor(options: Options, values: Record<string, unknown>): Record<string, string> {
   const names = Object.keys(options).filter((name) => name === "id" || options[name]?.made);
   return Object.fromEntries(names.map((name) => [name, String(values[name])]));
 }
 
-/** What is wrong with options, told of each by its name. */
+/** Lists the problems of options, each with the name of the option. */
 export function problemsOf({ issues }: z.ZodError, given: Record<string, unknown>): OptionProblem[] {
   return issues.flatMap((issue) => problems(issue, given));
 }

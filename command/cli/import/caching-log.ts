@@ -9,11 +9,11 @@ import {
 } from "../../../shared/eventstore/log.ts";
 
 /**
- * A log that keeps the streams it has read, so that many commands about the same things need not read them again.
- * For a bounded piece of work that nobody else's writes should meet; where they do, the append is refused and the
- * stream is read anew.
+ * Creates an event log that caches the streams it reads, so that many commands about the same objects read them once.
+ * The cache never expires: use it for bounded work. If another process appends to a stream, the next append to that
+ * stream fails and removes the stream from the cache.
  *
- * @param appends `through`: appended to the log; `kept`: seen by later reads, but never written (a trial run)
+ * @param appends `through` writes to the log; `kept` only adds to the cache, for a dry run
  */
 export function createCachingEventLog(log: EventLog, appends: "through" | "kept"): EventLog {
   const streams = new Map<string, RecordedEvent[]>();

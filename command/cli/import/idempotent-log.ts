@@ -2,28 +2,28 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts";
 
-/** The command was applied before: a stream holds its events. */
+/** The command was applied before: its events are in the log. */
 export class AlreadyApplied extends Error {
   override readonly name = "AlreadyApplied";
 }
 
-/** Identifies one command of a list that can be run again from its start. */
+/** Identifies a command of a list that may be run again from the start. */
 export interface RepeatableCommand {
   /** The stream that the command changes. */
   stream: string;
-  /** The command's id, the same at each repetition. The command's events carry it as their `$causationId`. */
+  /** Id of the command, the same in every run. The command's events have it as their `$causationId`. */
   causationId: string;
-  /** Tells whether an event was caused by a later command of the same list. */
+  /** Returns whether a later command of the same list caused an event. */
   isLater(metadata: EventMetadata): boolean;
 }
 
 /**
- * Returns a log on which a command takes effect once, however often it is repeated. The command's stream is read before
- * any rule is checked. If it holds an event of the command, or of a later command in the list, the command was applied:
- * rules that refuse it by now, such as a closed clinic, do not matter. Each later read of the stream checks again,
- * because an append that timed out may arrive late.
+ * Creates an event log on which a command takes effect at most once. The command's stream is read before any rule is
+ * checked. If the stream contains an event of the command or of a later command in the list, the command was applied.
+ * Rules that would refuse the command now, such as a closed clinic, then have no effect. Each later read of the
+ * stream checks again, because an append that timed out may arrive late.
  *
- * @throws {AlreadyApplied} here, and from every read of the command's stream
+ * @throws {AlreadyApplied} from this function and from every read of the command's stream
  * @throws {LogUnavailable}
  */
 export async function createIdempotentEventLog(log: EventLog, command: RepeatableCommand): Promise<EventLog> {
@@ -32,7 +32,7 @@ export async function createIdempotentEventLog(log: EventLog, command: Repeatabl
     log,
     (metadata) => metadata.$causationId === causationId || isLater(metadata),
   );
-  // The command's first read gets these events, so that the check costs no further exchange with the log.
+  // The command's first read reuses these events to save a request to the log.
   let first: RecordedEvent[] | undefined = await own.read(stream);
   const once: EventLog = {
     async read<Event extends CatalogEvent>(name: string, upTo?: bigint) {
@@ -51,9 +51,9 @@ export async function createIdempotentEventLog(log: EventLog, command: Repeatabl
 }
 
 /**
- * Returns a log whose reads end a command as soon as they find one of its events, in any stream.
+ * Creates an event log whose reads throw if a stream contains an event of the command.
  *
- * @param isOwn tells the command's events by their metadata
+ * @param isOwn returns whether metadata belongs to an event of the command
  * @throws {AlreadyApplied} from reads
  */
 export function createRecognizingEventLog(

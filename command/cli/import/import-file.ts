@@ -10,13 +10,13 @@ import { createImportReport, type ImportReport } from "./import-report.ts";
 import { carryOutLines, type ImportOutcome, type Survey } from "./import-run.ts";
 import { createRetryingEventLog } from "./retrying-log.ts";
 
-/** Line ids are held in memory: about 200 bytes each. */
+/** Limits the memory for line ids, about 200 bytes each. */
 const MAX_LINES = 1_000_000;
 
-/** How long the import waits for an event log that does not answer, unless told otherwise. Seconds. */
+/** Default time to wait for an event log that does not answer, in seconds. */
 export const DEFAULT_LOG_WAIT_S = 300;
 
-/** What the command line said. */
+/** Options of `import` on the command line. */
 export interface ImportOptions {
   dryRun?: boolean;
   logWait?: string;
@@ -25,14 +25,14 @@ export interface ImportOptions {
 }
 
 /**
- * Carries out the commands of a file of JSON lines. A line that is invalid or refused is reported with its number, and
- * the import goes on; only lines that change the same thing as a failed line are left. The same file again changes
- * nothing, and running an import again that was stopped, however hard, finishes it.
+ * Applies the commands of a file of JSON lines. A line that is invalid or refused is reported with its number, and
+ * the import continues. Lines that change the same object as a failed line are not applied. Importing the same file
+ * again changes nothing. Running a stopped or killed import again finishes it.
  *
- * @param words.dryRun does everything but the writing
+ * @param words.dryRun checks every line without writing
  * @returns the exit code
- * @throws {InputError} for a file that cannot be read or is too long
- * @throws what stopped the import and is no line's fault, such as {LogUnavailable}, after the totals were written
+ * @throws {InputError} if the file cannot be read or has too many lines
+ * @throws {LogUnavailable} or any other error that stopped the import, after the totals are printed
  */
 export async function importFile(name: string, words: ImportOptions, terminal: Terminal): Promise<number> {
   const how = { json: words.json === true, dryRun: words.dryRun === true };
@@ -54,7 +54,7 @@ export async function importFile(name: string, words: ImportOptions, terminal: T
   });
 }
 
-const ENDING = "finishing the lines that were begun; press Ctrl-C again to end at once";
+const ENDING = "finishing the lines in progress; press Ctrl-C again to stop immediately";
 
 function retried(log: EventLog, seconds: number, signal: AbortSignal, report: ImportReport): EventLog {
   return createRetryingEventLog(log, {
@@ -63,13 +63,13 @@ function retried(log: EventLog, seconds: number, signal: AbortSignal, report: Im
     onChange: (answers) =>
       report.note(
         answers
-          ? "the event log answers again"
-          : `the event log does not answer; trying again for up to ${seconds} s`,
+          ? "the event log is available again"
+          : `the event log does not answer; retrying for up to ${seconds} s`,
       ),
   });
 }
 
-/** Highest wait that is taken, in seconds: a day. */
+/** Longest wait that is accepted, in seconds: one day. */
 const MAX_LOG_WAIT_S = 86_400;
 
 function secondsOf(text = String(DEFAULT_LOG_WAIT_S)): number {
@@ -91,7 +91,8 @@ async function surveyOf(input: Input): Promise<Survey> {
   let lines = 0;
   for await (const line of linesOf(input)) {
     lines += 1;
-    if (lines > MAX_LINES) throw new InputError(`an import has at most ${MAX_LINES} lines: split the file`);
+    if (lines > MAX_LINES)
+      throw new InputError(`the file has more than ${MAX_LINES} lines; split it into smaller files`);
     if (!("text" in line)) continue;
     hash.update(line.text).update("\n");
     const read = readLine(line.text);

@@ -6,10 +6,10 @@ import { type FieldProblem, jsonPath } from "./import-failure.ts";
 
 const NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
 
-/** What a line says: a command to carry out, or what is wrong with it, as one text and by field. */
+/** A line that was read: a command, or the problems of the line. */
 export type ReadLine = { command: Command; call: Call; key: string } | UnusableLine;
 
-/** A line that is not a command, or whose options are not valid. */
+/** A line that is not a command, or that has invalid options. */
 export interface UnusableLine {
   reason: string;
   problems: FieldProblem[];
@@ -23,10 +23,10 @@ const importable = new Map(
     .map((command) => [`${command.noun} ${command.verb}`, command]),
 );
 
-/** At most this many problems of one line are listed. */
+/** Maximum number of problems that are listed for one line. */
 const MAX_PROBLEMS = 20;
 
-/** Reads a line of an import: `{"command": "customer register", "id": …, …}`. Every id must be given. */
+/** Reads a line of an import: `{"command": "customer register", "id": …, …}`. Every id is required. */
 export function readLine(text: string): ReadLine {
   const value = parse(text);
   if (value === undefined) return unreadable("is not valid JSON");
@@ -50,7 +50,7 @@ export function readLine(text: string): ReadLine {
   return { reason: left > 0 ? `${reason}; and ${left} more problems` : reason, problems, changes };
 }
 
-/** A line that cannot be read as a command. */
+/** Describes a line that is not a command. */
 export function unreadable(reason: string): UnusableLine {
   return { reason, problems: [{ field: jsonPath([]), reason }], changes: undefined };
 }
@@ -60,14 +60,14 @@ function wrongCommand(reason: string): UnusableLine {
   return { reason: `command ${reason}`, problems, changes: undefined };
 }
 
-/** A command's name as it was given, as far as it can be a name. */
+/** Formats the given command name for an error message. */
 function shown(name: unknown): string {
   return typeof name === "string" ? JSON.stringify(name.slice(0, 60)) : "is not a text and";
 }
 
 /**
- * Tells the lines of an import apart by what they say, so that a line is known again when the import is repeated,
- * wherever it then stands. Of lines that say the same, each one counts.
+ * Creates ids of lines from their content, so that a repeated import recognizes its lines in any order. Lines with
+ * equal content get different ids.
  */
 export function createLineIds(): (key: string) => string {
   const seen = new Map<string, number>();
@@ -79,7 +79,7 @@ export function createLineIds(): (key: string) => string {
   };
 }
 
-/** An id that follows from the content of the whole file. */
+/** Derives the id of an import from the digest of its file. */
 export function importId(digest: string): string {
   return uuidv5(digest, NAMESPACE);
 }

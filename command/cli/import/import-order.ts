@@ -1,10 +1,10 @@
 import type { Call } from "../framework/command.ts";
 
-/** A command's turn among others. */
+/** The turn of one command in the order of all commands. */
 export interface Turn {
-  /** Resolves when everything that it must follow is over. */
+  /** Resolves when all commands that must come first have ended. */
   ready: Promise<unknown>;
-  /** To be called when it is over, well or not. */
+  /** Ends the turn, whether the command succeeded or failed. */
   end(): void;
 }
 
@@ -14,8 +14,8 @@ interface Access {
 }
 
 /**
- * Keeps commands that touch the same thing in the order in which they are entered, and lets all others run side by
- * side: a command follows those that change what it names, and those that name what it changes.
+ * Keeps commands about the same object in order and lets all other commands run concurrently. A command waits for
+ * earlier commands that change an id it names, and for earlier commands that name the id it changes.
  */
 export function createOrder(): (call: Pick<Call, "changes" | "ids">) => Turn {
   const accesses = new Map<string, Access>();

@@ -9,47 +9,50 @@ import type { Line } from "./import-lines.ts";
 import { createOrder } from "./import-order.ts";
 import { ended, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
 
-/** What a file holds, seen before anything is done. */
+/** Content of the file, read completely before any line is applied. */
 export interface Survey {
-  /** Lines that are not blank. */
+  /** Number of lines that are not blank. */
   lines: number;
-  /** Follows from the content. */
+  /** Id of the import, derived from the content of the file. */
   importId: string;
-  /** The number of each readable line, by the line's id. */
+  /** Line number of each valid line, by the line's id. */
   lineOf: Map<string, number>;
 }
 
-/** How an import ended, and what stopped it if that was a failure. */
+/** Result of an import, with the error if one stopped it. */
 export interface ImportOutcome {
   tally: Tally;
   end: ImportEnd;
   error?: unknown;
 }
 
-/** At most this many lines are begun and not over, those that wait for their turn included. */
+/** Maximum number of lines in progress, including lines that wait for an earlier line. */
 const MAX_IN_FLIGHT = 64;
 
-/** A line that is a command. */
+/** A valid line with its number and id. */
 type CommandLine = Extract<ReadLine, { call: unknown }> & { number: number; id: string };
 
-/** An import under way. */
+/** An import in progress. */
 interface Running {
   survey: Survey;
   log: EventLog;
-  /** Whose import it is; each line's own id becomes the cause of its events. */
+  /** Context of all commands. Each line's id becomes the causation id of its events. */
   base: CommandContext;
   report: ImportReport;
-  /** Aborted when the operator ends the import: no further line begins. */
+  /** Aborts when the operator interrupts the import. No further line is started. */
   interruption: AbortSignal;
   takeTurn: ReturnType<typeof createOrder>;
   tally: Tally;
-  /** What a line failed to change, with its number: later lines about the same are left. */
+  /**
+   * Ids that a failed line should have changed, with the number of that line. Later lines that change the same id are
+   * not applied.
+   */
   failed: Map<string, number>;
-  /** A failure that is no line's fault: no further line begins. */
+  /** An error that no line caused. No further line is started. */
   broken: { error: unknown } | undefined;
 }
 
-/** Carries lines out, those that depend on each other in order and the others side by side. */
+/** Applies lines: lines that depend on each other in order, all others concurrently. */
 export async function carryOutLines(
   lines: AsyncIterable<Line>,
   given: Pick<Running, "survey" | "log" | "base" | "report" | "interruption">,
@@ -93,7 +96,7 @@ function isStopped({ broken, interruption }: Running): boolean {
   return broken !== undefined || interruption.aborted;
 }
 
-/** Reports a line that cannot be used. Later lines that change the same thing are left, in the order of the lines. */
+/** Reports an invalid line in its turn, so that only later lines that change the same object are not applied. */
 async function failInTurn(running: Running, number: number, line: UnusableLine): Promise<void> {
   const { reason, problems, changes } = line;
   const failure = { line: number, code: "invalid", problems, text: reason };
@@ -122,7 +125,7 @@ async function carryOutInTurn(running: Running, line: CommandLine): Promise<void
     if (isStopped(running)) return;
     const cause = failed.get(call.changes);
     if (cause !== undefined)
-      throw new DomainError("follows_failure", `it follows line ${cause}, which failed`);
+      throw new DomainError("follows_failure", `line ${cause} about the same object failed`);
     count(running, await carryOutOnce(running, line));
   } catch (error) {
     if (error instanceof DomainError) {

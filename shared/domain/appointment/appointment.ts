@@ -18,7 +18,7 @@ export const appointmentStatuses = [
 ] as const;
 export type AppointmentStatus = (typeof appointmentStatuses)[number];
 
-/** An appointment as its events tell it. */
+/** State of an appointment. */
 export interface Appointment {
   id: string;
   clinicId: string;
@@ -32,14 +32,14 @@ export interface Appointment {
   notes: string | null;
   applicationId: string | null;
   requestHash: string | null;
-  /** Of the application's sandbox that it belongs to; 0 outside of sandboxes. */
+  /** Generation of the sandbox that the appointment belongs to; 0 outside of sandboxes. */
   sandboxGeneration: number;
   createdAt: Instant;
   updatedAt: Instant;
   assignments: { id: string; resourceId: string; start: Instant; end: Instant; active: boolean }[];
 }
 
-/** The status that each event of the appointment's life leads to. */
+/** Status after each event of the lifecycle. */
 export const statusAfter = {
   AppointmentRequested: "requested",
   AppointmentConfirmed: "confirmed",
@@ -51,12 +51,12 @@ export const statusAfter = {
   AppointmentMarkedNoShow: "no_show",
 } as const satisfies Partial<Record<AppointmentEvent["type"], AppointmentStatus>>;
 
-/** An appointment's event and when it happened. */
+/** An event of an appointment and its time. */
 export type HappenedEvent = AppointmentEvent & { metadata: { occurredAt: Instant } };
 
 /**
- * The state after one more event. Undefined stands for no appointment yet. An appointment begins with its request or its
- * import; any other event leaves it undefined.
+ * Returns the state after one more event. An appointment starts with its request or import; before that, the state is
+ * undefined.
  */
 export function evolveAppointment(
   state: Appointment | undefined,
@@ -103,7 +103,7 @@ export function evolveAppointment(
   }
 }
 
-/** Folds an appointment's events, in order. */
+/** Folds the events of an appointment, in order. */
 export function foldAppointment(events: readonly HappenedEvent[]): Appointment | undefined {
   return events.reduce<Appointment | undefined>(evolveAppointment, undefined);
 }
@@ -117,7 +117,7 @@ type AppointmentDecision = Decision<Appointment, AppointmentEvent>;
 
 type Move = Exclude<keyof typeof statusAfter, "AppointmentRequested">;
 
-/** From where each move of the front desk is legal: the whole lifecycle. */
+/** Statuses in which each transition is legal: the whole lifecycle. */
 const legalFrom = {
   AppointmentConfirmed: ["requested"],
   AppointmentCheckedIn: ["requested", "confirmed"],
@@ -128,36 +128,41 @@ const legalFrom = {
   AppointmentMarkedNoShow: ["confirmed"],
 } as const satisfies Record<Move, AppointmentStatus[]>;
 
-/** What may be decided about an appointment in its life. Each refuses with {@link DomainError}. */
+/** Deciders of the lifecycle. Each throws {@link DomainError} `illegal_transition` in any other status. */
 
-export const decideConfirm = (): AppointmentDecision => plainMove("AppointmentConfirmed");
-export const decideCheckIn = (): AppointmentDecision => plainMove("AppointmentCheckedIn");
-export const decidePutInWaiting = (): AppointmentDecision => plainMove("AppointmentPutInWaiting");
-export const decideStartConsultation = (): AppointmentDecision => plainMove("ConsultationStarted");
-export const decideComplete = (): AppointmentDecision => plainMove("AppointmentCompleted");
+export const decideConfirm = (): AppointmentDecision => simpleTransition("AppointmentConfirmed");
+export const decideCheckIn = (): AppointmentDecision => simpleTransition("AppointmentCheckedIn");
+export const decidePutInWaiting = (): AppointmentDecision => simpleTransition("AppointmentPutInWaiting");
+export const decideStartConsultation = (): AppointmentDecision => simpleTransition("ConsultationStarted");
+export const decideComplete = (): AppointmentDecision => simpleTransition("AppointmentCompleted");
 
-/** What was allocated to it is free again. */
+/** Cancels an appointment and releases its resources. */
 export function decideCancel(reason: string | null): AppointmentDecision {
   return (state) => {
-    const appointment = movable(state, "AppointmentCancelled");
+    const appointment = requireTransition(state, "AppointmentCancelled");
     const { id: appointmentId } = appointment;
     return [{ type: "AppointmentCancelled", data: { appointmentId, reason } }, ...releaseAll(appointment)];
   };
 }
 
-/** Not before its time. What was allocated to it is free again. */
+/**
+ * Records that nobody came, after the start time, and releases the resources. `now` is in milliseconds since 1970.
+ */
 export function decideMarkNoShow(now: number): AppointmentDecision {
   return (state) => {
-    const appointment = movable(state, "AppointmentMarkedNoShow");
+    const appointment = requireTransition(state, "AppointmentMarkedNoShow");
     if (now < Date.parse(appointment.scheduledAt)) {
-      throw new DomainError("appointment_not_due", "the appointment's time has not come");
+      throw new DomainError("appointment_not_due", "the appointment has not started yet");
     }
     const { id: appointmentId } = appointment;
     return [{ type: "AppointmentMarkedNoShow", data: { appointmentId } }, ...releaseAll(appointment)];
   };
 }
 
-/** Before check-in, to a time in the future. Allocations were for the former time, and are free again. */
+/**
+ * Moves an appointment to a future time before check-in, and releases its resources. `now` is in milliseconds since
+ * 1970.
+ */
 export function decideReschedule(
   to: { scheduledAt: Instant; durationMinutes?: number | undefined },
   now: number,
@@ -176,10 +181,10 @@ export function decideReschedule(
   };
 }
 
-function plainMove(
+function simpleTransition(
   type: Exclude<Move, "AppointmentCancelled" | "AppointmentMarkedNoShow">,
 ): AppointmentDecision {
-  return (state) => [{ type, data: { appointmentId: movable(state, type).id } }];
+  return (state) => [{ type, data: { appointmentId: requireTransition(state, type).id } }];
 }
 
 function releaseAll({ id: appointmentId, assignments }: Appointment): AppointmentEvent[] {
@@ -188,7 +193,7 @@ function releaseAll({ id: appointmentId, assignments }: Appointment): Appointmen
     .map(({ id: assignmentId }) => ({ type: "ResourceReleased", data: { appointmentId, assignmentId } }));
 }
 
-function movable(state: Appointment | undefined, move: Move): Appointment {
+function requireTransition(state: Appointment | undefined, move: Move): Appointment {
   const appointment = requireExisting(state, "appointment");
   const from: readonly AppointmentStatus[] = legalFrom[move];
   if (!from.includes(appointment.status)) throw illegal(appointment.status, move);
@@ -196,15 +201,15 @@ function movable(state: Appointment | undefined, move: Move): Appointment {
 }
 
 function illegal(status: AppointmentStatus, move: string): DomainError {
-  return new DomainError("illegal_transition", `an appointment that is ${status} has no move ${move}`);
+  return new DomainError("illegal_transition", `${move} is not possible in status ${status}`);
 }
 
-/** Statuses in which an appointment has no more use for resources. */
+/** Final statuses, in which an appointment needs no resources. */
 const OVER: readonly string[] = ["completed", "cancelled", "no_show"];
 
 /**
- * Allocates a resource of the appointment's branch for a time. Whether other appointments leave room on the resource
- * is the scheduler's business: it is not to be known from this stream.
+ * Allocates a resource of the appointment's branch for a time range. Conflicts with other appointments are not
+ * checked: this stream does not contain them.
  */
 export function decideAllocate(
   asked: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },
@@ -217,24 +222,24 @@ export function decideAllocate(
     const same = assignments.find(({ id }) => id === assignmentId);
     if (same && isEqual(same, { ...wanted, active: true })) return [];
     if (resource.branchId !== branchId || !resource.active) {
-      throw new DomainError("resource_not_available", "the resource is of another branch, or retired");
+      throw new DomainError("resource_not_available", "the resource is retired or belongs to another branch");
     }
-    if (same) throw new DomainError("assignment_exists", "the id belongs to another assignment already");
+    if (same) throw new DomainError("assignment_exists", "the id already belongs to another assignment");
     if (OVER.includes(status)) throw new DomainError("appointment_over", `the appointment is ${status}`);
     if (allocationEnd <= allocationStart) {
-      throw new DomainError("allocation_empty", "an allocation ends after it starts");
+      throw new DomainError("allocation_empty", "the allocation must end after it starts");
     }
     const overlaps = assignments.some(
       ({ active, resourceId, start, end }) =>
         active && resourceId === resource.id && start < allocationEnd && allocationStart < end,
     );
     if (overlaps)
-      throw new DomainError("resource_allocated", "the resource is allocated at that time already");
+      throw new DomainError("resource_allocated", "the resource is already allocated at that time");
     return [{ type: "ResourceAllocated", data: { appointmentId, ...asked, resourceId: resource.id } }];
   };
 }
 
-/** Gives a resource free again; twice is once. */
+/** Releases a resource. Repeating it changes nothing. */
 export function decideRelease(assignmentId: string): AppointmentDecision {
   return (state) => {
     const { id: appointmentId, assignments } = requireExisting(state, "appointment");

@@ -7,7 +7,7 @@ import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 export type AnimalRegistration = DataOf<AnimalEvent, "AnimalRegistered">;
 export type AnimalDetails = Omit<DataOf<AnimalEvent, "AnimalDetailsChanged">, "animalId">;
 
-/** An animal as one clinic knows it. */
+/** State of an animal of one clinic. */
 export interface Animal {
   id: string;
   clinicId: string;
@@ -35,20 +35,21 @@ export const animalAggregate: Aggregate<typeof animalCategory, Animal> = {
 
 type AnimalDecision = Decision<Animal, AnimalEvent>;
 
-/** An animal as its registration tells it. */
+/** Returns the state of an animal after its registration. */
 export function registeredAnimal(registration: AnimalRegistration): Animal {
   const { animalId: id, clinicId, customerId, weightKg, ...details } = registration;
   return { id, clinicId, customerId, registration, details, weightKg };
 }
 
-type OfClinic = { clinicId: string; animalId: string };
+/** Identifies an animal of a clinic. */
+type AnimalRef = { clinicId: string; animalId: string };
 
 export function decideRegisterAnimal(data: AnimalRegistration): AnimalDecision {
   return (state) => registerIdempotently(state?.registration, { type: "AnimalRegistered", data }, "animal");
 }
 
-/** What is not named stays as it is. */
-export function decideChangeAnimal(change: OfClinic & { details: Partial<AnimalDetails> }): AnimalDecision {
+/** Changes the given details; omitted details are unchanged. */
+export function decideChangeAnimal(change: AnimalRef & { details: Partial<AnimalDetails> }): AnimalDecision {
   return (state) => {
     const { animalId } = change;
     const animal = requireOwnedBy(change.clinicId, state, "animal");
@@ -58,8 +59,8 @@ export function decideChangeAnimal(change: OfClinic & { details: Partial<AnimalD
   };
 }
 
-/** Every weighing is a fact, also one that gives the weight of the last. */
-export function decideWeighAnimal(weighing: OfClinic & { weightKg: number }): AnimalDecision {
+/** Records a weight. Each weighing is an event, also with an unchanged weight. */
+export function decideWeighAnimal(weighing: AnimalRef & { weightKg: number }): AnimalDecision {
   return (state) => {
     const { animalId, weightKg } = weighing;
     requireOwnedBy(weighing.clinicId, state, "animal");

@@ -19,18 +19,18 @@ export interface Branch {
   isMain: boolean;
 }
 
-/** A clinic (tenant) as its events tell it. */
+/** State of a clinic (tenant). */
 export interface Clinic {
   id: string;
   environment: Environment;
   status: ClinicStatus;
-  /** In the order in which they were opened; the first is the main one. */
+  /** Branches in the order of opening; the first is the main branch. */
   branches: Branch[];
   timezone: string;
   currency: string;
-  /** The application whose sandbox it is; null for every other clinic. */
+  /** Application that owns the clinic as its sandbox; null for every other clinic. */
   sandboxOf: string | null;
-  /** The sandbox's generation, where the clinic was loaded with it; 0 for a clinic that is none. */
+  /** Generation of the sandbox, if the clinic was loaded with it; 0 for a clinic that is not a sandbox. */
   sandboxGeneration: number;
   registration: ClinicRegistration;
   subscription: Subscription | null;
@@ -84,7 +84,9 @@ function registered(registration: ClinicRegistration): Clinic {
   };
 }
 
-/** What may be decided about a clinic. Each refuses with {@link DomainError}; what is so already gives no event. */
+/**
+ * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
+ */
 
 export function decideRegisterClinic(data: ClinicRegistration): ClinicDecision {
   return (state) => {
@@ -92,7 +94,7 @@ export function decideRegisterClinic(data: ClinicRegistration): ClinicDecision {
     requireCurrency(data.currency);
     requireLocale(data.locale);
     if (data.demoExpiresAt !== null && !data.isDemo)
-      throw new DomainError("expiry_without_demo", "only a demo clinic expires");
+      throw new DomainError("expiry_without_demo", "only a demonstration clinic can expire");
     return registerIdempotently(state?.registration, { type: "ClinicRegistered", data }, "clinic");
   };
 }
@@ -105,19 +107,19 @@ export function decideReinstateClinic(data: DataOf<ClinicEvent, "ClinicReinstate
   return (state) => (requireOpen(state).status === "active" ? [] : [{ type: "ClinicReinstated", data }]);
 }
 
-/** A clinic that is closed stays closed. */
+/** Closes a clinic permanently. */
 export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): ClinicDecision {
   return (state) =>
     requireExisting(state, "clinic").status === "closed" ? [] : [{ type: "ClinicClosed", data }];
 }
 
-/** The first branch is the clinic's main one, and stays the only one. */
+/** Opens a branch. The first branch becomes the main branch permanently. */
 export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): ClinicDecision {
   return (state) => {
     const same = requireExisting(state, "clinic").branches.find(({ id }) => id === data.branchId);
     if (same?.name === data.name && same.city === data.city) return [];
     const { branches } = requireOpen(state);
-    if (same) throw new DomainError("branch_exists", "the id belongs to another branch already");
+    if (same) throw new DomainError("branch_exists", "the id already belongs to another branch");
     return [{ type: "BranchOpened", data: { ...data, isMain: branches.length === 0 } }];
   };
 }
@@ -147,8 +149,8 @@ function requireOpen(state: Clinic | undefined): Clinic {
 }
 
 /**
- * Restricts a decision to an open clinic. Nothing changes in a closed clinic: a command whose effect is already there
- * returns no event, so that it can be repeated. Every other command is refused.
+ * Restricts a decision to an open clinic. In a closed clinic, a command without effect returns no event, so that it
+ * can be repeated. All other commands are refused.
  *
  * @throws {DomainError} `clinic_closed`
  */
@@ -180,11 +182,15 @@ export function branchOf(clinic: Clinic, branchId: string): Branch {
 }
 
 /**
- * A sandbox holds its fixture and what its application makes: nobody else adds to it, so that a reset has all of it.
+ * Refuses a change to a sandbox: only its fixture and its application may add to it, so that a reset covers
+ * everything.
  *
  * @throws {DomainError} `clinic_is_a_sandbox`
  */
 export function refuseSandbox({ sandboxOf }: Clinic): void {
   if (sandboxOf === null) return;
-  throw new DomainError("clinic_is_a_sandbox", "a sandbox holds its fixture and what its application makes");
+  throw new DomainError(
+    "clinic_is_a_sandbox",
+    "a sandbox contains only its fixture and the data of its application",
+  );
 }

@@ -7,7 +7,7 @@ import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 export type CustomerRegistration = DataOf<CustomerEvent, "CustomerRegistered">;
 export type CustomerDetails = Omit<DataOf<CustomerEvent, "CustomerDetailsChanged">, "customerId">;
 
-/** An owner of animals as one clinic knows them. */
+/** State of a customer, who owns animals, of one clinic. */
 export interface Customer {
   id: string;
   clinicId: string;
@@ -34,7 +34,7 @@ export function decideRegisterCustomer(data: CustomerRegistration): CustomerDeci
     registerIdempotently(state?.registration, { type: "CustomerRegistered", data }, "customer");
 }
 
-/** What is not named stays as it is. */
+/** Changes the given details; omitted details are unchanged. */
 export function decideChangeCustomer(change: {
   clinicId: string;
   customerId: string;

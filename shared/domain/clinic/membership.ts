@@ -7,10 +7,10 @@ import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
 
 export type MembershipGrant = DataOf<MembershipEvent, "MembershipGranted">;
-/** What a member may do: the role is a label, the permissions and branches count. */
+/** Rights of a member. The role is only a label; permissions and branches decide about access. */
 export type MembershipRights = Omit<DataOf<MembershipEvent, "MembershipPermissionsChanged">, "membershipId">;
 
-/** A portal user's membership of a clinic. */
+/** State of a portal user's membership of a clinic. */
 export interface Membership {
   id: string;
   clinicId: string;
@@ -46,7 +46,8 @@ function rightsOf({ role, permissions, branchAccess, branchIds }: MembershipRigh
   return { role, permissions, branchAccess, branchIds };
 }
 
-type OfClinic = { clinicId: string; membershipId: string };
+/** Identifies a membership of a clinic. */
+type MembershipRef = { clinicId: string; membershipId: string };
 
 export function decideGrantMembership(data: MembershipGrant, clinic: Clinic): MembershipDecision {
   return (state) => {
@@ -55,7 +56,7 @@ export function decideGrantMembership(data: MembershipGrant, clinic: Clinic): Me
   };
 }
 
-export function decideAcceptMembership({ clinicId, membershipId }: OfClinic): MembershipDecision {
+export function decideAcceptMembership({ clinicId, membershipId }: MembershipRef): MembershipDecision {
   return (state) => {
     if (live(state, clinicId).status === "active") return [];
     return [{ type: "MembershipAccepted", data: { membershipId } }];
@@ -63,7 +64,7 @@ export function decideAcceptMembership({ clinicId, membershipId }: OfClinic): Me
 }
 
 export function decideChangePermissions(
-  change: OfClinic & { rights: MembershipRights },
+  change: MembershipRef & { rights: MembershipRights },
   clinic: Clinic,
 ): MembershipDecision {
   return (state) => {
@@ -74,8 +75,10 @@ export function decideChangePermissions(
   };
 }
 
-/** A membership that is revoked stays so; the user may be granted a new one. */
-export function decideRevokeMembership(revocation: OfClinic & { reason: string | null }): MembershipDecision {
+/** Revokes a membership permanently. The user may be granted a new one. */
+export function decideRevokeMembership(
+  revocation: MembershipRef & { reason: string | null },
+): MembershipDecision {
   return (state) => {
     const { clinicId, membershipId, reason } = revocation;
     if (requireOwnedBy(clinicId, state, "membership").status === "revoked") return [];
@@ -91,8 +94,14 @@ function live(state: Membership | undefined, clinicId: string): Membership {
 
 function requireScope({ branchAccess, branchIds }: MembershipRights, clinic: Clinic): void {
   if (branchAccess === "all" && branchIds.length > 0)
-    throw new DomainError("branches_of_unscoped", "a member of all branches has no list of branches");
+    throw new DomainError(
+      "branches_of_unscoped",
+      "a member with access to all branches must not have a list of branches",
+    );
   if (branchAccess === "scoped" && branchIds.length === 0)
-    throw new DomainError("branches_missing", "a member of some branches needs their list");
+    throw new DomainError(
+      "branches_missing",
+      "a member with access to some branches needs a list of branches",
+    );
   for (const branchId of branchIds) branchOf(clinic, branchId);
 }

@@ -5,7 +5,7 @@ import { branchOf, type Clinic } from "./clinic.ts";
 
 export type ClinicSelection = DataOf<PortalUserEvent, "ClinicSelected">;
 
-/** What a portal user chose to look at last. */
+/** State of a portal user: the selected clinic and branch. */
 export interface PortalUser {
   id: string;
   clinicId: string;
@@ -19,7 +19,7 @@ export const portalUserAggregate: Aggregate<typeof portalUserCategory, PortalUse
   },
 };
 
-/** A choice grants nothing: whether the user may see what was chosen is asked when it is read. */
+/** Selects a clinic and branch. A selection grants no access: access is checked on each read. */
 export function decideSelectClinic(
   data: ClinicSelection,
   clinic: Clinic,

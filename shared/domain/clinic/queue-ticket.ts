@@ -8,7 +8,7 @@ import { branchOf, type Clinic } from "./clinic.ts";
 export type QueueTicketIssue = DataOf<QueueTicketEvent, "QueueTicketIssued">;
 export type QueueTicketStatus = "waiting" | "called" | "completed" | "cancelled" | "no_show";
 
-/** A place in the front desk's queue. */
+/** State of a ticket in the front-desk queue. */
 export interface QueueTicket {
   id: string;
   clinicId: string;
@@ -16,7 +16,7 @@ export interface QueueTicket {
   issue: QueueTicketIssue;
 }
 
-/** The status that each event of a ticket's life leads to. */
+/** Status after each event of the lifecycle. */
 const statusAfter = {
   QueueTicketCalled: "called",
   QueueTicketCompleted: "completed",
@@ -35,7 +35,8 @@ export const queueTicketAggregate: Aggregate<typeof queueTicketCategory, QueueTi
 
 type QueueTicketDecision = Decision<QueueTicket, QueueTicketEvent>;
 
-type OfClinic = { clinicId: string; ticketId: string };
+/** Identifies a queue ticket of a clinic. */
+type QueueTicketRef = { clinicId: string; ticketId: string };
 
 export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): QueueTicketDecision {
   return (state) => {
@@ -49,13 +50,16 @@ export const decideCompleteTicket = move("QueueTicketCompleted", "completed", ["
 export const decideCancelTicket = move("QueueTicketCancelled", "cancelled", ["waiting", "called"]);
 export const decideMarkTicketNoShow = move("QueueTicketMarkedNoShow", "no_show", ["waiting", "called"]);
 
-/** A move to where the ticket stands already changes nothing; one from elsewhere than `from` is refused. */
+/**
+ * Creates the decider of a transition. A transition to the current status changes nothing; from a status not in
+ * `from` it is refused.
+ */
 function move(
   type: Exclude<QueueTicketEvent["type"], "QueueTicketIssued">,
   to: QueueTicketStatus,
   from: QueueTicketStatus[],
 ) {
-  return ({ clinicId, ticketId }: OfClinic): QueueTicketDecision =>
+  return ({ clinicId, ticketId }: QueueTicketRef): QueueTicketDecision =>
     (state) => {
       const { status } = requireOwnedBy(clinicId, state, "queue_ticket");
       if (status === to) return [];

@@ -10,7 +10,7 @@ import { requireTimeZone } from "./locality.ts";
 export type ResourceAddition = DataOf<ResourceEvent, "ResourceAdded">;
 export type AvailabilityRule = Omit<DataOf<ResourceEvent, "AvailabilityRuleSet">, "resourceId">;
 
-/** A bookable resource of a branch and the rules of its availability. */
+/** State of a bookable resource of a branch, with its availability rules. */
 export interface Resource {
   id: string;
   clinicId: string;
@@ -45,9 +45,10 @@ export const resourceAggregate: Aggregate<typeof resourceCategory, Resource> = {
 
 type ResourceDecision = Decision<Resource, ResourceEvent>;
 
-type OfClinic = { clinicId: string; resourceId: string };
+/** Identifies a resource of a clinic. */
+type ResourceRef = { clinicId: string; resourceId: string };
 
-/** A resource without a time zone of its own keeps the clinic's. */
+/** Adds a resource. Its default time zone is that of the clinic. */
 export function decideAddResource(
   addition: Omit<ResourceAddition, "timezone"> & { timezone: string | null },
   clinic: Clinic,
@@ -61,29 +62,32 @@ export function decideAddResource(
   };
 }
 
-export function decideRetireResource({ clinicId, resourceId }: OfClinic): ResourceDecision {
+export function decideRetireResource({ clinicId, resourceId }: ResourceRef): ResourceDecision {
   return (state) => {
     if (!requireOwnedBy(clinicId, state, "resource").active) return [];
     return [{ type: "ResourceRetired", data: { resourceId } }];
   };
 }
 
-/** Sets a rule, or replaces the rule of the same id. Times are of the resource's own day, and end on it. */
-export function decideSetRule(change: OfClinic & { rule: AvailabilityRule }): ResourceDecision {
+/**
+ * Sets an availability rule, or replaces the rule with the same id. Times are in the resource's time zone and within
+ * one day.
+ */
+export function decideSetRule(change: ResourceRef & { rule: AvailabilityRule }): ResourceDecision {
   return (state) => {
     const { clinicId, resourceId, rule } = change;
     const resource = requireOwnedBy(clinicId, state, "resource");
     if (isEqual(resource.rules[rule.ruleId], rule)) return [];
     if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
     if (rule.endsAt <= rule.startsAt)
-      throw new DomainError("rule_ends_before_start", "the rule ends too early");
+      throw new DomainError("rule_ends_before_start", "the rule must end after it starts");
     if (rule.validFrom !== null && rule.validUntil !== null && rule.validUntil < rule.validFrom)
-      throw new DomainError("rule_never_valid", "the rule's validity ends before it starts");
+      throw new DomainError("rule_never_valid", "the last valid day must not be before the first valid day");
     return [{ type: "AvailabilityRuleSet", data: { resourceId, ...rule } }];
   };
 }
 
-export function decideRemoveRule(change: OfClinic & { ruleId: string }): ResourceDecision {
+export function decideRemoveRule(change: ResourceRef & { ruleId: string }): ResourceDecision {
   return (state) => {
     const { clinicId, resourceId, ruleId } = change;
     if (!requireOwnedBy(clinicId, state, "resource").rules[ruleId]) return [];

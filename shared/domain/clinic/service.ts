@@ -6,7 +6,7 @@ import type { Clinic } from "./clinic.ts";
 
 export type ServiceOffer = DataOf<ServiceEvent, "ServiceOffered">;
 
-/** An item of a clinic's service catalog. */
+/** State of a service in a clinic's catalog. */
 export interface Service {
   id: string;
   clinicId: string;
@@ -36,15 +36,16 @@ export const serviceAggregate: Aggregate<typeof serviceCategory, Service> = {
 
 type ServiceDecision = Decision<Service, ServiceEvent>;
 
-type OfClinic = { clinicId: string; serviceId: string };
+/** Identifies a service of a clinic. */
+type ServiceRef = { clinicId: string; serviceId: string };
 
-/** A clinic sells in its own currency. */
+/** Offers a service, priced in the clinic's currency. */
 export function decideOfferService(offer: Omit<ServiceOffer, "currency">, clinic: Clinic): ServiceDecision {
   const data = { ...offer, currency: clinic.currency };
   return (state) => registerIdempotently(state?.offer, { type: "ServiceOffered", data }, "service");
 }
 
-export function decideRepriceService(change: OfClinic & { price: number }): ServiceDecision {
+export function decideRepriceService(change: ServiceRef & { price: number }): ServiceDecision {
   return (state) => {
     const { clinicId, serviceId, price } = change;
     if (requireOwnedBy(clinicId, state, "service").price === price) return [];
@@ -52,14 +53,14 @@ export function decideRepriceService(change: OfClinic & { price: number }): Serv
   };
 }
 
-export function decideWithdrawService({ clinicId, serviceId }: OfClinic): ServiceDecision {
+export function decideWithdrawService({ clinicId, serviceId }: ServiceRef): ServiceDecision {
   return (state) => {
     if (!requireOwnedBy(clinicId, state, "service").active) return [];
     return [{ type: "ServiceWithdrawn", data: { serviceId } }];
   };
 }
 
-export function decideReinstateService({ clinicId, serviceId }: OfClinic): ServiceDecision {
+export function decideReinstateService({ clinicId, serviceId }: ServiceRef): ServiceDecision {
   return (state) => {
     if (requireOwnedBy(clinicId, state, "service").active) return [];
     return [{ type: "ServiceReinstated", data: { serviceId } }];

@@ -5,7 +5,7 @@ import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type StaffHire = DataOf<StaffEvent, "StaffMemberHired">;
 
-/** A person who works at a clinic. */
+/** State of a staff member of a clinic. */
 export interface StaffMember {
   id: string;
   clinicId: string;
@@ -31,20 +31,21 @@ export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
 
 type StaffMemberDecision = Decision<StaffMember, StaffEvent>;
 
-type OfClinic = { clinicId: string; staffId: string };
+/** Identifies a staff member of a clinic. */
+type StaffMemberRef = { clinicId: string; staffId: string };
 
 export function decideHireStaff(data: StaffHire): StaffMemberDecision {
   return (state) => registerIdempotently(state?.hire, { type: "StaffMemberHired", data }, "staff_member");
 }
 
-export function decideDeactivateStaff({ clinicId, staffId }: OfClinic): StaffMemberDecision {
+export function decideDeactivateStaff({ clinicId, staffId }: StaffMemberRef): StaffMemberDecision {
   return (state) => {
     if (!requireOwnedBy(clinicId, state, "staff_member").active) return [];
     return [{ type: "StaffMemberDeactivated", data: { staffId } }];
   };
 }
 
-export function decideReactivateStaff({ clinicId, staffId }: OfClinic): StaffMemberDecision {
+export function decideReactivateStaff({ clinicId, staffId }: StaffMemberRef): StaffMemberDecision {
   return (state) => {
     if (requireOwnedBy(clinicId, state, "staff_member").active) return [];
     return [{ type: "StaffMemberReactivated", data: { staffId } }];

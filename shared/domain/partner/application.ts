@@ -10,17 +10,17 @@ export interface Credential {
   secretHash: string;
 }
 
-/** A partner's application as its events tell it. */
+/** State of a partner application. */
 export interface Application {
   id: string;
   environment: Environment;
   name: string;
   scopes: Scope[];
-  /** Those that are live, oldest first. */
+  /** Active credentials, oldest first. */
   credentials: Credential[];
-  /** Ids of credentials that were revoked: they never come back. */
+  /** Ids of revoked credentials. */
   revokedCredentialIds: string[];
-  /** Origins that the operator approved as webhook destinations. */
+  /** Origins that the operator has approved for webhooks. */
   webhookOrigins: string[];
   revoked: boolean;
 }
@@ -59,10 +59,12 @@ export const applicationAggregate: Aggregate<typeof partnerApplicationCategory, 
 
 type ApplicationDecision = Decision<Application, PartnerApplicationEvent>;
 
-/** So many credentials are live at once: enough to change from one to the next without a gap. */
-const LIVE_CREDENTIALS = 2;
+/** Maximum number of active credentials: two allow a rotation without a gap. */
+const MAX_ACTIVE_CREDENTIALS = 2;
 
-/** What may be decided about an application. Each refuses with {@link DomainError}; what is so already gives no event. */
+/**
+ * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
+ */
 
 export function decideRegisterApplication(data: {
   applicationId: string;
@@ -71,7 +73,7 @@ export function decideRegisterApplication(data: {
   scopes: Scope[];
 }): ApplicationDecision {
   return (state) => {
-    if (state) throw new DomainError("application_exists", "the id belongs to another application already");
+    if (state) throw new DomainError("application_exists", "the id already belongs to another application");
     const { applicationId, environment, name } = data;
     const scopes = [...new Set(data.scopes)];
     return [{ type: "ApplicationRegistered", data: { applicationId, environment, name, scopes } }];
@@ -84,8 +86,11 @@ export function decideIssueCredential(data: {
 }): ApplicationDecision {
   return (state) => {
     const application = live(state);
-    if (application.credentials.length >= LIVE_CREDENTIALS) {
-      throw new DomainError("too_many_credentials", "two credentials are live already: revoke one first");
+    if (application.credentials.length >= MAX_ACTIVE_CREDENTIALS) {
+      throw new DomainError(
+        "too_many_credentials",
+        "there are already two active credentials; revoke one first",
+      );
     }
     return [{ type: "CredentialIssued", data: { applicationId: application.id, ...data } }];
   };
@@ -102,7 +107,7 @@ export function decideRevokeCredential(credentialId: string): ApplicationDecisio
   };
 }
 
-/** @param url any URL of the origin; user info and everything but scheme, host and port are left out */
+/** @param url any URL of the origin; only scheme, host and port are used */
 export function decideApproveWebhookOrigin(url: string): ApplicationDecision {
   return (state) => {
     const { id: applicationId, webhookOrigins } = live(state);
@@ -121,7 +126,7 @@ export function decideWithdrawWebhookOrigin(url: string): ApplicationDecision {
   };
 }
 
-/** A revoked application stays revoked. */
+/** Revokes an application permanently. */
 export function decideRevokeApplication(reason: string | null): ApplicationDecision {
   return (state) => {
     const { id: applicationId, revoked } = requireExisting(state, "application");
@@ -132,7 +137,7 @@ export function decideRevokeApplication(reason: string | null): ApplicationDecis
 function originOf(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed && /^https?:$/.test(parsed.protocol)) return parsed.origin;
-  throw new DomainError("invalid_origin", "an origin is like https://hooks.example.com");
+  throw new DomainError("invalid_origin", "an origin must have the form https://hooks.example.com");
 }
 
 function live(state: Application | undefined): Application {

@@ -6,12 +6,12 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** The day (UTC) of a time, YYYY-MM-DD. */
+/** Returns the day (UTC) of a time, YYYY-MM-DD. */
 export function dayOf(now: number): string {
   return toInstant(now).slice(0, 10);
 }
 
-/** The branches of every sandbox; the first is the main one. They belong to the clinic and stay over resets. */
+/** Returns the branches of a sandbox; the first is the main branch. A reset does not change them. */
 export function sandboxBranches(applicationId: string): { id: string; name: string; city: string }[] {
   const branch = (name: string) => ({
     id: sandboxEntityId(applicationId, "branch", name),
@@ -22,9 +22,8 @@ export function sandboxBranches(applicationId: string): { id: string; name: stri
 }
 
 /**
- * What a sandbox holds after a reset. It follows from the application and the day alone, so that two resets on one day
- * give the same to the byte; ids follow from the application, times are about the day. Nothing in it happened later
- * than the day's start.
+ * Returns the fixture data of a sandbox. It depends only on the application and the day, so that two resets on one
+ * day give identical data. No event is later than the start of the day.
  *
  * @param day YYYY-MM-DD, UTC
  */
@@ -45,7 +44,7 @@ interface FixtureContext {
   clinicId: string;
   id(...names: string[]): string;
   branches: string[];
-  /** When what has always been there began. */
+  /** Time of the basic data: services, customers, animals and rooms. */
   long: Instant;
   at(days: number, hours: number): Instant;
 }
@@ -102,7 +101,7 @@ function owners({ clinicId, id, long: at }: FixtureContext): FixtureFact[] {
   });
 }
 
-/** One room at each branch, open on weekdays. */
+/** Adds one room to each branch, open on weekdays. */
 function rooms({ clinicId, id, branches, long: at }: FixtureContext): FixtureFact[] {
   return branches.flatMap((branchId, index): FixtureFact[] => {
     const resourceId = id("resource", branchId);
@@ -123,14 +122,14 @@ function rooms({ clinicId, id, branches, long: at }: FixtureContext): FixtureFac
 interface Planned {
   owner: keyof typeof OWNERS;
   animal: string;
-  /** Place among the branches. */
+  /** Index of the branch. */
   branch: 0 | 1;
-  /** From the fixture's day on. */
+  /** Days from the day of the fixture. */
   days: number;
-  /** UTC. */
+  /** Hour of the start, UTC. */
   hour: number;
   reason: string;
-  /** What became of it, in order, before the day. */
+  /** Events after the request, in order. */
   moves: Move[];
 }
 
@@ -192,7 +191,10 @@ function appointments(context: FixtureContext): FixtureFact[] {
   return PLANNED.flatMap((planned) => lifeOf(planned, context));
 }
 
-/** It is asked for three days before the day, or before its own time; what came of it followed, hour by hour. */
+/**
+ * Creates the events of an appointment. It is requested three days before the day of the fixture or of the
+ * appointment, whichever is earlier.
+ */
 function lifeOf(
   { owner, animal, branch, days, hour, reason, moves }: Planned,
   context: FixtureContext,
@@ -207,7 +209,7 @@ function lifeOf(
   return [
     { type: "AppointmentRequested", data, at: at(asked, 8) },
     ...moves.map((type, index): FixtureFact => {
-      // What is arranged follows the request; what happens at the clinic happens at the appointment's time.
+      // The first event follows the request; the others happen at the time of the appointment.
       const when = index === 0 ? at(asked, 9) : at(days, hour + (index - 1) / 4);
       if (type === "AppointmentCancelled") return { type, data: { appointmentId, reason: null }, at: when };
       return { type, data: { appointmentId }, at: when };

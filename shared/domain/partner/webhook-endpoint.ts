@@ -9,7 +9,7 @@ import {
 } from "../events/partner.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
-/** A webhook endpoint as its events tell it. Its secret is of no use to a decision. */
+/** State of a webhook endpoint, without its secret, which no decision needs. */
 export interface Endpoint {
   id: string;
   applicationId: string;
@@ -38,7 +38,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
         return { ...state, updatedAt: at };
       case "WebhookEndpointTested":
         return state;
-      // Disabling is reported by the dispatcher and may come late: it never brings a revoked endpoint back.
+      // The dispatcher reports a disabled endpoint, possibly late. A revoked endpoint stays revoked.
       case "WebhookEndpointDisabled":
         if (state.status !== "active") return state;
         return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: at };
@@ -53,16 +53,18 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
 
 type EndpointDecision = Decision<Endpoint, WebhookEndpointEvent>;
 
-/** Whose an endpoint is. */
+/** Owner of an endpoint. */
 export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "environment">;
 
-/** What may be decided about an endpoint. Each refuses with {@link DomainError}; what is so already gives no event. */
+/**
+ * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
+ */
 
 export function decideRegisterEndpoint(
   data: DataOf<WebhookEndpointEvent, "WebhookEndpointRegistered">,
 ): EndpointDecision {
   return (state) => {
-    if (state) throw new DomainError("webhook_endpoint_exists", "the id belongs to another endpoint already");
+    if (state) throw new DomainError("webhook_endpoint_exists", "the id already belongs to another endpoint");
     return [{ type: "WebhookEndpointRegistered", data: { ...data, events: [...new Set(data.events)] } }];
   };
 }
@@ -89,7 +91,7 @@ export function decideEnableEndpoint(): EndpointDecision {
   };
 }
 
-/** A test is for an endpoint that is sent to; what a disabled one missed is replayed when it is enabled. */
+/** Requests a test of an active endpoint. */
 export function decideTestEndpoint(testId: string): EndpointDecision {
   return (state) => {
     const { id: endpointId } = activeEndpoint(state);
@@ -97,7 +99,7 @@ export function decideTestEndpoint(testId: string): EndpointDecision {
   };
 }
 
-/** A revoked endpoint stays revoked; to revoke it again is to have what was asked for. */
+/** Revokes an endpoint permanently. Repeating it changes nothing. */
 export function decideRevokeEndpoint(): EndpointDecision {
   return (state) => {
     const { id: endpointId, status } = knownEndpoint(state);
@@ -106,7 +108,8 @@ export function decideRevokeEndpoint(): EndpointDecision {
 }
 
 /**
- * The endpoint, where it is there and the owner's. Another's is refused like one that does not exist.
+ * Requires that an endpoint exists and belongs to the owner. An endpoint of another owner is refused as if it did not
+ * exist.
  *
  * @throws {DomainError} `webhook_endpoint_not_found`
  */
@@ -119,14 +122,14 @@ export function ownEndpoint(state: Endpoint | undefined, owner: EndpointOwner): 
 }
 
 /**
- * The endpoint, where it is sent to.
+ * Requires that an endpoint exists and is active.
  *
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
  */
 export function activeEndpoint(state: Endpoint | undefined): Endpoint {
   const endpoint = live(state);
   if (endpoint.status === "active") return endpoint;
-  throw new DomainError("webhook_endpoint_disabled", "the webhook endpoint is disabled: enable it first");
+  throw new DomainError("webhook_endpoint_disabled", "the webhook endpoint is disabled; enable it first");
 }
 
 /** @throws {DomainError} `webhook_endpoint_not_found` */

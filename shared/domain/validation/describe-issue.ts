@@ -1,6 +1,6 @@
 import type { z } from "zod";
 
-/** How the library's own messages begin; the others are ours. */
+/** Prefix of zod's own messages. All other messages are defined by the schemas. */
 const LIBRARY = /^(Invalid|Too) /;
 
 const UNITS: Record<string, string> = { string: " characters", array: " items" };
@@ -14,8 +14,8 @@ const FORMATS: Record<string, string> = {
 };
 
 /**
- * What is wrong with a value, in words for whoever wrote it, a program's author or an operator: they say what would be
- * right, and stand after the field's name.
+ * Describes an issue for the author of a request or command. The text follows the field's name and says what a
+ * correct value is.
  */
 export function describeIssue(issue: z.core.$ZodIssue): string {
   const { message } = issue;
@@ -31,7 +31,7 @@ export function describeIssue(issue: z.core.$ZodIssue): string {
     case "too_big":
       return bound(issue.inclusive ? "at most" : "less than", issue.maximum, issue.origin);
     case "invalid_format":
-      // A regular expression is no help to a person: schemas with a pattern say themselves what it asks for.
+      // Regular expressions are not shown: schemas with a pattern define their own message.
       return FORMATS[issue.format] ?? (issue.pattern ? "has the wrong form" : withoutCapital(message));
     default:
       return withoutCapital(message);

@@ -124,6 +124,9 @@ describe("what concerns", () => {
 
   it("is not more than can be remembered", () => {
     const concerns = createRelatedEvents({ kind: "customer", id: CUSTOMER }, 2);
-    expect(() => Object.values(log).map(concerns)).to.throw(TooManyRelatedEvents, "more than 2 events");
+    expect(() => Object.values(log).map(concerns)).to.throw(
+      TooManyRelatedEvents,
+      "more than 2 related events",
+    );
   });
 });

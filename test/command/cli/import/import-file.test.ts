@@ -121,8 +121,8 @@ describe("an import", () => {
     expect(ran.out.join()).to.match(/^import: 9 lines: 3 applied, 0 already applied, 6 failed \(/);
     const problems = ran.err.filter((line) => line.startsWith("line ")).sort();
     expect(problems).to.deep.equal([
-      "line 3: refused: the id belongs to another customer already (customer_exists)",
-      "line 4: refused: it follows line 3, which failed (follows_failure)",
+      "line 3: refused: the id already belongs to another customer (customer_exists)",
+      "line 4: refused: line 3 about the same object failed (follows_failure)",
       "line 5: id is missing; fullName must be of type string; colour is not an option of this command",
       "line 6: is not valid JSON",
       'line 7: command "hospital open" cannot be imported; see `import --help`',
@@ -177,9 +177,9 @@ describe("an import", () => {
     const ran = await clinic(["import", "-", "--log-wait", "1"], { env: nobody, stdin });
     expect(ran.code).to.equal(4);
     expect(ran.err).to.deep.equal([
-      "import: the event log does not answer; trying again for up to 1 s",
-      "import: stopped after 0 of 1 lines; run the same import again to go on",
-      "clinic: the event log is out of reach",
+      "import: the event log does not answer; retrying for up to 1 s",
+      "import: stopped after 0 of 1 lines; run the same import again to continue",
+      "clinic: the event log is unavailable; check EVENTSTORE_URL and try again",
     ]);
     expect(ran.out.join()).to.match(/^import: 1 lines: 0 applied, 0 already applied, 0 failed, 1 left \(/);
   }).timeout(20_000);

@@ -117,8 +117,8 @@ describe("an import, when the event log does not answer", function () {
       process.kill(log.pid, "SIGCONT");
     }
     expect(await way.code(), way.err.join("\n")).to.equal(0);
-    expect(way.err).to.include("import: the event log does not answer; trying again for up to 300 s");
-    expect(way.err).to.include("import: the event log answers again");
+    expect(way.err).to.include("import: the event log does not answer; retrying for up to 300 s");
+    expect(way.err).to.include("import: the event log is available again");
     const totals = JSON.parse(way.out.at(-1) ?? "");
     expect(totals).to.include({ end: "complete", lines: lines.length, failed: 0, left: 0 });
     await expectEachOnce(lines);
@@ -148,7 +148,9 @@ describe("an import, when the event log does not answer", function () {
     } finally {
       process.kill(log.pid, "SIGCONT");
     }
-    expect(way.err.at(-1)).to.equal("clinic: the event log is out of reach");
+    expect(way.err.at(-1)).to.equal(
+      "clinic: the event log is unavailable; check EVENTSTORE_URL and try again",
+    );
     const totals = JSON.parse(way.out.at(-1) ?? "");
     expect(totals).to.include({ end: "failed", lines: lines.length, failed: 0 });
     expect(totals.applied).to.be.greaterThan(0);
@@ -170,7 +172,7 @@ describe("an import, when the event log does not answer", function () {
         process.kill(log.pid, "SIGCONT");
       }
       expect(way.err).to.include(
-        "import: finishing the lines that were begun; press Ctrl-C again to end at once",
+        "import: finishing the lines in progress; press Ctrl-C again to stop immediately",
       );
       expect(JSON.parse(way.out.at(-1) ?? "")).to.include({ end: "interrupted", failed: 0 });
       await finishedByAnotherRun(name, lines);
@@ -189,7 +191,7 @@ describe("an import, when the event log does not answer", function () {
     await client.dispose();
     expect(code).to.equal(130);
     expect(err.at(-1)).to.match(
-      /^import: stopped after \d+ of 352 lines; run the same import again to go on$/,
+      /^import: stopped after \d+ of 352 lines; run the same import again to continue$/,
     );
     expect(out).to.have.length(1);
     expect(out[0]).to.match(

@@ -3,9 +3,9 @@ import { listen } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
-import { endsWithin } from "../shared/runtime/ends-within.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
+import { settlesWithin } from "../shared/runtime/timeout.ts";
 import { createQueryApp } from "./app.ts";
 import { createReadRow } from "./http/read.ts";
 import { createTokenKeys } from "./partner/token-keys.ts";
@@ -85,7 +85,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     async stop() {
       await server.close();
       limiter.close();
-      await endsWithin(Promise.all([pool.end(), limiterPool.end()]), POOL_CLOSE_TIMEOUT_MS);
+      await settlesWithin(Promise.all([pool.end(), limiterPool.end()]), POOL_CLOSE_TIMEOUT_MS);
     },
   };
 }

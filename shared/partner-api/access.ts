@@ -36,8 +36,6 @@ export interface PartnerState extends RequestState {
   environment: Environment;
   /** Set as soon as the token is verified. */
   applicationId: string;
-  /** Log position that a read must reach to reflect the write. Set by writes. */
-  position?: bigint | undefined;
 }
 
 /** State of an authorized partner request to a clinic. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { inPlainWords } from "../domain/validation/plain-words.ts";
+import { describeIssue } from "../domain/validation/describe-issue.ts";
 
-/** A whole number of the given range, from its text. */
+/** Schema of a whole number in a range, given as text. */
 function whole(minimum: number, maximum: number) {
   return z
     .string()
@@ -10,7 +10,7 @@ function whole(minimum: number, maximum: number) {
     .pipe(z.number().min(minimum).max(maximum));
 }
 
-/** JSON text of the given shape. */
+/** Schema of JSON text with the given content. */
 function json<Schema extends z.ZodType>(schema: Schema) {
   return z
     .string()
@@ -42,7 +42,7 @@ const signingKey = z.looseObject({
   d: z.string(),
 });
 
-/** Every setting there is: the one list of names, defaults and meanings. Secrets have no default. */
+/** All settings with names, defaults and descriptions. Secrets have no default. */
 export const settings = {
   HOST: z.string().default("127.0.0.1").describe("Address to listen on."),
   PORT: whole(0, 65_535).describe("Port to listen on. 0 selects a free port."),
@@ -129,7 +129,7 @@ export const settings = {
 export type Settings = typeof settings;
 export type Config<Name extends keyof Settings> = { [Key in Name]: z.output<Settings[Key]> };
 
-/** Settings that are missing or wrong; the message names each. */
+/** Settings are missing or invalid. The message names each of them. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
@@ -137,7 +137,7 @@ export class ConfigError extends Error {
 /**
  * Reads the named settings from an environment.
  *
- * @throws {ConfigError} one line that names every setting that is missing or wrong, without its value
+ * @throws {ConfigError} with one line that names every missing or invalid setting, without its value
  */
 export function readConfig<Name extends keyof Settings>(
   names: readonly Name[],
@@ -149,7 +149,7 @@ export function readConfig<Name extends keyof Settings>(
     const result = settings[name].safeParse(env[name]);
     if (result.success) config[name] = result.data;
     else if (env[name] === undefined) problems.push(`${name} is missing (${settings[name].description})`);
-    else problems.push(`${name} ${result.error.issues.map(inPlainWords).join(", ")}`);
+    else problems.push(`${name} ${result.error.issues.map(describeIssue).join(", ")}`);
   }
   if (problems.length > 0) throw new ConfigError(`settings: ${problems.join("; ")}`);
   return config as Config<Name>;

@@ -5,16 +5,18 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair, type JWK } from "jose";
 import type { CommandContext } from "../../command/handling/handle.ts";
-import { registerAnimal } from "../../command/operations/animal-operations.ts";
 import { issueCredential, registerApplication } from "../../command/operations/application-operations.ts";
 import { openBranch, registerClinic } from "../../command/operations/clinic-operations.ts";
-import { registerCustomer } from "../../command/operations/customer-operations.ts";
 import {
   approveInstallation,
   type InstallationOf,
   requestInstallation,
 } from "../../command/operations/installation-operations.ts";
-import { grantMembership } from "../../command/operations/membership-operations.ts";
+import {
+  grantMembership,
+  registerAnimal,
+  registerCustomer,
+} from "../../command/operations/people-operations.ts";
 import { startCommand } from "../../command/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { load } from "../../../command/handling/handle.ts";
-import { readCredential } from "../../../command/operations/auditor-credential.ts";
-import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
+import { readCredential, registerAuditor } from "../../../command/operations/auditor-operations.ts";
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { demoContext, readCredentials, writeCredentials } from "./credentials.ts";

@@ -1,10 +1,12 @@
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import { z } from "zod";
-import type { CommandContext } from "../../../command/handling/handle.ts";
-import { load } from "../../../command/handling/handle.ts";
-import { issueCredential, revokeCredential } from "../../../command/operations/application-operations.ts";
-import { hashClientSecret } from "../../../command/operations/client-secret.ts";
+import { type CommandContext, load } from "../../../command/handling/handle.ts";
+import {
+  hashClientSecret,
+  issueCredential,
+  revokeCredential,
+} from "../../../command/operations/application-operations.ts";
 import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 

@@ -1,4 +1,4 @@
-import { rememberingLog } from "../../../command/cli/import/remembering-log.ts";
+import { createCachingEventLog } from "../../../command/cli/import/caching-log.ts";
 import { load } from "../../../command/handling/handle.ts";
 import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";
@@ -74,7 +74,7 @@ async function isSeeded(log: EventLog): Promise<boolean> {
 
 async function seed(log: EventLog, now: number, tell: (line: string) => void): Promise<void> {
   let told = 0;
-  await carryOut(rememberingLog(log, "through"), demoPhases(now), (done, all) => {
+  await carryOut(createCachingEventLog(log, "through"), demoPhases(now), (done, all) => {
     const quarter = Math.floor((4 * done) / all);
     if (quarter > told) tell(`demo data: ${done} of ${all} facts`);
     told = Math.max(told, quarter);

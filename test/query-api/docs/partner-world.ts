@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { jsonEvent } from "@eventstore/db-client";
 import pg from "pg";
 import { toMetadata } from "../../../command/handling/handle.ts";
-import { MOST_ENDPOINTS } from "../../../command/operations/endpoint-places.ts";
+import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
@@ -78,7 +78,7 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
     async takeAllPlaces({ applicationId, clinicId }) {
       const id = installationId(applicationId, clinicId);
       const takenAt = new Date().toISOString();
-      const places = Array.from({ length: MOST_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
+      const places = Array.from({ length: MAX_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
       await record(streamName(webhookEndpointPlacesCategory, id), {
         type: "WebhookEndpointPlaceTaken",
         data: { installationId: id, places },

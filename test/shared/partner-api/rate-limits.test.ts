@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
 import { agreeRateLimit, revokeInstallation } from "../../../command/operations/installation-operations.ts";
-import { loadSandbox } from "../../../command/operations/sandbox.ts";
+import { loadSandbox } from "../../../command/operations/sandbox-operations.ts";
 import { DEFAULT_RATE_LIMIT } from "../../../shared/domain/partner/installation.ts";
 import {
   ADDRESS_PER_MINUTE,

@@ -28,7 +28,7 @@ export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anch
   const { rowCount } = await pool.query({
     name: "move relay checkpoint",
     text: `INSERT INTO webhooks.relay_checkpoint (position, anchor_position, anchor_event_id) SELECT $3, $3, $4
-             WHERE $1 = ${LOG_START} OR EXISTS (SELECT FROM webhooks.relay_checkpoint WHERE position = $1)
+             WHERE $1::bigint = ${LOG_START} OR EXISTS (SELECT FROM webhooks.relay_checkpoint WHERE position = $1)
            ON CONFLICT (only_row) DO UPDATE
              SET position = $3, anchor_position = $3, anchor_event_id = $4
              WHERE relay_checkpoint.position = $1 AND relay_checkpoint.anchor_event_id IS NOT DISTINCT FROM $2`,

@@ -1,12 +1,14 @@
-import { AccessDeniedError, type EventStoreDBClient } from "@eventstore/db-client";
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import { isUnavailable, LogUnavailable } from "../../shared/eventstore/log.ts";
 import type { Place } from "../../shared/eventstore/subscription.ts";
 import { boundedRead } from "./bounded-read.ts";
 
 /**
- * The event at a position of the log; undefined if no event starts there.
+ * Reads the event at a position of the log.
  *
+ * @returns undefined if no event starts there
  * @throws {LogUnavailable}
+ * @throws the client's error for anything else, such as a damaged record: it does not prove that there is no event
  */
 export async function eventAt(
   client: EventStoreDBClient,
@@ -21,9 +23,15 @@ export async function eventAt(
       found = { id, position, stream, revision, type };
     }
   } catch (error) {
-    if (error instanceof LogUnavailable || error instanceof AccessDeniedError) throw error;
     if (isUnavailable(error)) throw new LogUnavailable("the event log is unavailable", { cause: error });
-    // The server refuses a position at which no event starts.
+    if (!isInvalidPosition(error)) throw error;
   }
   return found;
+}
+
+/** gRPC's INVALID_ARGUMENT: EventStoreDB refuses a position at which no record starts. */
+const INVALID_ARGUMENT = 3;
+
+function isInvalidPosition(error: unknown): boolean {
+  return (error as { code?: unknown }).code === INVALID_ARGUMENT;
 }

@@ -1,5 +1,6 @@
 import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import type pg from "pg";
+import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
@@ -10,7 +11,7 @@ import { type EventStream, ensureEventStream } from "../../relay/event-stream.ts
 import { type EventMessage, type ReplayMessage, relayMessage } from "../../relay/message.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import { addDeliveries } from "./match.ts";
-import { replay } from "./replay.ts";
+import { type Replayed, replay } from "./replay.ts";
 
 export interface DispatcherOptions {
   pool: pg.Pool;
@@ -130,10 +131,28 @@ async function dispatchReplays(
   done: Done,
 ): Promise<void> {
   for (const request of requests) {
-    const replayed = await replay(options, request.message, options.clock());
+    const replayed = await replayOrReject(options, request.message);
     done(request);
     if (replayed === "pending") options.onReplay();
     if (replayed === "skipped" || replayed === "expired") options.onFacts();
+  }
+}
+
+/**
+ * Replays a delivery. An event that this release cannot read makes the request fail for good: the message would come
+ * again and again, and hold back the relay's checkpoint.
+ */
+async function replayOrReject(options: DispatcherOptions, request: ReplayMessage): Promise<Replayed> {
+  try {
+    return await replay(options, request, options.clock());
+  } catch (error) {
+    if (!(error instanceof EventSchemaError)) throw error;
+    const { deliveryId, requestId } = request;
+    options.logger.error(
+      { error, deliveryId, requestId },
+      "A delivery was not replayed: its event is unreadable",
+    );
+    return "ignored";
   }
 }
 

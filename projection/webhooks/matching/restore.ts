@@ -8,7 +8,7 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 import { deliveryExpired, keepFacts } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
-import { webhookBodyAt } from "./webhook-body-at.ts";
+import { readStream, webhookBodyAt } from "./webhook-body-at.ts";
 
 /** What replays work on. */
 export interface ReplayDeps {
@@ -39,7 +39,7 @@ export async function restoreDelivery(
   const { deliveryId, endpointId } = request;
   const { rowCount } = await pool.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
   if (rowCount !== 0) return "kept";
-  const history = await log.read<WebhookDeliveryEvent>(`webhookDelivery-${deliveryId}`);
+  const history = await readStream<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
   const asked = history.at(-1);
   // Of requests that are told again, the last one counts, and only while nothing has come of it.
   if (asked?.id !== request.requestId || asked.type !== "WebhookDeliveryReplayRequested") return "kept";

@@ -49,7 +49,7 @@ export async function adoptLog(options: AdoptOptions, signal: AbortSignal): Prom
   await throwMessagesAway(options, signal);
   const told = tellSince === undefined ? undefined : await lastEventBefore(client, tellSince);
   let adopted: Adopted | undefined;
-  const adopt = async (connection: pg.PoolClient) => {
+  const adopt = async (connection: pg.ClientBase) => {
     const standing = await readStanding(connection, READ_MODEL_SCHEMA);
     const before = await readRelayCheckpoint(connection);
     const relay = told ?? (keepsRelay ? before : standing);

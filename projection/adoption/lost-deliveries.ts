@@ -1,6 +1,7 @@
 import { type EventStoreDBClient, StreamDeletedError, StreamNotFoundError } from "@eventstore/db-client";
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { IN_LANE } from "../webhooks/scheduling/due.ts";
 
 /** What belongs to events that the log does not hold. */
 export interface Lost {
@@ -33,15 +34,19 @@ export async function findLost(
   pool: pg.Pool,
   signal: AbortSignal,
 ): Promise<Lost> {
-  return {
-    deliveries: await sift(client, (after) => pool.query<Row>(PENDING, [after]), signal),
-    facts: await sift(client, (after) => pool.query<Row>(FACTS, [after]), signal),
-  };
+  const deliveries: string[] = [];
+  for (const lane of Object.values(IN_LANE)) {
+    const pageAfter = (last: PendingRow | undefined) =>
+      pool.query<PendingRow>(pendingIn(lane), [last?.endpoint, last?.due, last?.key]);
+    deliveries.push(...(await sift(client, pageAfter, signal)));
+  }
+  const facts = await sift(client, (last) => pool.query<Row>(FACTS, [last?.key]), signal);
+  return { deliveries, facts };
 }
 
 /** Cancels the deliveries and drops the facts. @returns how many */
 export async function closeLost(
-  connection: pg.PoolClient,
+  connection: pg.ClientBase,
   { deliveries, facts }: Lost,
   now: number,
 ): Promise<{ cancelled: number; dropped: number }> {
@@ -62,10 +67,20 @@ interface Row extends Sought {
   key: string;
 }
 
-const PENDING = `
-  SELECT delivery_id AS key, event_stream AS stream, event_revision AS revision, event_id AS id
-    FROM webhooks.delivery WHERE status = 'pending' AND ($1::uuid IS NULL OR delivery_id > $1)
-   ORDER BY delivery_id LIMIT ${PAGE}`;
+interface PendingRow extends Row {
+  endpoint: string;
+  due: string;
+}
+
+/** Pages follow the lane's index; without the lane's condition each page would read finished deliveries too. */
+const pendingIn = (lane: string) => `
+  SELECT delivery_id AS key, event_stream AS stream, event_revision AS revision, event_id AS id,
+         endpoint_id AS endpoint, due_at::text AS due
+    FROM webhooks.delivery
+   WHERE status = 'pending' AND ${lane}
+     AND ($1::uuid IS NULL OR ((endpoint_id, due_at) >= ($1, $2::timestamptz)
+                               AND (endpoint_id, due_at, delivery_id) > ($1, $2, $3::uuid)))
+   ORDER BY endpoint_id, due_at, delivery_id LIMIT ${PAGE}`;
 
 const FACTS = `
   SELECT o.event_id AS key, COALESCE(d.event_stream, o.stream) AS stream, COALESCE(d.event_revision, 0) AS revision,
@@ -77,15 +92,15 @@ const FACTS = `
    ORDER BY o.event_id LIMIT ${PAGE}`;
 
 /** Goes through the rows, a page at a time. @returns the keys of those whose event the log does not hold */
-async function sift(
+async function sift<Found extends Row>(
   client: EventStoreDBClient,
-  pageAfter: (key: string | null) => Promise<{ rows: Row[] }>,
+  pageAfter: (last: Found | undefined) => Promise<{ rows: Found[] }>,
   signal: AbortSignal,
 ): Promise<string[]> {
   const lost: string[] = [];
-  let after: string | null = null;
+  let last: Found | undefined;
   while (!signal.aborted) {
-    const { rows }: { rows: Row[] } = await pageAfter(after);
+    const { rows }: { rows: Found[] } = await pageAfter(last);
     const left = [...rows];
     const work = async () => {
       for (let row = left.pop(); row; row = left.pop()) {
@@ -94,7 +109,7 @@ async function sift(
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     if (rows.length < PAGE) break;
-    after = rows.at(-1)?.key ?? null;
+    last = rows.at(-1);
   }
   return lost;
 }

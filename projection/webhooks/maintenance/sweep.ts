@@ -10,10 +10,11 @@ const BATCH = 500;
 /** A delivery to an origin without approval waits this long for the approval. Milliseconds. */
 const HELD_FOR = 30 * 24 * 60 * 60 * 1_000;
 
-/** Deliveries closed and facts kept by one statement, and whether there are more to close. */
+/** Result of closing one batch. */
 export interface Closed {
-  closed: number;
+  /** Facts that were kept for the log. */
   facts: number;
+  /** True if more deliveries may be left to close. */
   more: boolean;
 }
 
@@ -46,7 +47,7 @@ function close(pool: pg.Pool, statement: pg.QueryConfig, now: number): Promise<C
       .filter(({ status }) => status === "skipped")
       .map((row) => deliverySkipped(toRound(row), now));
     await keepFacts(client, facts);
-    return { closed: rows.length, facts: facts.length, more: rows.length === BATCH };
+    return { facts: facts.length, more: rows.length === BATCH };
   });
 }
 
@@ -82,32 +83,47 @@ const CLOSE = `
      WHERE e.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints)
        AND ${READ_MODELS_ARE_CURRENT}
   ),
-  chosen AS MATERIALIZED (
+  chosen AS MATERIALIZED (${chosenIn(
+    (lane) => `
     SELECT d.delivery_id, d.status
       FROM standing s
      CROSS JOIN LATERAL (
        SELECT delivery_id, CASE WHEN s.disabled AND NOT s.revoked THEN 'skipped' ELSE 'cancelled' END AS status
          FROM webhooks.delivery
-        WHERE endpoint_id = s.endpoint_id AND status = 'pending'
+        WHERE endpoint_id = s.endpoint_id AND status = 'pending' AND ${lane}
           AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
           AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text))
         LIMIT ${BATCH}
           FOR UPDATE SKIP LOCKED) d
-     WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL
-     LIMIT ${BATCH}
+     WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL`,
+  )}
   ) ${CLOSE_CHOSEN}`;
 
 const SKIP_HELD = `
-  WITH chosen AS MATERIALIZED (
+  WITH chosen AS MATERIALIZED (${chosenIn(
+    (lane) => `
     SELECT d.delivery_id, 'skipped' AS status
       FROM read_model.webhook_endpoint e
       JOIN read_model.partner_application a ON a.application_id = e.application_id
-      JOIN webhooks.delivery d ON d.endpoint_id = e.endpoint_id
-     WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_ARE_CURRENT}
-       AND d.status = 'pending' AND d.due_at < $2
-     LIMIT ${BATCH}
-       FOR UPDATE OF d SKIP LOCKED
+     CROSS JOIN LATERAL (
+       SELECT delivery_id
+         FROM webhooks.delivery
+        WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${lane} AND due_at < $2
+        LIMIT ${BATCH}
+          FOR UPDATE SKIP LOCKED) d
+     WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_ARE_CURRENT}`,
+  )}
   ) ${CLOSE_CHOSEN}`;
+
+/**
+ * Chooses at most one batch of deliveries from both lanes. Only the lanes have indexes of pending deliveries.
+ *
+ * @param select makes the query for the condition of a lane
+ */
+function chosenIn(select: (lane: string) => string): string {
+  const lanes = Object.values(IN_LANE).map(select);
+  return `SELECT * FROM (${lanes.join(" UNION ALL ")}) lanes LIMIT ${BATCH}`;
+}
 
 function toRound(row: DeliveryRow): DeliveryRound {
   return {

@@ -14,6 +14,7 @@ export async function deleteOldDeliveries(pool: pg.Pool, now: number): Promise<b
     text: `DELETE FROM webhooks.delivery WHERE delivery_id IN (
              SELECT delivery_id FROM webhooks.delivery
               WHERE created_at < $1 AND status <> 'pending'
+              ORDER BY created_at
               LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
     values: [toInstant(now - KEPT_FOR)],
   });

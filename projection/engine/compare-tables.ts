@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /** A row that is not what the log says. */
@@ -27,14 +28,12 @@ export async function compareTables(
   schemas: readonly [string, string],
   tell: (difference: Difference) => void,
 ): Promise<number> {
-  const other = await pool.connect();
+  const other = await connectWithoutTimeouts(pool);
   try {
     await other.query("BEGIN READ ONLY");
-    await other.query("SET LOCAL statement_timeout = 0");
     return await walk(model.table, rowsOf(live, schemas[0], model), rowsOf(other, schemas[1], model), tell);
   } finally {
-    // Ended rather than given back: with it go its transaction and its cursor.
-    other.release(true);
+    await closeConnection(other);
   }
 }
 

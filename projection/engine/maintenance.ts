@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 
 /**
@@ -10,11 +11,10 @@ import { StartError } from "../../shared/runtime/run-service.ts";
  */
 export async function withMaintenance<Result>(
   pool: pg.Pool,
-  work: (connection: pg.PoolClient) => Promise<Result>,
+  work: (connection: pg.ClientBase) => Promise<Result>,
 ): Promise<Result> {
-  const connection = await pool.connect();
+  const connection = await connectWithoutTimeouts(pool);
   try {
-    await connection.query("SET statement_timeout = 0");
     const { rows } = await connection.query<{ held: boolean }>(
       "SELECT pg_try_advisory_lock(hashtextextended('rebuild', 0)) AS held",
     );
@@ -25,13 +25,12 @@ export async function withMaintenance<Result>(
       await unlock(connection);
     }
   } finally {
-    // Not given back to the pool, since it has settings and cursors of its own.
-    connection.release(true);
+    await closeConnection(connection);
   }
 }
 
 /** Given back before the connection's end, so that who comes next need not wait for the server to notice that. */
-async function unlock(connection: pg.PoolClient): Promise<void> {
+async function unlock(connection: pg.ClientBase): Promise<void> {
   try {
     await connection.query("ROLLBACK");
     await connection.query("SELECT pg_advisory_unlock_all()");

@@ -25,7 +25,7 @@ export interface RebuildOptions {
    * Set if an operator adopts a log that is not the one behind the read models that serve. Called in the transaction
    * that puts the new tables in their place.
    */
-  adopt?(connection: pg.PoolClient): Promise<void>;
+  adopt?(connection: pg.ClientBase): Promise<void>;
   onProgress(progress: ProjectionProgress): void;
   /** Told once the new tables serve. */
   onSwapped?(position: bigint): void;
@@ -64,7 +64,7 @@ export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promi
   });
 }
 
-async function exists(connection: pg.PoolClient, schema: string): Promise<boolean> {
+async function exists(connection: pg.ClientBase, schema: string): Promise<boolean> {
   const { rows } = await connection.query<{ found: boolean }>(
     "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS found",
     [`${schema}.checkpoint`, `${schema}.passed_over`],
@@ -73,7 +73,7 @@ async function exists(connection: pg.PoolClient, schema: string): Promise<boolea
 }
 
 /** Makes the tables, or finds those of an interrupted run. */
-async function prepare(connection: pg.PoolClient, options: Run): Promise<void> {
+async function prepare(connection: pg.ClientBase, options: Run): Promise<void> {
   // What a run left that was killed right after its swap.
   await connection.query(`DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`);
   if ((await exists(connection, NEXT_SCHEMA)) && (await isUsable(connection, options))) return;
@@ -83,7 +83,7 @@ async function prepare(connection: pg.PoolClient, options: Run): Promise<void> {
   await connection.query("COMMIT");
 }
 
-async function isUsable(connection: pg.PoolClient, { client, models, parked }: Run): Promise<boolean> {
+async function isUsable(connection: pg.ClientBase, { client, models, parked }: Run): Promise<boolean> {
   // An earlier release may have left them.
   await connection.query(anchorDdl(NEXT_SCHEMA));
   const standing = await readStanding(connection, NEXT_SCHEMA);
@@ -116,7 +116,7 @@ async function runUntilCaughtUp(options: Run, signal: AbortSignal): Promise<void
 }
 
 /** Goes on following while the swap is tried; the follower ends with it. */
-async function followAndSwap(connection: pg.PoolClient, options: Run, signal: AbortSignal): Promise<void> {
+async function followAndSwap(connection: pg.ClientBase, options: Run, signal: AbortSignal): Promise<void> {
   const done = new AbortController();
   const failed = new AbortController();
   let seen = BEFORE_FIRST;

@@ -27,7 +27,7 @@ export interface SwapOptions {
   /** The log was read up to here into the new tables. */
   seen(): bigint;
   /** Set if the new tables come from another log than those that serve. Called in the transaction, after the swap. */
-  adopt?(connection: pg.PoolClient): Promise<void>;
+  adopt?(connection: pg.ClientBase): Promise<void>;
 }
 
 /**
@@ -40,7 +40,7 @@ export interface SwapOptions {
  * @returns the position at which the new tables took over; undefined where the signal aborted first
  */
 export async function swapIn(
-  connection: pg.PoolClient,
+  connection: pg.ClientBase,
   options: SwapOptions,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
@@ -59,7 +59,7 @@ export async function swapIn(
 }
 
 async function trySwap(
-  connection: pg.PoolClient,
+  connection: pg.ClientBase,
   { seen, adopt, logger }: SwapOptions,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
@@ -86,19 +86,19 @@ async function trySwap(
  * Keeps the checkpoint from going back. Earlier releases moved it at events of other programs too, so the former
  * tables' checkpoint may be beyond the last event of ours.
  */
-async function keepUp(connection: pg.PoolClient, live: bigint): Promise<void> {
+async function keepUp(connection: pg.ClientBase, live: bigint): Promise<void> {
   await connection.query(
     `UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = $1 WHERE name = $2 AND position < $1`,
     [live, CHECKPOINT],
   );
 }
 
-async function lockWriters(connection: pg.PoolClient, schema: string): Promise<void> {
+async function lockWriters(connection: pg.ClientBase, schema: string): Promise<void> {
   await connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [swapLock(schema)]);
 }
 
 /** @returns false where a read did not end in time: the transaction can only be rolled back then */
-async function lockReaders(connection: pg.PoolClient): Promise<boolean> {
+async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
   const { rows } = await connection.query<{ tables: string }>(
     "SELECT string_agg(oid::regclass::text, ', ' ORDER BY oid) AS tables FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'",
     [READ_MODEL_SCHEMA],

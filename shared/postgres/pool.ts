@@ -53,3 +53,21 @@ export function createPool(options: PoolOptions): pg.Pool {
   pool.on("error", () => undefined);
   return pool;
 }
+
+/**
+ * Opens a connection with the settings of a pool, but without time limits: neither the server nor the client gives up on
+ * a statement. The caller closes it, with {@link closeConnection}.
+ */
+export async function connectWithoutTimeouts(pool: pg.Pool): Promise<pg.Client> {
+  const connection = new pg.Client({ ...pool.options, statement_timeout: 0, query_timeout: 0 });
+  // A broken connection fails its next query. Without a listener it would end the process.
+  connection.on("error", () => undefined);
+  await connection.connect();
+  await connection.query("SET statement_timeout = 0");
+  return connection;
+}
+
+/** Closes a connection, which ends its transaction and frees its locks. */
+export async function closeConnection(connection: pg.Client): Promise<void> {
+  await connection.end().catch(() => undefined);
+}

@@ -34,15 +34,22 @@ export async function trackFailing(
     if (verdict.status === "delivered") succeeded.add(claimed.endpointId);
   }
   const failures = new Map<string, number>();
-  for (const { claimed } of outcomes) {
-    if (succeeded.has(claimed.endpointId)) continue;
+  for (const { claimed, result } of outcomes) {
+    // An attempt that the service could not sign was never sent, so it says nothing about the receiver.
+    if (succeeded.has(claimed.endpointId) || result.error === "not_signed") continue;
     failures.set(claimed.endpointId, (failures.get(claimed.endpointId) ?? 0) + 1);
   }
+  if (succeeded.size + failures.size === 0) return new Set();
+  // Two transactions could insert and lock rows of the same endpoints in different orders, and deadlock.
+  await client.query("SELECT pg_advisory_xact_lock(hashtextextended('failing endpoints', 0))");
   if (succeeded.size > 0) await endPeriods(client, [...succeeded], [...failures.keys()]);
   return failures.size === 0 ? new Set() : addFailures(client, failures, now);
 }
 
-/** Locks the rows of all endpoints of the transaction in one order, so that two processes cannot deadlock. */
+/**
+ * Locks the rows of all endpoints of the transaction in the order in which {@link writeSuccesses} locks them, so that the
+ * two cannot deadlock.
+ */
 async function endPeriods(
   client: pg.ClientBase,
   succeeded: readonly string[],

@@ -72,7 +72,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
       throw error;
     });
     const alone = windows.find(key)?.alone ?? 0;
-    windows.set(key, { used, alone, endsAt, until: performance.now() + endsIn });
+    windows.set(key, { used, alone, length, endsAt, until: performance.now() + endsIn });
     return Array.from({ length: requests }, (_, index) => ({
       ...{ used: used - requests + 1 + index, endsAt, endsIn },
     }));
@@ -81,7 +81,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
   /** After an outage, adds what was counted alone, so that no process lets the same requests through again. */
   async function addAll(): Promise<void> {
     try {
-      for (const key of windows.countedAlone()) await send(key, 0, MINUTE * 1_000);
+      for (const [key, { length }] of windows.countedAlone()) await send(key, 0, length);
     } catch (error) {
       // The rest is added when its keys are next counted.
       logger.debug({ error }, "requests counted during an outage are not all added");
@@ -119,7 +119,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
 function newWindow(length: number): Window {
   const now = Date.now();
   const endsAt = (Math.floor(now / length) + 1) * length;
-  return { used: 0, alone: 0, endsAt, until: performance.now() + endsAt - now };
+  return { used: 0, alone: 0, length, endsAt, until: performance.now() + endsAt - now };
 }
 
 function toCount({ endsAt, until }: Window, used: number): Count {

@@ -4,6 +4,8 @@ export interface Window {
   used: number;
   /** Requests that this process has let through since then and that Postgres has not counted. */
   alone: number;
+  /** Its length. Milliseconds. */
+  length: number;
   /** Its end. Milliseconds since 1970. */
   endsAt: number;
   /** Its end by `performance.now()`. */
@@ -37,9 +39,9 @@ export class Windows {
     if (window) window.alone += alone;
   }
 
-  /** Keys whose window has let requests through without Postgres. */
-  countedAlone(): string[] {
-    return [...this.#windows.keys()].filter((key) => (this.find(key)?.alone ?? 0) > 0);
+  /** Keys and windows that have let requests through without Postgres. */
+  countedAlone(): [string, Window][] {
+    return [...this.#windows].filter(([key]) => (this.find(key)?.alone ?? 0) > 0);
   }
 
   set(key: string, window: Window): void {

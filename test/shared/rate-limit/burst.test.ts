@@ -113,6 +113,22 @@ describe("rate limiter under a burst", function () {
     expect(after.passed).to.equal(Math.max(0, LIMIT - 13 - passed));
   });
 
+  it("adds a window longer than a minute with its own length after an outage", async () => {
+    const [key, hour] = [randomUUID(), 3_600];
+    // The counter of a window that has ended: what the outage let through starts the next one.
+    await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 9, 1)", [key]);
+    proxy.cut();
+    expect((await both[0]!.count(key, LIMIT, hour)).used).to.be.at.most(LIMIT);
+    proxy.mend();
+    const { points, left } = await eventually("the request is counted in Postgres", async () => {
+      await both[0]!.count(randomUUID(), LIMIT);
+      const sql = `SELECT points, expire - extract(epoch FROM now()) * 1000 AS left
+                     FROM rate_limit.counter WHERE key = $1 AND expire > 1`;
+      return (await admin.query(sql, [key])).rows[0];
+    });
+    expect([points, Number(left) > 60_000]).to.deep.equal([1, true]);
+  });
+
   it("shares a window between processes that know nothing of it while Postgres is silent", async () => {
     proxy.mute();
     const key = randomUUID();

@@ -14,22 +14,15 @@ interface Entry<At> {
 export class Ledger<At> {
   #entries: Entry<At>[] = [];
   #settled: At;
-  #last: At;
 
   /** @param settled where the checkpoint stands */
   constructor(settled: At) {
     this.#settled = settled;
-    this.#last = settled;
   }
 
   /** Up to here everything is dealt with. */
   get settled(): At {
     return this.#settled;
-  }
-
-  /** How far the log has been taken. */
-  get last(): At {
-    return this.#last;
   }
 
   /** Messages that are not dealt with. */
@@ -39,7 +32,6 @@ export class Ledger<At> {
 
   /** Nothing is to be told up to here. */
   skip(at: At): void {
-    this.#last = at;
     const newest = this.#entries.at(-1);
     if (!newest) this.#settled = at;
     else if (newest.sequence === 0) newest.at = at;
@@ -48,7 +40,6 @@ export class Ledger<At> {
 
   /** @returns what to call with the message's place in the stream, once the server has it */
   publish(at: At): (sequence: number) => void {
-    this.#last = at;
     const entry: Entry<At> = { at, sequence: undefined };
     this.#entries.push(entry);
     return (sequence) => {

@@ -9,6 +9,7 @@ import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { DifferentLog, requireSameLog, untilSameLog } from "../checkpoints/same-log.ts";
 import { eventStreamOf } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
+import { lastErrorNow } from "../roles/last-error.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
 import { failed } from "../roles/role-status.ts";
 import { deleteOldDeliveries } from "./maintenance/retention.ts";
@@ -64,9 +65,14 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const { signal } = ended;
   const connections = createConnections();
   let status = (): RoleStatus => ({ state: "starting", detail: null });
+  const onUnchecked = (error: unknown) => {
+    logger.warn({ error }, "Webhooks wait: which event log this is cannot be checked");
+    const waiting: RoleStatus = { state: "starting", detail: "waits", lastError: lastErrorNow(error) };
+    status = () => waiting;
+  };
   const done = (async () => {
     while (!signal.aborted) {
-      const different = await untilDifferentLog({ ...options, logger }, signal, async (term) => {
+      const different = await untilDifferentLog({ ...options, logger, onUnchecked }, signal, async (term) => {
         const started = createTerm({ ...options, logger }, connections, term);
         status = started.status;
         await started.done;
@@ -92,10 +98,12 @@ export function startWebhooks(options: WebhooksOptions): Role {
 /**
  * Runs something from the moment that the log is known to be the one that the database was built from, until it is not.
  *
+ * @param options.onUnchecked called with each error of the check until it has succeeded once. Later, the parts of the role
+ *   report what is out of reach.
  * @returns the error that ended it; undefined if the signal aborted
  */
 async function untilDifferentLog(
-  options: WebhooksOptions,
+  options: WebhooksOptions & { onUnchecked(error: unknown): void },
   signal: AbortSignal,
   run: (term: AbortSignal) => Promise<void>,
 ): Promise<DifferentLog | undefined> {
@@ -109,8 +117,8 @@ async function untilDifferentLog(
       await orAborted(requireSameLog(options), signal);
       if (!signal.aborted) running ??= run(term.signal);
     } catch (error) {
-      // What is out of reach is the parts' own trouble.
       if (error instanceof DifferentLog) different = error;
+      else if (!running) options.onUnchecked(error);
       else options.logger.debug({ error }, "cannot check which event log this is");
     }
     if (!different) await pause(CHECK_EVERY, signal);

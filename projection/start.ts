@@ -4,7 +4,7 @@ import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
-import { readConfig } from "../shared/runtime/config.ts";
+import { type Config, readConfig } from "../shared/runtime/config.ts";
 import { endsWithin } from "../shared/runtime/ends-within.ts";
 import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
@@ -49,25 +49,7 @@ const CONNECTIONS_END_WITHIN = 1_500;
 export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);
   const logger = createLogger("projection", config.LOG_LEVEL);
-  const pool = createPool({
-    url: config.DATABASE_URL,
-    applicationName: "projection",
-    size: config.DATABASE_POOL_SIZE,
-    statementTimeout: STATEMENT_TIMEOUT,
-    // Queues and rebuilds fill tables faster than Postgres analyzes them.
-    preferIndexes: true,
-    logger,
-  });
-  const client = connectEventStore(config.EVENTSTORE_URL, "projection");
-  const closeConnections = () =>
-    endsWithin(Promise.all([pool.end(), client.dispose()]), CONNECTIONS_END_WITHIN);
-  try {
-    await requireEventStore(client, config.EVENTSTORE_URL);
-    await prepareDatabase(config.DATABASE_URL, pool, logger);
-  } catch (error) {
-    await closeConnections();
-    throw error;
-  }
+  const { pool, client, closeConnections } = await connect(config, logger);
   const metrics = createMetrics();
   const roles = startRoles(config, { client, pool, metrics, logger });
   const reporter = startReporter({ client, pool, roles, metrics, logger });
@@ -96,6 +78,30 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
       await endAll();
     },
   };
+}
+
+/** Connects to log and database, and prepares the database. */
+async function connect(config: Config<(typeof SETTINGS)[number]>, logger: Logger) {
+  const pool = createPool({
+    url: config.DATABASE_URL,
+    applicationName: "projection",
+    size: config.DATABASE_POOL_SIZE,
+    statementTimeout: STATEMENT_TIMEOUT,
+    // Queues and rebuilds fill tables faster than Postgres analyzes them.
+    preferIndexes: true,
+    logger,
+  });
+  const client = connectEventStore(config.EVENTSTORE_URL, "projection");
+  const closeConnections = () =>
+    endsWithin(Promise.all([pool.end(), client.dispose()]), CONNECTIONS_END_WITHIN);
+  try {
+    await requireEventStore(client, config.EVENTSTORE_URL);
+    await prepareDatabase(config.DATABASE_URL, pool, logger);
+  } catch (error) {
+    await closeConnections();
+    throw error;
+  }
+  return { pool, client, closeConnections };
 }
 
 /** Applies the migrations, and makes the tables of the read models where they are not there. */

@@ -3,17 +3,14 @@ import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint, readStanding } from "../checkpoints/checkpoint.ts";
-import { DifferentLog, untilSameLog } from "../checkpoints/same-log.ts";
+import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
 import { readParked } from "../parking/parked-streams.ts";
-import { untilParked } from "../parking/until-parked.ts";
 import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "../roles/failure.ts";
-import { withLeadership } from "../roles/leadership.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
-import { failed, kept } from "../roles/role-status.ts";
+import { failed, kept, lastErrorNow } from "../roles/role-status.ts";
 import { shapeOf } from "./ddl.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
-import { statusAfter } from "./projectors-status.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 export interface ProjectorsOptions extends Pick<ProjectionOptions, "onBatch"> {
@@ -56,27 +53,20 @@ export function startProjectors(options: ProjectorsOptions): Role {
     status = { ...kept(status), state: "standby", detail, leads: false };
   };
   const leadership = {
-    ...{ databaseUrl: options.databaseUrl, name: `projectors ${READ_MODEL_SCHEMA}` },
+    ...{ databaseUrl: options.databaseUrl, name: `projectors ${READ_MODEL_SCHEMA}`, onStandby },
     async hindrance(connection: pg.ClientBase) {
       const { shape } = await readStanding(connection, READ_MODEL_SCHEMA);
       return shape === shapeOf(options.models) ? null : OTHER_RELEASE;
     },
   };
-  const done = (async () => {
-    while (!signal.aborted) {
-      try {
-        await withLeadership({ ...leadership, logger, signal, onStandby }, lead);
-      } catch (error) {
-        const place = error instanceof ProjectionFailure ? error.place : undefined;
-        status = failed(status, error, place);
-        logger.fatal({ error }, "projectors stopped");
-        const orElse = movedFrom(options.pool, status.position);
-        if (error instanceof DifferentLog) await untilSameLog({ ...options, logger }, signal);
-        else await untilParked({ log, by: "projectors", place, orElse, logger }, signal);
-        if (!signal.aborted) logger.info("projectors try again");
-      }
-    }
-  })();
+  const onFailure = (error: unknown) => {
+    const place = error instanceof ProjectionFailure ? error.place : undefined;
+    status = failed(status, error, place);
+    return { place, hasMoved: movedFrom(options.pool, status.position) };
+  };
+  const done = leadWithRecovery({
+    ...{ ...options, logger, signal, role: "projectors", leadership, lead, onFailure },
+  });
   return {
     name: "projectors",
     status: () => status,
@@ -107,5 +97,18 @@ function movedFrom(pool: pg.Pool, position: bigint | undefined): () => Promise<b
     const stands = await readCheckpoint(pool, READ_MODEL_SCHEMA);
     stood ??= stands;
     return stands !== stood;
+  };
+}
+
+/** @param eventsBefore taken in the terms before this one */
+function statusAfter(before: RoleStatus, progress: ProjectionProgress, eventsBefore: number): RoleStatus {
+  const { position, caughtUp, waitsFor, trouble, events } = progress;
+  const detail = waitsFor === null ? (caughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
+  // Once it has caught up it runs, and a later wait does not make it start anew.
+  const state = before.state === "running" || caughtUp ? "running" : "starting";
+  const lastError = waitsFor !== null && trouble ? lastErrorNow(trouble) : before.lastError;
+  return {
+    ...{ state, detail, leads: true, position, events: eventsBefore + events },
+    ...(lastError && { lastError }),
   };
 }

@@ -1,15 +1,12 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { LostCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { DifferentLog, requireSameLog, untilSameLog } from "../checkpoints/same-log.ts";
-import { untilParked } from "../parking/until-parked.ts";
-import { lastErrorNow } from "../roles/last-error.ts";
-import { withLeadership } from "../roles/leadership.ts";
+import { DifferentLog, requireSameLog } from "../checkpoints/same-log.ts";
+import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
-import { failed } from "../roles/role-status.ts";
+import { failed, lastErrorNow } from "../roles/role-status.ts";
 import { eventStreamOf } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import { RelayStopped, runRelay } from "./relay-run.ts";
@@ -33,7 +30,6 @@ export function startRelay(options: RelayOptions): Role {
   const ended = new AbortController();
   let status: RoleStatus = { state: "starting", detail: null, leads: false };
   const { signal } = ended;
-  const log = createEventLog(options.client);
   let events = 0;
   const report = (next: RoleStatus) => {
     const { lastError = status.lastError } = next;
@@ -47,23 +43,15 @@ export function startRelay(options: RelayOptions): Role {
     return relayOn({ ...options, logger }, term, (next) => report({ ...next, leads: true }), onTaken);
   };
   const onStandby = (detail: Detail) => report({ state: "standby", detail, leads: false });
-  const leadership = { databaseUrl: options.databaseUrl, name: "webhook relay", logger, signal, onStandby };
-  const done = (async () => {
-    while (!signal.aborted) {
-      try {
-        await withLeadership(leadership, lead);
-      } catch (error) {
-        const place = error instanceof RelayStopped ? error.place : undefined;
-        report(failed(status, error, place));
-        logger.fatal({ error }, "relay stopped");
-        const stood = status.position;
-        const hasMoved = async () => (await readRelayCheckpoint(options.pool)).position !== stood;
-        if (error instanceof DifferentLog) await untilSameLog({ ...options, logger }, signal);
-        else await untilParked({ log, by: "relay", place, orElse: hasMoved, logger }, signal);
-        if (!signal.aborted) logger.info("relay tries again");
-      }
-    }
-  })();
+  const onFailure = (error: unknown) => {
+    const place = error instanceof RelayStopped ? error.place : undefined;
+    report(failed(status, error, place));
+    const { position } = status;
+    const hasMoved = async () => (await readRelayCheckpoint(options.pool)).position !== position;
+    return { place, hasMoved };
+  };
+  const leadership = { databaseUrl: options.databaseUrl, name: "webhook relay", onStandby };
+  const done = leadWithRecovery({ ...options, logger, signal, role: "relay", leadership, lead, onFailure });
   return {
     name: "relay",
     status: () => status,

@@ -1,7 +1,7 @@
 import type { Place } from "../../shared/eventstore/subscription.ts";
+import { safeMessage } from "../../shared/runtime/logger.ts";
 import { DIFFERENT_LOG, DifferentLog } from "../checkpoints/same-log.ts";
-import { lastErrorNow } from "./last-error.ts";
-import type { RoleStatus } from "./role.ts";
+import type { LastError, RoleStatus } from "./role.ts";
 
 /** What outlives the end of a term in a role's status. */
 export function kept({ position, events, lastError }: RoleStatus): Partial<RoleStatus> {
@@ -20,4 +20,9 @@ export function failed(before: RoleStatus, error: unknown, place?: Place): RoleS
     ...{ state: "failed", detail, leads: false, lastError: lastErrorNow(error) },
     ...(place && { failedAt: place }),
   };
+}
+
+/** An error that keeps a role from working now, as the role's status tells of it. */
+export function lastErrorNow(error: unknown): LastError {
+  return { message: error instanceof Error ? safeMessage(error) : String(error), at: Date.now() };
 }

@@ -3,6 +3,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
+import { endsWithin } from "../../shared/runtime/ends-within.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
 import { logEnd } from "../checkpoints/log-end.ts";
@@ -74,9 +75,8 @@ export function startReporter(options: ReporterOptions): Reporter {
     lagOf: (role) => lags.get(role),
     async stop() {
       ended.abort();
-      const enough = new AbortController();
-      const lastWord = done.then(() => tell(true)).finally(() => enough.abort());
-      await Promise.race([lastWord, pause(LAST_WORD_WITHIN, enough.signal)]);
+      const lastReport = done.then(() => tell(true));
+      await endsWithin(lastReport, LAST_WORD_WITHIN);
     },
   };
 }

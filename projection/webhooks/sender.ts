@@ -8,7 +8,7 @@ import { type OutcomeWriterOptions, writeEnded } from "./outcomes/outcome-writer
 import { releaseLeases } from "./outcomes/outcomes.ts";
 import { findDueEndpoints } from "./scheduling/due.ts";
 import type { DueEndpoints } from "./scheduling/due-endpoints.ts";
-import { type Allotment, createSlots, MOST_HELD, type Slot, type Slots } from "./scheduling/slots.ts";
+import { type Allotment, createSlots, MOST_HELD, type Slot } from "./scheduling/slots.ts";
 import { type Claimed, claimDue } from "./sending/claim.ts";
 import { type DeliverOptions, deliver } from "./sending/deliver.ts";
 import { judge } from "./sending/retry-policy.ts";
@@ -57,89 +57,105 @@ interface UnderWay {
 }
 
 /**
- * Sends what is due until the signal aborts. Any number of processes may do it at once. An attempt is on record
- * before its first byte leaves, and how it went is on record before its delivery can be claimed again. Slots, and with
- * them the limits for endpoints, applications and environments, belong to one process.
+ * Sends due deliveries until the signal aborts. Any number of processes may do it at the same time. An attempt is on
+ * record before its first byte leaves, and its outcome is on record before its delivery can be claimed again. Each
+ * process has its own slots, and with them its own limits for endpoints, applications and environments.
  */
 export async function runSender(options: SenderOptions, signal: AbortSignal): Promise<void> {
-  const { logger, troubles, pool, due, clock } = options;
-  const slots = createSlots(() => performance.now());
-  const underWay = new Map<string, UnderWay>();
-  // As many as can be under way, so that nobody ever waits to put one in.
-  const ended = new BoundedBuffer<Outcome>(MOST_HELD);
-  const sending = new Set<Promise<void>>();
-  const context = { logger, troubles, signal };
+  await new Sender(options).run(signal);
+}
 
-  const attempt = async (claimed: Claimed, leaseEndsAt: number) => {
-    const cut = new AbortController();
-    const slot = slots.take(claimed);
-    underWay.set(claimed.deliveryId, { claimed, slot, cut, leaseEndsAt });
-    const result = await deliver(claimed, options, cut.signal);
-    if (!result) return;
-    // A slot is free at once; the delivery is held until its outcome is on record.
-    slots.free(slot);
-    const { schedule, random } = options;
-    const verdict = judge(result, { attempts: claimed.attempts, schedule, now: clock(), random: random() });
-    await ended.push({ claimed, result, verdict });
-  };
-  const claim = async (allotments: readonly Allotment[]) => {
+class Sender {
+  readonly #options: SenderOptions;
+  readonly #slots = createSlots(() => performance.now());
+  readonly #underWay = new Map<string, UnderWay>();
+  /** Has room for all attempts under way, so that adding an outcome never waits. */
+  readonly #ended = new BoundedBuffer<Outcome>(MOST_HELD);
+  readonly #sending = new Set<Promise<void>>();
+
+  constructor(options: SenderOptions) {
+    this.#options = options;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { logger, troubles } = this.#options;
+    const context = { logger, troubles, signal };
+    const claiming = keepTrying("claims", context, (works) => this.#claimUntil(signal, works));
+    const searching = keepTrying("search", context, (works) => this.#searchUntil(signal, works));
+    const writing = writeEnded(this.#options, this.#ended, (outcomes) => this.#letGo(outcomes), signal);
+    await Promise.all([claiming, searching]);
+    await finish(this.#underWay, this.#sending);
+    this.#ended.close();
+    await writing;
+    await giveBack(this.#underWay, this.#options);
+  }
+
+  async #claimUntil(signal: AbortSignal, works: () => void): Promise<void> {
+    const { due } = this.#options;
+    while (!signal.aborted) {
+      const allotments = this.#slots.allot(due);
+      if (allotments.length === 0) {
+        await due.sleep(CLAIM_REST, signal);
+        continue;
+      }
+      await this.#claim(allotments);
+      works();
+      await pause(CLAIM_EVERY, signal);
+    }
+  }
+
+  /** Claims deliveries, and starts their attempts. */
+  async #claim(allotments: readonly Allotment[]): Promise<void> {
+    const { pool, due, clock } = this.#options;
     const additions = due.additions();
     const now = clock();
-    const leaseMs = leaseFor(options);
-    const { claimed, endpoints } = await claimDue(pool, allotments, overdue(underWay, now), now, leaseMs);
+    const leaseMs = leaseFor(this.#options);
+    const held = overdue(this.#underWay, now);
+    const { claimed, endpoints } = await claimDue(pool, allotments, held, now, leaseMs);
     for (const { endpoint, failing, more } of endpoints) {
       if (more) due.setFailing(endpoint, failing);
       else due.remove(endpoint, additions);
     }
     for (const one of claimed) {
-      const sent = attempt(one, now + leaseMs).finally(() => sending.delete(sent));
-      sending.add(sent);
+      const sent = this.#attempt(one, now + leaseMs).finally(() => this.#sending.delete(sent));
+      this.#sending.add(sent);
     }
-  };
-  const claiming = keepTrying("claims", context, async (works) => {
+  }
+
+  async #attempt(claimed: Claimed, leaseEndsAt: number): Promise<void> {
+    const cut = new AbortController();
+    const slot = this.#slots.take(claimed);
+    this.#underWay.set(claimed.deliveryId, { claimed, slot, cut, leaseEndsAt });
+    const result = await deliver(claimed, this.#options, cut.signal);
+    if (!result) return;
+    // The slot is free at once; the delivery is held until its outcome is on record.
+    this.#slots.free(slot);
+    const { schedule, random, clock } = this.#options;
+    const verdict = judge(result, { attempts: claimed.attempts, schedule, now: clock(), random: random() });
+    await this.#ended.push({ claimed, result, verdict });
+  }
+
+  /** Searches for deliveries that came due, or that another process added or released. */
+  async #searchUntil(signal: AbortSignal, works: () => void): Promise<void> {
+    const { pool, due, search, clock } = this.#options;
     while (!signal.aborted) {
-      const allotments = slots.allot(due);
-      if (allotments.length === 0) {
-        await due.sleep(CLAIM_REST, signal);
-        continue;
-      }
-      await claim(allotments);
+      const began = performance.now();
+      const known = { first: due.in("first"), retry: due.in("retry") };
+      due.add(await findDueEndpoints(pool, known, clock()));
       works();
-      await pause(CLAIM_EVERY, signal);
+      this.#slots.forget();
+      await pause((performance.now() - began) * SEARCH_REST, signal);
+      await search.sleep(SEARCH_EVERY, signal);
     }
-  });
-  const searching = keepTrying("search", context, (works) => searchOn(options, slots, works, signal));
-  const onWritten = (outcomes: readonly Outcome[]) => {
+  }
+
+  /** Lets go of deliveries whose outcomes are on record. */
+  #letGo(outcomes: readonly Outcome[]): void {
     for (const { claimed } of outcomes) {
-      const written = underWay.get(claimed.deliveryId);
-      if (written && underWay.delete(claimed.deliveryId)) slots.letGo(written.slot);
+      const written = this.#underWay.get(claimed.deliveryId);
+      if (written && this.#underWay.delete(claimed.deliveryId)) this.#slots.letGo(written.slot);
     }
-    due.wake();
-  };
-  const writing = writeEnded(options, ended, onWritten, signal);
-
-  await Promise.all([claiming, searching]);
-  await finish(underWay, sending);
-  ended.close();
-  await writing;
-  await giveBack(underWay, options);
-}
-
-/** Searches for deliveries that came due by themselves, or that another process made or gave back. */
-async function searchOn(
-  { pool, due, search, clock }: SenderOptions,
-  slots: Slots,
-  works: () => void,
-  signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
-    const began = performance.now();
-    const known = { first: due.in("first"), retry: due.in("retry") };
-    due.add(await findDueEndpoints(pool, known, clock()));
-    works();
-    slots.forget();
-    await pause((performance.now() - began) * SEARCH_REST, signal);
-    await search.sleep(SEARCH_EVERY, signal);
+    this.#options.due.wake();
   }
 }
 

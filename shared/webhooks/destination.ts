@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { within } from "../runtime/within.ts";
 import { isLoopback, isPublicUnicast } from "./public-address.ts";
 import { type ResolvedAddress, resolveHost } from "./resolve-host.ts";
 
@@ -112,15 +113,9 @@ function checked(addresses: readonly string[]): [string, ...string[]] {
 }
 
 async function addressesOf(host: string, lookup: LookUp): Promise<string[]> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("the lookup took too long")), LOOKUP_WITHIN);
-  });
   try {
-    return (await Promise.race([lookup(host), late])).map(({ address }) => address);
+    return (await within(LOOKUP_WITHIN, lookup(host))).map(({ address }) => address);
   } catch (error) {
     throw new UnsafeDestination("lookup_failed", "the host could not be looked up", { cause: error });
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -1,7 +1,7 @@
 import { backoff } from "../../../shared/runtime/backoff.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
-import { lastErrorNow } from "../../roles/last-error.ts";
 import type { LastError, RoleStatus } from "../../roles/role.ts";
+import { lastErrorNow } from "../../roles/role-status.ts";
 
 export interface Troubles {
   /** Why a part of the role does not get on; null where it does. */

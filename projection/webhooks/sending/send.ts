@@ -52,9 +52,7 @@ export function send(
     const end = (error: AttemptError | null) => {
       clearTimeout(timer);
       signal.removeEventListener("abort", leave);
-      const { statusCode, retryAfter, answer } = exchange;
-      const durationMs = Math.round(performance.now() - started);
-      resolve({ statusCode, error, retryAfter, answer, durationMs });
+      resolve(resultOf(exchange, error, started));
     };
     const expire = () => {
       end(late);
@@ -87,6 +85,14 @@ export function send(
     const open = (fresh: boolean) => connections.post(applicationId, destination, headers, fresh);
     await exchange.run(open, body, onConnected);
   }
+}
+
+function resultOf(
+  { statusCode, retryAfter, answer }: Exchange,
+  error: AttemptError | null,
+  started: number,
+): SendResult {
+  return { statusCode, error, retryAfter, answer, durationMs: Math.round(performance.now() - started) };
 }
 
 const ERRORS: readonly [RegExp, AttemptError][] = [

@@ -34,11 +34,11 @@ const SETTINGS = [
 ] as const;
 
 /** A batch of thousands of events may take a while. Milliseconds. */
-const STATEMENT_TIMEOUT = 30_000;
+const STATEMENT_TIMEOUT_MS = 30_000;
 
 /** At a stop, roles have this long to finish what they do, and connections to be closed. Milliseconds. */
-const ROLES_END_WITHIN = 3_500;
-const CONNECTIONS_END_WITHIN = 1_500;
+const ROLE_STOP_TIMEOUT_MS = 3_500;
+const CLOSE_TIMEOUT_MS = 1_500;
 
 /**
  * Starts the projection service: brings the database up to date, then does the roles that it is configured for.
@@ -57,7 +57,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
   app.use(serveMetrics(metrics));
   const endRoles = async () => {
-    const ended = await endsWithin(Promise.all(roles.map((role) => role.stop())), ROLES_END_WITHIN);
+    const ended = await endsWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
     // What they began, checkpoints, leases and transactions bring to its end elsewhere, as after a kill.
     if (!ended) logger.warn("roles wait for a server that does not answer, and are left");
   };
@@ -86,14 +86,13 @@ async function connect(config: Config<(typeof SETTINGS)[number]>, logger: Logger
     url: config.DATABASE_URL,
     applicationName: "projection",
     size: config.DATABASE_POOL_SIZE,
-    statementTimeout: STATEMENT_TIMEOUT,
+    statementTimeout: STATEMENT_TIMEOUT_MS,
     // Queues and rebuilds fill tables faster than Postgres analyzes them.
     preferIndexes: true,
     logger,
   });
   const client = connectEventStore(config.EVENTSTORE_URL, "projection");
-  const closeConnections = () =>
-    endsWithin(Promise.all([pool.end(), client.dispose()]), CONNECTIONS_END_WITHIN);
+  const closeConnections = () => endsWithin(Promise.all([pool.end(), client.dispose()]), CLOSE_TIMEOUT_MS);
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
     await prepareDatabase(config.DATABASE_URL, pool, logger);

@@ -1,10 +1,15 @@
 import type pg from "pg";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { BEFORE_FIRST, type Checkpoint, READ_MODEL_SCHEMA, readStanding } from "../checkpoints/checkpoint.ts";
-import { placeRelay, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
+import {
+  BEFORE_FIRST,
+  type Checkpoint,
+  READ_MODEL_SCHEMA,
+  readCheckpoint,
+} from "../checkpoints/checkpoint.ts";
+import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
-import { ActRefused } from "../parking/parking-acts.ts";
+import { CommandRefused } from "../parking/parking-commands.ts";
 import { deleteEventStream, eventStreamOf } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import { lastEventBefore } from "./last-event-before.ts";
@@ -43,19 +48,19 @@ export interface Adopted {
  */
 export async function adoptLog(options: AdoptOptions, signal: AbortSignal): Promise<Adopted | undefined> {
   const { client, pool, tellSince, now } = options;
-  await requireDifferent(options);
-  const keepsRelay = await holds(options, await readRelayCheckpoint(pool));
+  await requireDifferentLog(options);
+  const keepsRelayCheckpoint = await belongsToLog(options, await readRelayCheckpoint(pool));
   const lost = await findLost(client, pool, signal);
-  await throwMessagesAway(options, signal);
-  const told = tellSince === undefined ? undefined : await lastEventBefore(client, tellSince);
+  await deleteMessages(options, signal);
+  const requested = tellSince === undefined ? undefined : await lastEventBefore(client, tellSince);
   let adopted: Adopted | undefined;
   const adopt = async (connection: pg.ClientBase) => {
-    const standing = await readStanding(connection, READ_MODEL_SCHEMA);
-    const before = await readRelayCheckpoint(connection);
-    const relay = told ?? (keepsRelay ? before : standing);
-    await placeRelay(connection, relay);
+    const readModels = await readCheckpoint(connection, READ_MODEL_SCHEMA);
+    const current = await readRelayCheckpoint(connection);
+    const relay = requested ?? (keepsRelayCheckpoint ? current : readModels);
+    await setRelayCheckpoint(connection, relay);
     const counts = await closeLost(connection, lost, now);
-    adopted = { position: standing.position, relay: relay.position, ...counts };
+    adopted = { position: readModels.position, relay: relay.position, ...counts };
   };
   let swapped = false;
   const onSwapped = () => {
@@ -66,8 +71,8 @@ export async function adoptLog(options: AdoptOptions, signal: AbortSignal): Prom
 }
 
 /** @throws {ActRefused} */
-async function requireDifferent(options: AdoptOptions): Promise<void> {
-  const { anchor, position } = await readStanding(options.pool, READ_MODEL_SCHEMA);
+async function requireDifferentLog(options: AdoptOptions): Promise<void> {
+  const { anchor, position } = await readCheckpoint(options.pool, READ_MODEL_SCHEMA);
   try {
     await requireSameLog(options);
   } catch (error) {
@@ -76,13 +81,13 @@ async function requireDifferent(options: AdoptOptions): Promise<void> {
   }
   // Without an anchor nobody can tell: the operator's word counts.
   if (!anchor && position !== BEFORE_FIRST) return;
-  throw new ActRefused(
+  throw new CommandRefused(
     "The event log is the one that this database was built from, so there is nothing to adopt. Run rebuild without --adopt-log.",
   );
 }
 
 /** Tells whether the log is known to hold the event of a checkpoint. */
-async function holds({ client }: AdoptOptions, checkpoint: Checkpoint): Promise<boolean> {
+async function belongsToLog({ client }: AdoptOptions, checkpoint: Checkpoint): Promise<boolean> {
   try {
     await requireAnchored(client, "the relay", checkpoint);
     return checkpoint.anchor !== null;
@@ -93,7 +98,7 @@ async function holds({ client }: AdoptOptions, checkpoint: Checkpoint): Promise<
 }
 
 /** @throws {StartError} */
-async function throwMessagesAway({ natsUrl, databaseUrl }: AdoptOptions, signal: AbortSignal): Promise<void> {
+async function deleteMessages({ natsUrl, databaseUrl }: AdoptOptions, signal: AbortSignal): Promise<void> {
   try {
     await withNats({ url: natsUrl, name: "clinic adoption", signal }, async (connection) => {
       await deleteEventStream(await connection.jetstreamManager(), eventStreamOf(databaseUrl));

@@ -4,7 +4,7 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { IN_LANE } from "../webhooks/scheduling/due.ts";
 
 /** What belongs to events that the log does not hold. */
-export interface Lost {
+export interface LostRows {
   /** Ids of pending deliveries. */
   deliveries: string[];
   /** Ids of facts that wait for the log. */
@@ -12,14 +12,14 @@ export interface Lost {
 }
 
 /** Rows that are read at once, and streams that are asked for at once. */
-const PAGE = 1_000;
-const AT_ONCE = 16;
+const PAGE_SIZE = 1_000;
+const MAX_PARALLEL_READS = 16;
 
 /** The log answers within this. Milliseconds. */
-const ANSWER_WITHIN = 4_000;
+const READ_TIMEOUT_MS = 4_000;
 
 /** An event that the log may hold. Without an id, any event at that place will do. */
-interface Sought {
+interface ExpectedEvent {
   stream: string;
   revision: bigint;
   id: string | null;
@@ -33,21 +33,21 @@ export async function findLost(
   client: EventStoreDBClient,
   pool: pg.Pool,
   signal: AbortSignal,
-): Promise<Lost> {
+): Promise<LostRows> {
   const deliveries: string[] = [];
   for (const lane of Object.values(IN_LANE)) {
     const pageAfter = (last: PendingRow | undefined) =>
       pool.query<PendingRow>(pendingIn(lane), [last?.endpoint, last?.due, last?.key]);
-    deliveries.push(...(await sift(client, pageAfter, signal)));
+    deliveries.push(...(await findMissing(client, pageAfter, signal)));
   }
-  const facts = await sift(client, (last) => pool.query<Row>(FACTS, [last?.key]), signal);
+  const facts = await findMissing(client, (last) => pool.query<Row>(FACTS, [last?.key]), signal);
   return { deliveries, facts };
 }
 
 /** Cancels the deliveries and drops the facts. @returns how many */
 export async function closeLost(
   connection: pg.ClientBase,
-  { deliveries, facts }: Lost,
+  { deliveries, facts }: LostRows,
   now: number,
 ): Promise<{ cancelled: number; dropped: number }> {
   const cancelled = await connection.query(
@@ -62,7 +62,7 @@ export async function closeLost(
   return { cancelled: cancelled.rowCount ?? 0, dropped: dropped.rowCount ?? 0 };
 }
 
-interface Row extends Sought {
+interface Row extends ExpectedEvent {
   /** Of the delivery or the fact. */
   key: string;
 }
@@ -80,7 +80,7 @@ const pendingIn = (lane: string) => `
    WHERE status = 'pending' AND ${lane}
      AND ($1::uuid IS NULL OR ((endpoint_id, due_at) >= ($1, $2::timestamptz)
                                AND (endpoint_id, due_at, delivery_id) > ($1, $2, $3::uuid)))
-   ORDER BY endpoint_id, due_at, delivery_id LIMIT ${PAGE}`;
+   ORDER BY endpoint_id, due_at, delivery_id LIMIT ${PAGE_SIZE}`;
 
 const FACTS = `
   SELECT o.event_id AS key, COALESCE(d.event_stream, o.stream) AS stream, COALESCE(d.event_revision, 0) AS revision,
@@ -89,10 +89,10 @@ const FACTS = `
     LEFT JOIN webhooks.delivery d
       ON d.delivery_id = CASE WHEN o.stream LIKE 'webhookDelivery-%' THEN substr(o.stream, 17)::uuid END
    WHERE $1::uuid IS NULL OR o.event_id > $1
-   ORDER BY o.event_id LIMIT ${PAGE}`;
+   ORDER BY o.event_id LIMIT ${PAGE_SIZE}`;
 
 /** Goes through the rows, a page at a time. @returns the keys of those whose event the log does not hold */
-async function sift<Found extends Row>(
+async function findMissing<Found extends Row>(
   client: EventStoreDBClient,
   pageAfter: (last: Found | undefined) => Promise<{ rows: Found[] }>,
   signal: AbortSignal,
@@ -101,23 +101,23 @@ async function sift<Found extends Row>(
   let last: Found | undefined;
   while (!signal.aborted) {
     const { rows }: { rows: Found[] } = await pageAfter(last);
-    const left = [...rows];
+    const waiting = [...rows];
     const work = async () => {
-      for (let row = left.pop(); row; row = left.pop()) {
+      for (let row = waiting.pop(); row; row = waiting.pop()) {
         if (!(await holds(client, row))) lost.push(row.key);
       }
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
-    if (rows.length < PAGE) break;
+    await Promise.all(Array.from({ length: MAX_PARALLEL_READS }, work));
+    if (rows.length < PAGE_SIZE) break;
     last = rows.at(-1);
   }
   return lost;
 }
 
-async function holds(client: EventStoreDBClient, { stream, revision, id }: Sought): Promise<boolean> {
+async function holds(client: EventStoreDBClient, { stream, revision, id }: ExpectedEvent): Promise<boolean> {
   let found = false;
   try {
-    const options = { fromRevision: revision, maxCount: 1, deadline: ANSWER_WITHIN };
+    const options = { fromRevision: revision, maxCount: 1, deadline: READ_TIMEOUT_MS };
     for await (const { event } of client.readStream(stream, options)) {
       found = event?.revision === revision && (id === null || event.id === id);
     }

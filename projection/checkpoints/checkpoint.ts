@@ -26,15 +26,15 @@ export interface Checkpoint {
 }
 
 /** Where the read models of a schema stand. */
-export interface Standing extends Checkpoint {
+export interface ReadModelCheckpoint extends Checkpoint {
   /** Which tables they are: a rebuild puts others in their place, under the same names. */
   tables: string;
   /** Fingerprint of the release that built the tables, see `shapeOf`. */
   shape: string;
 }
 
-export async function readStanding(db: Pool | ClientBase, schema: string): Promise<Standing> {
-  const { rows } = await db.query<Omit<Standing, "anchor"> & StoredAnchor>(
+export async function readCheckpoint(db: Pool | ClientBase, schema: string): Promise<ReadModelCheckpoint> {
+  const { rows } = await db.query<Omit<ReadModelCheckpoint, "anchor"> & StoredAnchor>(
     `SELECT position, anchor_position, anchor_event_id, tableoid::text AS tables, shape
        FROM ${schema}.checkpoint WHERE name = $1`,
     [CHECKPOINT],
@@ -46,8 +46,8 @@ export async function readStanding(db: Pool | ClientBase, schema: string): Promi
 }
 
 /** The log position that the read models of a schema reflect. */
-export async function readCheckpoint(db: Pool | ClientBase, schema: string): Promise<bigint> {
-  return (await readStanding(db, schema)).position;
+export async function readPosition(db: Pool | ClientBase, schema: string): Promise<bigint> {
+  return (await readCheckpoint(db, schema)).position;
 }
 
 /** The columns of an anchor. */

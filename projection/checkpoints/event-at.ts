@@ -1,7 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { isUnavailable, LogUnavailable } from "../../shared/eventstore/log.ts";
 import type { Place } from "../../shared/eventstore/subscription.ts";
-import { boundedRead } from "./bounded-read.ts";
+import { readWithTimeout } from "./read-with-timeout.ts";
 
 /**
  * Reads the event at a position of the log.
@@ -17,7 +17,7 @@ export async function eventAt(
   const read = client.readAll({ fromPosition: { commit: position, prepare: position }, maxCount: 1 });
   let found: (Place & { id: string }) | undefined;
   try {
-    for await (const { event } of boundedRead(read)) {
+    for await (const { event } of readWithTimeout(read)) {
       if (event?.position.commit !== position) continue;
       const { id, streamId: stream, revision, type } = event;
       found = { id, position, stream, revision, type };

@@ -38,7 +38,10 @@ export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anch
 }
 
 /** Puts the checkpoint at a place, wherever it is: an operator's decision. */
-export async function placeRelay(connection: ClientBase, { position, anchor }: Checkpoint): Promise<void> {
+export async function setRelayCheckpoint(
+  connection: ClientBase,
+  { position, anchor }: Checkpoint,
+): Promise<void> {
   await connection.query("DELETE FROM webhooks.relay_checkpoint");
   if (position === LOG_START) return;
   await connection.query(

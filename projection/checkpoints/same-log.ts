@@ -3,7 +3,7 @@ import type pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { orAborted } from "../../shared/runtime/together.ts";
-import { type Checkpoint, READ_MODEL_SCHEMA, readStanding } from "./checkpoint.ts";
+import { type Checkpoint, READ_MODEL_SCHEMA, readCheckpoint } from "./checkpoint.ts";
 import { eventAt } from "./event-at.ts";
 import { logEnd } from "./log-end.ts";
 import { readRelayCheckpoint } from "./relay-checkpoint.ts";
@@ -47,7 +47,7 @@ export interface Checkpoints {
  * @throws {LogUnavailable}
  */
 export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<Checkpoints> {
-  const readModels = await readStanding(pool, READ_MODEL_SCHEMA);
+  const readModels = await readCheckpoint(pool, READ_MODEL_SCHEMA);
   await requireAnchored(client, "the read models", readModels);
   const relay = await readRelayCheckpoint(pool);
   await requireAnchored(client, "the relay", relay);
@@ -96,7 +96,7 @@ function endsAt(end: bigint): string {
 }
 
 /** The log is asked again this often. Milliseconds. */
-const ASK_EVERY = 1_000;
+const CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Waits until the log is the one that the database was built from, or the signal aborts. Logs the checkpoints then:
@@ -107,7 +107,7 @@ export async function untilSameLog(
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    await pause(ASK_EVERY, signal);
+    await pause(CHECK_INTERVAL_MS, signal);
     try {
       const checkpoints = await orAborted(requireSameLog(both), signal);
       if (!checkpoints) return;

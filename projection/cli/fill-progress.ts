@@ -2,10 +2,10 @@ import type { ProjectionProgress } from "../engine/projection-options.ts";
 import type { Terminal } from "./command.ts";
 
 /** Progress is told this often. Milliseconds. */
-const EVERY = 1_000;
+const REPORT_INTERVAL_MS = 1_000;
 
 /** The time left is estimated once the run has come so far: before, one slow moment decides the estimate. */
-const ESTIMATED_FROM = { seconds: 3, share: 0.01 };
+const MIN_FOR_ESTIMATE = { seconds: 3, share: 0.01 };
 
 /**
  * Reports how far a run through the log is: its share by the log's positions, events a second and the time left.
@@ -20,13 +20,13 @@ export function fillProgress(
 ): (progress: Pick<ProjectionProgress, "seen" | "events" | "waitsFor">) => void {
   const started = clock();
   let from: { share: number; events: number } | undefined;
-  let told = started;
+  let reportedAt = started;
   return ({ seen, events, waitsFor }) => {
     const share = shareOf(seen, end);
     from ??= { share, events };
     const now = clock();
-    if (now - told < EVERY) return;
-    told = now;
+    if (now - reportedAt < REPORT_INTERVAL_MS) return;
+    reportedAt = now;
     const seconds = (now - started) / 1000;
     const rate = Math.round((events - from.events) / seconds);
     const left = timeLeft(share - from.share, 1 - share, seconds);
@@ -43,7 +43,7 @@ function shareOf(seen: bigint, end: bigint): number {
 
 /** @returns nothing while it cannot be estimated */
 function timeLeft(done: number, left: number, seconds: number): string {
-  if (seconds < ESTIMATED_FROM.seconds || done < ESTIMATED_FROM.share) return "";
+  if (seconds < MIN_FOR_ESTIMATE.seconds || done < MIN_FOR_ESTIMATE.share) return "";
   const estimate = Math.round((left / done) * seconds);
   return estimate < 120 ? `, ${estimate} s left` : `, ${Math.round(estimate / 60)} min left`;
 }

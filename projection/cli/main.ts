@@ -10,11 +10,11 @@ import { ConfigError } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { DifferentLog } from "../checkpoints/same-log.ts";
-import { ActRefused } from "../parking/parking-acts.ts";
+import { CommandRefused } from "../parking/parking-commands.ts";
 import { ProjectionFailure } from "../roles/failure.ts";
 import { adoptCurrentLog } from "./adopt-log.ts";
 import type { CommandContext, Terminal } from "./command.ts";
-import { type ActOptions, park, resume } from "./parking.ts";
+import { type ParkingOptions, park, resume } from "./parking.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 import { natsUrl, serverUrls } from "./server-urls.ts";
 import { showStatus } from "./status.ts";
@@ -56,19 +56,19 @@ program
     run((context) => {
       if (adoptLog) return adoptCurrentLog(context, natsUrl(process.env, context.databaseUrl), tellSince);
       if (tellSince === undefined) return rebuildReadModels(context);
-      throw new ActRefused("--tell-since needs --adopt-log");
+      throw new CommandRefused("--tell-since needs --adopt-log");
     }),
   );
 program
   .command("verify")
   .description("Compare the read models that serve with what the log says; every row that differs is named.")
   .action(() => run(verifyReadModels));
-act(
+parkingCommand(
   "park",
   "Pass over the stream of the event that projectors or relay stopped at, from that event on.",
   park,
 );
-act(
+parkingCommand(
   "resume",
   "Take a parked stream back: where events of it were passed over, after a rebuild that has them.",
   resume,
@@ -76,10 +76,10 @@ act(
 
 await program.parseAsync();
 
-function act(
+function parkingCommand(
   name: string,
   description: string,
-  work: (context: CommandContext, position: bigint, options: ActOptions) => Promise<number>,
+  work: (context: CommandContext, position: bigint, options: ParkingOptions) => Promise<number>,
 ): void {
   program
     .command(name)
@@ -87,7 +87,9 @@ function act(
     .argument("<position>", "of the event, as status names it", toPosition)
     .requiredOption("--reason <text>", "why; it is kept in the log")
     .option("--actor <name>", "who; kept in the log", os.userInfo().username)
-    .action((position: bigint, options: ActOptions) => run((context) => work(context, position, options)));
+    .action((position: bigint, options: ParkingOptions) =>
+      run((context) => work(context, position, options)),
+    );
 }
 
 function toTime(text: string): number {
@@ -108,11 +110,11 @@ async function run(work: (context: CommandContext) => Promise<number>): Promise<
   try {
     process.exitCode = await withServers(work);
   } catch (error) {
-    const known = [ConfigError, StartError, ProjectionFailure, ActRefused, DifferentLog].some(
+    const known = [ConfigError, StartError, ProjectionFailure, CommandRefused, DifferentLog].some(
       (type) => error instanceof type,
     );
     process.stderr.write(`\nprojection: ${known ? (error as Error).message : String(error)}\n`);
-    process.exitCode = error instanceof ProjectionFailure || error instanceof ActRefused ? 1 : 2;
+    process.exitCode = error instanceof ProjectionFailure || error instanceof CommandRefused ? 1 : 2;
   }
 }
 

@@ -1,9 +1,15 @@
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { type Act, ActRefused, findParked, parkStream, resumeStream } from "../parking/parking-acts.ts";
+import {
+  CommandRefused,
+  findParked,
+  type ParkingCommand,
+  parkStream,
+  resumeStream,
+} from "../parking/parking-commands.ts";
 import type { CommandContext } from "./command.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 
-export interface ActOptions {
+export interface ParkingOptions {
   reason: string;
   actor: string;
 }
@@ -17,10 +23,10 @@ export interface ActOptions {
 export async function park(
   { client, pool, terminal, now }: CommandContext,
   position: bigint,
-  options: ActOptions,
+  options: ParkingOptions,
 ): Promise<number> {
   const log = createEventLog(client);
-  const parked = await parkStream({ client, log, pool }, position, toAct(options, now));
+  const parked = await parkStream({ client, log, pool }, position, toCommand(options, now));
   const { stream, revision, passedOverBy } = parked;
   if (passedOverBy === "relay") {
     terminal.out(`parked: partners are told nothing of stream ${stream} from revision ${revision} on`);
@@ -46,10 +52,10 @@ export async function park(
 export async function resume(
   context: CommandContext,
   position: bigint,
-  options: ActOptions,
+  options: ParkingOptions,
 ): Promise<number> {
   const { client, pool, terminal, now } = context;
-  const act = toAct(options, now);
+  const command = toCommand(options, now);
   const log = createEventLog(client);
   const { parked, leftOut } = await findParked({ client, log, pool }, position);
   if (leftOut) {
@@ -62,14 +68,16 @@ export async function resume(
       return code;
     }
   }
-  await resumeStream(log, parked.stream, act);
+  await resumeStream(log, parked.stream, command);
   terminal.out(`resumed: stream ${parked.stream} is taken from revision ${parked.revision} on`);
   return 0;
 }
 
-function toAct({ reason, actor }: ActOptions, now: number): Act {
+function toCommand({ reason, actor }: ParkingOptions, now: number): ParkingCommand {
   const text = reason.trim();
-  if (text.length < 1 || text.length > 200) throw new ActRefused("--reason must have 1 to 200 characters");
-  if (actor.length < 1 || actor.length > 200) throw new ActRefused("--actor must have 1 to 200 characters");
+  if (text.length < 1 || text.length > 200)
+    throw new CommandRefused("--reason must have 1 to 200 characters");
+  if (actor.length < 1 || actor.length > 200)
+    throw new CommandRefused("--actor must have 1 to 200 characters");
   return { actor, reason: text, now };
 }

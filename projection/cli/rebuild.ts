@@ -12,14 +12,14 @@ import { fillProgress } from "./fill-progress.ts";
  */
 export async function rebuildReadModels(
   { client, pool, logger, terminal, signal }: CommandContext,
-  takeBack?: string,
+  includedStream?: string,
 ): Promise<number> {
   const started = performance.now();
   let swappedAt: bigint | undefined;
   await rebuild(
     {
       ...{ client, pool, models: readModels, logger },
-      ...(takeBack !== undefined && { takeBack }),
+      ...(includedStream !== undefined && { includedStream }),
       onProgress: fillProgress(terminal, await logEnd(client)),
       onSwapped: (position) => {
         swappedAt = position;

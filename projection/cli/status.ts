@@ -1,5 +1,5 @@
 import { readModels } from "../read-models/all.ts";
-import { MOST } from "../status/count-deliveries.ts";
+import { MAX_COUNT } from "../status/count-deliveries.ts";
 import {
   type FollowerStatus,
   findStatus,
@@ -28,7 +28,7 @@ const TITLES = {
   relay: "relay: tells public events to the webhook dispatchers",
 };
 
-const HOW = {
+const STATES = {
   starting: "starts",
   running: "leads",
   failed: "stopped",
@@ -87,7 +87,7 @@ function webhooksLines(webhooks: Status["webhooks"], now: number): string[] {
   const { process, alive, working } = webhooks;
   const counts = (["pending", "due", "failed"] as const).map((state) => {
     const count = webhooks[state];
-    return `${count >= MOST ? "at least " : ""}${count} ${state}`;
+    return `${count >= MAX_COUNT ? "at least " : ""}${count} ${state}`;
   });
   const more = working > 1 ? `, ${working - 1} more run` : "";
   const runs = process && alive && process.state === "running";
@@ -106,7 +106,7 @@ function processText({ process, alive, standby }: RoleProcesses, now: number): s
   if (!alive)
     return `none runs; ${process.process} was last seen ${ago(now - process.at)} ago (${process.state})`;
   const why = process.detail ?? (process.state === "failed" ? process.lastError?.message : null);
-  return `${process.process} ${HOW[process.state]}${why ? `: ${why}` : ""}${others}`;
+  return `${process.process} ${STATES[process.state]}${why ? `: ${why}` : ""}${others}`;
 }
 
 function parkedLines(parked: ParkedStatus): string[] {

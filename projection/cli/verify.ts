@@ -22,8 +22,8 @@ export async function verifyReadModels(context: CommandContext): Promise<number>
     terminal.out("interrupted");
     return 1;
   }
-  const { position, rows, differences, passedOver } = verified;
-  const without = passedOver === 0 ? "" : `, without ${passedOver} streams that were parked`;
+  const { position, rows, differences, skipped } = verified;
+  const without = skipped === 0 ? "" : `, without ${skipped} streams that were parked`;
   terminal.out(`${rows} rows compared at position ${position}${without}: ${differences} differ`);
   return differences === 0 ? 0 : 1;
 }

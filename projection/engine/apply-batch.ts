@@ -1,7 +1,7 @@
 import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type Anchor, CHECKPOINT } from "../checkpoints/checkpoint.ts";
-import { addPassedOver, type PassedOver } from "../parking/passed-over.ts";
+import { addSkipped, type SkippedEvents } from "../parking/skipped-events.ts";
 import { LostLeadership, ProjectionFailure } from "../roles/failure.ts";
 import { shapeOf } from "./ddl.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
@@ -11,7 +11,7 @@ import { loadGenerations, partsOf, wipeSandbox } from "./sandbox-resets.ts";
 /** What a batch may say beside its events. */
 export interface BatchDetails {
   /** What it leaves out, by stream. */
-  passedOver?: ReadonlyMap<string, PassedOver>;
+  skipped?: ReadonlyMap<string, SkippedEvents>;
   /** The tables that it is meant for, as `readStanding` names them; whichever the schema has where absent. */
   tables?: string;
   /** Whether the commit need not have reached the disk when it is answered. */
@@ -35,7 +35,7 @@ export async function applyBatch(
   events: readonly RecordedEvent[],
   from: bigint,
   to: Anchor,
-  { passedOver, tables, lazyCommits }: BatchDetails = {},
+  { skipped, tables, lazyCommits }: BatchDetails = {},
 ): Promise<void> {
   try {
     // While a rebuild swaps schemas nobody writes: what a transaction names must not change under it. In one round trip.
@@ -48,7 +48,7 @@ export async function applyBatch(
         if (relevant.length > 0) await project(client, schema, model, relevant);
       }
     }
-    if (passedOver) await addPassedOver(client, schema, passedOver);
+    if (skipped) await addSkipped(client, schema, skipped);
     const moved = await client.query({
       name: `checkpoint ${schema}`,
       text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2

@@ -12,7 +12,7 @@ export interface Difference {
   columns: string[];
 }
 
-const PAGE = 2_000;
+const PAGE_SIZE = 2_000;
 
 /**
  * Walks through a read model's table in two schemas, in the order of the primary key.
@@ -26,12 +26,17 @@ export async function compareTables(
   live: pg.ClientBase,
   model: AnyReadModel,
   schemas: readonly [string, string],
-  tell: (difference: Difference) => void,
+  onDifference: (difference: Difference) => void,
 ): Promise<number> {
   const other = await connectWithoutTimeouts(pool);
   try {
     await other.query("BEGIN READ ONLY");
-    return await walk(model.table, rowsOf(live, schemas[0], model), rowsOf(other, schemas[1], model), tell);
+    return await walk(
+      model.table,
+      rowsOf(live, schemas[0], model),
+      rowsOf(other, schemas[1], model),
+      onDifference,
+    );
   } finally {
     await closeConnection(other);
   }
@@ -47,7 +52,7 @@ async function walk(
   table: string,
   is: AsyncGenerator<Listed>,
   ought: AsyncGenerator<Listed>,
-  tell: (difference: Difference) => void,
+  onDifference: (difference: Difference) => void,
 ): Promise<number> {
   let [a, b] = [await next(is), await next(ought)];
   let count = 0;
@@ -55,11 +60,12 @@ async function walk(
     count += 1;
     const order = !a ? 1 : !b ? -1 : compareKeys(a.key, b.key);
     if (a && b && order === 0) {
-      if (a.row !== b.row) tell({ table, key: a.key, kind: "changed", columns: differing(a.row, b.row) });
+      if (a.row !== b.row)
+        onDifference({ table, key: a.key, kind: "changed", columns: differing(a.row, b.row) });
     } else if (a && order < 0) {
-      tell({ table, key: a.key, kind: "extra", columns: [] });
+      onDifference({ table, key: a.key, kind: "extra", columns: [] });
     } else if (b) {
-      tell({ table, key: b.key, kind: "missing", columns: [] });
+      onDifference({ table, key: b.key, kind: "missing", columns: [] });
     }
     [a, b] = [order <= 0 ? await next(is) : a, order >= 0 ? await next(ought) : b];
   }
@@ -84,9 +90,9 @@ async function* rowsOf(
      SELECT array[${key}] AS key, to_jsonb(t)::text AS row FROM ${schema}.${table} t ORDER BY ${key}`,
   );
   for (;;) {
-    const { rows } = await db.query<Listed>(`FETCH ${PAGE} FROM ${cursor}`);
+    const { rows } = await db.query<Listed>(`FETCH ${PAGE_SIZE} FROM ${cursor}`);
     yield* rows;
-    if (rows.length < PAGE) break;
+    if (rows.length < PAGE_SIZE) break;
   }
   await db.query(`CLOSE ${cursor}`);
 }

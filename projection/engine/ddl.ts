@@ -20,7 +20,7 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
     `INSERT INTO ${schema}.checkpoint (name, position, shape)
       VALUES ('${CHECKPOINT}', ${BEFORE_FIRST}, '${shapeOf(models)}')`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
-    passedOverDdl(schema),
+    skippedDdl(schema),
   ];
   for (const model of models) {
     statements.push(tableDdl(model, schema));
@@ -36,7 +36,7 @@ export function anchorDdl(schema: string): string {
 }
 
 /** What these read models leave out, because it was parked when they came to it. May be repeated. */
-export function passedOverDdl(schema: string): string {
+export function skippedDdl(schema: string): string {
   return `CREATE TABLE IF NOT EXISTS ${schema}.passed_over
     (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`;
 }

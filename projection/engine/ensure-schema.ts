@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
-import { anchorDdl, passedOverDdl, readModelDdl } from "./ddl.ts";
+import { anchorDdl, readModelDdl, skippedDdl } from "./ddl.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /**
@@ -22,7 +22,7 @@ export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadMo
     const { found, anchored } = rows[0] ?? {};
     if (!found) await connection.query(readModelDdl(models));
     else if (!anchored) await connection.query(anchorDdl(READ_MODEL_SCHEMA));
-    await connection.query(passedOverDdl(READ_MODEL_SCHEMA));
+    await connection.query(skippedDdl(READ_MODEL_SCHEMA));
     await connection.query("COMMIT");
   } catch (error) {
     await connection.query("ROLLBACK").catch(() => undefined);

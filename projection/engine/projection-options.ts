@@ -1,7 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import type { Parked } from "../parking/passed-over.ts";
+import type { Parked } from "../parking/skipped-events.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
@@ -15,7 +15,7 @@ export interface ProjectionProgress {
   /** What it waits for; null while it works. */
   waitsFor: AwaitedServer | null;
   /** What made it wait, the last time that it had to. */
-  trouble: Error | null;
+  lastError: Error | null;
   /** Events that it has taken since it started. */
   events: number;
 }

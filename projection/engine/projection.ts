@@ -4,18 +4,18 @@ import { catchUp, type SubscriptionItem, UnreadableEvent } from "../../shared/ev
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import { BEFORE_FIRST, readStanding, type Standing } from "../checkpoints/checkpoint.ts";
+import { BEFORE_FIRST, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
-import { gapsOf, readPassedOver } from "../parking/passed-over.ts";
+import { gapsOf, readSkipped } from "../parking/skipped-events.ts";
 import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "../roles/failure.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import { shapeOf } from "./ddl.ts";
 import type { ProjectionOptions, ProjectionProgress, Report } from "./projection-options.ts";
-import { type Writing, writeItems } from "./write-items.ts";
+import { type ProjectionRun, writeItems } from "./write-items.ts";
 
 /** Most events in one transaction, and most that wait while one is written: reading must never wait for writing. */
-const BATCH = 2_000;
-const AHEAD = 2 * BATCH;
+const MAX_BATCH = 2_000;
+const MAX_BUFFERED = 2 * MAX_BATCH;
 
 /**
  * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position: one
@@ -33,7 +33,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
     seen: BEFORE_FIRST,
     caughtUp: false,
     waitsFor: null,
-    trouble: null,
+    lastError: null,
     events: 0,
   };
   const report: Report = (change, events = 0) =>
@@ -44,10 +44,10 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
     try {
       await follow(options, progress, report, signal);
     } catch (error) {
-      const trouble = error as Error;
-      const waitsFor = whatToWaitFor(trouble);
+      const lastError = error as Error;
+      const waitsFor = whatToWaitFor(lastError);
       if (!signal.aborted) options.logger.warn({ error, waitsFor }, "projection waits");
-      report({ waitsFor, trouble, caughtUp: false });
+      report({ waitsFor, lastError, caughtUp: false });
     }
     if (isDone(options, progress)) return;
     // Only a commit shows that it works again: a subscription may be opened in vain again and again.
@@ -73,9 +73,9 @@ function isDone({ until }: ProjectionOptions, { seen }: ProjectionProgress): boo
 }
 
 /** @throws {DifferentLog} */
-async function requireLog(options: ProjectionOptions, standing: Standing): Promise<void> {
+async function requireLog(options: ProjectionOptions, checkpoint: ReadModelCheckpoint): Promise<void> {
   if (!options.adopting) await requireSameLog(options);
-  await requireAnchored(options.client, `schema ${options.schema}`, standing);
+  await requireAnchored(options.client, `schema ${options.schema}`, checkpoint);
 }
 
 /** One subscription's life, from the checkpoint on. It ends, too, when an operator parks or resumes a stream. */
@@ -85,16 +85,16 @@ async function follow(
   report: Report,
   signal: AbortSignal,
 ): Promise<void> {
-  const standing = await readStanding(options.pool, options.schema);
-  if (standing.shape !== shapeOf(options.models)) throw new LostLeadership(OTHER_RELEASE);
-  report({ position: standing.position, seen: standing.position });
+  const checkpoint = await readCheckpoint(options.pool, options.schema);
+  if (checkpoint.shape !== shapeOf(options.models)) throw new LostLeadership(OTHER_RELEASE);
+  report({ position: checkpoint.position, seen: checkpoint.position });
   if (signal.aborted) return;
-  await requireLog(options, standing);
+  await requireLog(options, checkpoint);
   if (isDone(options, progress)) return;
   const parked = await options.parked();
-  const passed = await readPassedOver(options.pool, options.schema);
-  const gaps = gapsOf(parked, passed, standing.position);
-  const buffer = new BoundedBuffer<SubscriptionItem>(AHEAD);
+  const skipped = await readSkipped(options.pool, options.schema);
+  const gaps = gapsOf(parked, skipped, checkpoint.position);
+  const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED);
   const life = new AbortController();
   const end = () => {
     life.abort();
@@ -103,13 +103,13 @@ async function follow(
   signal.addEventListener("abort", end, { once: true });
   if (signal.aborted) end();
   try {
-    const writing = { options, standing, gaps, report, signal };
-    const filled = fill(buffer, writing, life.signal).finally(() => buffer.close());
-    const written = write(buffer, writing, parked.upTo, progress).finally(end);
-    const [filling, writingDown] = await Promise.allSettled([filled, written]);
+    const run = { options, checkpoint, gaps, report, signal };
+    const filled = fill(buffer, run, life.signal).finally(() => buffer.close());
+    const written = write(buffer, run, parked.upTo, progress).finally(end);
+    const [fillResult, writeResult] = await Promise.allSettled([filled, written]);
     // The writer's trouble first: it is the one that may be final.
-    if (writingDown.status === "rejected") throw writingDown.reason;
-    if (filling.status === "rejected") throw filling.reason;
+    if (writeResult.status === "rejected") throw writeResult.reason;
+    if (fillResult.status === "rejected") throw fillResult.reason;
   } finally {
     signal.removeEventListener("abort", end);
   }
@@ -117,12 +117,12 @@ async function follow(
 
 async function fill(
   buffer: BoundedBuffer<SubscriptionItem>,
-  { options, standing, gaps }: Writing,
+  { options, checkpoint, gaps }: ProjectionRun,
   signal: AbortSignal,
 ): Promise<void> {
   const { client, until } = options;
   // The writer moves it on.
-  const start = { ...standing };
+  const start = { ...checkpoint };
   const after = start.position === BEFORE_FIRST ? undefined : start.position;
   const passesOver = (stream: string, revision: bigint) => {
     const gap = gaps.get(stream);
@@ -150,24 +150,24 @@ async function fill(
 /** @param knownActs the revision of the last act of parking or resuming that the run goes by */
 async function write(
   buffer: BoundedBuffer<SubscriptionItem>,
-  writing: Writing,
-  knownActs: bigint,
+  run: ProjectionRun,
+  knownRevision: bigint,
   progress: ProjectionProgress,
 ): Promise<void> {
-  const { options, report } = writing;
+  const { options, report } = run;
   for (;;) {
-    const items = await buffer.take(BATCH);
+    const items = await buffer.take(MAX_BATCH);
     if (items.length === 0) return;
-    await writeItems(writing, items);
+    await writeItems(run, items);
     const last = items.findLast((item) => "position" in item);
     if (last) report({ seen: last.position });
     if (items.some((item) => item.kind === "caughtUp")) report({ caughtUp: true });
     report({ waitsFor: null });
-    if (isDone(options, progress) || items.some((item) => isActAfter(item, knownActs))) return;
+    if (isDone(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision))) return;
   }
 }
 
-function isActAfter(item: SubscriptionItem, known: bigint): boolean {
+function isParkingEventAfter(item: SubscriptionItem, known: bigint): boolean {
   if (item.kind !== "event") return false;
   const { type, revision } = item.event;
   return (type === "StreamParked" || type === "StreamResumed") && revision > known;

@@ -2,7 +2,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint, readStanding } from "../checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
 import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
 import { readParked } from "../parking/parked-streams.ts";
 import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "../roles/failure.ts";
@@ -55,7 +55,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
   const leadership = {
     ...{ databaseUrl: options.databaseUrl, name: `projectors ${READ_MODEL_SCHEMA}`, onStandby },
     async hindrance(connection: pg.ClientBase) {
-      const { shape } = await readStanding(connection, READ_MODEL_SCHEMA);
+      const { shape } = await readCheckpoint(connection, READ_MODEL_SCHEMA);
       return shape === shapeOf(options.models) ? null : OTHER_RELEASE;
     },
   };
@@ -94,7 +94,7 @@ async function runUntilLost(run: ProjectionOptions, logger: Logger, term: AbortS
 function movedFrom(pool: pg.Pool, position: bigint | undefined): () => Promise<boolean> {
   let stood = position;
   return async () => {
-    const stands = await readCheckpoint(pool, READ_MODEL_SCHEMA);
+    const stands = await readPosition(pool, READ_MODEL_SCHEMA);
     stood ??= stands;
     return stands !== stood;
   };
@@ -102,13 +102,13 @@ function movedFrom(pool: pg.Pool, position: bigint | undefined): () => Promise<b
 
 /** @param eventsBefore taken in the terms before this one */
 function statusAfter(before: RoleStatus, progress: ProjectionProgress, eventsBefore: number): RoleStatus {
-  const { position, caughtUp, waitsFor, trouble, events } = progress;
+  const { position, caughtUp, waitsFor, lastError, events } = progress;
   const detail = waitsFor === null ? (caughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
   // Once it has caught up it runs, and a later wait does not make it start anew.
   const state = before.state === "running" || caughtUp ? "running" : "starting";
-  const lastError = waitsFor !== null && trouble ? lastErrorNow(trouble) : before.lastError;
+  const reported = waitsFor !== null && lastError ? lastErrorNow(lastError) : before.lastError;
   return {
     ...{ state, detail, leads: true, position, events: eventsBefore + events },
-    ...(lastError && { lastError }),
+    ...(reported && { lastError: reported }),
   };
 }

@@ -3,10 +3,15 @@ import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { BEFORE_FIRST, READ_MODEL_SCHEMA, readStanding, type Standing } from "../checkpoints/checkpoint.ts";
+import {
+  BEFORE_FIRST,
+  READ_MODEL_SCHEMA,
+  type ReadModelCheckpoint,
+  readCheckpoint,
+} from "../checkpoints/checkpoint.ts";
 import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParked } from "../parking/parked-streams.ts";
-import { agrees, type Parked, readPassedOver } from "../parking/passed-over.ts";
+import { matchesParked, type Parked, readSkipped } from "../parking/skipped-events.ts";
 import { anchorDdl, indexesDdl, shapeOf, tablesDdl } from "./ddl.ts";
 import { withMaintenance } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
@@ -20,7 +25,7 @@ export interface RebuildOptions {
   models: readonly AnyReadModel[];
   logger: Logger;
   /** A parked stream that is taken in all the same. */
-  takeBack?: string;
+  includedStream?: string;
   /**
    * Set if an operator adopts a log that is not the one behind the read models that serve. Called in the transaction
    * that puts the new tables in their place.
@@ -31,7 +36,7 @@ export interface RebuildOptions {
   onSwapped?(position: bigint): void;
 }
 
-type Run = RebuildOptions & { parked(): Promise<Parked>; lazyCommits: true; adopting: boolean };
+type RebuildRun = RebuildOptions & { parked(): Promise<Parked>; lazyCommits: true; adopting: boolean };
 
 /**
  * Builds all read models anew from the log, beside those that serve, and puts them in their place in one transaction
@@ -47,9 +52,9 @@ export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promi
   const log = createEventLog(given.client);
   const parked = async () => {
     const { streams, upTo } = await readParked(log);
-    return { streams: new Map([...streams].filter(([stream]) => stream !== given.takeBack)), upTo };
+    return { streams: new Map([...streams].filter(([stream]) => stream !== given.includedStream)), upTo };
   };
-  const options: Run = { ...given, parked, lazyCommits: true, adopting: given.adopt !== undefined };
+  const options: RebuildRun = { ...given, parked, lazyCommits: true, adopting: given.adopt !== undefined };
   await withMaintenance(given.pool, async (connection) => {
     if (!(await exists(connection, READ_MODEL_SCHEMA))) {
       throw new StartError("there are no read models yet: the projection service makes them when it starts");
@@ -73,7 +78,7 @@ async function exists(connection: pg.ClientBase, schema: string): Promise<boolea
 }
 
 /** Makes the tables, or finds those of an interrupted run. */
-async function prepare(connection: pg.ClientBase, options: Run): Promise<void> {
+async function prepare(connection: pg.ClientBase, options: RebuildRun): Promise<void> {
   // What a run left that was killed right after its swap.
   await connection.query(`DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`);
   if ((await exists(connection, NEXT_SCHEMA)) && (await isUsable(connection, options))) return;
@@ -83,20 +88,20 @@ async function prepare(connection: pg.ClientBase, options: Run): Promise<void> {
   await connection.query("COMMIT");
 }
 
-async function isUsable(connection: pg.ClientBase, { client, models, parked }: Run): Promise<boolean> {
+async function isUsable(connection: pg.ClientBase, { client, models, parked }: RebuildRun): Promise<boolean> {
   // An earlier release may have left them.
   await connection.query(anchorDdl(NEXT_SCHEMA));
-  const standing = await readStanding(connection, NEXT_SCHEMA);
+  const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);
   // Without an anchor nobody can tell from which log they come.
-  if (!standing.anchor || standing.shape !== shapeOf(models)) return false;
-  if (!(await isAnchored(client, standing))) return false;
-  const passed = await readPassedOver(connection, NEXT_SCHEMA);
-  return agrees(await parked(), passed, standing.position);
+  if (!checkpoint.anchor || checkpoint.shape !== shapeOf(models)) return false;
+  if (!(await isAnchored(client, checkpoint))) return false;
+  const skipped = await readSkipped(connection, NEXT_SCHEMA);
+  return matchesParked(await parked(), skipped, checkpoint.position);
 }
 
-async function isAnchored(client: EventStoreDBClient, standing: Standing): Promise<boolean> {
+async function isAnchored(client: EventStoreDBClient, checkpoint: ReadModelCheckpoint): Promise<boolean> {
   try {
-    await requireAnchored(client, `schema ${NEXT_SCHEMA}`, standing);
+    await requireAnchored(client, `schema ${NEXT_SCHEMA}`, checkpoint);
     return true;
   } catch (error) {
     if (error instanceof DifferentLog) return false;
@@ -105,7 +110,7 @@ async function isAnchored(client: EventStoreDBClient, standing: Standing): Promi
 }
 
 /** Follows the log into the new schema until all that was stored is in it. */
-async function runUntilCaughtUp(options: Run, signal: AbortSignal): Promise<void> {
+async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promise<void> {
   const done = new AbortController();
   const onProgress = (progress: ProjectionProgress) => {
     options.onProgress(progress);
@@ -116,7 +121,11 @@ async function runUntilCaughtUp(options: Run, signal: AbortSignal): Promise<void
 }
 
 /** Goes on following while the swap is tried; the follower ends with it. */
-async function followAndSwap(connection: pg.ClientBase, options: Run, signal: AbortSignal): Promise<void> {
+async function followAndSwap(
+  connection: pg.ClientBase,
+  options: RebuildRun,
+  signal: AbortSignal,
+): Promise<void> {
   const done = new AbortController();
   const failed = new AbortController();
   let seen = BEFORE_FIRST;

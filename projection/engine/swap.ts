@@ -1,7 +1,7 @@
 import pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { CHECKPOINT, READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { CHECKPOINT, READ_MODEL_SCHEMA, readPosition } from "../checkpoints/checkpoint.ts";
 import { swapLock } from "./apply-batch.ts";
 
 /** Where a rebuild fills its tables. What an interrupted one left there is gone on with. */
@@ -11,13 +11,13 @@ export const NEXT_SCHEMA = "read_model_next";
 export const FORMER_SCHEMA = "read_model_former";
 
 /** The new tables catch up with the live ones within this, while the live ones' writer waits. Milliseconds. */
-const LAST_STEP_WITHIN = 5_000;
+const CATCH_UP_TIMEOUT_MS = 5_000;
 
 /** Reads that hold a table are waited for so long, while others queue up behind. Milliseconds. */
-const READS_END_WITHIN = 200;
+const LOCK_TIMEOUT_MS = 200;
 
 /** Between two tries. Milliseconds. */
-const REST = 500;
+const RETRY_INTERVAL_MS = 500;
 
 /** SQLSTATE: a lock was not had in time. */
 const LOCK_NOT_AVAILABLE = "55P03";
@@ -53,7 +53,7 @@ export async function swapIn(
       return position;
     }
     await connection.query("ROLLBACK");
-    await pause(REST, signal);
+    await pause(RETRY_INTERVAL_MS, signal);
   }
   return undefined;
 }
@@ -64,8 +64,8 @@ async function trySwap(
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
   await lockWriters(connection, READ_MODEL_SCHEMA);
-  const live = await readCheckpoint(connection, READ_MODEL_SCHEMA);
-  if (!adopt && !(await reaches(seen, live, signal))) {
+  const live = await readPosition(connection, READ_MODEL_SCHEMA);
+  if (!adopt && !(await untilReached(seen, live, signal))) {
     logger.warn("the new read models did not catch up while the live ones waited; tries again");
     return undefined;
   }
@@ -79,7 +79,7 @@ async function trySwap(
   await connection.query(`ALTER SCHEMA ${NEXT_SCHEMA} RENAME TO ${READ_MODEL_SCHEMA}`);
   if (adopt) await adopt(connection);
   else await keepUp(connection, live);
-  return readCheckpoint(connection, READ_MODEL_SCHEMA);
+  return readPosition(connection, READ_MODEL_SCHEMA);
 }
 
 /**
@@ -103,7 +103,7 @@ async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
     "SELECT string_agg(oid::regclass::text, ', ' ORDER BY oid) AS tables FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'",
     [READ_MODEL_SCHEMA],
   );
-  await connection.query(`SET LOCAL lock_timeout = ${READS_END_WITHIN}`);
+  await connection.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
   try {
     await connection.query(`LOCK TABLE ${rows[0]?.tables} IN ACCESS EXCLUSIVE MODE`);
     return true;
@@ -114,8 +114,8 @@ async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
 }
 
 /** Waits, bounded, until the new read models are as far as the live ones. */
-async function reaches(seen: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {
-  const deadline = performance.now() + LAST_STEP_WITHIN;
+async function untilReached(seen: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {
+  const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
   while (!signal.aborted && performance.now() < deadline) {
     if (seen() >= position) return true;
     await pause(5, signal);

@@ -2,9 +2,9 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { READ_MODEL_SCHEMA, readStanding } from "../checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
-import { readPassedOver } from "../parking/passed-over.ts";
+import { readSkipped } from "../parking/skipped-events.ts";
 import { OTHER_RELEASE } from "../roles/failure.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
 import { shapeOf, tablesDdl } from "./ddl.ts";
@@ -28,13 +28,13 @@ export interface Verified {
   rows: number;
   differences: number;
   /** Streams that were passed over, as the read models that serve do. */
-  passedOver: number;
+  skipped: number;
 }
 
 const SCRATCH_SCHEMA = "read_model_verify";
 
 /** Beyond every revision. */
-const FOR_EVER = 2n ** 63n;
+const MAX_REVISION = 2n ** 63n;
 
 /**
  * Compares the read models that serve with what the log says: folds the log up to the position that they reflect into
@@ -51,16 +51,16 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
     try {
       // One snapshot for all that follows: rows and checkpoint are of the same moment.
       await live.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-      const { position, shape } = await readStanding(live, READ_MODEL_SCHEMA);
+      const { position, shape } = await readCheckpoint(live, READ_MODEL_SCHEMA);
       if (shape !== shapeOf(models)) {
         throw new StartError(
           `${OTHER_RELEASE}: verify them with that release, or rebuild them with this one`,
         );
       }
       await requireSameLog(options);
-      const streams = await readPassedOver(live, READ_MODEL_SCHEMA);
+      const streams = await readSkipped(live, READ_MODEL_SCHEMA);
       // What operators decide meanwhile is of no concern.
-      const parked = { streams, upTo: FOR_EVER };
+      const parked = { streams, upTo: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(tablesDdl(models, SCRATCH_SCHEMA));
       await runProjection(
@@ -74,15 +74,15 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
         signal,
       );
       let [rows, differences] = [0, 0];
-      const tell = (difference: Difference) => {
+      const onDifference = (difference: Difference) => {
         differences += 1;
         options.onDifference(difference);
       };
       for (const model of models) {
         if (signal.aborted) break;
-        rows += await compareTables(pool, live, model, [READ_MODEL_SCHEMA, SCRATCH_SCHEMA], tell);
+        rows += await compareTables(pool, live, model, [READ_MODEL_SCHEMA, SCRATCH_SCHEMA], onDifference);
       }
-      return { position, rows, differences, passedOver: streams.size };
+      return { position, rows, differences, skipped: streams.size };
     } finally {
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
     }

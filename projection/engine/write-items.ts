@@ -3,17 +3,17 @@ import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
-import { type Anchor, readCheckpoint, type Standing } from "../checkpoints/checkpoint.ts";
-import type { Gaps, PassedOver } from "../parking/passed-over.ts";
+import { type Anchor, type ReadModelCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
+import type { Gaps, SkippedEvents } from "../parking/skipped-events.ts";
 import { ProjectionFailure } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
 import type { ProjectionOptions, Report } from "./projection-options.ts";
 
 /** What a run writes by. */
-export interface Writing {
+export interface ProjectionRun {
   options: ProjectionOptions;
   /** Moves on with each commit. */
-  standing: Standing;
+  checkpoint: ReadModelCheckpoint;
   gaps: Gaps;
   report: Report;
   signal: AbortSignal;
@@ -26,18 +26,18 @@ export interface Writing {
  * @throws {ProjectionFailure}
  * @throws {LostLeadership}
  */
-export async function writeItems(writing: Writing, items: readonly SubscriptionItem[]): Promise<void> {
+export async function writeItems(run: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
   const last = items.findLast(isPlaced);
   if (!last) return;
   const to = { position: last.position, eventId: last.kind === "event" ? last.event.id : last.id };
   const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
   try {
-    await writeBatch(writing, events, passedOverIn(items, writing.gaps), to);
+    await writeBatch(run, events, skippedIn(items, run.gaps), to);
   } catch (error) {
     if (error instanceof ProjectionFailure && error.place) {
       const { position } = error.place;
       await writeItems(
-        writing,
+        run,
         items.filter((item) => isPlaced(item) && item.position < position),
       );
     }
@@ -47,36 +47,36 @@ export async function writeItems(writing: Writing, items: readonly SubscriptionI
       const refused = `the database refuses a value of ${event.type} (SQLSTATE ${error.code})`;
       throw new ProjectionFailure(refused, event, error);
     }
-    for (const single of singles(items)) await writeItems(writing, single);
+    for (const single of singles(items)) await writeItems(run, single);
   }
 }
 
 /** One transaction, tried until the database answers. A commit whose answer got lost is found out. */
 async function writeBatch(
-  { options, standing, report, signal }: Writing,
+  { options, checkpoint, report, signal }: ProjectionRun,
   events: readonly RecordedEvent[],
-  passedOver: ReadonlyMap<string, PassedOver>,
+  skipped: ReadonlyMap<string, SkippedEvents>,
   to: Anchor,
 ): Promise<void> {
   const { pool, schema, models, logger, lazyCommits = false } = options;
-  const { position: from, tables } = standing;
+  const { position: from, tables } = checkpoint;
   const wait = backoff({ first: 100, most: 3_000 });
   for (let retry = false; ; retry = true) {
     const started = performance.now();
     try {
-      if (!retry || (await readCheckpoint(pool, schema)) !== to.position) {
+      if (!retry || (await readPosition(pool, schema)) !== to.position) {
         await withConnection(pool, (connection) =>
-          applyBatch(connection, schema, models, events, from, to, { passedOver, tables, lazyCommits }),
+          applyBatch(connection, schema, models, events, from, to, { skipped, tables, lazyCommits }),
         );
       }
-      standing.position = to.position;
+      checkpoint.position = to.position;
       report({ position: to.position, waitsFor: null }, events.length);
       options.onBatch?.(events.length, (performance.now() - started) / 1000);
       return;
     } catch (error) {
       if (!isPostgresUnavailable(error) || signal.aborted) throw error;
       logger.warn({ error }, "projection waits for the database");
-      report({ waitsFor: "the database", trouble: error as Error });
+      report({ waitsFor: "the database", lastError: error as Error });
       await wait.next(signal);
     }
   }
@@ -109,15 +109,15 @@ function isPlaced(item: SubscriptionItem): item is Placed {
   return item.kind === "event" || item.kind === "passedOver";
 }
 
-function passedOverIn(items: readonly SubscriptionItem[], gaps: Gaps): Map<string, PassedOver> {
-  const passed = new Map<string, PassedOver>();
+function skippedIn(items: readonly SubscriptionItem[], gaps: Gaps): Map<string, SkippedEvents> {
+  const skipped = new Map<string, SkippedEvents>();
   for (const item of items) {
     const gap = item.kind === "passedOver" && gaps.get(item.stream);
     if (!gap) continue;
     const { revision, position } = gap;
-    passed.set(item.stream, { revision, position, events: (passed.get(item.stream)?.events ?? 0n) + 1n });
+    skipped.set(item.stream, { revision, position, events: (skipped.get(item.stream)?.events ?? 0n) + 1n });
   }
-  return passed;
+  return skipped;
 }
 
 /** Cuts items so that each part has one event, its last; the last part may have none. */

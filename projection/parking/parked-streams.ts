@@ -24,29 +24,29 @@ export interface ParkedList {
   /** Passed over by all. */
   streams: ReadonlyMap<string, ParkedStream>;
   /** Passed over by the relay alone: the read models have them. */
-  untold: ReadonlyMap<string, ParkedStream>;
+  relayOnly: ReadonlyMap<string, ParkedStream>;
   /** The revision of the last act that it knows of; -1n where there was none. */
   upTo: bigint;
 }
 
 /** Folds the acts, in order. Pure. */
-function parkedAfter(acts: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
+function parkedAfter(events: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
   const streams = new Map<string, ParkedStream>();
-  const untold = new Map<string, ParkedStream>();
-  for (const { type, data, metadata } of acts) {
+  const relayOnly = new Map<string, ParkedStream>();
+  for (const { type, data, metadata } of events) {
     const { stream } = data;
     if (type === "StreamResumed") {
       streams.delete(stream);
-      untold.delete(stream);
+      relayOnly.delete(stream);
     } else {
       const { eventType, cause, reason } = data;
       const place = { revision: BigInt(data.revision), position: BigInt(data.position) };
       const act = { reason, actor: metadata.actor.id, since: metadata.occurredAt };
-      const list = data.passedOverBy === "all" ? streams : untold;
+      const list = data.passedOverBy === "all" ? streams : relayOnly;
       list.set(stream, { stream, ...place, eventType, cause, ...act });
     }
   }
-  return { streams, untold, upTo: acts.at(-1)?.revision ?? -1n };
+  return { streams, relayOnly, upTo: events.at(-1)?.revision ?? -1n };
 }
 
 /** Who passes parked streams over. */
@@ -54,11 +54,11 @@ export type Follower = "projectors" | "relay";
 
 /** Whether an event's stream is parked for somebody, from that event on or before it. */
 export function isParked(
-  { streams, untold }: ParkedList,
+  { streams, relayOnly }: ParkedList,
   by: Follower,
   { stream, revision }: Pick<Place, "stream" | "revision">,
 ): boolean {
-  const lists = by === "relay" ? [streams, untold] : [streams];
+  const lists = by === "relay" ? [streams, relayOnly] : [streams];
   return lists.some((list) => {
     const parked = list.get(stream);
     return parked !== undefined && parked.revision <= revision;

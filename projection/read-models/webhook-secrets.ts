@@ -11,7 +11,7 @@ type SecretRow = {
 };
 
 /** So many former secrets sign at the most: each makes the signature header longer. */
-const MOST_FORMER = 8;
+const MAX_FORMER_SECRETS = 8;
 
 /** What deliveries are signed with, encrypted. The query side has no access to this table. */
 export const webhookSecrets = defineReadModel<SecretRow>()({
@@ -36,7 +36,7 @@ export const webhookSecrets = defineReadModel<SecretRow>()({
       return {
         endpoint_id: data.endpointId,
         encrypted_secret: data.encryptedSecret,
-        former_secrets: signing.slice(0, MOST_FORMER),
+        former_secrets: signing.slice(0, MAX_FORMER_SECRETS),
       };
     },
     WebhookEndpointRevoked: () => undefined,

@@ -19,20 +19,20 @@ export interface EventStream {
 }
 
 /** Most messages that the dispatchers together may have open. */
-const OPEN_MESSAGES = 2_000;
+const MAX_UNACKED_MESSAGES = 2_000;
 
 /**
  * A dispatcher that says nothing for this long has lost its message to another. It is how long a message waits when a
  * dispatcher is killed; longer than the rows of one take, and a message that comes again too early does no harm.
  * Milliseconds.
  */
-const ANSWER_WITHIN = 5_000;
+const ACK_TIMEOUT_MS = 5_000;
 
 /** A second publication of one message id within this is dropped. Milliseconds. */
-const SAME_ID_WITHIN = 30_000;
+const DEDUPLICATION_WINDOW_MS = 30_000;
 
 /** More than a relay leaves open. A limit in bytes would be taken out of the server's storage at once. */
-const MAXIMUM_MESSAGES = 100_000;
+const MAX_MESSAGES = 100_000;
 
 /** JetStream's «no such stream» and «no such consumer». */
 const NOT_FOUND = new Set([10_059, 10_014]);
@@ -55,14 +55,14 @@ export async function ensureEventStream(jsm: JetStreamManager, stream: EventStre
     retention: RetentionPolicy.Workqueue,
     storage: StorageType.File,
     discard: DiscardPolicy.New,
-    max_msgs: MAXIMUM_MESSAGES,
-    duplicate_window: nanos(SAME_ID_WITHIN),
+    max_msgs: MAX_MESSAGES,
+    duplicate_window: nanos(DEDUPLICATION_WINDOW_MS),
   };
   const consumer: Partial<ConsumerConfig> = {
     durable_name: stream.consumer,
     ack_policy: AckPolicy.Explicit,
-    ack_wait: nanos(ANSWER_WITHIN),
-    max_ack_pending: OPEN_MESSAGES,
+    ack_wait: nanos(ACK_TIMEOUT_MS),
+    max_ack_pending: MAX_UNACKED_MESSAGES,
     max_deliver: -1,
   };
   if (!(await exists(() => jsm.streams.info(stream.name)))) await jsm.streams.add(config);
@@ -79,9 +79,9 @@ export async function deleteEventStream(jsm: JetStreamManager, stream: EventStre
   if (await exists(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
 }
 
-async function exists(ask: () => Promise<unknown>): Promise<boolean> {
+async function exists(request: () => Promise<unknown>): Promise<boolean> {
   try {
-    await ask();
+    await request();
     return true;
   } catch (error) {
     if (error instanceof NatsError && NOT_FOUND.has(error.api_error?.err_code ?? 0)) return false;

@@ -9,11 +9,11 @@ export interface NatsSessionOptions {
 }
 
 /** Milliseconds. A peer that is silent for twice the second is dead. */
-const CONNECT_WITHIN = 2_000;
-const PING_EVERY = 5_000;
+const CONNECT_TIMEOUT_MS = 2_000;
+const PING_INTERVAL_MS = 5_000;
 
 /** A run has this long to end when it is told to. Milliseconds. */
-const FINISH_WITHIN = 1_000;
+const FINISH_TIMEOUT_MS = 1_000;
 
 /**
  * Connects to NATS and runs something for as long as the connection lives; its signal aborts when the connection is
@@ -29,8 +29,8 @@ export async function withNats(
     servers: options.url,
     name: options.name,
     reconnect: false,
-    timeout: CONNECT_WITHIN,
-    pingInterval: PING_EVERY,
+    timeout: CONNECT_TIMEOUT_MS,
+    pingInterval: PING_INTERVAL_MS,
     maxPingOut: 2,
     // A stack trace for each publication costs more than the publication.
     noAsyncTraces: true,
@@ -40,7 +40,7 @@ export async function withNats(
   const end = () => {
     life.abort();
     // A run that waits for an answer of the server gets an error instead.
-    overtime ??= setTimeout(() => void connection.close(), FINISH_WITHIN);
+    overtime ??= setTimeout(() => void connection.close(), FINISH_TIMEOUT_MS);
   };
   const lost = connection.closed().then((error) => {
     life.abort();

@@ -20,8 +20,8 @@ interface Waiting {
 const MESSAGE_ID = "Nats-Msg-Id";
 
 /** The server's confirmation comes within this. Milliseconds. */
-const CONFIRMED_WITHIN = 5_000;
-const LOOK_EVERY = 500;
+const CONFIRM_TIMEOUT_MS = 5_000;
+const TIMEOUT_CHECK_INTERVAL_MS = 500;
 
 /**
  * A publisher with one subscription for all confirmations and one timer, for as long as the signal lets it. The client's
@@ -49,11 +49,11 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
   const timer = setInterval(() => {
     // In the order of their publication: the first that is in time ends the search.
     for (const [number, { since, reject }] of waiting) {
-      if (performance.now() - since < CONFIRMED_WITHIN) return;
+      if (performance.now() - since < CONFIRM_TIMEOUT_MS) return;
       waiting.delete(number);
       reject(new Error("NATS did not confirm a message in time"));
     }
-  }, LOOK_EVERY);
+  }, TIMEOUT_CHECK_INTERVAL_MS);
   const end = () => {
     clearInterval(timer);
     if (!connection.isClosed()) subscription.unsubscribe();

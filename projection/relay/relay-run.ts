@@ -12,7 +12,7 @@ import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoi
 import { requireSameLog } from "../checkpoints/same-log.ts";
 import { isParked, PARKING_STREAM, readParked } from "../parking/parked-streams.ts";
 import { type EventStream, ensureEventStream } from "./event-stream.ts";
-import { Ledger } from "./ledger.ts";
+import { InFlightTracker } from "./in-flight-tracker.ts";
 import type { Outgoing } from "./message.ts";
 import { createPublisher } from "./publisher.ts";
 import { RelayFailure, relayedCategories, toMessage } from "./to-message.ts";
@@ -38,14 +38,14 @@ export class RelayStopped extends Error {
 }
 
 /** Events whose message is being made, and messages that the server has not yet confirmed. */
-const MAPPING = 256;
-const IN_FLIGHT = 1_024;
+const MAX_MAPPING = 256;
+const MAX_UNCONFIRMED = 1_024;
 
 /** Messages that the dispatchers have not dealt with; more are left in the log. */
-const OUTSTANDING = 10_000;
+const MAX_OUTSTANDING = 10_000;
 
 /** Milliseconds. */
-const SETTLE_EVERY = 100;
+const SETTLE_INTERVAL_MS = 100;
 
 /** A step of the log, in order; the message is still being made. */
 interface Step {
@@ -69,17 +69,17 @@ export async function runRelay(
   await requireSameLog(options);
   await ensureEventStream(await connection.jetstreamManager(), options.stream);
   const checkpoint = await readRelayCheckpoint(options.pool);
-  const ledger = new Ledger<Checkpoint>(checkpoint);
-  const steps = new BoundedBuffer<Step>(MAPPING);
-  const confirmations = new BoundedBuffer<Confirmation>(IN_FLIGHT);
+  const inFlight = new InFlightTracker<Checkpoint>(checkpoint);
+  const steps = new BoundedBuffer<Step>(MAX_MAPPING);
+  const confirmations = new BoundedBuffer<Confirmation>(MAX_UNCONFIRMED);
   let caughtUp = false;
-  const report = () => options.onProgress({ position: ledger.settled.position, caughtUp });
+  const report = () => options.onProgress({ position: inFlight.settled.position, caughtUp });
   report();
   await together(signal, [
     (life) => follow(options, checkpoint.position, steps, becomeCaughtUp, life),
-    (life) => publish(connection, options.stream, steps, confirmations, ledger, life),
+    (life) => publish(connection, options.stream, steps, confirmations, inFlight, life),
     (life) => confirm(confirmations, life),
-    (life) => settle(connection, options, ledger, report, life),
+    (life) => settle(connection, options, inFlight, report, life),
   ]);
 
   function becomeCaughtUp(): void {
@@ -117,10 +117,10 @@ async function follow(
       if (item.kind === "caughtUp") onCaughtUp();
       if (item.kind !== "event" && item.kind !== "passedOver") continue;
       const at = { position: item.position, eventId: item.kind === "event" ? item.event.id : item.id };
-      const act = item.kind === "event" && item.event.stream === PARKING_STREAM;
-      if (act) parked = await readParked(log);
+      const isParkingEvent = item.kind === "event" && item.event.stream === PARKING_STREAM;
+      if (isParkingEvent) parked = await readParked(log);
       else onTaken();
-      const message = item.kind === "event" && !act ? messageOf(log, item.event) : undefined;
+      const message = item.kind === "event" && !isParkingEvent ? messageOf(log, item.event) : undefined;
       await push({ at, message });
     }
   } catch (error) {
@@ -154,12 +154,12 @@ async function publish(
   stream: EventStream,
   steps: BoundedBuffer<Step>,
   confirmations: BoundedBuffer<Confirmation>,
-  ledger: Ledger<Checkpoint>,
+  inFlight: InFlightTracker<Checkpoint>,
   signal: AbortSignal,
 ): Promise<void> {
   const publisher = createPublisher(connection, signal);
   const send = ({ at }: Step, { id, subject, message }: Outgoing): Confirmation => {
-    const confirmed = ledger.publish(placeOf(at));
+    const confirmed = inFlight.publish(checkpointAt(at));
     const confirmation = publisher
       .publish(`${stream.prefix}.${subject}`, id, codec.encode(message))
       .then(confirmed);
@@ -183,14 +183,14 @@ async function publish(
         throw result.reason;
       }
       if (result?.value) sent.push(send(step, result.value));
-      else ledger.skip(placeOf(step.at));
+      else inFlight.skip(checkpointAt(step.at));
     }
     for (const confirmation of sent) await confirmations.push(confirmation);
-    while (ledger.size >= OUTSTANDING && !signal.aborted) await pause(SETTLE_EVERY, signal);
+    while (inFlight.size >= MAX_OUTSTANDING && !signal.aborted) await pause(SETTLE_INTERVAL_MS, signal);
   }
 }
 
-function placeOf(at: Anchor): Checkpoint {
+function checkpointAt(at: Anchor): Checkpoint {
   return { position: at.position, anchor: at };
 }
 
@@ -199,7 +199,7 @@ async function gather(steps: BoundedBuffer<Step>): Promise<Step[]> {
   const taken = await steps.take(1);
   if (taken.length === 0) return taken;
   await nextTurn();
-  return [...taken, ...steps.takeNow(MAPPING - 1)];
+  return [...taken, ...steps.takeNow(MAX_MAPPING - 1)];
 }
 
 /** Finds out which messages the server has; one that it has not ends the run. */
@@ -215,19 +215,19 @@ async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: Abort
 async function settle(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,
-  ledger: Ledger<Checkpoint>,
+  inFlight: InFlightTracker<Checkpoint>,
   report: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   const jsm = await connection.jetstreamManager();
-  let stored = ledger.settled;
+  let stored = inFlight.settled;
   while (!signal.aborted) {
-    await pause(SETTLE_EVERY, signal);
-    if (ledger.size > 0) {
+    await pause(SETTLE_INTERVAL_MS, signal);
+    if (inFlight.size > 0) {
       const { ack_floor } = await jsm.consumers.info(stream.name, stream.consumer);
-      ledger.settle(ack_floor.stream_seq);
+      inFlight.settle(ack_floor.stream_seq);
     }
-    const { settled } = ledger;
+    const { settled } = inFlight;
     if (settled === stored || !settled.anchor) continue;
     await moveRelayCheckpoint(pool, stored, settled.anchor);
     stored = settled;

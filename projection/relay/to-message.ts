@@ -21,12 +21,16 @@ export const relayedCategories: readonly Category[] = [
  * Events that partners are not told. Resources are not part of the appointment that partners know. An imported
  * appointment is history: partners are told when it changes next.
  */
-const UNTOLD: readonly CatalogEventType[] = ["AppointmentImported", "ResourceAllocated", "ResourceReleased"];
+const NOT_SENT: readonly CatalogEventType[] = [
+  "AppointmentImported",
+  "ResourceAllocated",
+  "ResourceReleased",
+];
 
 /** The appointment's events that partners are told. */
-const TOLD = new Set<CatalogEventType>(
+const SENT = new Set<CatalogEventType>(
   (Object.keys(appointmentCategory.events) as AppointmentEvent["type"][]).filter(
-    (type) => !UNTOLD.includes(type),
+    (type) => !NOT_SENT.includes(type),
   ),
 );
 
@@ -50,7 +54,7 @@ export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Ou
     const test = toTestBody(event);
     return test && eventMessage(at, test, event.data.endpointId);
   }
-  if (!TOLD.has(event.type)) return undefined;
+  if (!SENT.has(event.type)) return undefined;
   const body = await webhookBodyOf(log, event);
   return body && eventMessage(at, body);
 }

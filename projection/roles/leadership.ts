@@ -18,8 +18,8 @@ export interface LeadershipOptions {
 export const ANOTHER_LEADS = "another process leads" satisfies Detail;
 
 /** A standby asks this often whether the leader is gone, a leader whether its connection lives. Milliseconds. */
-const ASK_EVERY = 1_000;
-const ANSWER_WITHIN = 3_000;
+const CHECK_INTERVAL_MS = 1_000;
+const QUERY_TIMEOUT_MS = 3_000;
 
 /**
  * Runs something in at most one process at a time: whoever holds an advisory lock, for as long as the connection
@@ -53,7 +53,7 @@ export async function withLeadership(
       if (acquired) {
         wait.reset();
         logger.info({ name }, "leads");
-        await Promise.all([keepAsking(connection, options, term), lead(run, term)]);
+        await Promise.all([keepChecking(connection, options, term), lead(run, term)]);
       }
     } finally {
       signal.removeEventListener("abort", end);
@@ -68,8 +68,8 @@ async function connect(options: LeadershipOptions): Promise<pg.Client | undefine
   const connection = new pg.Client({
     connectionString: options.databaseUrl,
     application_name: `leader ${options.name}`,
-    connectionTimeoutMillis: ANSWER_WITHIN,
-    query_timeout: ANSWER_WITHIN,
+    connectionTimeoutMillis: QUERY_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
     keepAlive: true,
   });
   connection.on("error", (error) =>
@@ -96,25 +96,25 @@ async function acquire(
   term: AbortController,
 ): Promise<boolean> {
   while (!term.signal.aborted) {
-    const hindrance = await ask(term, () => options.hindrance?.(connection));
+    const hindrance = await query(term, () => options.hindrance?.(connection));
     if (term.signal.aborted) return false;
-    if (!hindrance && (await ask(term, () => tryLock(connection, options.name)))) return true;
+    if (!hindrance && (await query(term, () => tryLock(connection, options.name)))) return true;
     options.onStandby(hindrance ?? ANOTHER_LEADS);
-    await pause(ASK_EVERY, term.signal);
+    await pause(CHECK_INTERVAL_MS, term.signal);
   }
   return false;
 }
 
-async function keepAsking(
+async function keepChecking(
   connection: pg.Client,
   options: LeadershipOptions,
   term: AbortController,
 ): Promise<void> {
   while (!term.signal.aborted) {
-    await pause(ASK_EVERY, term.signal);
+    await pause(CHECK_INTERVAL_MS, term.signal);
     if (term.signal.aborted) return;
-    await ask(term, () => connection.query("SELECT"));
-    if (await ask(term, () => options.hindrance?.(connection))) term.abort();
+    await query(term, () => connection.query("SELECT"));
+    if (await query(term, () => options.hindrance?.(connection))) term.abort();
   }
 }
 
@@ -127,12 +127,12 @@ async function tryLock(connection: pg.Client, name: string): Promise<boolean> {
 }
 
 /** Asks the database. A question that is not answered ends the term. */
-async function ask<Answer>(
+async function query<Result>(
   term: AbortController,
-  question: () => Promise<Answer> | undefined,
-): Promise<Answer | undefined> {
+  run: () => Promise<Result> | undefined,
+): Promise<Result | undefined> {
   try {
-    return await question();
+    return await run();
   } catch {
     term.abort();
     return undefined;

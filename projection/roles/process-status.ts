@@ -20,10 +20,10 @@ export interface ProcessStatus {
 }
 
 /** A process that has said nothing for this long is forgotten. */
-const FORGOTTEN_AFTER = "1 day";
+const MAX_AGE = "1 day";
 
 /** Longest text of an error that is kept. */
-const LONGEST = 2_000;
+const MAX_TEXT_LENGTH = 2_000;
 
 /** Puts how the process does in place of what it said before. */
 export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): Promise<void> {
@@ -32,7 +32,7 @@ export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): 
   await pool.query({
     name: "write process status",
     text: `WITH forgotten AS (
-        DELETE FROM projection.process_status WHERE at < $13::timestamptz - interval '${FORGOTTEN_AFTER}')
+        DELETE FROM projection.process_status WHERE at < $13::timestamptz - interval '${MAX_AGE}')
       INSERT INTO projection.process_status (role, process, state, detail, position, events_per_second,
         last_error, last_error_at, failed_position, failed_stream, failed_revision, failed_type, at)
       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
@@ -42,8 +42,8 @@ export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): 
         excluded.last_error, excluded.last_error_at, excluded.failed_position, excluded.failed_stream,
         excluded.failed_revision, excluded.failed_type, excluded.at)`,
     values: [
-      ...[role, process, state, detail?.slice(0, LONGEST), position, eventsPerSecond],
-      ...[lastError?.message.slice(0, LONGEST), lastError && toInstant(lastError.at)],
+      ...[role, process, state, detail?.slice(0, MAX_TEXT_LENGTH), position, eventsPerSecond],
+      ...[lastError?.message.slice(0, MAX_TEXT_LENGTH), lastError && toInstant(lastError.at)],
       ...[failedAt?.position, failedAt?.stream, failedAt?.revision, failedAt?.type, toInstant(at)],
     ],
   });

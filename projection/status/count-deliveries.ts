@@ -3,7 +3,7 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { IN_LANE } from "../webhooks/scheduling/due.ts";
 
 /** Counting must cost little. */
-export const MOST = 100_000;
+export const MAX_COUNT = 100_000;
 
 /** Numbers of webhook deliveries, each up to `MOST`. */
 export interface DeliveryCounts {
@@ -24,8 +24,8 @@ export async function countDeliveries(pool: pg.Pool, now: number): Promise<Deliv
     name: "count deliveries",
     // Each lane has an index; for all that are pending there is none.
     text: `SELECT count(*) AS pending, count(*) FILTER (WHERE due_at <= $1) AS due,
-                  (SELECT count(*) FROM (SELECT FROM webhooks.delivery WHERE status = 'failed' LIMIT ${MOST}) f) AS failed
-             FROM (${Object.values(IN_LANE).map(pendingIn).join(" UNION ALL ")} LIMIT ${MOST}) d`,
+                  (SELECT count(*) FROM (SELECT FROM webhooks.delivery WHERE status = 'failed' LIMIT ${MAX_COUNT}) f) AS failed
+             FROM (${Object.values(IN_LANE).map(pendingIn).join(" UNION ALL ")} LIMIT ${MAX_COUNT}) d`,
     values: [toInstant(now)],
   });
   const { pending, due, failed } = rows[0] ?? {};

@@ -1,7 +1,7 @@
 import { type EventStoreDBClient, START } from "@eventstore/db-client";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
-import { ANSWER_WITHIN, boundedRead } from "../checkpoints/bounded-read.ts";
 import { BEFORE_FIRST } from "../checkpoints/checkpoint.ts";
+import { READ_TIMEOUT_MS, readWithTimeout } from "../checkpoints/read-with-timeout.ts";
 import { relayedCategories } from "../relay/to-message.ts";
 
 /** What stands in the log after a position. */
@@ -14,7 +14,7 @@ export interface Lag {
 }
 
 /** Events behind are counted up to here, so that asking costs little however far behind somebody is. */
-const COUNTED = 1_000;
+const MAX_COUNTED_EVENTS = 1_000;
 
 /** Who follows the log, and which streams each follows. */
 export const followers = {
@@ -44,11 +44,11 @@ export async function lagBehind(
   now: number,
 ): Promise<Lag> {
   const fromPosition = position === BEFORE_FIRST ? START : { commit: position, prepare: position };
-  const read = client.readAll({ fromPosition, maxCount: COUNTED + 1, deadline: ANSWER_WITHIN });
+  const read = client.readAll({ fromPosition, maxCount: MAX_COUNTED_EVENTS + 1, deadline: READ_TIMEOUT_MS });
   const lag: Lag = { events: 0, exact: true, seconds: 0 };
   let seen = 0;
   let last = position;
-  for await (const { event } of boundedRead(read)) {
+  for await (const { event } of readWithTimeout(read)) {
     seen += 1;
     if (!event || event.position.commit <= position) continue;
     last = event.position.commit;
@@ -56,7 +56,7 @@ export async function lagBehind(
     if (lag.events === 0) lag.seconds = Math.max(0, (now - event.created.getTime()) / 1000);
     lag.events += 1;
   }
-  if (seen <= COUNTED || last <= position) return lag;
+  if (seen <= MAX_COUNTED_EVENTS || last <= position) return lag;
   const share = Number(end - position) / Number(last - position);
   return { ...lag, exact: false, events: Math.max(lag.events, Math.round(lag.events * share)) };
 }

@@ -8,7 +8,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
 import { logEnd } from "../checkpoints/log-end.ts";
 import { readParked } from "../parking/parked-streams.ts";
-import { readPassedOver } from "../parking/passed-over.ts";
+import { readSkipped } from "../parking/skipped-events.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
 import { countDeliveries } from "./count-deliveries.ts";
@@ -33,10 +33,10 @@ export interface Reporter {
   stop(): Promise<void>;
 }
 
-const EVERY = 2_000;
+const REPORT_INTERVAL_MS = 2_000;
 
 /** The last word, at a stop, may take this long. Milliseconds. */
-const LAST_WORD_WITHIN = 1_000;
+const LAST_REPORT_TIMEOUT_MS = 1_000;
 
 /**
  * Says every two seconds how the process's roles are doing: in the database, for the operator's status, and in its
@@ -48,35 +48,35 @@ export function startReporter(options: ReporterOptions): Reporter {
   const { signal } = ended;
   const lags = new Map<string, Lag>();
   const rateOf = createRates(metrics);
-  const quietly = async (work: () => Promise<void>) => {
+  const orLogged = async (work: () => Promise<void>) => {
     try {
       await work();
     } catch (error) {
       logger.debug({ error }, "status is not told");
     }
   };
-  const tell = async (stopped: boolean) => {
+  const report = async (stopped: boolean) => {
     const now = clock();
-    const said = roles.map(({ name, status }) => {
+    const statuses = roles.map(({ name, status }) => {
       const is = status();
       setGauges(metrics, name, is);
       return toProcessStatus(options, name, is, rateOf(name, is, now), stopped, now);
     });
-    for (const status of said) await quietly(() => writeProcessStatus(options.pool, status));
+    for (const status of statuses) await orLogged(() => writeProcessStatus(options.pool, status));
   };
   const done = (async () => {
     while (!signal.aborted) {
-      await tell(false);
-      await quietly(() => measure(options, lags, clock()));
-      await pause(EVERY, signal);
+      await report(false);
+      await orLogged(() => measure(options, lags, clock()));
+      await pause(REPORT_INTERVAL_MS, signal);
     }
   })();
   return {
     lagOf: (role) => lags.get(role),
     async stop() {
       ended.abort();
-      const lastReport = done.then(() => tell(true));
-      await endsWithin(lastReport, LAST_WORD_WITHIN);
+      const lastReport = done.then(() => report(true));
+      await endsWithin(lastReport, LAST_REPORT_TIMEOUT_MS);
     },
   };
 }
@@ -108,10 +108,10 @@ async function measure(
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   }
-  const { streams, untold } = await readParked(createEventLog(client));
-  metrics.parkedStreams.set(new Set([...streams.keys(), ...untold.keys()]).size);
-  const passed = [...(await readPassedOver(pool, READ_MODEL_SCHEMA)).values()];
-  metrics.parkedEvents.set(Number(passed.reduce((sum, { events }) => sum + events, 0n)));
+  const { streams, relayOnly } = await readParked(createEventLog(client));
+  metrics.parkedStreams.set(new Set([...streams.keys(), ...relayOnly.keys()]).size);
+  const skipped = [...(await readSkipped(pool, READ_MODEL_SCHEMA)).values()];
+  metrics.parkedEvents.set(Number(skipped.reduce((sum, { events }) => sum + events, 0n)));
   const deliveries = await countDeliveries(pool, now);
   for (const [state, count] of Object.entries(deliveries)) metrics.deliveries.set({ state }, count);
 }

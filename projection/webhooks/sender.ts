@@ -2,14 +2,14 @@ import type pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import type { Waker } from "../../shared/runtime/waker.ts";
-import { keepTrying, type Troubles } from "./outbox/keep-trying.ts";
-import type { Outcome } from "./outcomes/outcome.ts";
+import { type HealthTracker, retryForever } from "./outbox/retry-forever.ts";
+import type { FinishedAttempt } from "./outcomes/finished-attempt.ts";
 import { type OutcomeWriterOptions, writeEnded } from "./outcomes/outcome-writer.ts";
 import { releaseLeases } from "./outcomes/outcomes.ts";
 import { findDueEndpoints } from "./scheduling/due.ts";
 import type { DueEndpoints } from "./scheduling/due-endpoints.ts";
-import { type Allotment, createSlots, MOST_HELD, type Slot } from "./scheduling/slots.ts";
-import { type Claimed, claimDue } from "./sending/claim.ts";
+import { type Allotment, createSlots, MAX_HELD_DELIVERIES, type Slot } from "./scheduling/slots.ts";
+import { type ClaimedDelivery, claimDue } from "./sending/claim.ts";
 import { type DeliverOptions, deliver } from "./sending/deliver.ts";
 import { judge } from "./sending/retry-policy.ts";
 import type { AttemptLimits } from "./sending/send.ts";
@@ -18,7 +18,7 @@ export interface SenderOptions extends DeliverOptions, OutcomeWriterOptions {
   pool: pg.Pool;
   /** Seconds before each retry. */
   schedule: readonly number[];
-  troubles: Troubles;
+  health: HealthTracker;
   /** Endpoints with deliveries to send, as far as they are known. */
   due: DueEndpoints;
   /** Woken when all endpoints are to be searched for deliveries that are due. */
@@ -28,28 +28,28 @@ export interface SenderOptions extends DeliverOptions, OutcomeWriterOptions {
 }
 
 /** Retries come due without anybody saying so; they are at most about twice as late. Milliseconds. */
-const SEARCH_EVERY = 200;
+const SEARCH_INTERVAL_MS = 200;
 
 /** A search is followed by a rest of at least this many times its duration, so that it cannot take up the database. */
-const SEARCH_REST = 9;
+const SEARCH_REST_FACTOR = 9;
 
 /** What comes due, or finds room, within this is claimed together. Milliseconds. */
-const CLAIM_EVERY = 5;
+const CLAIM_INTERVAL_MS = 5;
 
 /**
  * Longest sleep before the next decision. New deliveries and written outcomes wake the sender; the pace of an application
  * that is slow does not. Milliseconds.
  */
-const CLAIM_REST = 25;
+const MAX_CLAIM_INTERVAL_MS = 25;
 
 /** A lease lasts twice as long as an attempt may take, and a second: as long again to write its outcome. Milliseconds. */
 const leaseFor = (limits: AttemptLimits) => 2 * (limits.connectTimeoutMs + limits.timeoutMs) + 1_000;
 
 /** Attempts under way at a stop may take this long; then they are cut. Milliseconds. */
-const FINISH_WITHIN = 1_500;
+const FINISH_TIMEOUT_MS = 1_500;
 
 interface UnderWay {
-  claimed: Claimed;
+  claimed: ClaimedDelivery;
   slot: Slot;
   cut: AbortController;
   /** Milliseconds since 1970. */
@@ -70,7 +70,7 @@ class Sender {
   readonly #slots = createSlots(() => performance.now());
   readonly #underWay = new Map<string, UnderWay>();
   /** Has room for all attempts under way, so that adding an outcome never waits. */
-  readonly #ended = new BoundedBuffer<Outcome>(MOST_HELD);
+  readonly #ended = new BoundedBuffer<FinishedAttempt>(MAX_HELD_DELIVERIES);
   readonly #sending = new Set<Promise<void>>();
 
   constructor(options: SenderOptions) {
@@ -78,29 +78,31 @@ class Sender {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { logger, troubles } = this.#options;
-    const context = { logger, troubles, signal };
-    const claiming = keepTrying("claims", context, (works) => this.#claimUntil(signal, works));
-    const searching = keepTrying("search", context, (works) => this.#searchUntil(signal, works));
+    const { logger, health } = this.#options;
+    const context = { logger, health, signal };
+    const claiming = retryForever("claims", context, (markHealthy) => this.#claimUntil(signal, markHealthy));
+    const searching = retryForever("search", context, (markHealthy) =>
+      this.#searchUntil(signal, markHealthy),
+    );
     const writing = writeEnded(this.#options, this.#ended, (outcomes) => this.#letGo(outcomes), signal);
     await Promise.all([claiming, searching]);
     await finish(this.#underWay, this.#sending);
     this.#ended.close();
     await writing;
-    await giveBack(this.#underWay, this.#options);
+    await releaseUnfinished(this.#underWay, this.#options);
   }
 
-  async #claimUntil(signal: AbortSignal, works: () => void): Promise<void> {
+  async #claimUntil(signal: AbortSignal, markHealthy: () => void): Promise<void> {
     const { due } = this.#options;
     while (!signal.aborted) {
       const allotments = this.#slots.allot(due);
       if (allotments.length === 0) {
-        await due.sleep(CLAIM_REST, signal);
+        await due.sleep(MAX_CLAIM_INTERVAL_MS, signal);
         continue;
       }
       await this.#claim(allotments);
-      works();
-      await pause(CLAIM_EVERY, signal);
+      markHealthy();
+      await pause(CLAIM_INTERVAL_MS, signal);
     }
   }
 
@@ -122,7 +124,7 @@ class Sender {
     }
   }
 
-  async #attempt(claimed: Claimed, leaseEndsAt: number): Promise<void> {
+  async #attempt(claimed: ClaimedDelivery, leaseEndsAt: number): Promise<void> {
     const cut = new AbortController();
     const slot = this.#slots.take(claimed);
     this.#underWay.set(claimed.deliveryId, { claimed, slot, cut, leaseEndsAt });
@@ -136,21 +138,21 @@ class Sender {
   }
 
   /** Searches for deliveries that came due, or that another process added or released. */
-  async #searchUntil(signal: AbortSignal, works: () => void): Promise<void> {
+  async #searchUntil(signal: AbortSignal, markHealthy: () => void): Promise<void> {
     const { pool, due, search, clock } = this.#options;
     while (!signal.aborted) {
       const began = performance.now();
       const known = { first: due.in("first"), retry: due.in("retry") };
       due.add(await findDueEndpoints(pool, known, clock()));
-      works();
+      markHealthy();
       this.#slots.forget();
-      await pause((performance.now() - began) * SEARCH_REST, signal);
-      await search.sleep(SEARCH_EVERY, signal);
+      await pause((performance.now() - began) * SEARCH_REST_FACTOR, signal);
+      await search.sleep(SEARCH_INTERVAL_MS, signal);
     }
   }
 
   /** Lets go of deliveries whose outcomes are on record. */
-  #letGo(outcomes: readonly Outcome[]): void {
+  #letGo(outcomes: readonly FinishedAttempt[]): void {
     for (const { claimed } of outcomes) {
       const written = this.#underWay.get(claimed.deliveryId);
       if (written && this.#underWay.delete(claimed.deliveryId)) this.#slots.letGo(written.slot);
@@ -171,13 +173,16 @@ async function finish(
 ): Promise<void> {
   const overtime = setTimeout(() => {
     for (const { cut } of underWay.values()) cut.abort();
-  }, FINISH_WITHIN);
+  }, FINISH_TIMEOUT_MS);
   await Promise.all(sending);
   clearTimeout(overtime);
 }
 
 /** Gives the leases of attempts that were cut back, so that nobody need wait for them to expire. */
-async function giveBack(underWay: ReadonlyMap<string, UnderWay>, options: SenderOptions): Promise<void> {
+async function releaseUnfinished(
+  underWay: ReadonlyMap<string, UnderWay>,
+  options: SenderOptions,
+): Promise<void> {
   const unfinished = [...underWay.values()].filter(({ cut }) => cut.signal.aborted);
   if (unfinished.length === 0) return;
   try {

@@ -15,11 +15,11 @@ import { deleteOldDeliveries } from "./maintenance/retention.ts";
 import { closeUnsendable, skipLongHeld } from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";
 import { drainOutbox } from "./outbox/drain.ts";
-import { createTroubles, keepTrying } from "./outbox/keep-trying.ts";
+import { createHealthTracker, retryForever } from "./outbox/retry-forever.ts";
 import { createDueEndpoints } from "./scheduling/due-endpoints.ts";
 import { runSender } from "./sender.ts";
 import { type Connections, createConnections } from "./sending/connections.ts";
-import { remembering, type SecretReader } from "./sending/secrets.ts";
+import { cachingSecrets, type SecretReader } from "./sending/secrets.ts";
 import type { AttemptLimits } from "./sending/send.ts";
 
 export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
@@ -43,12 +43,12 @@ export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
 }
 
 /** How long the parts rest when there is nothing to do, unless they are woken. Milliseconds. */
-const OUTBOX_REST = 1_000;
-const SWEEP_REST = 1_000;
-const RETENTION_REST = 10 * 60_000;
+const OUTBOX_INTERVAL_MS = 1_000;
+const SWEEP_INTERVAL_MS = 1_000;
+const RETENTION_INTERVAL_MS = 10 * 60_000;
 
 /** The log is checked this often. Milliseconds. */
-const CHECK_EVERY = 1_000;
+const LOG_CHECK_INTERVAL_MS = 1_000;
 
 /**
  * The role that delivers webhooks: takes messages from JetStream, makes delivery rows of them, sends what is due,
@@ -72,7 +72,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const done = (async () => {
     while (!signal.aborted) {
       const different = await untilDifferentLog({ ...options, logger, onUnchecked }, signal, async (term) => {
-        const started = createTerm({ ...options, logger }, connections, term);
+        const started = startParts({ ...options, logger }, connections, term);
         status = started.status;
         await started.done;
       });
@@ -120,7 +120,7 @@ async function untilDifferentLog(
       else if (!running) options.onUnchecked(error);
       else options.logger.debug({ error }, "cannot check which event log this is");
     }
-    if (!different) await pause(CHECK_EVERY, signal);
+    if (!different) await pause(LOG_CHECK_INTERVAL_MS, signal);
   }
   end();
   signal.removeEventListener("abort", end);
@@ -129,38 +129,38 @@ async function untilDifferentLog(
 }
 
 /** Starts the parts of the role, which work until the signal aborts. */
-function createTerm(
+function startParts(
   options: WebhooksOptions,
   connections: Connections,
   signal: AbortSignal,
 ): { status(): RoleStatus; done: Promise<unknown> } {
   const { client, pool, natsUrl, logger, clock = Date.now, random = Math.random } = options;
-  const troubles = createTroubles();
+  const health = createHealthTracker();
   const due = createDueEndpoints();
   const search = createWaker();
   const facts = createWaker();
   const shared = {
     ...{ pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
-    ...{ logger, troubles, clock, random, due, search, facts },
+    ...{ logger, health, clock, random, due, search, facts },
     ...{ onDue: due.add, onReplay: search.wake, onFacts: facts.wake },
     requireLog: async () => void (await requireSameLog({ client, pool })),
   };
-  const secrets = remembering(options.secrets);
+  const secrets = cachingSecrets(options.secrets);
   let started = false;
-  const dispatch = (works: () => void) =>
+  const dispatch = (markHealthy: () => void) =>
     withNats({ url: natsUrl, name: "clinic webhooks", signal }, (connection, life) => {
       started = true;
-      return runDispatcher(connection, shared, works, life);
+      return runDispatcher(connection, shared, markHealthy, life);
     });
-  const context = { logger, troubles, signal };
+  const context = { logger, health, signal };
   const done = Promise.all([
-    keepTrying("messages", context, dispatch),
+    retryForever("messages", context, dispatch),
     runSender({ ...options, ...shared, connections, secrets, schedule: options.retrySchedule }, signal),
-    keepTrying("outbox", context, (works) => drainOn(shared, works, signal)),
-    keepTrying("sweep", context, (works) => sweepOn(shared, works, signal)),
-    keepTrying("retention", context, (works) => deleteOn(shared, works, signal)),
+    retryForever("outbox", context, (markHealthy) => keepDraining(shared, markHealthy, signal)),
+    retryForever("sweep", context, (markHealthy) => keepSweeping(shared, markHealthy, signal)),
+    retryForever("retention", context, (markHealthy) => keepDeleting(shared, markHealthy, signal)),
   ]);
-  return { status: () => ({ state: started ? "running" : "starting", ...troubles.status() }), done };
+  return { status: () => ({ state: started ? "running" : "starting", ...health.status() }), done };
 }
 
 interface Shared {
@@ -171,41 +171,41 @@ interface Shared {
   clock(): number;
 }
 
-async function drainOn(
+async function keepDraining(
   { pool, log, requireLog, facts }: Shared,
-  works: () => void,
+  markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     const more = await orAborted(drainOutbox(pool, log, requireLog), signal);
-    works();
-    if (!more) await facts.sleep(OUTBOX_REST, signal);
+    markHealthy();
+    if (!more) await facts.sleep(OUTBOX_INTERVAL_MS, signal);
   }
 }
 
-async function sweepOn(
+async function keepSweeping(
   { pool, facts, clock }: Shared,
-  works: () => void,
+  markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     const { facts: kept, more } = await closeUnsendable(pool, clock());
-    works();
+    markHealthy();
     if (kept > 0) facts.wake();
-    if (!more) await pause(SWEEP_REST, signal);
+    if (!more) await pause(SWEEP_INTERVAL_MS, signal);
   }
 }
 
-async function deleteOn(
+async function keepDeleting(
   { pool, facts, clock }: Shared,
-  works: () => void,
+  markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     const held = await skipLongHeld(pool, clock());
     if (held.facts > 0) facts.wake();
     const more = await deleteOldDeliveries(pool, clock());
-    works();
-    if (!more && !held.more) await pause(RETENTION_REST, signal);
+    markHealthy();
+    if (!more && !held.more) await pause(RETENTION_INTERVAL_MS, signal);
   }
 }

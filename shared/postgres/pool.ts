@@ -16,10 +16,10 @@ export interface PoolOptions {
 }
 
 /** A connection is had within this, or the database counts as unavailable. Milliseconds. */
-const CONNECT_WITHIN = 1_500;
+const CONNECT_TIMEOUT_MS = 1_500;
 
 /** The client waits this much longer than the server, for a server that no longer answers at all. Milliseconds. */
-const ANSWER_GRACE = 500;
+const CLIENT_GRACE_MS = 500;
 
 /** Dates and times stay the text that Postgres sends: exact, and quicker than `Date`. Numbers become numbers. */
 const typeParsers = new pg.TypeOverrides();
@@ -36,10 +36,10 @@ export function createPool(options: PoolOptions): pg.Pool {
     connectionString: options.url,
     application_name: options.applicationName,
     max: options.size,
-    connectionTimeoutMillis: CONNECT_WITHIN,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     idleTimeoutMillis: 30_000,
     statement_timeout: options.statementTimeout,
-    query_timeout: options.statementTimeout + ANSWER_GRACE,
+    query_timeout: options.statementTimeout + CLIENT_GRACE_MS,
     keepAlive: true,
     ...(options.preferIndexes ? { options: "-c enable_seqscan=off" } : {}),
     types: typeParsers,

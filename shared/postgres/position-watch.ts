@@ -7,7 +7,7 @@ export const positionStatement = {
 };
 
 /** They are asked again after this. Milliseconds. */
-const ASK_EVERY = 15;
+const POLL_INTERVAL_MS = 15;
 
 /**
  * Watches the read models catch up with the log.
@@ -17,23 +17,23 @@ const ASK_EVERY = 15;
  * @returns whether the read models know of it in time
  * @throws what asking them throws
  */
-export type PositionWatch = (position: bigint, within: number) => Promise<boolean>;
+export type PositionWatch = (position: bigint, timeoutMs: number) => Promise<boolean>;
 
 /** @param ask for the read models' position; those who watch at one time share the answers */
-export function createPositionWatch(ask: () => Promise<bigint>): PositionWatch {
-  let asking: Promise<bigint> | undefined;
+export function createPositionWatch(readPosition: () => Promise<bigint>): PositionWatch {
+  let reading: Promise<bigint> | undefined;
   const current = () => {
-    asking ??= ask().finally(() => {
-      asking = undefined;
+    reading ??= readPosition().finally(() => {
+      reading = undefined;
     });
-    return asking;
+    return reading;
   };
-  return async (position, within) => {
-    const until = performance.now() + within;
+  return async (position, timeoutMs) => {
+    const until = performance.now() + timeoutMs;
     for (;;) {
       if ((await current()) >= position) return true;
-      if (performance.now() + ASK_EVERY > until) return false;
-      await delay(ASK_EVERY);
+      if (performance.now() + POLL_INTERVAL_MS > until) return false;
+      await delay(POLL_INTERVAL_MS);
     }
   };
 }

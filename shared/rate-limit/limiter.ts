@@ -87,14 +87,14 @@ class Counter {
   async count(key: string, limit: number, length: number): Promise<Count> {
     const known = this.#windows.find(key);
     if (known && known.used > limit) return toCount(known, known.used);
-    if (this.#outage.isOn()) return this.#countAlone(key, limit, length);
+    if (this.#outage.isOn()) return this.#countLocally(key, limit, length);
     try {
       return await this.#inBatches(key, null, (requests) => this.#add(key, requests.length, length));
     } catch (error) {
       const isFull = error instanceof TooManyWaiting;
       if (isFull || !(await this.#outage.isCauseOf(error)))
         throw unavailable("rate_limit_unavailable", error, 1);
-      return this.#countAlone(key, limit, length);
+      return this.#countLocally(key, limit, length);
     }
   }
 
@@ -103,15 +103,15 @@ class Counter {
     if (this.#outage.isOn()) throw new Error("Postgres is unavailable");
     const windows = this.#windows;
     const known = windows.find(key);
-    const taken = windows.takeAlone(key);
+    const taken = windows.takeUncounted(key);
     const addition = { key, requests: requests + taken, window: length, known };
     const shared = addShared(this.#pool, addition);
     const { used, endsAt, endsIn } = await within(COUNT_TIMEOUT_MS, shared).catch((error) => {
       windows.giveBack(key, taken);
       throw error;
     });
-    const alone = windows.find(key)?.alone ?? 0;
-    windows.set(key, { used, alone, length, endsAt, until: performance.now() + endsIn });
+    const uncounted = windows.find(key)?.uncounted ?? 0;
+    windows.set(key, { used, uncounted, length, endsAt, until: performance.now() + endsIn });
     return Array.from({ length: requests }, (_, index) => ({
       ...{ used: used - requests + 1 + index, endsAt, endsIn },
     }));
@@ -120,20 +120,20 @@ class Counter {
   /** After an outage, adds the requests that passed without Postgres, so that no process lets them pass again. */
   async #addAll(): Promise<void> {
     try {
-      for (const [key, { length }] of this.#windows.countedAlone()) await this.#add(key, 0, length);
+      for (const [key, { length }] of this.#windows.withUncounted()) await this.#add(key, 0, length);
     } catch (error) {
       // The rest is added when its keys are next counted.
       this.#logger.debug({ error }, "Not all requests that passed during an outage are counted yet");
     }
   }
 
-  #countAlone(key: string, limit: number, length: number): Count {
+  #countLocally(key: string, limit: number, length: number): Count {
     const window = this.#windows.find(key) ?? newWindow(length);
     const share = Math.floor(Math.max(0, limit - window.used) / Math.min(this.#processes.count(), limit));
-    const isLet = window.alone < share;
-    if (isLet) window.alone += 1;
+    const isLet = window.uncounted < share;
+    if (isLet) window.uncounted += 1;
     this.#windows.set(key, window);
-    return toCount(window, isLet ? limit - share + window.alone : limit + 1);
+    return toCount(window, isLet ? limit - share + window.uncounted : limit + 1);
   }
 }
 
@@ -141,7 +141,7 @@ class Counter {
 function newWindow(length: number): Window {
   const now = Date.now();
   const endsAt = (Math.floor(now / length) + 1) * length;
-  return { used: 0, alone: 0, length, endsAt, until: performance.now() + endsAt - now };
+  return { used: 0, uncounted: 0, length, endsAt, until: performance.now() + endsAt - now };
 }
 
 function toCount({ endsAt, until }: Window, used: number): Count {

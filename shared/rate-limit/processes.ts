@@ -4,16 +4,16 @@ import type { Logger } from "../runtime/logger.ts";
 import { removeEnded } from "./shared-counter.ts";
 
 /** A process says so often that it is there. Milliseconds. */
-const BEAT_EVERY = 2_000;
+const HEARTBEAT_INTERVAL_MS = 2_000;
 
 /** Every so many beats, a process removes counters that have ended. */
-const BEATS_PER_REMOVAL = 30;
+const HEARTBEATS_PER_REMOVAL = 30;
 
 /** Assumed until Postgres has answered once: there is one process of each service at least. */
-const ASSUMED = 2;
+const ASSUMED_PROCESSES = 2;
 
 /** The other processes seen within ten seconds. The statement does not see the row that it writes itself. */
-const BEAT = {
+const HEARTBEAT = {
   name: "processes that count",
   text: `
     WITH gone AS (DELETE FROM rate_limit.process WHERE seen_at < now() - interval '1 minute'),
@@ -33,20 +33,20 @@ export interface Processes {
 /** Registers this process in Postgres among those that count requests, and learns how many there are. */
 export function registerProcess(pool: pg.Pool, logger: Logger): Processes {
   const id = randomUUID();
-  let count = ASSUMED;
-  let beats = 0;
-  const beat = async () => {
+  let count = ASSUMED_PROCESSES;
+  let heartbeats = 0;
+  const heartbeat = async () => {
     try {
-      const { rows } = await pool.query<{ others: number }>({ ...BEAT, values: [id] });
+      const { rows } = await pool.query<{ others: number }>({ ...HEARTBEAT, values: [id] });
       count = 1 + (rows[0]?.others ?? 0);
-      if (beats % BEATS_PER_REMOVAL === 0) await removeEnded(pool);
-      beats += 1;
+      if (heartbeats % HEARTBEATS_PER_REMOVAL === 0) await removeEnded(pool);
+      heartbeats += 1;
     } catch (error) {
       // The limiter warns if counting itself fails.
       logger.debug({ error }, "processes that count requests are not known anew");
     }
   };
-  void beat();
-  const timer = setInterval(beat, BEAT_EVERY).unref();
+  void heartbeat();
+  const timer = setInterval(heartbeat, HEARTBEAT_INTERVAL_MS).unref();
   return { count: () => count, close: () => clearInterval(timer) };
 }

@@ -3,7 +3,7 @@ export interface Window {
   /** Requests of all processes when Postgres was last asked. */
   used: number;
   /** Requests that this process has let through since then and that Postgres has not counted. */
-  alone: number;
+  uncounted: number;
   /** Its length. Milliseconds. */
   length: number;
   /** Its end. Milliseconds since 1970. */
@@ -13,7 +13,7 @@ export interface Window {
 }
 
 /** Keys that are remembered, about 5 MB. Those not seen for longest leave first. */
-const MOST_KEYS = 20_000;
+const MAX_KEYS = 20_000;
 
 /** Remembers the current windows of keys, a bounded number of them. */
 export class Windows {
@@ -26,29 +26,29 @@ export class Windows {
   }
 
   /** Takes the requests that a key's window has let through without Postgres, to add them there. */
-  takeAlone(key: string): number {
+  takeUncounted(key: string): number {
     const window = this.find(key);
-    const alone = window?.alone ?? 0;
-    if (window) window.alone = 0;
-    return alone;
+    const uncounted = window?.uncounted ?? 0;
+    if (window) window.uncounted = 0;
+    return uncounted;
   }
 
   /** Gives them back if they could not be added. */
-  giveBack(key: string, alone: number): void {
+  giveBack(key: string, uncounted: number): void {
     const window = this.find(key);
-    if (window) window.alone += alone;
+    if (window) window.uncounted += uncounted;
   }
 
   /** Keys and windows that have let requests through without Postgres. */
-  countedAlone(): [string, Window][] {
-    return [...this.#windows].filter(([key]) => (this.find(key)?.alone ?? 0) > 0);
+  withUncounted(): [string, Window][] {
+    return [...this.#windows].filter(([key]) => (this.find(key)?.uncounted ?? 0) > 0);
   }
 
   set(key: string, window: Window): void {
     this.#windows.delete(key);
     this.#windows.set(key, window);
     for (const oldest of this.#windows.keys()) {
-      if (this.#windows.size <= MOST_KEYS) break;
+      if (this.#windows.size <= MAX_KEYS) break;
       this.#windows.delete(oldest);
     }
   }

@@ -41,7 +41,7 @@ export interface SafeDestination {
   address: string;
 }
 
-const MAXIMUM_LENGTH = 2_048;
+const MAX_LENGTH = 2_048;
 const PORTS = new Set(["", "443", "8443"]);
 
 /** Names that never are somebody else's public server, whatever a resolver says of them. */
@@ -52,7 +52,7 @@ const PUBLIC_NAME =
   /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /** A name is looked up within this. Milliseconds. */
-const LOOKUP_WITHIN = 5_000;
+const LOOKUP_TIMEOUT_MS = 5_000;
 
 /**
  * Judges whether webhooks may go to a URL: https to a public host at port 443 or 8443, no user info, no fragment, and
@@ -86,7 +86,7 @@ export async function checkDestination(text: string, options: DestinationOptions
  * such as capitals, full-width letters or an IPv4 address in other digits, is judged in its mended form.
  */
 function parse(text: string): URL {
-  if (text.length > MAXIMUM_LENGTH || /[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) {
+  if (text.length > MAX_LENGTH || /[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) {
     throw new UnsafeDestination("malformed_url", "the URL is malformed or too long");
   }
   const url = new URL(text);
@@ -114,7 +114,7 @@ function checked(addresses: readonly string[]): [string, ...string[]] {
 
 async function addressesOf(host: string, lookup: LookUp): Promise<string[]> {
   try {
-    return (await within(LOOKUP_WITHIN, lookup(host))).map(({ address }) => address);
+    return (await within(LOOKUP_TIMEOUT_MS, lookup(host))).map(({ address }) => address);
   } catch (error) {
     throw new UnsafeDestination("lookup_failed", "the host could not be looked up", { cause: error });
   }

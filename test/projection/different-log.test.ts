@@ -3,7 +3,7 @@ import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { READ_MODEL_SCHEMA, readStanding } from "../../projection/checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint } from "../../projection/checkpoints/relay-checkpoint.ts";
 import { DIFFERENT_LOG } from "../../projection/checkpoints/same-log.ts";
 import { tablesDdl } from "../../projection/engine/ddl.ts";
@@ -233,7 +233,7 @@ describe("a projection whose log is not the one that it followed", function () {
     await delivered(eventId);
     await eventually("both anchors", async () => {
       const anchors = [
-        (await readStanding(world.pool, READ_MODEL_SCHEMA)).anchor,
+        (await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).anchor,
         (await readRelayCheckpoint(world.pool)).anchor,
       ];
       return anchors.every((anchor) => anchor?.eventId === eventId);

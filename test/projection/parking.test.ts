@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readPosition } from "../../projection/checkpoints/checkpoint.ts";
 import type { Difference } from "../../projection/engine/compare-tables.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import type { AnyReadModel } from "../../projection/engine/read-model.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { verify } from "../../projection/engine/verify.ts";
 import { PARKING_STREAM, readParked } from "../../projection/parking/parked-streams.ts";
-import { ActRefused, findParked, parkStream } from "../../projection/parking/parking-acts.ts";
-import { readPassedOver } from "../../projection/parking/passed-over.ts";
+import { CommandRefused, findParked, parkStream } from "../../projection/parking/parking-commands.ts";
+import { readSkipped } from "../../projection/parking/skipped-events.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
 import { ProjectionFailure } from "../../projection/roles/failure.ts";
@@ -87,7 +87,7 @@ describe("a stream that projectors cannot take", function () {
     );
     expect(await world.nameOf(bad)).to.equal("Before");
     expect(await world.nameOf(good)).to.equal("Ana Kos");
-    expect((await readCheckpoint(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
+    expect((await readPosition(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
   });
 
   it("is told to anybody who asks for the health by its place, without what the cause quotes of its data", async () => {
@@ -116,9 +116,9 @@ describe("a stream that projectors cannot take", function () {
 
   it("is parked nowhere but where they stopped", async () => {
     expect((await fails(park(stoppedAt + 1n)))?.message).to.match(/^no event stands at position \d+$/);
-    const taken = await readCheckpoint(world.pool, READ_MODEL_SCHEMA);
+    const taken = await readPosition(world.pool, READ_MODEL_SCHEMA);
     const error = await fails(park(taken));
-    expect(error).to.be.instanceOf(ActRefused);
+    expect(error).to.be.instanceOf(CommandRefused);
     expect(error?.message).to.match(
       /^neither projectors nor relay have stopped at position \d+: see status$/,
     );
@@ -135,7 +135,7 @@ describe("a stream that projectors cannot take", function () {
     await world.append(`customer-${good}`, renamed(good, "Ana Zupan"));
     await eventually("the live event", async () => (await world.nameOf(good)) === "Ana Zupan");
     expect(await world.nameOf(bad)).to.equal("Before");
-    const { events } = (await readPassedOver(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)!;
+    const { events } = (await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)!;
     expect(events).to.equal(3n);
     const [recorded] = await world.log.read(PARKING_STREAM);
     expect(recorded?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
@@ -148,7 +148,7 @@ describe("a stream that projectors cannot take", function () {
     await rebuild(options, never);
     expect(await world.nameOf(bad)).to.equal("Before");
     expect((await find()).found).to.deep.equal([]);
-    expect((await readPassedOver(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
+    expect((await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
   });
 
   it("is shown by the status with place, cause, reason, actor and time, and counted in the metrics", async () => {
@@ -178,7 +178,7 @@ describe("a stream that projectors cannot take", function () {
   it("stays parked where a rebuild with it fails", async () => {
     const error = await fails(
       rebuild(
-        { ...world, models: broken, logger: silent, onProgress: ignore, takeBack: `customer-${bad}` },
+        { ...world, models: broken, logger: silent, onProgress: ignore, includedStream: `customer-${bad}` },
         never,
       ),
     );

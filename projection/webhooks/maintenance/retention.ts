@@ -2,10 +2,10 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
 /** Deliveries and their attempts are kept this long. Milliseconds. */
-const KEPT_FOR = 30 * 24 * 60 * 60 * 1_000;
+const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 
 /** Deliveries deleted in one statement. */
-const BATCH = 1_000;
+const MAX_BATCH = 1_000;
 
 /** Deletes a batch of deliveries that are over and older than 30 days, attempts included. @returns whether there are more */
 export async function deleteOldDeliveries(pool: pg.Pool, now: number): Promise<boolean> {
@@ -15,8 +15,8 @@ export async function deleteOldDeliveries(pool: pg.Pool, now: number): Promise<b
              SELECT delivery_id FROM webhooks.delivery
               WHERE created_at < $1 AND status <> 'pending'
               ORDER BY created_at
-              LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
-    values: [toInstant(now - KEPT_FOR)],
+              LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED)`,
+    values: [toInstant(now - RETENTION_MS)],
   });
-  return rowCount === BATCH;
+  return rowCount === MAX_BATCH;
 }

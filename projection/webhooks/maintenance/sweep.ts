@@ -5,10 +5,10 @@ import { inTransaction } from "../outbox/transaction.ts";
 import { endpointsWithPending, IN_LANE, READ_MODELS_ARE_CURRENT } from "../scheduling/due.ts";
 
 /** Deliveries that are closed in one transaction. */
-const BATCH = 500;
+const MAX_BATCH = 500;
 
 /** A delivery to an origin without approval waits this long for the approval. Milliseconds. */
-const HELD_FOR = 30 * 24 * 60 * 60 * 1_000;
+const MAX_HOLD_MS = 30 * 24 * 60 * 60 * 1_000;
 
 /** Result of closing one batch. */
 export interface Closed {
@@ -36,7 +36,7 @@ export function closeUnsendable(pool: pg.Pool, now: number): Promise<Closed> {
  * @param now milliseconds since 1970
  */
 export function skipLongHeld(pool: pg.Pool, now: number): Promise<Closed> {
-  const values = [toInstant(now), toInstant(now - HELD_FOR)];
+  const values = [toInstant(now), toInstant(now - MAX_HOLD_MS)];
   return close(pool, { name: "skip held deliveries", text: SKIP_HELD, values }, now);
 }
 
@@ -47,7 +47,7 @@ function close(pool: pg.Pool, statement: pg.QueryConfig, now: number): Promise<C
       .filter(({ status }) => status === "skipped")
       .map((row) => deliverySkipped(toRound(row), now));
     await keepFacts(client, facts);
-    return { facts: facts.length, more: rows.length === BATCH };
+    return { facts: facts.length, more: rows.length === MAX_BATCH };
   });
 }
 
@@ -74,7 +74,7 @@ const CLOSE_CHOSEN = `
 const CLOSE = `
   WITH RECURSIVE ${endpointsWithPending("first_endpoints", IN_LANE.first)},
   ${endpointsWithPending("retry_endpoints", IN_LANE.retry)},
-  standing AS MATERIALIZED (
+  access AS MATERIALIZED (
     SELECT e.endpoint_id, i.branch_ids,
            e.status = 'revoked' OR a.revoked OR i.status <> 'approved' AS revoked, e.status = 'disabled' AS disabled
       FROM read_model.webhook_endpoint e
@@ -86,14 +86,14 @@ const CLOSE = `
   chosen AS MATERIALIZED (${chosenIn(
     (lane) => `
     SELECT d.delivery_id, d.status
-      FROM standing s
+      FROM access s
      CROSS JOIN LATERAL (
        SELECT delivery_id, CASE WHEN s.disabled AND NOT s.revoked THEN 'skipped' ELSE 'cancelled' END AS status
          FROM webhooks.delivery
         WHERE endpoint_id = s.endpoint_id AND status = 'pending' AND ${lane}
           AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
           AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text))
-        LIMIT ${BATCH}
+        LIMIT ${MAX_BATCH}
           FOR UPDATE SKIP LOCKED) d
      WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL`,
   )}
@@ -109,7 +109,7 @@ const SKIP_HELD = `
        SELECT delivery_id
          FROM webhooks.delivery
         WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${lane} AND due_at < $2
-        LIMIT ${BATCH}
+        LIMIT ${MAX_BATCH}
           FOR UPDATE SKIP LOCKED) d
      WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_ARE_CURRENT}`,
   )}
@@ -122,7 +122,7 @@ const SKIP_HELD = `
  */
 function chosenIn(select: (lane: string) => string): string {
   const lanes = Object.values(IN_LANE).map(select);
-  return `SELECT * FROM (${lanes.join(" UNION ALL ")}) lanes LIMIT ${BATCH}`;
+  return `SELECT * FROM (${lanes.join(" UNION ALL ")}) lanes LIMIT ${MAX_BATCH}`;
 }
 
 function toRound(row: DeliveryRow): DeliveryRound {

@@ -6,7 +6,7 @@ import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { orAborted, together } from "../../../shared/runtime/together.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../../checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readPosition } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream } from "../../relay/event-stream.ts";
 import { type EventMessage, type ReplayMessage, relayMessage } from "../../relay/message.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
@@ -31,13 +31,13 @@ export interface DispatcherOptions {
 }
 
 /** Messages taken from the server ahead of the work, and messages in one transaction. */
-const AHEAD = 500;
-const BATCH = 250;
+const MAX_PREFETCHED = 500;
+const MAX_BATCH = 250;
 
 /** The read models have this long to catch up with a message; then it is given back for so long. Milliseconds. */
-const CATCH_UP_WITHIN = 2_000;
-const ASK_EVERY = 5;
-const GIVEN_BACK_FOR = 1_000;
+const CATCH_UP_TIMEOUT_MS = 2_000;
+const POLL_INTERVAL_MS = 5;
+const REDELIVERY_DELAY_MS = 1_000;
 
 interface Received<Message> {
   from: JsMsg;
@@ -54,20 +54,20 @@ type Done = (received: Received<EventMessage | ReplayMessage>) => void;
 export async function runDispatcher(
   connection: NatsConnection,
   options: DispatcherOptions,
-  works: () => void,
+  markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   const { stream } = options;
   await ensureEventStream(await connection.jetstreamManager(), stream);
   const consumer = await connection.jetstream().consumers.get(stream.name, stream.consumer);
   const messages = await consumer.consume({
-    max_messages: AHEAD,
+    max_messages: MAX_PREFETCHED,
     expires: 10_000,
     idle_heartbeat: 2_000,
     abort_on_missing_resource: true,
   });
-  const buffer = new BoundedBuffer<JsMsg>(BATCH);
-  works();
+  const buffer = new BoundedBuffer<JsMsg>(MAX_BATCH);
+  markHealthy();
   const take = async (life: AbortSignal) => {
     const stop = () => {
       buffer.close();
@@ -80,9 +80,9 @@ export async function runDispatcher(
   };
   const dispatch = async (life: AbortSignal) => {
     for (;;) {
-      const received = await buffer.take(BATCH);
+      const received = await buffer.take(MAX_BATCH);
       if (received.length === 0 || life.aborted) return;
-      await orAborted(dispatchBatch(received, options, works, life), life);
+      await orAborted(dispatchBatch(received, options, markHealthy, life), life);
     }
   };
   await together(signal, [take, dispatch]);
@@ -91,13 +91,13 @@ export async function runDispatcher(
 async function dispatchBatch(
   received: readonly JsMsg[],
   options: DispatcherOptions,
-  works: () => void,
+  markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   const readable = received.flatMap((from) => read(from, options.logger));
-  const open = new Set(readable);
+  const unsettled = new Set(readable);
   const done = (one: Received<EventMessage | ReplayMessage>) => {
-    open.delete(one);
+    unsettled.delete(one);
     one.from.ack();
   };
   try {
@@ -105,10 +105,10 @@ async function dispatchBatch(
     const ready = readable.filter(({ message }) => message.position <= position);
     await dispatchEvents(ready.filter(isEvent), options, done);
     await dispatchReplays(ready.filter(isReplay), options, done);
-    works();
+    markHealthy();
   } finally {
     // Too early, or something is out of reach: it comes again when that had time to pass.
-    for (const { from } of open) from.nak(GIVEN_BACK_FOR);
+    for (const { from } of unsettled) from.nak(REDELIVERY_DELAY_MS);
   }
 }
 
@@ -192,10 +192,10 @@ async function caughtUpTo(
     (most, { message }) => (message.position > most ? message.position : most),
     0n,
   );
-  const until = performance.now() + CATCH_UP_WITHIN;
+  const until = performance.now() + CATCH_UP_TIMEOUT_MS;
   for (;;) {
-    const position = await readCheckpoint(pool, READ_MODEL_SCHEMA);
+    const position = await readPosition(pool, READ_MODEL_SCHEMA);
     if (position >= newest || performance.now() > until || signal.aborted) return position;
-    await pause(ASK_EVERY, signal);
+    await pause(POLL_INTERVAL_MS, signal);
   }
 }

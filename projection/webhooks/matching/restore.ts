@@ -40,11 +40,11 @@ export async function restoreDelivery(
   const { rowCount } = await pool.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
   if (rowCount !== 0) return "kept";
   const history = await readStream<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
-  const asked = history.at(-1);
+  const latest = history.at(-1);
   // Of requests that are told again, the last one counts, and only while nothing has come of it.
-  if (asked?.id !== request.requestId || asked.type !== "WebhookDeliveryReplayRequested") return "kept";
-  const told = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
-  const source = told && { stream: told.stream, revision: BigInt(told.revision) };
+  if (latest?.id !== request.requestId || latest.type !== "WebhookDeliveryReplayRequested") return "kept";
+  const stored = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
+  const source = stored && { stream: stored.stream, revision: BigInt(stored.revision) };
   const body = source && (await webhookBodyAt(log, source));
   if (source && body && webhookDeliveryId(body.id, endpointId) === deliveryId) {
     const attempts = history.findLast((event) => event.type === "WebhookDeliveryFailed")?.data.attempts ?? 0;

@@ -1,20 +1,20 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { Outcome } from "./outcome.ts";
+import type { FinishedAttempt } from "./finished-attempt.ts";
 
 const DAY = 24 * 60 * 60 * 1_000;
 
 /** An endpoint is disabled after failing for this long without one success. Milliseconds. */
-const PATIENCE = 5 * DAY;
+const MAX_FAILING_MS = 5 * DAY;
 
 /** Failed attempts without which no endpoint is disabled. */
-const REPEATED = 10;
+const MIN_FAILURES = 10;
 
 /**
  * Longest time between two failed attempts of one period. Retries are at most 24 hours apart, so a longer gap means
  * that nothing was sent in between. Milliseconds.
  */
-const LONGEST_GAP = 2 * DAY;
+const MAX_GAP_MS = 2 * DAY;
 
 /**
  * Keeps the period of failures of each endpoint. A success ends it. A failure starts a new one if the last failure is
@@ -26,7 +26,7 @@ const LONGEST_GAP = 2 * DAY;
  */
 export async function trackFailing(
   client: pg.ClientBase,
-  outcomes: readonly Outcome[],
+  outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<Set<string>> {
   const succeeded = new Set<string>();
@@ -84,13 +84,13 @@ async function addFailures(
                   FROM (SELECT f.last_failed_at < $4 OR EXISTS (
                                  SELECT FROM read_model.webhook_endpoint e
                                   WHERE e.endpoint_id = f.endpoint_id AND e.enabled_at > f.since)) AS period (is_over))
-           RETURNING endpoint_id, since < $5 AND failures >= ${REPEATED} AS disable`,
+           RETURNING endpoint_id, since < $5 AND failures >= ${MIN_FAILURES} AS disable`,
     values: [
       [...failures.keys()],
       [...failures.values()],
       toInstant(now),
-      toInstant(now - LONGEST_GAP),
-      toInstant(now - PATIENCE),
+      toInstant(now - MAX_GAP_MS),
+      toInstant(now - MAX_FAILING_MS),
     ],
   });
   return new Set(rows.filter(({ disable }) => disable).map(({ endpoint_id }) => endpoint_id));

@@ -2,14 +2,14 @@ import type pg from "pg";
 import { backoff, pause } from "../../../shared/runtime/backoff.ts";
 import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
-import type { Troubles } from "../outbox/keep-trying.ts";
-import type { Outcome } from "./outcome.ts";
+import type { HealthTracker } from "../outbox/retry-forever.ts";
+import type { FinishedAttempt } from "./finished-attempt.ts";
 import { writeOutcomes } from "./outcomes.ts";
 
 export interface OutcomeWriterOptions {
   pool: pg.Pool;
   logger: Logger;
-  troubles: Troubles;
+  health: HealthTracker;
   /** Called when facts for the log were kept. */
   onFacts(): void;
   /** Told of each attempt whose outcome is on record: delivered, pending (again), or failed for good. */
@@ -19,8 +19,8 @@ export interface OutcomeWriterOptions {
 }
 
 /** Outcomes in one transaction; those that come within this are written together. Milliseconds. */
-const BATCH = 200;
-const WRITE_EVERY = 5;
+const MAX_BATCH = 200;
+const WRITE_INTERVAL_MS = 5;
 
 /**
  * Writes outcomes in groups until the buffer is closed and empty.
@@ -29,16 +29,16 @@ const WRITE_EVERY = 5;
  */
 export async function writeEnded(
   options: OutcomeWriterOptions,
-  ended: BoundedBuffer<Outcome>,
-  onWritten: (outcomes: readonly Outcome[]) => void,
+  ended: BoundedBuffer<FinishedAttempt>,
+  onWritten: (outcomes: readonly FinishedAttempt[]) => void,
   signal: AbortSignal,
 ): Promise<void> {
   for (;;) {
-    const outcomes = await ended.take(BATCH);
+    const outcomes = await ended.take(MAX_BATCH);
     if (outcomes.length === 0) return;
     if (!(await write(options, outcomes, signal))) continue;
     onWritten(outcomes);
-    await pause(WRITE_EVERY, signal);
+    await pause(WRITE_INTERVAL_MS, signal);
   }
 }
 
@@ -49,20 +49,20 @@ export async function writeEnded(
  */
 async function write(
   options: OutcomeWriterOptions,
-  outcomes: readonly Outcome[],
+  outcomes: readonly FinishedAttempt[],
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { pool, clock, troubles, logger } = options;
+  const { pool, clock, health, logger } = options;
   const wait = backoff({ first: 50, most: 2_000 });
   for (;;) {
     try {
       if ((await writeOutcomes(pool, outcomes, clock())) > 0) options.onFacts();
-      troubles.report("outcomes", null);
+      health.report("outcomes", null);
       for (const { verdict } of outcomes) options.onAttempt?.(verdict.status);
       return true;
     } catch (error) {
       logger.warn({ error, outcomes: outcomes.length }, "outcomes are not written yet");
-      troubles.report("outcomes", error);
+      health.report("outcomes", error);
       if (signal.aborted) return false;
       await wait.next(signal);
     }

@@ -2,9 +2,9 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { deliveryFailed, endpointDisabled, type Fact, keepFacts } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
-import type { Claimed } from "../sending/claim.ts";
+import type { ClaimedDelivery } from "../sending/claim.ts";
 import { endPeriodsOf, trackFailing } from "./failing-endpoints.ts";
-import type { Outcome } from "./outcome.ts";
+import type { FinishedAttempt } from "./finished-attempt.ts";
 import { writeSuccesses } from "./successes.ts";
 
 /**
@@ -16,7 +16,7 @@ import { writeSuccesses } from "./successes.ts";
  */
 export async function writeOutcomes(
   pool: pg.Pool,
-  outcomes: readonly Outcome[],
+  outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<number> {
   if (outcomes.every(({ verdict }) => verdict.status === "delivered")) {
@@ -48,7 +48,7 @@ function disabledBy(facts: readonly Fact[]): string[] {
   );
 }
 
-async function writeAttempts(client: pg.ClientBase, outcomes: readonly Outcome[]): Promise<void> {
+async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedAttempt[]): Promise<void> {
   await client.query({
     name: "write attempts",
     text: `UPDATE webhooks.attempt a
@@ -70,7 +70,7 @@ async function writeAttempts(client: pg.ClientBase, outcomes: readonly Outcome[]
 /** @returns the deliveries that moved */
 async function moveDeliveries(
   client: pg.ClientBase,
-  outcomes: readonly Outcome[],
+  outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<Set<string>> {
   const { rows } = await client.query<{ delivery_id: string }>({
@@ -94,7 +94,11 @@ async function moveDeliveries(
 }
 
 /** Gives leases back whose attempts were cut short: those stay on record with their outcome unknown. */
-export async function releaseLeases(pool: pg.Pool, claimed: readonly Claimed[], now: number): Promise<void> {
+export async function releaseLeases(
+  pool: pg.Pool,
+  claimed: readonly ClaimedDelivery[],
+  now: number,
+): Promise<void> {
   await pool.query({
     text: `UPDATE webhooks.delivery d SET lease_expires_at = $3, updated_at = $3
              FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { Outcome } from "./outcome.ts";
+import type { FinishedAttempt } from "./finished-attempt.ts";
 
 /**
  * Writes attempts that succeeded, in one statement, so that what is usual costs one round trip: attempts, deliveries,
@@ -10,7 +10,7 @@ import type { Outcome } from "./outcome.ts";
  */
 export async function writeSuccesses(
   pool: pg.Pool,
-  outcomes: readonly Outcome[],
+  outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<void> {
   await pool.query({

@@ -31,7 +31,7 @@ export interface SlotPool {
 }
 
 /** Part of the free slots that one application may hold, and part of an application's share for one endpoint. */
-const PART = 1 / 4;
+const MAX_SHARE = 1 / 4;
 
 /**
  * Decides how many slots each waiting endpoint gets now.
@@ -98,5 +98,5 @@ function turnOf<Endpoint extends WaitingEndpoint>(
 
 /** Part of the slots that one of those who share them may hold, and at least one. */
 export function part(slots: number): number {
-  return Math.max(1, Math.floor(slots * PART));
+  return Math.max(1, Math.floor(slots * MAX_SHARE));
 }

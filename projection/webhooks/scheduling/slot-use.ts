@@ -1,8 +1,8 @@
 /** Slot time counts half after this long. Milliseconds. */
-const HALF_LIFE = 30_000;
+const HALF_LIFE_MS = 30_000;
 
 /** Slot time below this is forgotten. Milliseconds. */
-const FORGOTTEN = 1;
+const MIN_USED_MS = 1;
 
 /**
  * Slots that an application or endpoint holds, and the slot time that it used recently: the time of its attempts under
@@ -51,7 +51,7 @@ export class SlotUse {
 
   /** Reports whether it holds no slot and what it used no longer matters. */
   isForgotten(now: number): boolean {
-    return this.#busy === 0 && this.#decayed(this.#ended, now) < FORGOTTEN;
+    return this.#busy === 0 && this.#decayed(this.#ended, now) < MIN_USED_MS;
   }
 
   /** Sum of the ages of the attempts under way. */
@@ -60,6 +60,6 @@ export class SlotUse {
   }
 
   #decayed(value: number, now: number): number {
-    return value * 0.5 ** ((now - this.#endedAt) / HALF_LIFE);
+    return value * 0.5 ** ((now - this.#endedAt) / HALF_LIFE_MS);
   }
 }

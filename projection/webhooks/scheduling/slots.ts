@@ -39,17 +39,17 @@ export const LANES: Record<Lane, LaneLimits> = {
 const EXPECTED_MS = 10_000;
 
 /** Shortest slot time expected of an attempt. Milliseconds. */
-const SHORTEST_MS = 1;
+const MIN_EXPECTED_MS = 1;
 
 /** An endpoint that fails may hold one slot. */
-const FAILING = 1;
+const MAX_SLOTS_WHILE_FAILING = 1;
 
 /** Deliveries that are not let go of, for each slot: one under way, and one whose outcome is still to be written. */
-const HELD_PER_SLOT = 2;
+const MAX_HELD_PER_SLOT = 2;
 
 /** Deliveries that a process holds at once. */
-export const MOST_HELD =
-  environments.options.length * HELD_PER_SLOT * (LANES.first.slots + LANES.retry.slots);
+export const MAX_HELD_DELIVERIES =
+  environments.options.length * MAX_HELD_PER_SLOT * (LANES.first.slots + LANES.retry.slots);
 
 /** An application's use, and the pace of its starts. */
 interface PacedUse {
@@ -142,7 +142,7 @@ function usesOf(pool: Pool, endpoint: DueEndpoint): SlotUse[] {
  */
 function spacingOf(pool: Pool, use: SlotUse | undefined, now: number): number {
   const expected = use?.expectedMs(now, EXPECTED_MS) ?? EXPECTED_MS;
-  return Math.max(SHORTEST_MS, expected) / part(LANES[pool.lane].slots - pool.all.busy);
+  return Math.max(MIN_EXPECTED_MS, expected) / part(LANES[pool.lane].slots - pool.all.busy);
 }
 
 function allotPool(pool: Pool, due: DueEndpoints, now: number): Allotment[] {
@@ -159,12 +159,12 @@ function allotPool(pool: Pool, due: DueEndpoints, now: number): Allotment[] {
       endpoints: () =>
         Array.from(endpoints.values(), ({ endpointId, failing }) => {
           const used = pool.endpoints.get(endpointId);
-          const most = failing ? FAILING : perEndpoint;
+          const most = failing ? MAX_SLOTS_WHILE_FAILING : perEndpoint;
           return { applicationId, endpointId, most, busy: used?.busy ?? 0, usedMs: used?.usedMs(now) ?? 0 };
         }),
     };
   });
-  const atMost = Math.min(atOnce, HELD_PER_SLOT * slots - pool.held);
+  const atMost = Math.min(atOnce, MAX_HELD_PER_SLOT * slots - pool.held);
   return Array.from(
     allot({ slots, busy: pool.all.busy, atMost }, waiting),
     ([{ applicationId, endpointId, busy }, count]) => ({

@@ -7,7 +7,7 @@ import type { DueEndpoint, Lane } from "../scheduling/due-endpoints.ts";
 import type { Allotment } from "../scheduling/slots.ts";
 
 /** A delivery that this process may attempt, once, until the lease expires. Its attempt is on record already. */
-export interface Claimed extends DeliveryRound {
+export interface ClaimedDelivery extends DeliveryRound {
   lane: Lane;
   applicationId: string;
   body: string;
@@ -124,7 +124,7 @@ export async function claimDue(
   held: readonly string[],
   now: number,
   leaseMs: number,
-): Promise<{ claimed: Claimed[]; endpoints: ClaimedEndpoint[] }> {
+): Promise<{ claimed: ClaimedDelivery[]; endpoints: ClaimedEndpoint[] }> {
   const { rows } = await pool.query<ClaimRow>({
     name: "claim due deliveries",
     text: CLAIM,
@@ -138,7 +138,7 @@ export async function claimDue(
       allotments.map(({ busy }) => busy),
     ],
   });
-  const claimed: Claimed[] = [];
+  const claimed: ClaimedDelivery[] = [];
   const counts = new Map<number, EndpointRow & { count: number }>();
   for (const row of rows) {
     const { place, failing, room } = row;
@@ -156,7 +156,7 @@ export async function claimDue(
   return { claimed, endpoints };
 }
 
-function toClaimed(row: DeliveryRow, lane: Lane, now: number): Claimed {
+function toClaimed(row: DeliveryRow, lane: Lane, now: number): ClaimedDelivery {
   const former = (row.former_secrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
   return {
     lane,

@@ -1,6 +1,6 @@
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { DestinationOptions } from "../../../shared/webhooks/destination.ts";
-import type { Claimed } from "./claim.ts";
+import type { ClaimedDelivery } from "./claim.ts";
 import type { Connections } from "./connections.ts";
 import type { SecretReader } from "./secrets.ts";
 import { type AttemptLimits, type SendResult, send } from "./send.ts";
@@ -24,7 +24,7 @@ const USER_AGENT = "ClinicService-Webhooks/1";
  * @returns undefined where the signal cut it short
  */
 export async function deliver(
-  claimed: Claimed,
+  claimed: ClaimedDelivery,
   options: DeliverOptions,
   signal: AbortSignal,
 ): Promise<SendResult | undefined> {

@@ -11,11 +11,11 @@ export class InvalidAnswer extends Error {
 }
 
 /** Bytes of an answer's body that are kept, and that are read at most. */
-const ANSWER_KEPT = 1_024;
-const ANSWER_MOST = 1024 ** 2;
+const MAX_KEPT_BYTES = 1_024;
+const MAX_ANSWER_BYTES = 1024 ** 2;
 
 /** Informational answers (1xx) before the final one, at most. */
-const MOST_INFORMATIONAL = 16;
+const MAX_INFORMATIONAL_ANSWERS = 16;
 
 /** One request, and the part of its answer that has arrived. */
 export class Exchange {
@@ -77,7 +77,7 @@ export class Exchange {
       });
       request.on("information", () => {
         this.#informational += 1;
-        if (this.#informational <= MOST_INFORMATIONAL) return;
+        if (this.#informational <= MAX_INFORMATIONAL_ANSWERS) return;
         fail(new InvalidAnswer("too many informational answers"));
       });
       const refuse = () => fail(new InvalidAnswer("the receiver switched protocols"));
@@ -96,11 +96,11 @@ export class Exchange {
     this.statusCode = answer.statusCode ?? null;
     this.retryAfter = answer.headers["retry-after"] ?? null;
     answer.on("data", (chunk: Buffer) => {
-      const missing = ANSWER_KEPT - this.#length;
+      const missing = MAX_KEPT_BYTES - this.#length;
       // Copied, since the chunk is part of a much larger buffer.
       if (missing > 0) this.#kept.push(Buffer.from(chunk.subarray(0, missing)));
       this.#length += chunk.length;
-      if (this.#length > ANSWER_MOST) onError(new AnswerTooLong());
+      if (this.#length > MAX_ANSWER_BYTES) onError(new AnswerTooLong());
     });
     answer.once("end", onEnd);
     answer.on("error", onError);

@@ -5,10 +5,10 @@ export interface SecretReader {
 }
 
 /** Opened secrets that are remembered. */
-const REMEMBERED = 1_000;
+const MAX_CACHED_SECRETS = 1_000;
 
 /** Remembers what was opened last, so that an endpoint's secret is not decrypted for each of its deliveries. */
-export function remembering(reader: SecretReader): SecretReader {
+export function cachingSecrets(reader: SecretReader): SecretReader {
   const opened = new Map<string, Promise<string>>();
   return {
     open(encrypted) {
@@ -17,7 +17,7 @@ export function remembering(reader: SecretReader): SecretReader {
       opened.set(encrypted, secret);
       secret.catch(() => opened.delete(encrypted));
       const oldest = opened.keys().next().value;
-      if (opened.size > REMEMBERED && oldest !== undefined) opened.delete(oldest);
+      if (opened.size > MAX_CACHED_SECRETS && oldest !== undefined) opened.delete(oldest);
       return secret;
     },
   };

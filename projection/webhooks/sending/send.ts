@@ -6,10 +6,10 @@ import {
 } from "../../../shared/webhooks/destination.ts";
 import type { Connections } from "./connections.ts";
 import { AnswerTooLong, Exchange, InvalidAnswer } from "./exchange.ts";
-import type { AttemptOutcome } from "./retry-policy.ts";
+import type { AttemptResult } from "./retry-policy.ts";
 
 /** Outcome of one attempt. */
-export interface SendResult extends AttemptOutcome {
+export interface SendResult extends AttemptResult {
   /** From the look-up of the name to the end of the answer. */
   durationMs: number;
   /** The beginning of the answer's body; null if no answer came. */

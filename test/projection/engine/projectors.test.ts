@@ -7,7 +7,7 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../../projection/engine/apply-batch.ts";
 import { readModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
@@ -95,7 +95,7 @@ describe("projectors", () => {
     await appearsAs(early, "Ana Novak");
     const position = await append(late, -1n, registered(late, "Live Lee"));
     await appearsAs(late, "Live Lee");
-    expect(await readCheckpoint(pool, READ_MODEL_SCHEMA)).to.equal(position);
+    expect(await readPosition(pool, READ_MODEL_SCHEMA)).to.equal(position);
     await eventually("running", () => role.status().state === "running");
   });
 
@@ -201,7 +201,7 @@ describe("projectors", () => {
       const refused = outcomes.filter((outcome) => outcome.status === "rejected");
       expect(refused).to.have.length(4);
       for (const { reason } of refused) expect(reason).to.be.instanceOf(LostLeadership);
-      expect(await readCheckpoint(pool, "forced")).to.equal(9n);
+      expect(await readPosition(pool, "forced")).to.equal(9n);
       const { rows } = await pool.query("SELECT full_name, rfc3339(created_at) AS at FROM forced.customer");
       expect(rows).to.deep.equal([{ full_name: "Once Only", at: "2030-01-02T03:04:05.678Z" }]);
     });
@@ -217,7 +217,7 @@ describe("projectors", () => {
         .catch((error: Error) => error)
         .finally(() => connection.release());
       expect(error).to.be.instanceOf(LostLeadership);
-      expect(await readCheckpoint(pool, "forced")).to.equal(-1n);
+      expect(await readPosition(pool, "forced")).to.equal(-1n);
     });
 
     it("that a projector cannot take writes nothing and leaves the checkpoint", async () => {
@@ -249,7 +249,7 @@ describe("projectors", () => {
       expect(error?.message).to.equal(
         "position 2, stream customer-x, revision 2: read model customer cannot take CustomerDetailsChanged: cannot",
       );
-      expect(await readCheckpoint(pool, "forced")).to.equal(-1n);
+      expect(await readPosition(pool, "forced")).to.equal(-1n);
       expect((await pool.query("SELECT 1 FROM forced.customer")).rowCount).to.equal(0);
     });
   });

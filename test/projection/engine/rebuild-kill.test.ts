@@ -7,7 +7,7 @@ import pg from "pg";
 import {
   READ_MODEL_SCHEMA,
   readCheckpoint,
-  readStanding,
+  readPosition,
 } from "../../../projection/checkpoints/checkpoint.ts";
 import { swapLock } from "../../../projection/engine/apply-batch.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
@@ -151,7 +151,7 @@ describe("a rebuild that is killed with -9", function () {
     await again();
     const release = await second;
     await eventually("it waits to write its second batch", () => waiting("advisory"));
-    const half = await readStanding(world.pool, NEXT_SCHEMA);
+    const half = await readCheckpoint(world.pool, NEXT_SCHEMA);
     expect(half.position > 0n && half.position < end, `${half.position} of ${end}`).to.equal(true);
     const gone = kill(between);
     await release();
@@ -161,7 +161,7 @@ describe("a rebuild that is killed with -9", function () {
     const reading = await hold(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
     const swapping = startRebuild();
     await eventually("it waits for a long read to end", () => waiting("relation"), WITHIN);
-    const full = await readStanding(world.pool, NEXT_SCHEMA);
+    const full = await readCheckpoint(world.pool, NEXT_SCHEMA);
     expect([full.position, full.tables]).to.deep.equal([end, half.tables]);
     await kill(swapping);
     await reading();
@@ -187,7 +187,7 @@ describe("a rebuild that is killed with -9", function () {
     await world.pool.query(`CREATE SCHEMA IF NOT EXISTS ${FORMER_SCHEMA}`);
     await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
     expect(await Promise.all([exists(FORMER_SCHEMA), exists(NEXT_SCHEMA)])).to.deep.equal([false, false]);
-    expect(await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).to.equal(end);
+    expect(await readPosition(world.pool, READ_MODEL_SCHEMA)).to.equal(end);
     expect(polling.wrong).to.deep.equal([]);
     expect(polling.polls).to.be.above(100);
   });

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import type { Difference } from "../../../projection/engine/compare-tables.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
@@ -117,7 +117,7 @@ describe("a rebuild under traffic", () => {
     const onProgress = () => stop.abort();
     await rebuild({ ...options(), onProgress }, stop.signal);
     expect((await seen()).length).to.equal(50);
-    expect(await readCheckpoint(pool, NEXT_SCHEMA)).to.be.a("bigint");
+    expect(await readPosition(pool, NEXT_SCHEMA)).to.be.a("bigint");
     await rebuild(options(), never);
     expect((await seen()).length).to.equal(50);
     await append();

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
+import { readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { readModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
@@ -129,7 +129,7 @@ describe("a projection whose database refuses", function () {
     expect((error as ProjectionFailure).place?.revision).to.equal(2n);
     expect((error as ProjectionFailure).place).to.not.have.property("data");
     expect(await names()).to.deep.equal([2, 3]);
-    const stands = await readCheckpoint(world.pool, SCHEMA);
+    const stands = await readPosition(world.pool, SCHEMA);
     expect(stands >= before && stands < at).to.equal(true);
   });
 
@@ -159,7 +159,7 @@ describe("a projection whose database refuses", function () {
     };
     const running = run(stop.signal, onProgress, pool);
     await eventually("it waits", () => last?.waitsFor === "the database");
-    expect(last?.trouble).to.be.instanceOf(Error);
+    expect(last?.lastError).to.be.instanceOf(Error);
     await blocker.query("ROLLBACK");
     blocker.release();
     await eventually("it goes on", async () => (await names()).length === 1);

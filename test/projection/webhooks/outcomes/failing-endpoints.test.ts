@@ -4,7 +4,7 @@ import pg from "pg";
 import { ensureReadModels } from "../../../../projection/engine/ensure-schema.ts";
 import { readModels } from "../../../../projection/read-models/all.ts";
 import { trackFailing } from "../../../../projection/webhooks/outcomes/failing-endpoints.ts";
-import type { Outcome } from "../../../../projection/webhooks/outcomes/outcome.ts";
+import type { FinishedAttempt } from "../../../../projection/webhooks/outcomes/finished-attempt.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createMigratedDatabase } from "../../../support/migrated-database.ts";
 import type { TestDatabase } from "../../../support/stack.ts";
@@ -31,7 +31,7 @@ describe("the failures of an endpoint", () => {
       claimed: { endpointId },
       result: { error },
       verdict: { status: error === null ? "delivered" : "pending" },
-    }) as Outcome;
+    }) as FinishedAttempt;
   const failing = async () => {
     const { rows } = await pool.query(
       "SELECT endpoint_id FROM webhooks.failing_endpoint ORDER BY endpoint_id",

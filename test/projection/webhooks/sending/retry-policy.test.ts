@@ -1,13 +1,13 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { type AttemptOutcome, judge } from "../../../../projection/webhooks/sending/retry-policy.ts";
+import { type AttemptResult, judge } from "../../../../projection/webhooks/sending/retry-policy.ts";
 
 const NOW = Date.parse("2030-01-01T00:00:00.000Z");
-const answered = (statusCode: number, retryAfter: string | null = null): AttemptOutcome => ({
+const answered = (statusCode: number, retryAfter: string | null = null): AttemptResult => ({
   ...{ statusCode, error: null, retryAfter },
 });
 const context = (more = {}) => ({ attempts: 1, schedule: [5, 30, 300], now: NOW, random: 0.5, ...more });
-const waitAfter = (outcome: AttemptOutcome, more = {}) => {
+const waitAfter = (outcome: AttemptResult, more = {}) => {
   const verdict = judge(outcome, context(more));
   if (verdict.status !== "pending") throw new Error(`not to be tried again: ${verdict.status}`);
   return verdict.nextAttemptAt - NOW;

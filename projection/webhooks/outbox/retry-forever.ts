@@ -3,13 +3,13 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { LastError, RoleStatus } from "../../roles/role.ts";
 import { lastErrorNow } from "../../roles/role-status.ts";
 
-export interface Troubles {
+export interface HealthTracker {
   /** Why a part of the role does not get on; null where it does. */
   report(part: string, error: unknown): void;
   status(): Pick<RoleStatus, "detail" | "lastError">;
 }
 
-export function createTroubles(): Troubles {
+export function createHealthTracker(): HealthTracker {
   const hindered = new Set<string>();
   let lastError: LastError | undefined;
   return {
@@ -32,24 +32,24 @@ export function createTroubles(): Troubles {
  *
  * @param run calls `works` when it has got on
  */
-export async function keepTrying(
+export async function retryForever(
   part: string,
-  context: { logger: Logger; troubles: Troubles; signal: AbortSignal },
-  run: (works: () => void) => Promise<void>,
+  context: { logger: Logger; health: HealthTracker; signal: AbortSignal },
+  run: (markHealthy: () => void) => Promise<void>,
 ): Promise<void> {
-  const { logger, troubles, signal } = context;
+  const { logger, health, signal } = context;
   const wait = backoff({ first: 100, most: 3_000 });
-  const works = () => {
+  const markHealthy = () => {
     wait.reset();
-    troubles.report(part, null);
+    health.report(part, null);
   };
   while (!signal.aborted) {
     try {
-      await run(works);
+      await run(markHealthy);
     } catch (error) {
       if (signal.aborted) return;
       logger.warn({ error, part }, "tries again");
-      troubles.report(part, error);
+      health.report(part, error);
     }
     await wait.next(signal);
   }

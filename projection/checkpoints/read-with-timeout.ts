@@ -4,7 +4,7 @@ import { LogUnavailable } from "../../shared/eventstore/log.ts";
 type Read = AsyncIterable<AllStreamResolvedEvent> & { destroy(error: Error): void };
 
 /** The log answers within this. Milliseconds. */
-export const ANSWER_WITHIN = 4_000;
+export const READ_TIMEOUT_MS = 4_000;
 
 /**
  * Bounds a read of the whole log. The client's own deadline does not end a read from a server that accepts connections
@@ -12,10 +12,10 @@ export const ANSWER_WITHIN = 4_000;
  *
  * @throws {LogUnavailable} if the read takes longer than `ANSWER_WITHIN`
  */
-export async function* boundedRead(read: Read): AsyncGenerator<AllStreamResolvedEvent, void> {
+export async function* readWithTimeout(read: Read): AsyncGenerator<AllStreamResolvedEvent, void> {
   const timer = setTimeout(
     () => read.destroy(new LogUnavailable("the event log did not answer in time")),
-    ANSWER_WITHIN,
+    READ_TIMEOUT_MS,
   );
   try {
     yield* read;

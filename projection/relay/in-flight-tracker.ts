@@ -11,7 +11,7 @@ interface Entry<At> {
  *
  * @typeParam At a place in the log
  */
-export class Ledger<At> {
+export class InFlightTracker<At> {
   #entries: Entry<At>[] = [];
   #settled: At;
 

@@ -1,7 +1,7 @@
 import type { ClientBase, Pool } from "pg";
 
 /** What read models leave out of a stream: everything from a revision on. */
-export interface PassedOver {
+export interface SkippedEvents {
   revision: bigint;
   /** Of the first event that was left out. */
   position: bigint;
@@ -10,21 +10,21 @@ export interface PassedOver {
 }
 
 /** What the read models of a schema leave out, by stream. */
-export async function readPassedOver(
+export async function readSkipped(
   db: Pool | ClientBase,
   schema: string,
-): Promise<Map<string, PassedOver>> {
-  const { rows } = await db.query<PassedOver & { stream: string }>(
+): Promise<Map<string, SkippedEvents>> {
+  const { rows } = await db.query<SkippedEvents & { stream: string }>(
     `SELECT stream, revision, position, events FROM ${schema}.passed_over`,
   );
   return new Map(rows.map(({ stream, ...passed }) => [stream, passed]));
 }
 
 /** Adds to what is left out. */
-export async function addPassedOver(
+export async function addSkipped(
   client: ClientBase,
   schema: string,
-  passed: ReadonlyMap<string, PassedOver>,
+  passed: ReadonlyMap<string, SkippedEvents>,
 ): Promise<void> {
   for (const [stream, { revision, position, events }] of passed) {
     await client.query(
@@ -35,7 +35,7 @@ export async function addPassedOver(
   }
 }
 
-type Gap = Pick<PassedOver, "revision" | "position">;
+type Gap = Pick<SkippedEvents, "revision" | "position">;
 
 /** Streams that a run passes over, and from where on. */
 export type Gaps = ReadonlyMap<string, Gap>;
@@ -58,7 +58,7 @@ export function gapsOf(parked: Parked, passed: Gaps, checkpoint: bigint): Gaps {
 }
 
 /** Whether tables that reflect the log up to a checkpoint leave out what is parked, and nothing else. Pure. */
-export function agrees(parked: Parked, passed: Gaps, checkpoint: bigint): boolean {
+export function matchesParked(parked: Parked, passed: Gaps, checkpoint: bigint): boolean {
   const ought = [...parked.streams].filter(([, { position }]) => position <= checkpoint);
   return (
     ought.length === passed.size &&

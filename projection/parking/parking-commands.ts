@@ -5,20 +5,20 @@ import type { ParkingEvent } from "../../shared/domain/events/parking.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
 import type { Place } from "../../shared/eventstore/subscription.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readPosition } from "../checkpoints/checkpoint.ts";
 import { eventAt } from "../checkpoints/event-at.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
 import { type Follower, isParked, PARKING_STREAM, type ParkedStream, readParked } from "./parked-streams.ts";
-import { readPassedOver } from "./passed-over.ts";
+import { readSkipped } from "./skipped-events.ts";
 
 /** An operator's act cannot be done; the message says why. */
-export class ActRefused extends Error {
+export class CommandRefused extends Error {
   override readonly name = "ActRefused";
 }
 
 /** Who acts, why and when. */
-export interface Act {
+export interface ParkingCommand {
   actor: string;
   reason: string;
   /** Milliseconds since 1970. */
@@ -32,7 +32,7 @@ export interface ParkingDeps {
 }
 
 /** Longest cause that is kept. */
-const LONGEST_CAUSE = 2_000;
+const MAX_CAUSE_LENGTH = 2_000;
 
 /**
  * Parks the stream of the event that the projectors or the relay stopped at, from that event on. Nowhere else: what the
@@ -45,22 +45,22 @@ const LONGEST_CAUSE = 2_000;
 export async function parkStream(
   deps: ParkingDeps,
   position: bigint,
-  act: Act,
+  command: ParkingCommand,
 ): Promise<Place & { passedOverBy: "all" | "relay" }> {
   const place = await eventAt(deps.client, position);
-  if (!place) throw new ActRefused(`no event stands at position ${position}`);
+  if (!place) throw new CommandRefused(`no event stands at position ${position}`);
   const stopped = await findStopped(deps.pool, position);
   if (!stopped) {
-    throw new ActRefused(`neither projectors nor relay have stopped at position ${position}: see status`);
+    throw new CommandRefused(`neither projectors nor relay have stopped at position ${position}: see status`);
   }
   const parked = await readParked(deps.log);
   if (isParked(parked, stopped.by, place))
-    throw new ActRefused(`stream ${place.stream} is parked: see status`);
+    throw new CommandRefused(`stream ${place.stream} is parked: see status`);
   const { stream, revision, type: eventType } = place;
   const passedOverBy = stopped.by === "relay" ? "relay" : "all";
   const of = { stream, revision: Number(revision), position: String(position), passedOverBy } as const;
-  const data = { ...of, eventType, cause: stopped.cause, reason: act.reason };
-  await record(deps.log, parked.upTo, { type: "StreamParked", data }, act);
+  const data = { ...of, eventType, cause: stopped.cause, reason: command.reason };
+  await record(deps.log, parked.upTo, { type: "StreamParked", data }, command);
   return { ...place, passedOverBy };
 }
 
@@ -70,7 +70,7 @@ async function findStopped(
   position: bigint,
 ): Promise<{ by: Follower; cause: string } | undefined> {
   const checkpoints = {
-    projectors: await readCheckpoint(pool, READ_MODEL_SCHEMA),
+    projectors: await readPosition(pool, READ_MODEL_SCHEMA),
     relay: (await readRelayCheckpoint(pool)).position,
   };
   const statuses = await readProcessStatuses(pool);
@@ -79,7 +79,7 @@ async function findStopped(
       ({ role, state, failedAt }) => role === by && state === "failed" && failedAt?.position === position,
     );
     if (!stopped || checkpoints[by] >= position) continue;
-    return { by, cause: (stopped.lastError?.message ?? "").slice(0, LONGEST_CAUSE) || "unknown" };
+    return { by, cause: (stopped.lastError?.message ?? "").slice(0, MAX_CAUSE_LENGTH) || "unknown" };
   }
   return undefined;
 }
@@ -95,10 +95,10 @@ export async function findParked(
   { log, pool }: ParkingDeps,
   position: bigint,
 ): Promise<{ parked: ParkedStream; leftOut: boolean }> {
-  const { streams, untold } = await readParked(log);
-  const parked = [...streams.values(), ...untold.values()].find((entry) => entry.position === position);
-  if (!parked) throw new ActRefused(`nothing is parked at position ${position}`);
-  return { parked, leftOut: (await readPassedOver(pool, READ_MODEL_SCHEMA)).has(parked.stream) };
+  const { streams, relayOnly } = await readParked(log);
+  const parked = [...streams.values(), ...relayOnly.values()].find((entry) => entry.position === position);
+  if (!parked) throw new CommandRefused(`nothing is parked at position ${position}`);
+  return { parked, leftOut: (await readSkipped(pool, READ_MODEL_SCHEMA)).has(parked.stream) };
 }
 
 /**
@@ -106,25 +106,32 @@ export async function findParked(
  *
  * @throws {ActRefused} where somebody else acted meanwhile
  */
-export async function resumeStream(log: EventLog, stream: string, act: Act): Promise<void> {
+export async function resumeStream(log: EventLog, stream: string, command: ParkingCommand): Promise<void> {
   const { upTo } = await readParked(log);
-  await record(log, upTo, { type: "StreamResumed", data: { stream, reason: act.reason } }, act);
+  await record(log, upTo, { type: "StreamResumed", data: { stream, reason: command.reason } }, command);
 }
 
-async function record(log: EventLog, upTo: bigint, event: ParkingEvent, act: Act): Promise<void> {
+async function record(
+  log: EventLog,
+  upTo: bigint,
+  event: ParkingEvent,
+  command: ParkingCommand,
+): Promise<void> {
   const id = randomUUID();
   const metadata = {
     $correlationId: id,
     $causationId: id,
-    actor: { type: "operator" as const, id: act.actor },
+    actor: { type: "operator" as const, id: command.actor },
     clinicId: null,
     environment: null,
-    occurredAt: toInstant(act.now),
+    occurredAt: toInstant(command.now),
   };
   try {
     await log.append(PARKING_STREAM, upTo, [{ id, event, metadata }]);
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;
-    throw new ActRefused("somebody else parked or resumed a stream just now: see status", { cause: error });
+    throw new CommandRefused("somebody else parked or resumed a stream just now: see status", {
+      cause: error,
+    });
   }
 }

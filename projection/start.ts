@@ -33,16 +33,16 @@ const SETTINGS = [
   "WEBHOOK_ALLOW_LOOPBACK",
 ] as const;
 
-/** A batch of thousands of events may take a while. Milliseconds. */
+/** Long enough for a batch of thousands of events. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** At a stop, roles have this long to finish what they do, and connections to be closed. Milliseconds. */
+/** Time limits at a stop: for roles to finish their work, and for connections to close. Milliseconds. */
 const ROLE_STOP_TIMEOUT_MS = 3_500;
 const CLOSE_TIMEOUT_MS = 1_500;
 
 /**
- * Starts the projection service: brings the database up to date, then does the roles that it is configured for.
- * Over HTTP it serves its health, and its metrics to Prometheus.
+ * Starts the projection service: migrates the database, then starts the configured roles. Serves health and Prometheus
+ * metrics over HTTP.
  *
  * @throws {ConfigError | StartError}
  */
@@ -58,8 +58,11 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   app.use(serveMetrics(metrics));
   const endRoles = async () => {
     const ended = await endsWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
-    // What they began, checkpoints, leases and transactions bring to its end elsewhere, as after a kill.
-    if (!ended) logger.warn("roles wait for a server that does not answer, and are left");
+    // As after a kill, checkpoints, leases and transactions let other processes continue the work.
+    if (!ended)
+      logger.warn(
+        "Some roles did not stop in time, because a server does not answer. The process ends without them.",
+      );
   };
   const endAll = async () => {
     await reporter.stop();
@@ -70,7 +73,10 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
     await endAll();
     throw error;
   });
-  logger.info({ url: server.url, roles: roles.map((role) => role.name) }, "projection runs");
+  logger.info(
+    { url: server.url, roles: roles.map((role) => role.name) },
+    "The projection service is running.",
+  );
   return {
     url: server.url,
     async stop() {
@@ -103,14 +109,14 @@ async function connect(config: Config<(typeof SETTINGS)[number]>, logger: Logger
   return { pool, client, closeConnections };
 }
 
-/** Applies the migrations, and makes the tables of the read models where they are not there. */
+/** Applies the migrations, and creates the read models if they do not exist. */
 async function prepareDatabase(databaseUrl: string, pool: pg.Pool, logger: Logger): Promise<void> {
   try {
     await migrate(databaseUrl, logger);
     await ensureReadModels(pool, readModels);
   } catch (error) {
     if (error instanceof StartError) throw error;
-    throw new StartError("the database cannot be reached or brought up to date (DATABASE_URL)", {
+    throw new StartError("The database is unavailable or cannot be migrated. Check DATABASE_URL.", {
       cause: error,
     });
   }

@@ -3,11 +3,10 @@ import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
 import { BEFORE_FIRST, type Checkpoint } from "../checkpoints/checkpoint.ts";
 import { readWithTimeout } from "../checkpoints/read-with-timeout.ts";
 
-/** Events that are read at once. */
 const PAGE_SIZE = 1_000;
 
 /**
- * The last event of the catalog's streams that the log stored before a time, as a checkpoint.
+ * Finds the last event of the catalog's streams that the log stored before a time, as a checkpoint.
  *
  * @param time milliseconds since 1970
  */
@@ -17,7 +16,7 @@ export async function lastEventBefore(client: EventStoreDBClient, time: number):
     const read = client.readAll({ direction: BACKWARDS, fromPosition: from, maxCount: PAGE_SIZE });
     let found: Checkpoint | undefined;
     let count = 0;
-    // Read to its end: a read that is left early keeps its call, and the client could never be disposed of.
+    // Read to the end: an abandoned read keeps its call open, and the client could never be disposed of.
     for await (const { event } of readWithTimeout(read)) {
       count += 1;
       if (!event) continue;

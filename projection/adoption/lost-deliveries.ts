@@ -3,22 +3,21 @@ import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { IN_LANE } from "../webhooks/scheduling/due.ts";
 
-/** What belongs to events that the log does not hold. */
+/** Rows that belong to events that the log does not hold. */
 export interface LostRows {
   /** Ids of pending deliveries. */
   deliveries: string[];
-  /** Ids of facts that wait for the log. */
+  /** Ids of outbox entries. */
   facts: string[];
 }
 
-/** Rows that are read at once, and streams that are asked for at once. */
 const PAGE_SIZE = 1_000;
 const MAX_PARALLEL_READS = 16;
 
-/** The log answers within this. Milliseconds. */
+/** Milliseconds. */
 const READ_TIMEOUT_MS = 4_000;
 
-/** An event that the log may hold. Without an id, any event at that place will do. */
+/** An event that the log may hold. Without an id, any event at that revision counts. */
 interface ExpectedEvent {
   stream: string;
   revision: bigint;
@@ -26,8 +25,8 @@ interface ExpectedEvent {
 }
 
 /**
- * Finds the pending deliveries and the facts that belong to events which the log does not hold. A fact of a delivery
- * belongs to the delivery's event, any other fact to the stream that it is for.
+ * Finds the pending deliveries and outbox entries of events that the log does not hold. An entry of a delivery belongs
+ * to the delivery's event. Any other entry belongs to the stream to which it will be appended.
  */
 export async function findLost(
   client: EventStoreDBClient,
@@ -44,7 +43,7 @@ export async function findLost(
   return { deliveries, facts };
 }
 
-/** Cancels the deliveries and drops the facts. @returns how many */
+/** Cancels the deliveries and deletes the outbox entries. @returns the number of each */
 export async function closeLost(
   connection: pg.ClientBase,
   { deliveries, facts }: LostRows,
@@ -63,7 +62,7 @@ export async function closeLost(
 }
 
 interface Row extends ExpectedEvent {
-  /** Of the delivery or the fact. */
+  /** Id of the delivery or the outbox entry. */
   key: string;
 }
 
@@ -91,7 +90,7 @@ const FACTS = `
    WHERE $1::uuid IS NULL OR o.event_id > $1
    ORDER BY o.event_id LIMIT ${PAGE_SIZE}`;
 
-/** Goes through the rows, a page at a time. @returns the keys of those whose event the log does not hold */
+/** Checks all rows, page by page. @returns keys of the rows whose event the log does not hold */
 async function findMissing<Found extends Row>(
   client: EventStoreDBClient,
   pageAfter: (last: Found | undefined) => Promise<{ rows: Found[] }>,

@@ -23,13 +23,13 @@ export async function eventAt(
       found = { id, position, stream, revision, type };
     }
   } catch (error) {
-    if (isUnavailable(error)) throw new LogUnavailable("the event log is unavailable", { cause: error });
+    if (isUnavailable(error)) throw new LogUnavailable("The event log is unavailable.", { cause: error });
     if (!isInvalidPosition(error)) throw error;
   }
   return found;
 }
 
-/** gRPC's INVALID_ARGUMENT: EventStoreDB refuses a position at which no record starts. */
+/** gRPC's INVALID_ARGUMENT. EventStoreDB refuses a position at which no record starts with this code. */
 const INVALID_ARGUMENT = 3;
 
 function isInvalidPosition(error: unknown): boolean {

@@ -2,24 +2,24 @@ import type pg from "pg";
 import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-/** A row that is not what the log says. */
+/** A row that does not match the log. */
 export interface Difference {
   table: string;
-  /** The primary key's values. */
+  /** Values of the primary key. */
   key: string[];
   kind: "missing" | "extra" | "changed";
-  /** Names of the columns that differ; never their values, which may be patients'. */
+  /** Names of the columns that differ. Their values may be personal data and are never included. */
   columns: string[];
 }
 
 const PAGE_SIZE = 2_000;
 
 /**
- * Walks through a read model's table in two schemas, in the order of the primary key.
+ * Compares the table of a read model in two schemas, in the order of the primary key.
  *
- * @param live a connection in a transaction, which sees the first schema
- * @param schemas the one that is, and the one that it ought to be
- * @returns how many rows were compared
+ * @param live connection in a transaction, for reads of the first schema
+ * @param schemas the schema to check, and the schema with the expected rows
+ * @returns number of compared rows
  */
 export async function compareTables(
   pool: pg.Pool,
@@ -44,7 +44,7 @@ export async function compareTables(
 
 interface Listed {
   key: string[];
-  /** All columns, as JSON that Postgres made. */
+  /** All columns, as JSON from Postgres. */
   row: string;
 }
 
@@ -77,7 +77,7 @@ async function next(rows: AsyncGenerator<Listed>): Promise<Listed | undefined> {
   return result.done ? undefined : result.value;
 }
 
-/** All rows of a table in the order of their key's text, a page at a time. */
+/** Reads all rows of a table in pages, in the order of the key's text. */
 async function* rowsOf(
   db: pg.ClientBase,
   schema: string,

@@ -13,19 +13,18 @@ import { shapeOf } from "./ddl.ts";
 import type { ProjectionOptions, ProjectionProgress, Report } from "./projection-options.ts";
 import { type ProjectionRun, writeItems } from "./write-items.ts";
 
-/** Most events in one transaction, and most that wait while one is written: reading must never wait for writing. */
+/** Most events in one transaction, and most that are buffered. Two batches fit, so that reading rarely waits for writing. */
 const MAX_BATCH = 2_000;
 const MAX_BUFFERED = 2 * MAX_BATCH;
 
 /**
- * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position: one
- * subscription fills a buffer while the batch before is written, so that batches grow with the lag and live events are
- * not held back. A log or a database out of reach is waited for. Streams that are parked are passed over, on record.
+ * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position. A subscription
+ * fills a buffer while the previous batch is written. So batches grow with the lag, and live events are not delayed. If
+ * the log or the database is unavailable, the run waits. Parked streams are skipped, and the skipped events are recorded.
  *
- * @throws {ProjectionFailure} for an event that cannot be taken, naming it: what stands before it is written, and
- *   nothing after it
+ * @throws {ProjectionFailure} for an event that cannot be processed. Earlier events are written, later ones are not
  * @throws {LostLeadership} if another process moved the checkpoint, or a rebuild or another release replaced the tables
- * @throws {DifferentLog} if the log is not the one behind the checkpoint; nothing is written from then on
+ * @throws {DifferentLog} if the checkpoint belongs to another log. Nothing is written from then on
  */
 export async function runProjection(options: ProjectionOptions, signal: AbortSignal): Promise<void> {
   const progress: ProjectionProgress = {
@@ -46,24 +45,28 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
     } catch (error) {
       const lastError = error as Error;
       const waitsFor = whatToWaitFor(lastError);
-      if (!signal.aborted) options.logger.warn({ error, waitsFor }, "projection waits");
+      if (!signal.aborted) options.logger.warn({ error, waitsFor }, "The projection waits and tries again.");
       report({ waitsFor, lastError, caughtUp: false });
     }
     if (isDone(options, progress)) return;
-    // Only a commit shows that it works again: a subscription may be opened in vain again and again.
+    // Only a commit proves progress. Opening a subscription can succeed again and again without one.
     if (progress.position > before) wait.reset();
     await wait.next(signal);
   }
 }
 
-/** @throws what waiting does not mend */
+/** @throws errors that do not go away by waiting */
 function whatToWaitFor(error: Error): AwaitedServer {
   if (error instanceof UnreadableEvent) throw new ProjectionFailure(error.reason, error.place, error);
   if (error instanceof EventSchemaError) throw new ProjectionFailure(error.message, undefined, error);
   if ([ProjectionFailure, LostLeadership, DifferentLog].some((final) => error instanceof final)) throw error;
   if (isPostgresUnavailable(error)) return "the database";
   if (error instanceof pg.DatabaseError) {
-    throw new ProjectionFailure(`the database refuses (SQLSTATE ${error.code})`, undefined, error);
+    throw new ProjectionFailure(
+      `The database refused a statement (SQLSTATE ${error.code}).`,
+      undefined,
+      error,
+    );
   }
   return "the event log";
 }
@@ -78,7 +81,7 @@ async function requireLog(options: ProjectionOptions, checkpoint: ReadModelCheck
   await requireAnchored(options.client, `schema ${options.schema}`, checkpoint);
 }
 
-/** One subscription's life, from the checkpoint on. It ends, too, when an operator parks or resumes a stream. */
+/** Processes one subscription, from the checkpoint on. Also returns when an operator parks or resumes a stream. */
 async function follow(
   options: ProjectionOptions,
   progress: ProjectionProgress,
@@ -107,7 +110,7 @@ async function follow(
     const filled = fill(buffer, run, life.signal).finally(() => buffer.close());
     const written = write(buffer, run, parked.upTo, progress).finally(end);
     const [fillResult, writeResult] = await Promise.allSettled([filled, written]);
-    // The writer's trouble first: it is the one that may be final.
+    // The writer's error comes first, because it may be final.
     if (writeResult.status === "rejected") throw writeResult.reason;
     if (fillResult.status === "rejected") throw fillResult.reason;
   } finally {
@@ -121,7 +124,7 @@ async function fill(
   signal: AbortSignal,
 ): Promise<void> {
   const { client, until } = options;
-  // The writer moves it on.
+  // A copy, because the writer moves the checkpoint.
   const start = { ...checkpoint };
   const after = start.position === BEFORE_FIRST ? undefined : start.position;
   const passesOver = (stream: string, revision: bigint) => {
@@ -131,7 +134,7 @@ async function fill(
   let confirmed = false;
   try {
     for await (const item of catchUp({ client, after, passesOver, signal })) {
-      // The log may have been exchanged between the first check and the subscription.
+      // The log may have been replaced between the first check and the subscription.
       if (!confirmed) await requireLog(options, start);
       confirmed = true;
       if (until !== undefined && (item.kind === "caughtUp" || item.position > until)) break;
@@ -140,10 +143,10 @@ async function fill(
     }
   } catch (error) {
     const beyond = error instanceof UnreadableEvent && until !== undefined && error.place.position > until;
-    // An event after `until` is of no interest.
+    // An unreadable event after `until` does not matter.
     if (!beyond) throw error;
   }
-  // All that is stored up to there was given: the last event there may be another program's, and deleted.
+  // The subscription has delivered everything up to there. The event at `until` itself may be another program's and deleted.
   if (until !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: until });
 }
 

@@ -22,13 +22,12 @@ export interface ProjectorsOptions extends Pick<ProjectionOptions, "onBatch"> {
 }
 
 /**
- * The role that keeps the read models: one process leads, others stand by. An event that a projector cannot take
- * fails the role, with the event's place, and nothing is skipped. It gives up the lead then, so that a process with
- * mended code can go on; it tries again itself when an operator has parked the event's stream, or when the read
- * models have come past the place by another's doing.
+ * Starts the role that updates the read models. One process leads, others stand by. If a projector cannot process an
+ * event, the role fails at that event and skips nothing. It then gives up the lead, so that a process with fixed code can
+ * continue. It tries again when an operator parks the event's stream, or when another process moves the checkpoint.
  *
- * A log that is not the one behind the read models fails the role too, until the log fits them again. While the read
- * models belong to another release, the process stands by.
+ * The role also fails if the read models were built from another log, until log and read models match again. While the
+ * read models belong to another release, the process stands by.
  */
 export function startProjectors(options: ProjectorsOptions): Role {
   const logger = options.logger.child({ role: "projectors" });
@@ -78,33 +77,36 @@ export function startProjectors(options: ProjectorsOptions): Role {
 }
 
 const STANDS_BY =
-  "The read models belong to another release. This process stands by and writes nothing. If this release is to keep them, run its `npm run projection -- rebuild`.";
+  "The read models belong to another release. This process stands by and writes nothing. To switch to this release, run its `npm run projection -- rebuild`.";
 
-/** Another process that writes ends the term, and is no failure. */
+/** Runs the projection. If another process writes, it returns: that is not a failure. */
 async function runUntilLost(run: ProjectionOptions, logger: Logger, term: AbortSignal): Promise<void> {
   try {
     await runProjection(run, term);
   } catch (error) {
     if (!(error instanceof LostLeadership)) throw error;
-    logger.warn({ error }, "another process writes, or a rebuild has put new read models in place");
+    logger.warn(
+      { error },
+      "This process no longer leads: another process writes, or a rebuild replaced the read models.",
+    );
   }
 }
 
-/** Whether the read models have come away from a position: where that is unknown, from where they are first found. */
+/** Creates a check whether the read models have moved from a position. If undefined, the first check sets the position. */
 function movedFrom(pool: pg.Pool, position: bigint | undefined): () => Promise<boolean> {
-  let stood = position;
+  let before = position;
   return async () => {
-    const stands = await readPosition(pool, READ_MODEL_SCHEMA);
-    stood ??= stands;
-    return stands !== stood;
+    const now = await readPosition(pool, READ_MODEL_SCHEMA);
+    before ??= now;
+    return now !== before;
   };
 }
 
-/** @param eventsBefore taken in the terms before this one */
+/** @param eventsBefore events processed in earlier terms */
 function statusAfter(before: RoleStatus, progress: ProjectionProgress, eventsBefore: number): RoleStatus {
   const { position, caughtUp, waitsFor, lastError, events } = progress;
   const detail = waitsFor === null ? (caughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
-  // Once it has caught up it runs, and a later wait does not make it start anew.
+  // After the first catch-up, a later wait does not change the state back to "starting".
   const state = before.state === "running" || caughtUp ? "running" : "starting";
   const reported = waitsFor !== null && lastError ? lastErrorNow(lastError) : before.lastError;
   return {

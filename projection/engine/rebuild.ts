@@ -24,29 +24,29 @@ export interface RebuildOptions {
   pool: pg.Pool;
   models: readonly AnyReadModel[];
   logger: Logger;
-  /** A parked stream that is taken in all the same. */
+  /** A parked stream whose events are included. */
   includedStream?: string;
   /**
-   * Set if an operator adopts a log that is not the one behind the read models that serve. Called in the transaction
-   * that puts the new tables in their place.
+   * Set if an operator adopts a log from which the current read models were not built. Called in the transaction that
+   * replaces the tables.
    */
   adopt?(connection: pg.ClientBase): Promise<void>;
   onProgress(progress: ProjectionProgress): void;
-  /** Told once the new tables serve. */
+  /** Called when the new tables are in use. */
   onSwapped?(position: bigint): void;
 }
 
 type RebuildRun = RebuildOptions & { parked(): Promise<Parked>; lazyCommits: true; adopting: boolean };
 
 /**
- * Builds all read models anew from the log, beside those that serve, and puts them in their place in one transaction
- * when they have caught up. Reads and live events go on all the while. Killed at any point, it leaves the tables that
- * serve as they are; the next run goes on from its checkpoint. It starts from the beginning if the tables have another
- * shape, leave out other streams or come from another log.
+ * Rebuilds all read models from the log in new tables, and swaps the tables in one transaction when the new ones have
+ * caught up. Reads and live events continue meanwhile. If the process is killed, the current tables stay in use, and the
+ * next run continues from the checkpoint of the new tables. It starts again from the beginning if these tables have
+ * other definitions, skip other streams or come from another log.
  *
- * @throws {StartError} if another rebuild or verify runs, or no read models are there yet
- * @throws {DifferentLog} if the log is not the one behind the read models that serve, and nobody adopts it
- * @throws {ProjectionFailure} for an event that cannot be taken
+ * @throws {StartError} if another rebuild or verify is running, or there are no read models yet
+ * @throws {DifferentLog} if the current read models were built from another log, and `adopt` is not set
+ * @throws {ProjectionFailure} for an event that cannot be processed
  */
 export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promise<void> {
   const log = createEventLog(given.client);
@@ -57,7 +57,7 @@ export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promi
   const options: RebuildRun = { ...given, parked, lazyCommits: true, adopting: given.adopt !== undefined };
   await withMaintenance(given.pool, async (connection) => {
     if (!(await exists(connection, READ_MODEL_SCHEMA))) {
-      throw new StartError("there are no read models yet: the projection service makes them when it starts");
+      throw new StartError("There are no read models yet. Start the projection service: it creates them.");
     }
     if (!options.adopting) await requireSameLog(options);
     await prepare(connection, options);
@@ -77,9 +77,9 @@ async function exists(connection: pg.ClientBase, schema: string): Promise<boolea
   return rows[0]?.found === true;
 }
 
-/** Makes the tables, or finds those of an interrupted run. */
+/** Creates the new tables, or keeps those of an interrupted run. */
 async function prepare(connection: pg.ClientBase, options: RebuildRun): Promise<void> {
-  // What a run left that was killed right after its swap.
+  // Left by a run that was killed right after its swap.
   await connection.query(`DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`);
   if ((await exists(connection, NEXT_SCHEMA)) && (await isUsable(connection, options))) return;
   await connection.query("BEGIN");
@@ -89,10 +89,10 @@ async function prepare(connection: pg.ClientBase, options: RebuildRun): Promise<
 }
 
 async function isUsable(connection: pg.ClientBase, { client, models, parked }: RebuildRun): Promise<boolean> {
-  // An earlier release may have left them.
+  // An earlier release may have created them.
   await connection.query(anchorDdl(NEXT_SCHEMA));
   const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);
-  // Without an anchor nobody can tell from which log they come.
+  // Without an anchor, their log is unknown.
   if (!checkpoint.anchor || checkpoint.shape !== shapeOf(models)) return false;
   if (!(await isAnchored(client, checkpoint))) return false;
   const skipped = await readSkipped(connection, NEXT_SCHEMA);
@@ -109,7 +109,7 @@ async function isAnchored(client: EventStoreDBClient, checkpoint: ReadModelCheck
   }
 }
 
-/** Follows the log into the new schema until all that was stored is in it. */
+/** Projects the log into the new schema until it has caught up. */
 async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promise<void> {
   const done = new AbortController();
   const onProgress = (progress: ProjectionProgress) => {
@@ -120,7 +120,7 @@ async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promi
   await runProjection({ ...options, schema: NEXT_SCHEMA, onProgress }, either);
 }
 
-/** Goes on following while the swap is tried; the follower ends with it. */
+/** Keeps projecting while it tries the swap, until the swap succeeds. */
 async function followAndSwap(
   connection: pg.ClientBase,
   options: RebuildRun,
@@ -137,7 +137,7 @@ async function followAndSwap(
     { ...options, schema: NEXT_SCHEMA, onProgress },
     AbortSignal.any([signal, done.signal]),
   ).catch((error: unknown) => {
-    // Nothing will catch up any more.
+    // The new tables can no longer catch up.
     failed.abort();
     throw error;
   });
@@ -145,7 +145,7 @@ async function followAndSwap(
   const swapping = swapIn(connection, swap, AbortSignal.any([signal, failed.signal]));
   const [followed, swapped] = await Promise.allSettled([following, swapping.finally(() => done.abort())]);
   if (swapped.status === "rejected") throw swapped.reason;
-  // After the swap the schema that it followed has another name: what it says then is of no interest.
+  // After the swap its schema has another name, so its errors do not matter.
   if (followed.status === "rejected" && swapped.value === undefined) throw followed.reason;
   if (swapped.value !== undefined) options.onSwapped?.(swapped.value);
 }

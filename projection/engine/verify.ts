@@ -24,42 +24,42 @@ export interface VerifyOptions {
 
 export interface Verified {
   position: bigint;
-  /** Compared. */
+  /** Number of compared rows. */
   rows: number;
   differences: number;
-  /** Streams that were passed over, as the read models that serve do. */
+  /** Number of streams that were skipped because the read models skip them. */
   skipped: number;
 }
 
 const SCRATCH_SCHEMA = "read_model_verify";
 
-/** Beyond every revision. */
+/** Greater than any revision. */
 const MAX_REVISION = 2n ** 63n;
 
 /**
- * Compares the read models that serve with what the log says: folds the log up to the position that they reflect into
- * tables of its own, and goes through both, row by row. Live events go on meanwhile: what is compared is the state at
- * one moment. What the read models leave out because it is parked is left out here too.
+ * Compares the read models with the log. It folds the log up to their position into separate tables, and compares both row
+ * by row. It compares a snapshot, so live events can continue meanwhile. Events that the read models skipped are skipped
+ * here too.
  *
- * @throws {StartError} if another verify or rebuild runs, or the read models belong to another release
+ * @throws {StartError} if another verify or rebuild is running, or the read models belong to another release
  * @throws {DifferentLog}
- * @throws {ProjectionFailure} for an event that cannot be taken
+ * @throws {ProjectionFailure} for an event that cannot be processed
  */
 export async function verify(options: VerifyOptions, signal: AbortSignal): Promise<Verified> {
   const { pool, models } = options;
   return withMaintenance(pool, async (live) => {
     try {
-      // One snapshot for all that follows: rows and checkpoint are of the same moment.
+      // One snapshot for rows and checkpoint.
       await live.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
       const { position, shape } = await readCheckpoint(live, READ_MODEL_SCHEMA);
       if (shape !== shapeOf(models)) {
         throw new StartError(
-          `${OTHER_RELEASE}: verify them with that release, or rebuild them with this one`,
+          `${OTHER_RELEASE}: verify them with that release, or rebuild them with this one.`,
         );
       }
       await requireSameLog(options);
       const streams = await readSkipped(live, READ_MODEL_SCHEMA);
-      // What operators decide meanwhile is of no concern.
+      // Parking events after this snapshot do not matter.
       const parked = { streams, upTo: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(tablesDdl(models, SCRATCH_SCHEMA));

@@ -9,10 +9,10 @@ import { ProjectionFailure } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
 import type { ProjectionOptions, Report } from "./projection-options.ts";
 
-/** What a run writes by. */
+/** State of a projection run. */
 export interface ProjectionRun {
   options: ProjectionOptions;
-  /** Moves on with each commit. */
+  /** Updated with each commit. */
   checkpoint: ReadModelCheckpoint;
   gaps: Gaps;
   report: Report;
@@ -20,8 +20,8 @@ export interface ProjectionRun {
 }
 
 /**
- * Writes what a subscription gave, as one batch. Where an event of it cannot be taken, what stands before that event
- * is written, and the failure names it. While the database is out of reach it waits.
+ * Writes items of a subscription as one batch. If an event cannot be processed, the items before it are written, and the
+ * failure names the event. While the database is unavailable, it waits.
  *
  * @throws {ProjectionFailure}
  * @throws {LostLeadership}
@@ -44,14 +44,14 @@ export async function writeItems(run: ProjectionRun, items: readonly Subscriptio
     if (!isRefusedValue(error)) throw error;
     const [event] = events;
     if (event && events.length === 1) {
-      const refused = `the database refuses a value of ${event.type} (SQLSTATE ${error.code})`;
+      const refused = `The database refused a value of ${event.type} (SQLSTATE ${error.code}).`;
       throw new ProjectionFailure(refused, event, error);
     }
     for (const single of singles(items)) await writeItems(run, single);
   }
 }
 
-/** One transaction, tried until the database answers. A commit whose answer got lost is found out. */
+/** Writes one transaction, and retries until the database answers. If the answer to a commit was lost, it checks the checkpoint. */
 async function writeBatch(
   { options, checkpoint, report, signal }: ProjectionRun,
   events: readonly RecordedEvent[],
@@ -75,14 +75,14 @@ async function writeBatch(
       return;
     } catch (error) {
       if (!isPostgresUnavailable(error) || signal.aborted) throw error;
-      logger.warn({ error }, "projection waits for the database");
+      logger.warn({ error }, "The projection waits for the database.");
       report({ waitsFor: "the database", lastError: error as Error });
       await wait.next(signal);
     }
   }
 }
 
-/** A connection that broke is not given back. */
+/** Runs work on a connection of the pool. A broken connection does not return to the pool. */
 async function withConnection(
   pool: pg.Pool,
   work: (connection: pg.PoolClient) => Promise<void>,
@@ -102,8 +102,8 @@ async function withConnection(
 type Placed = Extract<SubscriptionItem, { kind: "event" | "passedOver" }>;
 
 /**
- * Tells whether an item moves the checkpoint. Events of other programs do not: they may be deleted, and then they could
- * not identify the log.
+ * Returns true if an item moves the checkpoint. Events of other programs do not: they may be deleted, so they cannot
+ * identify the log.
  */
 function isPlaced(item: SubscriptionItem): item is Placed {
   return item.kind === "event" || item.kind === "passedOver";
@@ -120,7 +120,7 @@ function skippedIn(items: readonly SubscriptionItem[], gaps: Gaps): Map<string, 
   return skipped;
 }
 
-/** Cuts items so that each part has one event, its last; the last part may have none. */
+/** Splits items so that each part ends with its only event. The last part may have no event. */
 function singles(items: readonly SubscriptionItem[]): SubscriptionItem[][] {
   const parts: SubscriptionItem[][] = [[]];
   for (const item of items) {
@@ -130,7 +130,7 @@ function singles(items: readonly SubscriptionItem[]): SubscriptionItem[][] {
   return parts;
 }
 
-/** SQLSTATE classes 22 and 23: a value that a column cannot hold. */
+/** Returns true for SQLSTATE classes 22 and 23: a value that a column cannot hold. */
 function isRefusedValue(error: unknown): error is pg.DatabaseError {
   return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
 }

@@ -3,13 +3,13 @@ import { type ParkingEvent, parkingCategory } from "../../shared/domain/events/p
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { Place } from "../../shared/eventstore/subscription.ts";
 
-/** Where the operators' acts stand. */
+/** Stream of the events about parking. */
 export const PARKING_STREAM = streamName(parkingCategory, "streams");
 
-/** A stream that is passed over, and who decided so. */
+/** A parked stream, and the command that parked it. */
 export interface ParkedStream {
   stream: string;
-  /** The first revision that is passed over, and its position in the log. */
+  /** First skipped revision, and its position in the log. */
   revision: bigint;
   position: bigint;
   eventType: string;
@@ -19,17 +19,17 @@ export interface ParkedStream {
   since: string;
 }
 
-/** The streams that are parked. */
+/** All parked streams. */
 export interface ParkedList {
-  /** Passed over by all. */
+  /** Streams that projectors and relay skip. */
   streams: ReadonlyMap<string, ParkedStream>;
-  /** Passed over by the relay alone: the read models have them. */
+  /** Streams that only the relay skips. */
   relayOnly: ReadonlyMap<string, ParkedStream>;
-  /** The revision of the last act that it knows of; -1n where there was none. */
+  /** Revision of the last parking event in this list; -1n for none. */
   upTo: bigint;
 }
 
-/** Folds the acts, in order. Pure. */
+/** Folds the parking events, in order. Pure. */
 function parkedAfter(events: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
   const streams = new Map<string, ParkedStream>();
   const relayOnly = new Map<string, ParkedStream>();
@@ -49,10 +49,10 @@ function parkedAfter(events: readonly RecordedEvent<ParkingEvent>[]): ParkedList
   return { streams, relayOnly, upTo: events.at(-1)?.revision ?? -1n };
 }
 
-/** Who passes parked streams over. */
+/** Roles that skip parked streams. */
 export type Follower = "projectors" | "relay";
 
-/** Whether an event's stream is parked for somebody, from that event on or before it. */
+/** Returns true if a role skips an event because its stream is parked. */
 export function isParked(
   { streams, relayOnly }: ParkedList,
   by: Follower,
@@ -66,7 +66,7 @@ export function isParked(
 }
 
 /**
- * The list as the log has it now.
+ * Reads the parked streams from the log.
  *
  * @throws {LogUnavailable}
  */

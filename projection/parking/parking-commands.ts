@@ -12,12 +12,12 @@ import { readProcessStatuses } from "../roles/process-status.ts";
 import { type Follower, isParked, PARKING_STREAM, type ParkedStream, readParked } from "./parked-streams.ts";
 import { readSkipped } from "./skipped-events.ts";
 
-/** An operator's act cannot be done; the message says why. */
+/** The command of an operator was refused. The message says why. */
 export class CommandRefused extends Error {
-  override readonly name = "ActRefused";
+  override readonly name = "CommandRefused";
 }
 
-/** Who acts, why and when. */
+/** Operator, reason and time of a command. */
 export interface ParkingCommand {
   actor: string;
   reason: string;
@@ -31,16 +31,15 @@ export interface ParkingDeps {
   pool: pg.Pool;
 }
 
-/** Longest cause that is kept. */
+/** Longest stored cause, in characters. */
 const MAX_CAUSE_LENGTH = 2_000;
 
 /**
- * Parks the stream of the event that the projectors or the relay stopped at, from that event on. Nowhere else: what the
- * read models have of a stream must end where all pass it over, or a rebuild would come to another result. Where the
- * relay alone has stopped, the relay alone passes it over, and the read models keep it.
+ * Parks the stream of the event at which projectors or relay stopped, from that event on. Other events cannot be parked:
+ * the read models could include events that a rebuild skips. If only the relay stopped, parking applies only to the relay.
  *
- * @returns the event, and who passes it over
- * @throws {ActRefused}
+ * @returns the event, and the roles that skip the stream
+ * @throws {CommandRefused}
  */
 export async function parkStream(
   deps: ParkingDeps,
@@ -48,14 +47,16 @@ export async function parkStream(
   command: ParkingCommand,
 ): Promise<Place & { passedOverBy: "all" | "relay" }> {
   const place = await eventAt(deps.client, position);
-  if (!place) throw new CommandRefused(`no event stands at position ${position}`);
+  if (!place) throw new CommandRefused(`There is no event at position ${position}.`);
   const stopped = await findStopped(deps.pool, position);
   if (!stopped) {
-    throw new CommandRefused(`neither projectors nor relay have stopped at position ${position}: see status`);
+    throw new CommandRefused(
+      `Neither projectors nor relay stopped at position ${position}. Run status for the position.`,
+    );
   }
   const parked = await readParked(deps.log);
   if (isParked(parked, stopped.by, place))
-    throw new CommandRefused(`stream ${place.stream} is parked: see status`);
+    throw new CommandRefused(`Stream ${place.stream} is already parked. Run status for details.`);
   const { stream, revision, type: eventType } = place;
   const passedOverBy = stopped.by === "relay" ? "relay" : "all";
   const of = { stream, revision: Number(revision), position: String(position), passedOverBy } as const;
@@ -64,7 +65,7 @@ export async function parkStream(
   return { ...place, passedOverBy };
 }
 
-/** Who has stopped at a position and why: the projectors, or the relay where they have not. */
+/** Finds the role that stopped at a position, and the cause. The projectors come first. */
 async function findStopped(
   pool: pg.Pool,
   position: bigint,
@@ -87,9 +88,9 @@ async function findStopped(
 /**
  * Finds the stream that is parked at a position.
  *
- * @returns it, and whether the read models that serve leave events of it out: then they must be rebuilt with it
- *   before it is resumed
- * @throws {ActRefused}
+ * @returns the stream. `leftOut` is true if the read models lack events of it; then they must be rebuilt with these events
+ *   before the stream is resumed
+ * @throws {CommandRefused}
  */
 export async function findParked(
   { log, pool }: ParkingDeps,
@@ -97,14 +98,14 @@ export async function findParked(
 ): Promise<{ parked: ParkedStream; leftOut: boolean }> {
   const { streams, relayOnly } = await readParked(log);
   const parked = [...streams.values(), ...relayOnly.values()].find((entry) => entry.position === position);
-  if (!parked) throw new CommandRefused(`nothing is parked at position ${position}`);
+  if (!parked) throw new CommandRefused(`No stream is parked at position ${position}.`);
   return { parked, leftOut: (await readSkipped(pool, READ_MODEL_SCHEMA)).has(parked.stream) };
 }
 
 /**
- * Takes a stream off the list.
+ * Resumes a parked stream.
  *
- * @throws {ActRefused} where somebody else acted meanwhile
+ * @throws {CommandRefused} if another command was first
  */
 export async function resumeStream(log: EventLog, stream: string, command: ParkingCommand): Promise<void> {
   const { upTo } = await readParked(log);
@@ -130,8 +131,11 @@ async function record(
     await log.append(PARKING_STREAM, upTo, [{ id, event, metadata }]);
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;
-    throw new CommandRefused("somebody else parked or resumed a stream just now: see status", {
-      cause: error,
-    });
+    throw new CommandRefused(
+      "Another operator parked or resumed a stream just now. Run status, then try again.",
+      {
+        cause: error,
+      },
+    );
   }
 }

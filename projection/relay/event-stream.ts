@@ -10,34 +10,33 @@ import {
   type StreamConfig,
 } from "nats";
 
-/** The JetStream stream between relay and dispatchers, and their durable consumer. */
+/** JetStream stream between relay and dispatchers, with its durable consumer. */
 export interface EventStream {
   name: string;
   consumer: string;
-  /** Before each subject, without a dot at its end. */
+  /** Prefix of all subjects, without a dot at its end. */
   prefix: string;
 }
 
-/** Most messages that the dispatchers together may have open. */
+/** Most unacknowledged messages of all dispatchers together. */
 const MAX_UNACKED_MESSAGES = 2_000;
 
 /**
- * A dispatcher that says nothing for this long has lost its message to another. It is how long a message waits when a
- * dispatcher is killed; longer than the rows of one take, and a message that comes again too early does no harm.
- * Milliseconds.
+ * Time after which an unacknowledged message is delivered again, for example because its dispatcher was killed. Writing a
+ * batch takes less time, and a repeated message does no harm. Milliseconds.
  */
 const ACK_TIMEOUT_MS = 5_000;
 
-/** A second publication of one message id within this is dropped. Milliseconds. */
+/** JetStream drops a second message with the same id within this time. Milliseconds. */
 const DEDUPLICATION_WINDOW_MS = 30_000;
 
-/** More than a relay leaves open. A limit in bytes would be taken out of the server's storage at once. */
+/** More than a relay leaves outstanding. A limit in bytes would be reserved in the server's storage at once. */
 const MAX_MESSAGES = 100_000;
 
-/** JetStream's «no such stream» and «no such consumer». */
+/** Error codes of JetStream: stream not found, consumer not found. */
 const NOT_FOUND = new Set([10_059, 10_014]);
 
-/** The names that go with a database: several may use one NATS server. */
+/** Returns the names for a database. Several databases can use one NATS server. */
 export function eventStreamOf(databaseUrl: string): EventStream {
   const database = decodeURIComponent(new URL(databaseUrl).pathname.slice(1));
   const token = database.replace(/[^A-Za-z0-9_-]/g, "_");
@@ -45,8 +44,8 @@ export function eventStreamOf(databaseUrl: string): EventStream {
 }
 
 /**
- * Creates stream and consumer, as far as they are missing. The stream is a work queue: what has been acked is gone,
- * and when it is full the relay waits, so that nothing falls out of it.
+ * Creates stream and consumer if they are missing. The stream is a work queue: acknowledged messages are deleted. When it
+ * is full it refuses new messages, and the relay waits.
  */
 export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   const config: Partial<StreamConfig> & { name: string } = {
@@ -72,8 +71,8 @@ export async function ensureEventStream(jsm: JetStreamManager, stream: EventStre
 }
 
 /**
- * Deletes the stream with all messages, if there is one. Relay and dispatchers lose it at once, whatever they hold in
- * memory, and create an empty one when they go on.
+ * Deletes the stream with all messages, if it exists. Running relays and dispatchers lose their session at once, and create
+ * an empty stream when they continue.
  */
 export async function deleteEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   if (await exists(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);

@@ -1,36 +1,36 @@
-/** One event of the log on its way: published, or left out. */
+/** One event of the log: published, or skipped. */
 interface Entry<At> {
   at: At;
-  /** Its place in the JetStream stream; 0 where there is nothing to wait for, undefined until the server has it. */
+  /** Sequence number in the JetStream stream: 0 for a skipped event, undefined until the server has stored the message. */
   sequence: number | undefined;
 }
 
 /**
- * What the relay has taken from the log and the dispatchers have not yet dealt with, in the log's order. From it
- * follows up to where everything is dealt with: the only place that is safe to resume from.
+ * Tracks the events that the relay has read and the dispatchers have not acknowledged, in the order of the log. So it knows
+ * the position up to which everything is acknowledged, from which the relay can safely resume.
  *
- * @typeParam At a place in the log
+ * @typeParam At checkpoint in the log
  */
 export class InFlightTracker<At> {
   #entries: Entry<At>[] = [];
   #settled: At;
 
-  /** @param settled where the checkpoint stands */
+  /** @param settled current checkpoint */
   constructor(settled: At) {
     this.#settled = settled;
   }
 
-  /** Up to here everything is dealt with. */
+  /** Checkpoint up to which every message is acknowledged. */
   get settled(): At {
     return this.#settled;
   }
 
-  /** Messages that are not dealt with. */
+  /** Number of entries that are not acknowledged. */
   get size(): number {
     return this.#entries.length;
   }
 
-  /** Nothing is to be told up to here. */
+  /** Adds an event without a message. */
   skip(at: At): void {
     const newest = this.#entries.at(-1);
     if (!newest) this.#settled = at;
@@ -38,7 +38,7 @@ export class InFlightTracker<At> {
     else this.#entries.push({ at, sequence: 0 });
   }
 
-  /** @returns what to call with the message's place in the stream, once the server has it */
+  /** Adds a published event. @returns callback for the message's sequence number, once the server has stored it */
   publish(at: At): (sequence: number) => void {
     const entry: Entry<At> = { at, sequence: undefined };
     this.#entries.push(entry);
@@ -47,7 +47,7 @@ export class InFlightTracker<At> {
     };
   }
 
-  /** The dispatchers have dealt with every message up to a place in the stream. */
+  /** Records that the dispatchers have acknowledged every message up to a sequence number. */
   settle(sequence: number): void {
     const open = this.#entries.findIndex(
       (entry) => entry.sequence === undefined || entry.sequence > sequence,

@@ -22,11 +22,11 @@ export interface RelayRunOptions {
   pool: pg.Pool;
   stream: EventStream;
   onProgress(progress: { position: bigint; caughtUp: boolean }): void;
-  /** Told of each event that is taken from the log. */
+  /** Called for each event that is read from the log. */
   onTaken(): void;
 }
 
-/** An event that cannot be told. The relay stops there: what comes after must not overtake it. */
+/** The relay cannot send an event. It stops there, because later events must not overtake it. */
 export class RelayStopped extends Error {
   override readonly name = "RelayStopped";
   readonly place: Place;
@@ -37,29 +37,29 @@ export class RelayStopped extends Error {
   }
 }
 
-/** Events whose message is being made, and messages that the server has not yet confirmed. */
+/** Most events whose message is being created, and most messages that the server has not confirmed. */
 const MAX_MAPPING = 256;
 const MAX_UNCONFIRMED = 1_024;
 
-/** Messages that the dispatchers have not dealt with; more are left in the log. */
+/** Most messages that the dispatchers have not acknowledged. */
 const MAX_OUTSTANDING = 10_000;
 
 /** Milliseconds. */
 const SETTLE_INTERVAL_MS = 100;
 
-/** A step of the log, in order; the message is still being made. */
+/** One event of the log, in order. Its message may still be in preparation. */
 interface Step {
   at: Anchor;
   message: Promise<Outgoing | undefined> | undefined;
 }
 
 /**
- * Relays for as long as one connection to NATS lives, from the checkpoint on. The checkpoint follows what the
- * dispatchers have acked, not what was published: whatever NATS loses is published again from the log.
+ * Relays events from the checkpoint on, until the connection to NATS ends. The checkpoint follows the acknowledgements of
+ * the dispatchers, not the publications. So messages that NATS loses are published again from the log.
  *
- * @throws {RelayStopped} for an event that cannot be told
- * @throws {LostCheckpoint} if another process relays
- * @throws {DifferentLog} if the log is not the one behind the checkpoint
+ * @throws {RelayStopped} for an event that cannot be sent
+ * @throws {LostCheckpoint} if another process moved the checkpoint
+ * @throws {DifferentLog} if the checkpoint belongs to another log
  */
 export async function runRelay(
   connection: NatsConnection,
@@ -88,7 +88,7 @@ export async function runRelay(
   }
 }
 
-/** Fills the buffer with the log's steps; the messages of several are made at once. */
+/** Fills the buffer with events of the log. Several messages are prepared at the same time. */
 async function follow(
   options: RelayRunOptions,
   checkpoint: bigint,
@@ -104,14 +104,14 @@ async function follow(
   let parked = await readParked(log);
   const passesOver = (stream: string, revision: bigint) => isParked(parked, "relay", { stream, revision });
   const push = (step: Step) => {
-    // A message is awaited in its turn; until then a failure must not count as unhandled.
+    // Messages are awaited in order. Until then, a failure must not count as unhandled.
     step.message?.catch(() => undefined);
     return steps.push(step);
   };
   let confirmed = false;
   try {
     for await (const item of catchUp({ client, after, categories: relayedCategories, passesOver, signal })) {
-      // The log may have been exchanged between the first check and the subscription.
+      // The log may have been replaced between the first check and the subscription.
       if (!confirmed) await requireSameLog(options);
       confirmed = true;
       if (item.kind === "caughtUp") onCaughtUp();
@@ -129,7 +129,7 @@ async function follow(
     await push({ at, message: Promise.reject(new RelayStopped(error.place, error)) });
     await orAborted(new Promise(() => undefined), signal);
   }
-  if (!signal.aborted) throw new Error("the event log ended the subscription");
+  if (!signal.aborted) throw new Error("The event log ended the subscription.");
 }
 
 async function messageOf(log: EventLog, event: RecordedEvent): Promise<Outgoing | undefined> {
@@ -142,12 +142,12 @@ async function messageOf(log: EventLog, event: RecordedEvent): Promise<Outgoing 
 
 const codec = JSONCodec();
 
-/** A message on its way to the server. */
+/** Resolves when the server has stored a message. */
 type Confirmation = Promise<void>;
 
 /**
- * Publishes in the log's order, some hundred unconfirmed at a time. What has gathered goes out together: a write to the
- * socket for each message costs more than the message.
+ * Publishes messages in the order of the log, with a limited number unconfirmed. Messages that are ready together are sent
+ * together, because a socket write for each message costs more than the message.
  */
 async function publish(
   connection: NatsConnection,
@@ -163,7 +163,7 @@ async function publish(
     const confirmation = publisher
       .publish(`${stream.prefix}.${subject}`, id, codec.encode(message))
       .then(confirmed);
-    // It is awaited in its turn; until then a failure must not count as unhandled.
+    // Confirmations are awaited in order. Until then, a failure must not count as unhandled.
     confirmation.catch(() => undefined);
     return confirmation;
   };
@@ -178,7 +178,7 @@ async function publish(
     for (const [index, step] of taken.entries()) {
       const result = made[index];
       if (result?.status === "rejected") {
-        // What stands before an event that cannot be told is told.
+        // Messages before the failed event must still reach the server.
         await connection.flush();
         throw result.reason;
       }
@@ -194,7 +194,7 @@ function checkpointAt(at: Anchor): Checkpoint {
   return { position: at.position, anchor: at };
 }
 
-/** What has come by the event loop's next turn: steps come one by one, many within a turn. */
+/** Takes all steps that arrive by the next turn of the event loop. */
 async function gather(steps: BoundedBuffer<Step>): Promise<Step[]> {
   const taken = await steps.take(1);
   if (taken.length === 0) return taken;
@@ -202,7 +202,7 @@ async function gather(steps: BoundedBuffer<Step>): Promise<Step[]> {
   return [...taken, ...steps.takeNow(MAX_MAPPING - 1)];
 }
 
-/** Finds out which messages the server has; one that it has not ends the run. */
+/** Waits for the confirmations in order. A message that the server did not store ends the run. */
 async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: AbortSignal): Promise<void> {
   for (;;) {
     const [confirmation] = await confirmations.take(1);
@@ -211,7 +211,7 @@ async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: Abort
   }
 }
 
-/** Moves the checkpoint after the dispatchers' acks. */
+/** Moves the checkpoint to the last event whose messages are acknowledged. */
 async function settle(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,

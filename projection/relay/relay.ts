@@ -20,10 +20,10 @@ export interface RelayOptions {
 }
 
 /**
- * The role that tells public events to the dispatchers, over JetStream: one process leads, others stand by. It waits
- * for log, NATS and Postgres when they are out of reach. An event that it cannot map fails the role, with its place;
- * it goes on when an operator has parked the event's stream, or another process has got past it. A log that is not the
- * one behind the checkpoint fails the role too, until the log fits it again.
+ * Starts the role that sends events to the dispatchers over JetStream. One process leads, others stand by. If log, NATS or
+ * Postgres is unavailable, it waits. If it cannot map an event, the role fails at that event. It continues when an operator
+ * parks the event's stream, or when another process moves the checkpoint. If the checkpoint belongs to another log, the
+ * role fails until log and database match again.
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });
@@ -62,7 +62,7 @@ export function startRelay(options: RelayOptions): Role {
   };
 }
 
-/** Relays until the signal aborts or another process does; what is out of reach is waited for. */
+/** Relays until the signal aborts or another process relays. If a server is unavailable, it waits. */
 async function relayOn(
   options: RelayOptions,
   signal: AbortSignal,
@@ -91,11 +91,11 @@ async function relayOn(
       const error = await orDifferentLog(options, thrown);
       if (error instanceof RelayStopped || error instanceof DifferentLog) throw error;
       if (error instanceof LostCheckpoint) {
-        logger.warn({ error }, "another process relays; standing by");
+        logger.warn({ error }, "Another process relays. This process stands by.");
         return;
       }
       if (signal.aborted) return;
-      logger.warn({ error }, "relay waits");
+      logger.warn({ error }, "The relay waits and tries again.");
       report({
         state,
         detail: "waits",
@@ -108,8 +108,8 @@ async function relayOn(
 }
 
 /**
- * Why a run ended. An event that cannot be mapped may be the fault of the log: if the log was exchanged since the event
- * came, its stream ends before it.
+ * Returns the error that ended a run. An event may be impossible to map because the log was replaced after it was read:
+ * then its stream ends before it, and the error is a {@link DifferentLog}.
  */
 async function orDifferentLog(options: RelayOptions, thrown: unknown): Promise<unknown> {
   if (!(thrown instanceof RelayStopped)) return thrown;

@@ -3,7 +3,7 @@ import { safeMessage } from "../../shared/runtime/logger.ts";
 import { DIFFERENT_LOG, DifferentLog } from "../checkpoints/same-log.ts";
 import type { LastError, RoleStatus } from "./role.ts";
 
-/** What outlives the end of a term in a role's status. */
+/** Returns the parts of a status that are kept after the end of a term. */
 export function kept({ position, events, lastError }: RoleStatus): Partial<RoleStatus> {
   return {
     ...(position !== undefined && { position }),
@@ -12,7 +12,7 @@ export function kept({ position, events, lastError }: RoleStatus): Partial<RoleS
   };
 }
 
-/** The status of a role that stopped, with the cause, and the event's place if an event is the cause. */
+/** Creates the status of a role that failed, with the failed event if an event is the cause. */
 export function failed(before: RoleStatus, error: unknown, place?: Place): RoleStatus {
   const detail = error instanceof DifferentLog ? DIFFERENT_LOG : null;
   return {
@@ -22,7 +22,7 @@ export function failed(before: RoleStatus, error: unknown, place?: Place): RoleS
   };
 }
 
-/** An error that keeps a role from working now, as the role's status tells of it. */
+/** Converts an error of this moment for the status of a role. */
 export function lastErrorNow(error: unknown): LastError {
   return { message: error instanceof Error ? safeMessage(error) : String(error), at: Date.now() };
 }

@@ -13,11 +13,11 @@ import { type ProcessStatus, readProcessStatuses } from "../roles/process-status
 import { countDeliveries, type DeliveryCounts } from "./count-deliveries.ts";
 import { type Follower, type Lag, lagBehind } from "./lag.ts";
 
-/** All that an operator may want to know of the projection service. */
+/** Status of the projection service for operators. */
 export interface Status {
-  /** What is wrong with the event log; null if it is the one that the database was built from. */
+  /** Error message if the database was built from another log; otherwise null. */
   differentLog: string | null;
-  /** Whether the release that asks built the read models. */
+  /** True if this release built the read models. */
   ownRelease: boolean;
   followers: FollowerStatus[];
   webhooks: RoleProcesses & DeliveryCounts;
@@ -29,18 +29,18 @@ export interface Status {
 export interface FollowerStatus extends RoleProcesses {
   role: Follower;
   position: bigint;
-  /** Null if the log is a different one: its positions cannot be compared. */
+  /** Null for a different log, whose positions cannot be compared. */
   lag: Lag | null;
 }
 
 export interface RoleProcesses {
-  /** The process that tells most: the one that leads, else one that failed, else the last that was seen. */
+  /** The running process; otherwise one that is starting, failed, on standby, or was seen last. */
   process: ProcessStatus | undefined;
-  /** Whether that process has said something within the last seconds. */
+  /** True if a process of the role reported within the last seconds. */
   alive: boolean;
-  /** Processes that do the role now. */
+  /** Number of running processes. */
   working: number;
-  /** Processes that stand by. */
+  /** Number of processes on standby. */
   standby: number;
 }
 
@@ -48,19 +48,19 @@ export interface ParkedStatus extends Partial<ParkedStream> {
   stream: string;
   position: bigint;
   revision: bigint;
-  /** Of its events, how many the read models that serve leave out. */
+  /** Number of its events that the read models lack. */
   events: bigint;
   /**
-   * `resumed`: no longer parked, but still left out; `taken`: parked, though the read models have it; `untold`: passed
-   * over by the relay alone.
+   * `resumed`: no longer parked, but the read models still lack events. `taken`: parked, but the read models lack no
+   * events. `untold`: only the relay skips it.
    */
   state: "parked" | "resumed" | "taken" | "untold";
 }
 
-/** A process that runs speaks every two seconds. Milliseconds. */
+/** A running process reports every two seconds. Milliseconds. */
 const ALIVE_TIMEOUT_MS = 10_000;
 
-/** Rows are counted up to here, and beyond estimated by Postgres. */
+/** Larger tables are not counted; Postgres estimates their rows. */
 const MAX_COUNTED_ROWS = 10_000;
 
 /** @param now milliseconds since 1970 */

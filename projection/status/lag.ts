@@ -4,37 +4,37 @@ import { BEFORE_FIRST } from "../checkpoints/checkpoint.ts";
 import { READ_TIMEOUT_MS, readWithTimeout } from "../checkpoints/read-with-timeout.ts";
 import { relayedCategories } from "../relay/to-message.ts";
 
-/** What stands in the log after a position. */
+/** Distance of a role from the end of the log. */
 export interface Lag {
   events: number;
-  /** False where the events were too many to count: then they are estimated. */
+  /** False if the number of events is an estimate. */
   exact: boolean;
-  /** Since the first of them was stored. */
+  /** Age of the first unprocessed event. */
   seconds: number;
 }
 
-/** Events behind are counted up to here, so that asking costs little however far behind somebody is. */
+/** Highest exact count, so that measuring stays cheap at any lag. */
 const MAX_COUNTED_EVENTS = 1_000;
 
-/** Who follows the log, and which streams each follows. */
+/** Roles that read the log, with a filter for the streams of each. */
 export const followers = {
   projectors: isCatalogStream,
   relay: (stream: string) => relayedCategories.some(({ name }) => stream.startsWith(`${name}-`)),
 } as const;
 export type Follower = keyof typeof followers;
 
-/** Whether a role follows the log, so that it can be behind. */
+/** Returns true if a role reads the log, so that it can be behind. */
 export function isFollower(role: string): role is Follower {
   return Object.hasOwn(followers, role);
 }
 
 /**
- * How far behind somebody is who has taken the log up to a position. What goes beyond the first thousand events is
- * estimated from the space that those take.
+ * Measures the lag of a role at a position. If there are more than a thousand events, it estimates their number from the
+ * log space that the first thousand take.
  *
- * @param end the position of the log's last event
+ * @param end position of the last event in the log
  * @param now milliseconds since 1970
- * @throws what the client throws where the log is out of reach
+ * @throws the client's error if the log is unavailable
  */
 export async function lagBehind(
   client: EventStoreDBClient,

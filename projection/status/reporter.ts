@@ -21,26 +21,26 @@ export interface ReporterOptions {
   roles: readonly Role[];
   metrics: Metrics;
   logger: Logger;
-  /** Names the process among all; its host and id where absent. */
+  /** Name of the process. Host name and process id if absent. */
   process?: string;
   /** Milliseconds since 1970. */
   clock?: () => number;
 }
 
 export interface Reporter {
-  /** How far behind a role was when it was last measured. */
+  /** Returns the last measured lag of a role. */
   lagOf(role: string): Lag | undefined;
   stop(): Promise<void>;
 }
 
 const REPORT_INTERVAL_MS = 2_000;
 
-/** The last word, at a stop, may take this long. Milliseconds. */
+/** Time limit for the last report, at a stop. Milliseconds. */
 const LAST_REPORT_TIMEOUT_MS = 1_000;
 
 /**
- * Says every two seconds how the process's roles are doing: in the database, for the operator's status, and in its
- * metrics. It never keeps a role from its work: what it cannot find out or write is left for the next time.
+ * Reports the status of the process's roles every two seconds: in the database for the operator's status, and as metrics.
+ * It never disturbs the roles. If it cannot measure or write something, it tries again at the next report.
  */
 export function startReporter(options: ReporterOptions): Reporter {
   const { roles, metrics, logger, clock = Date.now } = options;
@@ -52,7 +52,7 @@ export function startReporter(options: ReporterOptions): Reporter {
     try {
       await work();
     } catch (error) {
-      logger.debug({ error }, "status is not told");
+      logger.debug({ error }, "The status could not be reported.");
     }
   };
   const report = async (stopped: boolean) => {
@@ -81,7 +81,7 @@ export function startReporter(options: ReporterOptions): Reporter {
   };
 }
 
-/** Asked for a role, gives its events a second since the last time that it was asked, and counts them. */
+/** Creates a function that counts the events of a role and returns its rate since the last call, in events per second. */
 function createRates(metrics: Metrics) {
   const counted = new Map<string, { events: number; at: number }>();
   return (role: string, { events }: RoleStatus, now: number): number | null => {
@@ -93,7 +93,7 @@ function createRates(metrics: Metrics) {
   };
 }
 
-/** What has to be asked of log and database. */
+/** Measures everything that needs log or database. */
 async function measure(
   { client, pool, roles, metrics }: ReporterOptions,
   lags: Map<string, Lag>,
@@ -134,7 +134,7 @@ function toProcessStatus(
   return {
     role,
     process: name,
-    // One that failed is remembered as such: that it stops now does not mend anything.
+    // A failed role stays failed in the status: stopping the process does not remove the cause.
     state: stopped && state !== "failed" ? "stopped" : state,
     detail: stopped && state !== "failed" ? null : detail,
     position: position ?? null,

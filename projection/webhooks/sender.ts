@@ -19,33 +19,33 @@ export interface SenderOptions extends DeliverOptions, OutcomeWriterOptions {
   /** Seconds before each retry. */
   schedule: readonly number[];
   health: HealthTracker;
-  /** Endpoints with deliveries to send, as far as they are known. */
+  /** Known endpoints with due deliveries. */
   due: DueEndpoints;
-  /** Woken when all endpoints are to be searched for deliveries that are due. */
+  /** Wakes the search for endpoints with due deliveries. */
   search: Waker;
   /** From 0 up to, not including, 1. */
   random(): number;
 }
 
-/** Retries come due without anybody saying so; they are at most about twice as late. Milliseconds. */
+/** Interval of the search for due retries. A retry can be late by about twice this time. Milliseconds. */
 const SEARCH_INTERVAL_MS = 200;
 
-/** A search is followed by a rest of at least this many times its duration, so that it cannot take up the database. */
+/** The pause after a search is at least this many times its duration, so that searches do not overload the database. */
 const SEARCH_REST_FACTOR = 9;
 
-/** What comes due, or finds room, within this is claimed together. Milliseconds. */
+/** Pause between two claims, so that each claims several deliveries. Milliseconds. */
 const CLAIM_INTERVAL_MS = 5;
 
 /**
- * Longest sleep before the next decision. New deliveries and written outcomes wake the sender; the pace of an application
- * that is slow does not. Milliseconds.
+ * Longest pause between two decisions about slots. New deliveries and written outcomes wake the sender earlier, but the start
+ * pace of a slow application does not. Milliseconds.
  */
 const MAX_CLAIM_INTERVAL_MS = 25;
 
-/** A lease lasts twice as long as an attempt may take, and a second: as long again to write its outcome. Milliseconds. */
+/** A lease covers the longest attempt, the same time for writing its outcome, and one second. Milliseconds. */
 const leaseFor = (limits: AttemptLimits) => 2 * (limits.connectTimeoutMs + limits.timeoutMs) + 1_000;
 
-/** Attempts under way at a stop may take this long; then they are cut. Milliseconds. */
+/** Time for attempts to end at a stop. After that they are interrupted. Milliseconds. */
 const FINISH_TIMEOUT_MS = 1_500;
 
 interface UnderWay {
@@ -161,12 +161,12 @@ class Sender {
   }
 }
 
-/** Ids of deliveries whose lease is over, and which this process has not let go of. */
+/** Returns ids of held deliveries whose lease has expired. */
 function overdue(underWay: ReadonlyMap<string, UnderWay>, now: number): string[] {
   return [...underWay].filter(([, { leaseEndsAt }]) => leaseEndsAt <= now).map(([deliveryId]) => deliveryId);
 }
 
-/** Lets the attempts under way end, and cuts those that take too long. */
+/** Waits for the attempts under way, and interrupts those that take too long. */
 async function finish(
   underWay: ReadonlyMap<string, UnderWay>,
   sending: ReadonlySet<Promise<void>>,
@@ -178,7 +178,7 @@ async function finish(
   clearTimeout(overtime);
 }
 
-/** Gives the leases of attempts that were cut back, so that nobody need wait for them to expire. */
+/** Releases the leases of interrupted attempts, so that other processes can claim the deliveries at once. */
 async function releaseUnfinished(
   underWay: ReadonlyMap<string, UnderWay>,
   options: SenderOptions,
@@ -192,6 +192,6 @@ async function releaseUnfinished(
       options.clock(),
     );
   } catch (error) {
-    options.logger.warn({ error }, "leases were not given back; they expire");
+    options.logger.warn({ error }, "Leases of interrupted attempts could not be released. They expire.");
   }
 }

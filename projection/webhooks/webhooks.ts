@@ -28,13 +28,13 @@ export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
   databaseUrl: string;
   natsUrl: string;
   logger: Logger;
-  /** Opens the endpoints' signing secrets. */
+  /** Decrypts the signing secrets of endpoints. */
   secrets: SecretReader;
-  /** The brand segment of header names. */
+  /** Brand segment of header names. */
   brand: string;
   /** Seconds before each retry. */
   retrySchedule: readonly number[];
-  /** Told of each attempt whose outcome is on record: delivered, pending (again), or failed for good. */
+  /** Called for each recorded attempt, with the new status of its delivery: delivered, pending or failed. */
   onAttempt?(outcome: string): void;
   /** Milliseconds since 1970. */
   clock?: () => number;
@@ -42,21 +42,20 @@ export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
   random?: () => number;
 }
 
-/** How long the parts rest when there is nothing to do, unless they are woken. Milliseconds. */
+/** Pauses of the parts when there is nothing to do. Milliseconds. */
 const OUTBOX_INTERVAL_MS = 1_000;
 const SWEEP_INTERVAL_MS = 1_000;
 const RETENTION_INTERVAL_MS = 10 * 60_000;
 
-/** The log is checked this often. Milliseconds. */
+/** Milliseconds. */
 const LOG_CHECK_INTERVAL_MS = 1_000;
 
 /**
- * The role that delivers webhooks: takes messages from JetStream, makes delivery rows of them, sends what is due,
- * tells the log what follows, and deletes what is old. Any number of processes may do it at once. What is out of
- * reach is waited for.
+ * Starts the role that delivers webhooks. It turns messages from JetStream into deliveries, sends due deliveries, appends
+ * facts to the log, and deletes old deliveries. Any number of processes may do it at the same time. If a server is
+ * unavailable, it waits.
  *
- * It works only while the log is the one that the database was built from. Otherwise the role fails, and goes on by
- * itself when the log fits the database again.
+ * It works only while the database and the log belong together. Otherwise the role fails until they match again.
  */
 export function startWebhooks(options: WebhooksOptions): Role {
   const logger = options.logger.child({ role: "webhooks" });
@@ -65,7 +64,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const connections = createConnections();
   let status = (): RoleStatus => ({ state: "starting", detail: null });
   const onUnchecked = (error: unknown) => {
-    logger.warn({ error }, "Webhooks wait: which event log this is cannot be checked");
+    logger.warn({ error }, "Webhooks wait: cannot check whether the event log matches the database.");
     const waiting: RoleStatus = { state: "starting", detail: "waits", lastError: lastErrorNow(error) };
     status = () => waiting;
   };
@@ -95,11 +94,11 @@ export function startWebhooks(options: WebhooksOptions): Role {
 }
 
 /**
- * Runs something from the moment that the log is known to be the one that the database was built from, until it is not.
+ * Runs work from the first successful check of the log until the log does not match the database.
  *
  * @param options.onUnchecked called with each error of the check until it has succeeded once. Later, the parts of the role
  *   report what is out of reach.
- * @returns the error that ended it; undefined if the signal aborted
+ * @returns the error that ended the work; undefined if the signal aborted
  */
 async function untilDifferentLog(
   options: WebhooksOptions & { onUnchecked(error: unknown): void },
@@ -118,7 +117,7 @@ async function untilDifferentLog(
     } catch (error) {
       if (error instanceof DifferentLog) different = error;
       else if (!running) options.onUnchecked(error);
-      else options.logger.debug({ error }, "cannot check which event log this is");
+      else options.logger.debug({ error }, "Cannot check whether the event log matches the database.");
     }
     if (!different) await pause(LOG_CHECK_INTERVAL_MS, signal);
   }
@@ -128,7 +127,7 @@ async function untilDifferentLog(
   return different;
 }
 
-/** Starts the parts of the role, which work until the signal aborts. */
+/** Starts the parts of the role. They work until the signal aborts. */
 function startParts(
   options: WebhooksOptions,
   connections: Connections,

@@ -1,7 +1,7 @@
 /**
- * SQLSTATE classes and codes that say «not now»: connection trouble (08), resources (53), operator's intervention
- * such as shutdown or a timed-out statement (57), object in use or a lost lock race (55, 40), a server that only reads
- * since another one leads now (25006). A refused log-in (28) is not among them: that is a wrong setting.
+ * SQLSTATE classes and codes of temporary failures: connection errors (08), missing resources (53), shutdown or statement
+ * timeout (57), locks and conflicts (55, 40), and a server that became read-only after a failover (25006). A refused login
+ * (28) is not temporary: it is a wrong setting.
  */
 const UNAVAILABLE_STATES = /^(08|53|57|55|40|25006)/;
 
@@ -16,11 +16,11 @@ const SOCKET_ERRORS = new Set([
   "EAI_AGAIN",
 ]);
 
-/** pg's own words for it, which carry no code. */
+/** Messages of pg for unavailability. These errors have no code. */
 const CLIENT_MESSAGES =
   /timeout|connection terminated|not queryable|connection error|pool after calling end/i;
 
-/** Whether a query failed because the database is out of reach, overloaded or too slow, rather than by our fault. */
+/** Returns true if a query failed because the database is unavailable, overloaded or too slow. */
 export function isPostgresUnavailable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isPostgresUnavailable);
   if (!(error instanceof Error)) return false;

@@ -9,28 +9,28 @@ import { type Processes, registerProcess } from "./processes.ts";
 import { addShared } from "./shared-counter.ts";
 import { type Window, Windows } from "./windows.ts";
 
-/** A request that was counted. */
+/** Result of counting a request. */
 export interface Count {
-  /** Requests in the key's current window, this one included; more than the limit if it is refused. */
+  /** Requests in the current window of the key, including this one. Greater than the limit if it is refused. */
   used: number;
-  /** The window's end, the same for all requests of one window. Milliseconds since 1970. */
+  /** End of the window, the same for all its requests. Milliseconds since 1970. */
   endsAt: number;
-  /** The time until then. Milliseconds. */
+  /** Time until the end. Milliseconds. */
   endsIn: number;
 }
 
-/** Counts requests in windows. A key's window starts with its first request. */
+/** Counts requests in windows. The window of a key starts with its first request. */
 export interface RateLimiter {
   /**
-   * Counts one request, within four seconds. A window that is over its limit is refused from memory.
+   * Counts one request, within four seconds. If the window is over its limit, Postgres is not asked.
    *
    * @param key at most 200 characters
-   * @param limit requests a window
-   * @param window its length in seconds, a minute if absent; a key always has the same
+   * @param limit requests per window
+   * @param window length in seconds, by default a minute. Always the same for one key
    * @throws {ApiError} 503 `rate_limit_unavailable` if Postgres works but did not count the request in time
    */
   count(key: string, limit: number, window?: number): Promise<Count>;
-  /** Ends what the limiter does by itself. The pool is the caller's to end. */
+  /** Stops the background work. The caller closes the pool. */
   close(): void;
 }
 
@@ -137,7 +137,7 @@ class Counter {
   }
 }
 
-/** Ends at a multiple of its length, so that processes that cannot ask each other have the same window. */
+/** Creates a window that ends at a multiple of its length, so that processes without Postgres use the same window. */
 function newWindow(length: number): Window {
   const now = Date.now();
   const endsAt = (Math.floor(now / length) + 1) * length;

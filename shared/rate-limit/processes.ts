@@ -3,16 +3,16 @@ import type pg from "pg";
 import type { Logger } from "../runtime/logger.ts";
 import { removeEnded } from "./shared-counter.ts";
 
-/** A process says so often that it is there. Milliseconds. */
+/** Milliseconds. */
 const HEARTBEAT_INTERVAL_MS = 2_000;
 
-/** Every so many beats, a process removes counters that have ended. */
+/** Heartbeats between two removals of ended counters. */
 const HEARTBEATS_PER_REMOVAL = 30;
 
-/** Assumed until Postgres has answered once: there is one process of each service at least. */
+/** Number before the first answer of Postgres: at least one process of each service. */
 const ASSUMED_PROCESSES = 2;
 
-/** The other processes seen within ten seconds. The statement does not see the row that it writes itself. */
+/** Counts the other processes seen in the last ten seconds. The statement does not see the row that it writes. */
 const HEARTBEAT = {
   name: "processes that count",
   text: `
@@ -25,12 +25,12 @@ const HEARTBEAT = {
 };
 
 export interface Processes {
-  /** The number of processes that count requests, as last known. This one is included. */
+  /** Returns the last known number of processes that count requests, including this one. */
   count(): number;
   close(): void;
 }
 
-/** Registers this process in Postgres among those that count requests, and learns how many there are. */
+/** Registers this process in Postgres as one that counts requests, and keeps track of their number. */
 export function registerProcess(pool: pg.Pool, logger: Logger): Processes {
   const id = randomUUID();
   let count = ASSUMED_PROCESSES;
@@ -43,7 +43,7 @@ export function registerProcess(pool: pg.Pool, logger: Logger): Processes {
       heartbeats += 1;
     } catch (error) {
       // The limiter warns if counting itself fails.
-      logger.debug({ error }, "processes that count requests are not known anew");
+      logger.debug({ error }, "The number of processes that count requests could not be read.");
     }
   };
   void heartbeat();

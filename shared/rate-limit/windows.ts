@@ -1,21 +1,21 @@
-/** The current window of a key, as this process knows it. */
+/** Current window of a key, as this process knows it. */
 export interface Window {
-  /** Requests of all processes when Postgres was last asked. */
+  /** Requests of all processes at the last answer of Postgres. */
   used: number;
-  /** Requests that this process has let through since then and that Postgres has not counted. */
+  /** Requests that this process has let pass since then and that Postgres has not counted. */
   uncounted: number;
-  /** Its length. Milliseconds. */
+  /** Length. Milliseconds. */
   length: number;
-  /** Its end. Milliseconds since 1970. */
+  /** End. Milliseconds since 1970. */
   endsAt: number;
-  /** Its end by `performance.now()`. */
+  /** End, as a value of `performance.now()`. */
   until: number;
 }
 
-/** Keys that are remembered, about 5 MB. Those not seen for longest leave first. */
+/** Most remembered keys, about 5 MB. The key that was not used for longest is removed first. */
 const MAX_KEYS = 20_000;
 
-/** Remembers the current windows of keys, a bounded number of them. */
+/** Remembers the current windows of a limited number of keys. */
 export class Windows {
   readonly #windows = new Map<string, Window>();
 
@@ -25,7 +25,7 @@ export class Windows {
     return window && window.until > performance.now() ? window : undefined;
   }
 
-  /** Takes the requests that a key's window has let through without Postgres, to add them there. */
+  /** Takes the uncounted requests of a key, to add them in Postgres. */
   takeUncounted(key: string): number {
     const window = this.find(key);
     const uncounted = window?.uncounted ?? 0;
@@ -33,13 +33,13 @@ export class Windows {
     return uncounted;
   }
 
-  /** Gives them back if they could not be added. */
+  /** Puts uncounted requests back if they could not be added. */
   giveBack(key: string, uncounted: number): void {
     const window = this.find(key);
     if (window) window.uncounted += uncounted;
   }
 
-  /** Keys and windows that have let requests through without Postgres. */
+  /** Lists keys and windows with uncounted requests. */
   withUncounted(): [string, Window][] {
     return [...this.#windows].filter(([key]) => (this.find(key)?.uncounted ?? 0) > 0);
   }

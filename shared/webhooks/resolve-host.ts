@@ -5,7 +5,7 @@ export interface ResolvedAddress {
   family: number;
 }
 
-/** Time limit for one question to one name server, and the number of tries. Milliseconds. */
+/** Time limit for one query to one name server, and the number of tries. Milliseconds. */
 const QUERY_TIMEOUT_MS = 1_500;
 const MAX_TRIES = 2;
 
@@ -17,12 +17,12 @@ const MAX_TRIES = 2;
 const RESOLUTION_DELAY_MS = 200;
 
 /**
- * Looks up the IPv4 and IPv6 addresses of a name, by DNS only: the machine's hosts file names nothing public. It does
- * not use getaddrinfo, because one slow name server could hold its few threads for everyone.
+ * Resolves a name to its IPv4 and IPv6 addresses, by DNS only, because the hosts file has no public names. It does not use
+ * getaddrinfo: one slow name server could block its few threads for all callers.
  *
  * Once one family has answered with addresses, the other family has 200 ms left.
  *
- * @param servers name servers as `address:port`; the machine's own if absent
+ * @param servers name servers as `address:port`. If absent, those of the machine
  * @returns all addresses that arrived
  * @throws the resolver's error if neither family has an address
  */

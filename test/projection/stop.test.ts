@@ -44,7 +44,7 @@ describe("a projection process", function () {
     const lines = createInterface(child.stdout!);
     for await (const line of lines) {
       const { msg, url } = JSON.parse(line) as { msg: string; url: string };
-      if (msg !== "projection runs") continue;
+      if (msg !== "The projection service is running.") continue;
       child.stdout!.resume();
       return url;
     }

@@ -1,13 +1,17 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
-/** Deliveries and their attempts are kept this long. Milliseconds. */
+/** Retention time of deliveries and their attempts. Milliseconds. */
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 
-/** Deliveries deleted in one statement. */
 const MAX_BATCH = 1_000;
 
-/** Deletes a batch of deliveries that are over and older than 30 days, attempts included. @returns whether there are more */
+/**
+ * Deletes a batch of finished deliveries that are older than 30 days, with their attempts.
+ *
+ * @param now milliseconds since 1970
+ * @returns true if there may be more
+ */
 export async function deleteOldDeliveries(pool: pg.Pool, now: number): Promise<boolean> {
   const { rowCount } = await pool.query({
     name: "delete old deliveries",

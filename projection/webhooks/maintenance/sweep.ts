@@ -4,24 +4,23 @@ import { type DeliveryRound, deliverySkipped, keepFacts } from "../outbox/facts.
 import { inTransaction } from "../outbox/transaction.ts";
 import { endpointsWithPending, IN_LANE, READ_MODELS_ARE_CURRENT } from "../scheduling/due.ts";
 
-/** Deliveries that are closed in one transaction. */
 const MAX_BATCH = 500;
 
-/** A delivery to an origin without approval waits this long for the approval. Milliseconds. */
+/** Longest wait of a delivery for the approval of its origin. Milliseconds. */
 const MAX_HOLD_MS = 30 * 24 * 60 * 60 * 1_000;
 
 /** Result of closing one batch. */
 export interface Closed {
-  /** Facts that were kept for the log. */
+  /** Number of facts that were added to the outbox. */
   facts: number;
   /** True if more deliveries may be left to close. */
   more: boolean;
 }
 
 /**
- * Closes a batch of pending deliveries that may no longer be sent: skipped where the endpoint is disabled, cancelled
- * where it, its application or the access to the branch is revoked. A test has no branch. One that is being attempted
- * is left alone.
+ * Closes a batch of pending deliveries that may no longer be sent. A delivery is skipped if its endpoint is disabled. It is
+ * cancelled if the endpoint, the application or the access to the branch is revoked. A test delivery has no branch.
+ * Deliveries with an attempt under way stay pending.
  *
  * @param now milliseconds since 1970
  */

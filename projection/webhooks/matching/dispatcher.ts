@@ -22,19 +22,19 @@ export interface DispatcherOptions {
   logger: Logger;
   /** Called with endpoints that have new deliveries to send. */
   onDue(endpoints: readonly DueEndpoint[]): void;
-  /** Called when a delivery is to be sent again. */
+  /** Called when a delivery will be sent again. */
   onReplay(): void;
-  /** Called when facts for the log were kept. */
+  /** Called when facts were added to the outbox. */
   onFacts(): void;
   /** Milliseconds since 1970. */
   clock(): number;
 }
 
-/** Messages taken from the server ahead of the work, and messages in one transaction. */
+/** Most messages that are fetched ahead, and most in one transaction. */
 const MAX_PREFETCHED = 500;
 const MAX_BATCH = 250;
 
-/** The read models have this long to catch up with a message; then it is given back for so long. Milliseconds. */
+/** Time for the read models to catch up with a message. After that it is redelivered, with a delay. Milliseconds. */
 const CATCH_UP_TIMEOUT_MS = 2_000;
 const POLL_INTERVAL_MS = 5;
 const REDELIVERY_DELAY_MS = 1_000;
@@ -44,12 +44,12 @@ interface Received<Message> {
   message: Message;
 }
 
-/** Takes a message off the stream: what follows from it is committed. */
+/** Acknowledges a message whose effects are committed. */
 type Done = (received: Received<EventMessage | ReplayMessage>) => void;
 
 /**
- * Turns messages into delivery rows for as long as one connection to NATS lives. A message is acked when its rows are
- * committed; whatever goes wrong before that, it comes again, and its rows are made once.
+ * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged when its rows are
+ * committed. If anything fails before that, the message is delivered again; its rows are still inserted only once.
  */
 export async function runDispatcher(
   connection: NatsConnection,
@@ -76,7 +76,7 @@ export async function runDispatcher(
     life.addEventListener("abort", stop);
     if (life.aborted) stop();
     for await (const message of messages) await buffer.push(message);
-    if (!life.aborted) throw new Error("the consumer went away");
+    if (!life.aborted) throw new Error("The JetStream consumer was removed.");
   };
   const dispatch = async (life: AbortSignal) => {
     for (;;) {
@@ -107,7 +107,7 @@ async function dispatchBatch(
     await dispatchReplays(ready.filter(isReplay), options, done);
     markHealthy();
   } finally {
-    // Too early, or something is out of reach: it comes again when that had time to pass.
+    // The read models are behind, or a server is unavailable. The message is delivered again after a delay.
     for (const { from } of unsettled) from.nak(REDELIVERY_DELAY_MS);
   }
 }
@@ -139,8 +139,8 @@ async function dispatchReplays(
 }
 
 /**
- * Replays a delivery. An event that this release cannot read makes the request fail for good: the message would come
- * again and again, and hold back the relay's checkpoint.
+ * Replays a delivery. If this release cannot read the event, the request is settled without a replay. Otherwise its message
+ * would be delivered again and again, and would hold back the relay's checkpoint.
  */
 async function replayOrReject(options: DispatcherOptions, request: ReplayMessage): Promise<Replayed> {
   try {
@@ -166,22 +166,25 @@ function isReplay(received: Received<EventMessage | ReplayMessage>): received is
 
 const codec = JSONCodec<unknown>();
 
-/** A message that is not the relay's is taken off the stream, on record in the log file: it will never be readable. */
+/** Parses a message. An unreadable message is logged and removed from the stream, because it can never be processed. */
 function read(from: JsMsg, logger: Logger): Received<EventMessage | ReplayMessage>[] {
   try {
     return [{ from, message: relayMessage.parse(codec.decode(from.data)) }];
   } catch (error) {
-    logger.error({ error, subject: from.subject, sequence: from.seq }, "an unreadable message is taken off");
+    logger.error(
+      { error, subject: from.subject, sequence: from.seq },
+      "An unreadable message was removed from the stream.",
+    );
     from.term("unreadable");
     return [];
   }
 }
 
 /**
- * Waits until the read models reflect the newest of the messages, or for as long as they may take: an endpoint that
- * was registered before an event is known by then.
+ * Waits until the read models reflect the newest message, or until the time is up. Then every endpoint that was registered
+ * before an event is known.
  *
- * @returns the position that they reflect
+ * @returns position of the read models
  */
 async function caughtUpTo(
   pool: pg.Pool,

@@ -5,10 +5,11 @@ import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts"
 import { toTestBody, toWebhookBody, type WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 
 /**
- * The public event of the event that stands at a place in the log, made anew.
+ * Creates the webhook body of a stored event.
  *
- * @returns undefined where none stands there
+ * @returns undefined if the event does not exist or is not public
  * @throws {LogUnavailable}
+ * @throws {EventSchemaError} if the event or an earlier one of its stream is unreadable
  */
 export async function webhookBodyAt(
   log: EventLog,

@@ -3,19 +3,19 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { type EventLog, type RecordedEvent, WrongExpectedRevision } from "../../../shared/eventstore/log.ts";
 import type { Fact } from "./facts.ts";
 
-/** Facts that are taken at once, and how many streams are written at once. */
+/** Most facts in one call, and most streams that are written at the same time. */
 const MAX_BATCH = 200;
 const MAX_STREAMS = 16;
 
-/** A race for a stream that is lost this often in a row is left for the next round. */
+/** Most tries to append to a stream against concurrent writers, before the fact waits for the next call. */
 const MAX_TRIES = 10;
 
 /**
- * Tells the log the oldest facts of the outbox. A fact's id is its own, so that telling it twice is harmless: what is
- * in the stream already is only taken off the list.
+ * Appends the oldest facts of the outbox to the log. Each fact has its own event id, so a fact that is already in the log is
+ * not appended again.
  *
- * @param requireLog checks that the log is the one that the facts belong to
- * @returns whether there are more
+ * @param requireLog checks that the facts belong to this log
+ * @returns true if there may be more
  * @throws {LogUnavailable}
  * @throws {DifferentLog} before anything is appended
  */
@@ -58,7 +58,7 @@ async function appendFact(log: EventLog, fact: Fact): Promise<void> {
   }
 }
 
-/** Whether there is nothing to tell: it was told, or the endpoint has been disabled, enabled or revoked since. */
+/** Returns true for a fact that is in the log, or that a later change of the endpoint made obsolete. */
 function isSettled(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
   if (events.some((recorded) => recorded.id === id)) return true;
   if (event.type !== "WebhookEndpointDisabled") return false;

@@ -3,8 +3,9 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { LastError, RoleStatus } from "../../roles/role.ts";
 import { lastErrorNow } from "../../roles/role-status.ts";
 
+/** Tracks which parts of a role have errors, for the status of the role. */
 export interface HealthTracker {
-  /** Why a part of the role does not get on; null where it does. */
+  /** Reports the error of a part, or null if it works. */
   report(part: string, error: unknown): void;
   status(): Pick<RoleStatus, "detail" | "lastError">;
 }
@@ -27,10 +28,10 @@ export function createHealthTracker(): HealthTracker {
 }
 
 /**
- * Runs a part of a role until the signal aborts: when it throws, it is run again after a wait that grows, and the
- * role's status says why it does not get on.
+ * Runs a part of a role until the signal aborts. If it throws, it runs again after a growing delay, and the status of the
+ * role shows the error.
  *
- * @param run calls `works` when it has got on
+ * @param run calls `markHealthy` after each success
  */
 export async function retryForever(
   part: string,
@@ -48,7 +49,7 @@ export async function retryForever(
       await run(markHealthy);
     } catch (error) {
       if (signal.aborted) return;
-      logger.warn({ error, part }, "tries again");
+      logger.warn({ error, part }, "A part of the role failed. It is tried again.");
       health.report(part, error);
     }
     await wait.next(signal);

@@ -4,10 +4,10 @@ import type { FinishedAttempt } from "./finished-attempt.ts";
 
 const DAY = 24 * 60 * 60 * 1_000;
 
-/** An endpoint is disabled after failing for this long without one success. Milliseconds. */
+/** Longest time without a success before an endpoint is disabled. Milliseconds. */
 const MAX_FAILING_MS = 5 * DAY;
 
-/** Failed attempts without which no endpoint is disabled. */
+/** Fewest failed attempts before an endpoint is disabled. */
 const MIN_FAILURES = 10;
 
 /**
@@ -17,8 +17,8 @@ const MIN_FAILURES = 10;
 const MAX_GAP_MS = 2 * DAY;
 
 /**
- * Keeps the period of failures of each endpoint. A success ends it. A failure starts a new one if the last failure is
- * too long ago, or if the endpoint was enabled since the period began.
+ * Updates the failure period of each endpoint. A success ends the period. A failure starts a new one if the last failure is
+ * too long ago, or if the endpoint was enabled after the period began.
  *
  * @param client in the transaction that writes the outcomes
  * @param now milliseconds since 1970
@@ -96,7 +96,7 @@ async function addFailures(
   return new Set(rows.filter(({ disable }) => disable).map(({ endpoint_id }) => endpoint_id));
 }
 
-/** Forgets the periods of endpoints that are being disabled. */
+/** Ends the periods of endpoints that are being disabled. */
 export async function endPeriodsOf(client: pg.ClientBase, disabled: readonly string[]): Promise<void> {
   if (disabled.length === 0) return;
   await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [

@@ -2,7 +2,7 @@ import type { ClaimedDelivery } from "../sending/claim.ts";
 import type { Verdict } from "../sending/retry-policy.ts";
 import type { SendResult } from "../sending/send.ts";
 
-/** An attempt that has ended, and what follows. */
+/** A finished attempt, its result, and the decision about its delivery. */
 export interface FinishedAttempt {
   claimed: ClaimedDelivery;
   result: SendResult;

@@ -10,22 +10,22 @@ export interface OutcomeWriterOptions {
   pool: pg.Pool;
   logger: Logger;
   health: HealthTracker;
-  /** Called when facts for the log were kept. */
+  /** Called when facts were added to the outbox. */
   onFacts(): void;
-  /** Told of each attempt whose outcome is on record: delivered, pending (again), or failed for good. */
+  /** Called for each recorded attempt, with the new status of its delivery: delivered, pending or failed. */
   onAttempt?(outcome: string): void;
   /** Milliseconds since 1970. */
   clock(): number;
 }
 
-/** Outcomes in one transaction; those that come within this are written together. Milliseconds. */
+/** Most outcomes in one transaction, and the delay between two transactions. Milliseconds. */
 const MAX_BATCH = 200;
 const WRITE_INTERVAL_MS = 5;
 
 /**
  * Writes outcomes in groups until the buffer is closed and empty.
  *
- * @param onWritten called with each group that is on record
+ * @param onWritten called with each recorded group
  */
 export async function writeEnded(
   options: OutcomeWriterOptions,
@@ -45,7 +45,7 @@ export async function writeEnded(
 /**
  * Tries until the outcomes are written.
  *
- * @returns false if the signal aborted first: the attempts stay on record with an unknown outcome
+ * @returns false if the signal aborted first; then the outcome of the attempts stays unknown
  */
 async function write(
   options: OutcomeWriterOptions,
@@ -61,7 +61,10 @@ async function write(
       for (const { verdict } of outcomes) options.onAttempt?.(verdict.status);
       return true;
     } catch (error) {
-      logger.warn({ error, outcomes: outcomes.length }, "outcomes are not written yet");
+      logger.warn(
+        { error, outcomes: outcomes.length },
+        "Outcomes of attempts could not be written. It is tried again.",
+      );
       health.report("outcomes", error);
       if (signal.aborted) return false;
       await wait.next(signal);

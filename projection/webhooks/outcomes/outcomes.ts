@@ -8,11 +8,10 @@ import type { FinishedAttempt } from "./finished-attempt.ts";
 import { writeSuccesses } from "./successes.ts";
 
 /**
- * Writes how attempts went: the attempts themselves, their deliveries' state and next due time, and the facts that
- * follow, in one transaction. A delivery that was leased anew meanwhile is no longer this attempt's to fail; a
- * success counts in any case.
+ * Writes the outcomes of attempts in one transaction: the attempts, the status and next due time of their deliveries, and
+ * facts for the outbox. If a delivery was leased again meanwhile, a failure no longer changes it, but a success does.
  *
- * @returns how many facts were kept
+ * @returns number of facts that were added to the outbox
  */
 export async function writeOutcomes(
   pool: pg.Pool,
@@ -67,7 +66,7 @@ async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedA
   });
 }
 
-/** @returns the deliveries that moved */
+/** @returns ids of the deliveries that were changed */
 async function moveDeliveries(
   client: pg.ClientBase,
   outcomes: readonly FinishedAttempt[],
@@ -93,7 +92,7 @@ async function moveDeliveries(
   return new Set(rows.map(({ delivery_id }) => delivery_id));
 }
 
-/** Gives leases back whose attempts were cut short: those stay on record with their outcome unknown. */
+/** Releases the leases of interrupted attempts. The outcome of these attempts stays unknown. */
 export async function releaseLeases(
   pool: pg.Pool,
   claimed: readonly ClaimedDelivery[],

@@ -3,8 +3,8 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { FinishedAttempt } from "./finished-attempt.ts";
 
 /**
- * Writes attempts that succeeded, in one statement, so that what is usual costs one round trip: attempts, deliveries,
- * and that their endpoints do not fail. No fact follows from a success.
+ * Writes successful attempts in one statement, so that the usual case takes one round trip. It updates attempts and
+ * deliveries, and ends failure periods of the endpoints. A success causes no fact.
  *
  * @param now milliseconds since 1970
  */

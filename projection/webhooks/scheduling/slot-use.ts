@@ -1,12 +1,12 @@
-/** Slot time counts half after this long. Milliseconds. */
+/** Time after which used slot time counts half. Milliseconds. */
 const HALF_LIFE_MS = 30_000;
 
-/** Slot time below this is forgotten. Milliseconds. */
+/** Lower slot time counts as none. Milliseconds. */
 const MIN_USED_MS = 1;
 
 /**
- * Slots that an application or endpoint holds, and the slot time that it used recently: the time of its attempts under
- * way and, halved every 30 seconds, of those that ended. Times are in milliseconds of one clock.
+ * Slots that an application or endpoint holds, and its recent slot time: the time of attempts under way, and of finished
+ * attempts with a half-life of 30 seconds. Times are in milliseconds of one clock.
  */
 export class SlotUse {
   #busy = 0;
@@ -49,7 +49,7 @@ export class SlotUse {
     return this.#busy === 0 ? ended : Math.max(ended, this.#age(now) / this.#busy);
   }
 
-  /** Reports whether it holds no slot and what it used no longer matters. */
+  /** Returns true if it holds no slot and its recent slot time is negligible. */
   isForgotten(now: number): boolean {
     return this.#busy === 0 && this.#decayed(this.#ended, now) < MIN_USED_MS;
   }

@@ -4,7 +4,7 @@ import { allot, part } from "./fair-share.ts";
 import { SlotUse } from "./slot-use.ts";
 import { StartPace } from "./start-pace.ts";
 
-/** Slots for an endpoint, to be claimed. */
+/** Slots that an endpoint may claim. */
 export interface Allotment extends DueEndpoint {
   slots: number;
   /** Slots that the endpoint holds already. */
@@ -27,7 +27,7 @@ interface LaneLimits {
 }
 
 /**
- * Limits of one process. An application that is alone may hold a fifth of the slots of its environment; see
+ * Limits of one process. A single application may hold a fifth of the slots of its environment; see
  * {@link allot}. A hanging attempt costs a socket and about 30 KB of memory.
  */
 export const LANES: Record<Lane, LaneLimits> = {
@@ -44,25 +44,25 @@ const MIN_EXPECTED_MS = 1;
 /** An endpoint that fails may hold one slot. */
 const MAX_SLOTS_WHILE_FAILING = 1;
 
-/** Deliveries that are not let go of, for each slot: one under way, and one whose outcome is still to be written. */
+/** Most deliveries held for each slot: one attempt under way, and one outcome that is not written yet. */
 const MAX_HELD_PER_SLOT = 2;
 
-/** Deliveries that a process holds at once. */
+/** Most deliveries that a process holds. */
 export const MAX_HELD_DELIVERIES =
   environments.options.length * MAX_HELD_PER_SLOT * (LANES.first.slots + LANES.retry.slots);
 
-/** An application's use, and the pace of its starts. */
+/** Slot use of an application, and the pace of its starts. */
 interface PacedUse {
   use: SlotUse;
   pace: StartPace;
 }
 
-/** Slots of one lane in one environment, with those who hold them. */
+/** Slots of one lane in one environment, with their use by applications and endpoints. */
 interface Pool {
   lane: Lane;
   environment: Environment;
   all: SlotUse;
-  /** Deliveries under way, or whose outcome is still to be written. */
+  /** Deliveries under way, or with an outcome that is not written yet. */
   held: number;
   applications: Map<string, PacedUse>;
   endpoints: Map<string, SlotUse>;
@@ -76,7 +76,7 @@ export interface Slots {
   take(endpoint: DueEndpoint): Slot;
   /** Frees the slot of an attempt that ended; its delivery is still held. */
   free(slot: Slot): void;
-  /** Lets go of a delivery whose slot is free. */
+  /** Releases a delivery whose slot is free. */
   letGo(slot: Slot): void;
   /** Forgets applications and endpoints that hold no slot and used none recently. */
   forget(): void;
@@ -137,8 +137,8 @@ function usesOf(pool: Pool, endpoint: DueEndpoint): SlotUse[] {
 }
 
 /**
- * Time between two starts of an application at which it would just use its share of the slots, if each attempt took as
- * long as recent ones. So slow attempts that were started together do not end, and start again, together for ever.
+ * Returns the time between two starts at which an application uses exactly its share of the slots, if attempts take as long
+ * as recent ones. So slow attempts that started together do not keep ending and starting together.
  */
 function spacingOf(pool: Pool, use: SlotUse | undefined, now: number): number {
   const expected = use?.expectedMs(now, EXPECTED_MS) ?? EXPECTED_MS;

@@ -1,7 +1,7 @@
-/** Starts that may follow each other at once after a pause. */
+/** Starts that are possible at once after a pause. */
 const BURST = 4;
 
-/** Starts that were possible within this time may be made up for. It bridges the time between decisions. Milliseconds. */
+/** Missed starts of this time can be made up. It covers the time between two decisions. Milliseconds. */
 const CATCH_UP_MS = 50;
 
 /** Spreads starts evenly over time (generic cell rate algorithm). Times are in milliseconds of one clock. */

@@ -20,15 +20,15 @@ export interface Connections {
 type Headers = Readonly<Record<string, string>>;
 
 /**
- * Idle connections: at most this many of one pool and of all pools. Beyond the total, the connection that has been idle
- * longest is closed. Connections in use are as many as there are attempts under way, which the sender limits.
+ * Most idle connections of one pool and of all pools. Beyond the total, the connection that was idle longest is closed. The
+ * sender limits the connections in use, because it limits the attempts under way.
  */
 const MAX_IDLE_PER_POOL = 64;
 const MAX_IDLE = 512;
 
 /**
- * A connection is closed after this time without a request, or a second before the time that the receiver announced in
- * `Keep-Alive`. Common servers wait five seconds. Milliseconds.
+ * Idle time after which a connection is closed. It is closed earlier, one second before the timeout in the receiver's
+ * `Keep-Alive` header. Common servers wait five seconds. Milliseconds.
  */
 const IDLE_TIMEOUT_MS = 4_000;
 

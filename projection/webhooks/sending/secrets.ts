@@ -1,13 +1,12 @@
-/** Opens what is kept encrypted. */
+/** Decrypts secrets. */
 export interface SecretReader {
-  /** @throws where the key is not ours or the text is damaged */
+  /** @throws if the key is unknown or the text is damaged */
   open(encrypted: string): Promise<string>;
 }
 
-/** Opened secrets that are remembered. */
 const MAX_CACHED_SECRETS = 1_000;
 
-/** Remembers what was opened last, so that an endpoint's secret is not decrypted for each of its deliveries. */
+/** Caches decrypted secrets, so that an endpoint's secret is not decrypted for each delivery. */
 export function cachingSecrets(reader: SecretReader): SecretReader {
   const opened = new Map<string, Promise<string>>();
   return {

@@ -39,7 +39,7 @@ export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anch
     throw new LostCheckpoint(`The relay's checkpoint is no longer at position ${from.position}.`);
 }
 
-/** Sets the checkpoint, whatever its position is. Only an operator's command does this. */
+/** Sets the checkpoint unconditionally. Only an operator's command does this. */
 export async function setRelayCheckpoint(
   connection: ClientBase,
   { position, anchor }: Checkpoint,

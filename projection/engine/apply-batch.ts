@@ -129,7 +129,7 @@ function guarded<T>(model: AnyReadModel, event: RecordedEvent, act: () => T): T 
   try {
     return act();
   } catch (cause) {
-    const reason = `Read model ${model.table} cannot process ${event.type}: ${(cause as Error).message}`;
+    const reason = `read model ${model.table} cannot process ${event.type}: ${(cause as Error).message}`;
     throw new ProjectionFailure(reason, event, cause);
   }
 }

@@ -44,7 +44,7 @@ export async function writeItems(run: ProjectionRun, items: readonly Subscriptio
     if (!isRefusedValue(error)) throw error;
     const [event] = events;
     if (event && events.length === 1) {
-      const refused = `The database refused a value of ${event.type} (SQLSTATE ${error.code}).`;
+      const refused = `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
       throw new ProjectionFailure(refused, event, error);
     }
     for (const single of singles(items)) await writeItems(run, single);

@@ -37,7 +37,7 @@ export async function withLeadership(
   while (!signal.aborted) {
     const connection = await connect(options);
     if (!connection) {
-      options.onStandby("the database is out of reach");
+      options.onStandby("the database is unavailable");
       await wait.next(signal);
       continue;
     }

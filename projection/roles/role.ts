@@ -14,7 +14,7 @@ export interface Role {
 export type Detail =
   | "catching up"
   | "another process leads"
-  | "the database is out of reach"
+  | "the database is unavailable"
   | typeof OTHER_RELEASE
   | typeof DIFFERENT_LOG
   | `waits for ${AwaitedServer}`

@@ -97,7 +97,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
  * Runs work from the first successful check of the log until the log does not match the database.
  *
  * @param options.onUnchecked called with each error of the check until it has succeeded once. Later, the parts of the role
- *   report what is out of reach.
+ *   report unavailable servers.
  * @returns the error that ended the work; undefined if the signal aborted
  */
 async function untilDifferentLog(

@@ -36,9 +36,9 @@ export async function enforce(
   }
 }
 
-function isNearer(remaining: number, reset: string, told: Koa.Response): boolean {
-  const less = remaining - Number(told.get(REMAINING));
-  return less < 0 || (less === 0 && reset > told.get(RESET));
+function isNearer(remaining: number, reset: string, sent: Koa.Response): boolean {
+  const less = remaining - Number(sent.get(REMAINING));
+  return less < 0 || (less === 0 && reset > sent.get(RESET));
 }
 
 /** Returns true if a limit has counted the request. */

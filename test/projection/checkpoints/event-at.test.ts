@@ -40,7 +40,7 @@ describe("reading the event at a log position", () => {
     return { readAll } as unknown as EventStoreDBClient;
   };
 
-  it("finds no event where the server refuses the position as invalid", async () => {
+  it("finds no event if the server refuses the position as invalid", async () => {
     expect(await eventAt(refusing(3), 7n)).to.equal(undefined);
   });
 

@@ -127,7 +127,7 @@ describe("a rebuild that is killed with -9", function () {
   const exists = async (schema: string) =>
     (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
 
-  it("before, between and after its batches leaves the former tables serving, and goes on from there", async () => {
+  it("a rebuild killed before, between or after its batches leaves the current tables in use, and the next run continues", async () => {
     const first = await hold(LOCK, [swapLock(NEXT_SCHEMA)]);
     const before = startRebuild();
     await eventually("it waits to write its first batch", () => waiting("advisory"), WITHIN);
@@ -169,7 +169,7 @@ describe("a rebuild that is killed with -9", function () {
     expect(polling.wrong).to.deep.equal([]);
   });
 
-  it("right after its swap leaves the new tables serving, and the next run clears up", async () => {
+  it("a rebuild killed right after its swap leaves the new tables in use, and the next run cleans up", async () => {
     await world.pool.query(`CREATE VIEW public.watched AS SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
     const release = await hold("COMMENT ON VIEW public.watched IS 'in use'");
     const child = startRebuild();

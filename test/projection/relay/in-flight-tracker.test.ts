@@ -2,18 +2,18 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { InFlightTracker } from "../../../projection/relay/in-flight-tracker.ts";
 
-describe("relay ledger", () => {
-  it("stands where the checkpoint stands", () => {
+describe("tracking of events in flight", () => {
+  it("the tracker starts at the checkpoint", () => {
     expect(new InFlightTracker(7n)).to.include({ settled: 7n, size: 0 });
   });
 
-  it("passes over what is not told, at once where nothing is open", () => {
+  it("skipped events advance the position at once if nothing is in flight", () => {
     const ledger = new InFlightTracker(-1n);
     ledger.skip(5n);
     expect(ledger.settled).to.equal(5n);
   });
 
-  it("does not pass a message that the server has not confirmed", () => {
+  it("the position does not pass an unconfirmed message", () => {
     const ledger = new InFlightTracker(-1n);
     ledger.publish(1n);
     ledger.publish(2n)(2);
@@ -22,7 +22,7 @@ describe("relay ledger", () => {
     expect(ledger).to.include({ settled: -1n });
   });
 
-  it("does not pass a message that the dispatchers have not dealt with", () => {
+  it("the position does not pass an unacknowledged message", () => {
     const ledger = new InFlightTracker(-1n);
     ledger.publish(1n)(11);
     ledger.skip(2n);
@@ -33,7 +33,7 @@ describe("relay ledger", () => {
     expect(ledger).to.include({ settled: 3n, size: 0 });
   });
 
-  it("never passes an open message, whatever the order of confirmations", () => {
+  it("the position never passes a message in flight, in any order of confirmations", () => {
     const step = fc.record({ told: fc.boolean(), confirmed: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 30 }), fc.integer({ min: 0, max: 31 }), (steps, acked) => {

@@ -5,7 +5,7 @@ import { createTestDatabase, testServers } from "../../support/stack.ts";
 import { createWorld } from "./world.ts";
 
 describe("the webhooks role", () => {
-  it("reports why it does not start while the log cannot be checked", async () => {
+  it("the status shows why webhooks do not start while the log cannot be checked", async () => {
     const database = await createTestDatabase();
     const eventstoreUrl = `esdb://127.0.0.1:${await freePort()}?tls=false`;
     const { natsUrl } = await testServers();

@@ -70,7 +70,7 @@ describe("a replay whose event cannot be read", () => {
   }
   const note = () => jsonEvent({ type: "Noted", data: { text: "of another program" } });
 
-  it("expires if the event's stream was deleted, and holds nothing back", async () => {
+  it("a replay expires if the event's stream was deleted, and does not block later messages", async () => {
     const stream = `note-${randomUUID()}`;
     await world.client.appendToStream(stream, note());
     await world.client.tombstoneStream(stream);
@@ -79,7 +79,7 @@ describe("a replay whose event cannot be read", () => {
     await expectProgress();
   });
 
-  it("is settled without a replay if the event is unreadable, and holds nothing back", async () => {
+  it("a replay request for an unreadable event is settled, and does not block later messages", async () => {
     const stream = `note-${randomUUID()}`;
     await world.client.appendToStream(stream, note());
     const deliveryId = await replayFrom(stream);

@@ -39,7 +39,7 @@ describe("the failures of an endpoint", () => {
     return rows.map(({ endpoint_id }) => endpoint_id);
   };
 
-  it("do not include deliveries that the service could not sign", async () => {
+  it("deliveries that the service could not sign do not count as failures of the endpoint", async () => {
     const [unsigned, refusing] = [randomUUID(), randomUUID()];
     const client = await pool.connect();
     await trackFailing(
@@ -55,7 +55,7 @@ describe("the failures of an endpoint", () => {
     expect(await failing()).to.deep.equal([refusing]);
   });
 
-  it("are counted without a deadlock when two processes write them for the same endpoints", async () => {
+  it("two processes can count failures of the same endpoints without a deadlock", async () => {
     const [a, b] = [randomUUID(), randomUUID()].sort() as [string, string];
     const [one, other] = [await pool.connect(), await pool.connect()];
     await trackFailing(one, [outcome(b, "timeout")], NOW);

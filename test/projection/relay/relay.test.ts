@@ -102,7 +102,7 @@ describe("relay and dispatchers during failures of servers", function () {
     await allDelivered(await tell(1));
     await Promise.all(Object.values(servers.parts).map((part) => part.stop()));
     // Anybody may read what they wait for, and the errors' texts nobody but the operator.
-    const words = ["waits", "the database is out of reach"];
+    const words = ["waits", "the database is unavailable"];
     await eventually("both wait", () => roles.every((role) => words.includes(`${role.status().detail}`)));
     await eventually("the error", () =>
       /ECONN|CONNECTION|connection|UNAVAILABLE/.test(`${roles[1]?.status().lastError?.message}`),

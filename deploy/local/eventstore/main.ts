@@ -23,7 +23,8 @@ try {
     log: (line) => console.error(line),
   });
   void server.failed.then(async (error) => {
-    await server.stop();
+    // A disk that failed can also make the stop fail; the first reason is the one that counts.
+    await server.stop().catch(() => undefined);
     exitWith(error);
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {

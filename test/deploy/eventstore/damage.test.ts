@@ -105,6 +105,12 @@ describe("damaged files of the embedded log", function () {
     await rejection(client.appendToStream("damaged", event(1), { expectedRevision: 0n }));
     expect(await collect(client.readStream("before"))).to.have.length(30);
     expect(await collect(client.readStream("after"))).to.have.length(30);
+    // The events of one page, read from its disk with one call, up to the damaged one.
+    expect(await collect(client.readAll({ maxCount: 30 }))).to.have.length(30);
+    const newest = { direction: "backwards", fromPosition: "end", maxCount: 30 } as const;
+    expect(await collect(client.readAll(newest))).to.have.length(30);
+    const last = { direction: "backwards", fromRevision: "end", maxCount: 20 } as const;
+    expect(await collect(client.readStream("damaged", last))).to.have.length(20);
     const later = await client.appendToStream("after", event(31));
     expect(later.position!.commit > position!.commit).to.equal(true);
     await client.dispose();
@@ -179,7 +185,7 @@ describe("damaged files of the embedded log", function () {
   it("one damaged copy of the acknowledged end is reported and replaced, two stop the start", async () => {
     await filled(100);
     const intact = await readFile(acknowledgedFile());
-    for (const offset of [20, 520]) {
+    for (const offset of [20, 4096 + 20]) {
       await flipBit(acknowledgedFile(), offset);
       const lines: string[] = [];
       await (await openStore(dir, { log: (line) => lines.push(line) })).close();
@@ -188,8 +194,29 @@ describe("damaged files of the embedded log", function () {
       expect(await readFile(acknowledgedFile())).to.deep.equal(intact);
     }
     await flipBit(acknowledgedFile(), 20);
-    await flipBit(acknowledgedFile(), 520);
+    await flipBit(acknowledgedFile(), 4096 + 20);
     expect(await refusal()).to.include("Both copies");
+  });
+
+  it("an acknowledged end of an earlier release, with a copy at byte 512, is read and rewritten", async () => {
+    await filled(100);
+    const current = await readFile(acknowledgedFile());
+    const former = Buffer.alloc(1024);
+    for (const offset of [0, 512]) current.copy(former, offset, 0, 64);
+    for (const damaged of [[], [20], [532]]) {
+      await writeFile(acknowledgedFile(), former);
+      for (const offset of damaged) await flipBit(acknowledgedFile(), offset);
+      const lines: string[] = [];
+      await (await openStore(dir, { log: (line) => lines.push(line) })).close();
+      expect(lines).to.have.length(damaged.length);
+      const rewritten = await readFile(acknowledgedFile());
+      for (const offset of [0, 4096]) {
+        expect(rewritten.subarray(offset, offset + 64)).to.deep.equal(current.subarray(0, 64));
+      }
+    }
+    await flipBit(acknowledgedFile(), 20);
+    await flipBit(acknowledgedFile(), 4096 + 20);
+    expect(await refusal(), "the copy at byte 512 is out of date").to.include("Both copies");
   });
 
   describe("beyond the acknowledged end", () => {

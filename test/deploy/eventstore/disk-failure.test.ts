@@ -1,4 +1,6 @@
 /** A disk that takes no more: the log stops with one line and loses nothing that it acknowledged. */
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { collect } from "../../conformance/log-under-test.ts";
@@ -43,6 +45,22 @@ describe("the embedded log on a disk that fails", function () {
     );
     await reader.dispose();
     await again.end();
+    await remove();
+  });
+
+  it("names the failure of the disk even if the log cannot be closed after it", async () => {
+    const { dir, remove } = await temporaryDir();
+    const log = await LogProcess.start(dir, 0, LARGEST_FILE_KIB);
+    // Makes the release of the lock fail, as a file system that became read-only does.
+    await rm(join(dir, "lock"));
+    await mkdir(join(dir, "lock"));
+    const client = log.client();
+    const event = () => jsonEvent({ type: "Large", data: { text: "x".repeat(500_000) } });
+    for (let n = 0; n < 4; n += 1) await client.appendToStream("full", event()).catch(() => undefined);
+    const { code, stderr } = await log.ended;
+    expect(code).to.equal(1);
+    expect(stderr).to.match(/^The embedded log stopped: EFBIG.+\n$/);
+    await client.dispose();
     await remove();
   });
 });

@@ -1,4 +1,5 @@
 /** A full disk: appends fail and can be repeated, reads go on, and everything works again once there is space. */
+import fs from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
@@ -104,11 +105,18 @@ describe("the embedded log on a full disk", function () {
 
   it("appends that failed together can be repeated, and are written exactly once", async () => {
     const store = await openStore(dir);
-    await fill(store, 100);
+    const stored = { ...appendOf("note-0", ["stored"]), expected: -1 };
+    await submit(store, stored);
+    await fill(store, 99);
     await disk.fill();
     const writes = Array.from({ length: 50 }, (_, n) => appendOf(`waiting-${n}`, ["x".repeat(1_000)]));
     const failed = await Promise.all(writes.map((write) => submit(store, write)));
     expect(failed.map(({ outcome }) => outcome)).to.include("disk-full");
+    const retried = await Promise.all(
+      [stored, appendOf("new", ["x".repeat(5_000)])].map((w) => submit(store, w)),
+    );
+    expect(retried.map(({ outcome }) => outcome)).to.deep.equal(["written", "disk-full"]);
+    expect(retried[0]).to.include({ revision: 0 });
     await disk.free();
     const repeated = await Promise.all(writes.map((write) => submit(store, write)));
     expect(repeated.every((result) => result.outcome === "written" && result.revision === 0)).to.equal(true);
@@ -136,6 +144,39 @@ describe("the embedded log on a full disk", function () {
     const again = await openStore(dir);
     expect(await readContent(again)).to.deep.equal(content);
     await again.close();
+  });
+
+  it("an append whose acknowledgement cannot be recorded is taken back, and can be repeated", async () => {
+    const lines: string[] = [];
+    const store = await openStore(dir, { log: (line) => lines.push(line) });
+    await fill(store, 30);
+    const before = await readContent(store);
+    const [refused, late] = [appendOf("late", ["one"]), appendOf("late", ["two"])];
+    const writeSync = fs.writeSync;
+    // A copy-on-write file system needs space even to overwrite a file.
+    const noSpace = () => {
+      throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
+    };
+    try {
+      fs.writeSync = noSpace as typeof fs.writeSync;
+      expect((await submit(store, refused)).outcome).to.equal("disk-full");
+      expect(await readContent(store)).to.deep.equal(before);
+    } finally {
+      fs.writeSync = writeSync;
+    }
+    expect((await submit(store, late)).outcome).to.equal("written");
+    const content = await readContent(store);
+    expect(content.forwards).to.have.length(31);
+    await store.close();
+    try {
+      fs.writeSync = noSpace as typeof fs.writeSync;
+      const again = await openStore(dir);
+      expect(await readContent(again)).to.deep.equal(content);
+      await again.close();
+    } finally {
+      fs.writeSync = writeSync;
+    }
+    expect(lines).to.have.length(2);
   });
 
   it("a new log cannot be created on a full disk, and leaves nothing behind", async () => {

@@ -177,6 +177,25 @@ describe("a log directory of an earlier release", function () {
     );
   });
 
+  it("a database whose CURRENT is damaged is refused, and is not taken for one that was migrated", async () => {
+    for (const content of ["", "MANIFES", "this-log-is-kept"]) {
+      await writeFile(join(dir, "CURRENT"), content);
+      expect((await rejection(openStore(dir))).message).to.include(`${join(dir, "CURRENT")}: The file names`);
+    }
+  });
+
+  it("a database beyond the limits of the log is refused before the copy is put in place", async () => {
+    const bounds = { events: 1_000_000, streams: 1_000_000, segments: 1_000 };
+    for (const limit of [{ events: 5 }, { streams: 2 }, { segments: 0 }]) {
+      const lines: string[] = [];
+      const options = { bounds: { ...bounds, ...limit }, log: (line: string) => lines.push(line) };
+      expect((await rejection(openStore(dir, options))).message).to.match(/limit/);
+      expect(await readdir(dir)).not.to.include.members(["events"]);
+      expect(lines.join("\n")).not.to.include("Migrated");
+    }
+    expect(await dumpAfterStart()).to.deep.equal(expected);
+  });
+
   it("a database is refused while an earlier release has it open", async () => {
     const database = openDatabase(dir);
     await database.open();

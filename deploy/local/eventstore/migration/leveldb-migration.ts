@@ -7,15 +7,16 @@
  */
 import { damageOf, type LogDamaged } from "../model/damage.ts";
 import type { Head } from "../model/head.ts";
-import { PAGE_BYTES, PAGE_EVENTS } from "../model/limits.ts";
+import { type LogBounds, PAGE_BYTES, PAGE_EVENTS } from "../model/limits.ts";
 import { streams } from "../model/pb.ts";
 import { positionAfter, streamOf, typeOf, wireOf } from "../model/record.ts";
 import { LogStartError } from "../model/start-error.ts";
+import { DiskFull } from "../storage/disk-full.ts";
 import { type OpenOptions, openEvents } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
 import type { LogIndex } from "../storage/log-index.ts";
 import { type CommittedLog, readPositions } from "../storage/log-reader.ts";
-import { DiskFull } from "../storage/log-writer.ts";
+import { requireWithinBounds } from "../storage/log-scan.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 import type { Database } from "./leveldb.ts";
 import {
@@ -36,7 +37,7 @@ const PROGRESS_EVERY_MS = 2_000;
  * @param dir directory of the database, for messages
  * @param events directory of the empty log
  * @throws LogDamaged if events are missing or contradict each other
- * @throws LogStartError if the disk has no space for the copy
+ * @throws LogStartError if the disk has no space for the copy, or the log exceeds its bounds
  */
 export async function copyLevelDb(
   database: Database,
@@ -56,20 +57,29 @@ export async function copyLevelDb(
         if (problem !== undefined) throw damagedAt(dir, record.position, problem);
         return record;
       });
+      requireWithinBounds(index, options.bounds);
       await target.writer.append(records);
+      requireSegments(dir, target.writer.end.segment, options.bounds);
       if (performance.now() < reportAt) continue;
       options.log(`Migrating the log: ${index.events} events so far, up to position ${index.position}.`);
       reportAt = performance.now() + PROGRESS_EVERY_MS;
     }
     await compareRevisions(database, dir, index);
     await compareHeads(database, dir, index);
-    options.log(`Migrated ${index.events} events. ${dir}/leveldb keeps the former files and can be deleted.`);
   } catch (error) {
     if (!(error instanceof DiskFull)) throw error;
     throw new LogStartError(`The log in ${dir} cannot be migrated: the disk is full. Nothing was changed.`);
   } finally {
     await target.close();
   }
+}
+
+/** @throws LogStartError if the copy has more segments than a log may have */
+function requireSegments(dir: string, segments: number, bounds: LogBounds): void {
+  if (segments <= bounds.segments) return;
+  throw new LogStartError(
+    `The log in ${dir} cannot be migrated: it needs more than the limit of ${bounds.segments} segments. Nothing was changed.`,
+  );
 }
 
 /**

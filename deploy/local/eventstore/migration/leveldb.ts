@@ -23,14 +23,19 @@ const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
 const RETIRED = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n";
 
 /**
- * Looks for a database: there is one that holds the log, the log is in segment files, or neither.
+ * Looks for the database of an earlier release.
  *
- * @throws LogDamaged if there is a database without the file that describes it
+ * @returns "database" if it holds the log, "retired" if the log is in segment files and its start wrote the note,
+ *   "none" otherwise
+ * @throws LogDamaged if there is a database but its file CURRENT is missing or damaged
  */
 export async function findLevelDb(dir: string): Promise<"database" | "retired" | "none"> {
   const current = join(dir, "CURRENT");
   if (existsSync(current)) {
-    return (await readFile(current, "latin1")).startsWith("MANIFEST-") ? "database" : "retired";
+    const content = await readFile(current, "latin1");
+    if (content === RETIRED) return "retired";
+    if (content.startsWith("MANIFEST-")) return "database";
+    throw damageOf(current, "The file names neither a LevelDB database nor a migrated log.");
   }
   if (existsSync(join(dir, "events"))) return "none";
   const names = await readdir(dir);
@@ -55,10 +60,14 @@ export async function openLevelDb(dir: string): Promise<Database> {
   } catch (error) {
     throw whyNotOpen(dir, error);
   }
-  const format = (await database.get(FORMAT_KEY))?.toString();
-  if (format === FORMAT) return database;
-  await database.close();
-  throw new LogStartError(`The log in ${dir} has the unknown format ${format ?? "(none)"}.`);
+  try {
+    const format = (await database.get(FORMAT_KEY))?.toString();
+    if (format === FORMAT) return database;
+    throw new LogStartError(`The log in ${dir} has the unknown format ${format ?? "(none)"}.`);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
 }
 
 /**

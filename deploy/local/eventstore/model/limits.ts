@@ -24,7 +24,7 @@ export const MAX_EVENT_TYPE_BYTES = 4096;
 export const MAX_PENDING_WRITES = 8192;
 export const MAX_PENDING_BYTES = 64 * 1024 * 1024;
 
-/** Appends and bytes written as one frame with one fsync; the rest waits for the next one. */
+/** Appends and bytes written as one frame with one fsync; the last append may exceed the bytes. The rest waits. */
 export const MAX_GROUP_WRITES = 1024;
 export const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 
@@ -53,7 +53,7 @@ export const READ_TOGETHER_BYTES = 64 * 1024;
 /** Length at which a segment is followed by a new one. It may exceed this by one frame. Bytes. */
 export const SEGMENT_BYTES = 64 * 1024 * 1024;
 
-/** Longer frames are not written, so a header that announces one is damaged. Bytes. */
+/** Longer than any frame: a group's bytes, the largest append and a copy of its stream's metadata. Bytes. */
 export const MAX_FRAME_BYTES = 64 * 1024 * 1024;
 
 /** Most events, streams and segments that the log holds. */
@@ -66,6 +66,6 @@ export interface LogBounds {
 /**
  * Bounds of the whole log. Beyond one, appends are refused and reads go on; a start refuses a larger log. The index
  * is in memory: 24 MB per million events, and 100 MB per million streams with names of 48 characters (measured).
- * All segment files stay open; together they hold at most 64 GiB.
+ * All segment files stay open. Together they hold about 64 GiB: each may exceed SEGMENT_BYTES by one frame.
  */
 export const LOG_BOUNDS: LogBounds = { events: 64_000_000, streams: 8_000_000, segments: 1024 };

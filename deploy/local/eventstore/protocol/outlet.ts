@@ -32,7 +32,7 @@ export class Outlet {
     if (this.#closed) return false;
     if (this.#call.writableLength === 0) this.#bytesAhead = 0;
     this.#bytesAhead += message.length;
-    this.#call.write(message);
+    this.#call.write(compact(message));
     if (!this.#call.writableNeedDrain) return false;
     return this.#call.writableLength >= MAX_MESSAGES_AHEAD || this.#bytesAhead >= MAX_BYTES_AHEAD;
   }
@@ -64,4 +64,10 @@ export class Outlet {
       this.#wake = resolve;
     });
   }
+}
+
+/** A copy of a message that is a small part of a large buffer: while it waits, it would keep all of the buffer. */
+function compact(message: Uint8Array): Uint8Array {
+  const kept = message.buffer.byteLength;
+  return kept > Buffer.poolSize && kept > 4 * message.length ? Buffer.from(message) : message;
 }

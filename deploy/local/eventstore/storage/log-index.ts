@@ -78,6 +78,10 @@ export class LogIndex {
     this.#streams.describe(stream, effect);
   }
 
+  hasStream(stream: string): boolean {
+    return this.#streams.has(stream);
+  }
+
   head(stream: string): Head {
     const newest = this.#streams.newest(stream);
     return this.#streams.head(stream, newest === undefined ? undefined : this.#revisions.at(newest));

@@ -20,6 +20,7 @@ import {
   FORMAT,
   FRAME_HEADER_BYTES,
   type FrameHeader,
+  isSameChainEnd,
   LOG_START,
   RECORD_HEADER_BYTES,
   SEGMENT_HEADER_BYTES,
@@ -135,7 +136,7 @@ class LogScan {
       if (await this.#isIncompleteHeader(segment, offset, size)) return undefined;
       throw this.#damage(segment, offset, "The frame's header is damaged.");
     }
-    if (!isSame(header.before, this.#chain)) {
+    if (!isSameChainEnd(header.before, this.#chain)) {
       throw this.#damage(segment, offset, "The frame does not continue the one before.");
     }
     const payload = await this.#bytes(segment, offset + FRAME_HEADER_BYTES, header.payloadBytes);
@@ -152,7 +153,7 @@ class LogScan {
     }
     if (logId !== this.#acknowledged.logId)
       throw this.#damage(segment, 0, "The file is part of another log.");
-    if (header.segment !== segment + 1 || !isSame(before, this.#chain)) {
+    if (header.segment !== segment + 1 || !isSameChainEnd(before, this.#chain)) {
       throw this.#damage(segment, 0, "The segment does not continue the one before.");
     }
   }
@@ -182,7 +183,7 @@ class LogScan {
     }
     if (this.#index.events !== end) throw this.#damage(segment, offset, "The frame lacks events.");
     this.#chain = { events: end, position: this.#index.position, checksum: frame.checksum };
-    this.#checkBounds();
+    requireWithinBounds(this.#index, this.#bounds);
   }
 
   /** Records that everything before an offset is intact. */
@@ -190,19 +191,10 @@ class LogScan {
     this.#index.setSegmentEnd(offset);
     const end = this.#acknowledged;
     if (segment + 1 !== end.segment || offset !== end.offset) return;
-    if (!isSame(this.#chain, end)) {
+    if (!isSameChainEnd(this.#chain, end)) {
       throw this.#damage(segment, offset, "The log differs from what was acknowledged.");
     }
     this.#reachedAcknowledged = true;
-  }
-
-  #checkBounds(): void {
-    const { events, streams } = this.#index;
-    if (events > this.#bounds.events || streams > this.#bounds.streams) {
-      throw new LogStartError(
-        `The log holds ${events} events of ${streams} streams; its bounds are ${this.#bounds.events} and ${this.#bounds.streams}.`,
-      );
-    }
   }
 
   async #bytes(segment: number, offset: number, length: number): Promise<Buffer> {
@@ -227,6 +219,14 @@ class LogScan {
   }
 }
 
+/** @throws LogStartError if the log holds more events or streams than its bounds allow */
+export function requireWithinBounds({ events, streams }: LogIndex, bounds: LogBounds): void {
+  if (events <= bounds.events && streams <= bounds.streams) return;
+  throw new LogStartError(
+    `The log holds ${events} events of ${streams} streams. The limits are ${bounds.events} events and ${bounds.streams} streams.`,
+  );
+}
+
 /** Whether the file ends within the frame, or the end of the frame is zeros, as after power loss. */
 function isIncompletePayload(payload: Buffer, frame: FrameHeader, offset: number, size: number): boolean {
   const end = offset + FRAME_HEADER_BYTES + frame.payloadBytes;
@@ -238,8 +238,4 @@ function isIncompletePayload(payload: Buffer, frame: FrameHeader, offset: number
 
 function isZero(bytes: Buffer): boolean {
   return bytes.every((byte) => byte === 0);
-}
-
-function isSame(one: ChainEnd, other: ChainEnd): boolean {
-  return one.events === other.events && one.position === other.position && one.checksum === other.checksum;
 }

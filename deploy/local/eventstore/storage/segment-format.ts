@@ -45,6 +45,10 @@ export interface ChainEnd {
 /** The end of an empty log. */
 export const LOG_START: ChainEnd = { events: 0, position: 0, checksum: 0 };
 
+export function isSameChainEnd(one: ChainEnd, other: ChainEnd): boolean {
+  return one.events === other.events && one.position === other.position && one.checksum === other.checksum;
+}
+
 export interface SegmentHeader {
   readonly version: number;
   /** 32 hexadecimal digits. */

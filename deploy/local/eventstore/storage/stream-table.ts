@@ -19,6 +19,10 @@ export class StreamTable {
     return this.#numbers.size;
   }
 
+  has(stream: string): boolean {
+    return this.#numbers.has(stream);
+  }
+
   /** Ordinal of the newest event of a stream; undefined if it has none. */
   newest(stream: string): number | undefined {
     const number = this.#numbers.get(stream);

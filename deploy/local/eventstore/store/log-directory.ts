@@ -61,26 +61,36 @@ async function lockDirectory(dir: string): Promise<() => void> {
 async function openLocked(dir: string, options: OpenOptions): Promise<OpenLog> {
   const events = join(dir, "events");
   const state = await findLevelDb(dir);
+  if (state === "retired" && !existsSync(events)) throw damageOf(events, "The directory is missing.");
   // As long as it is open, LevelDB's own lock keeps an earlier release from writing to it.
   const database = state === "database" ? await openLevelDb(dir) : undefined;
+  let open: OpenLog | undefined;
   try {
-    if (!existsSync(events)) {
-      if (state === "retired") throw damageOf(events, "The directory is missing.");
-      await build(dir, events, database, options);
-    }
-    const open = await openEvents(events, options);
-    try {
-      if (database !== undefined) await requireSameEnd(database, dir, open.log);
-      if (state !== "retired") await retireLevelDb(dir, database !== undefined);
-    } catch (error) {
-      await open.close();
-      throw error;
-    }
-    return open;
-  } finally {
-    if (database !== undefined) await database.close();
-    await setLevelDbAside(dir);
+    if (!existsSync(events)) await build(dir, events, database, options);
+    open = await openEvents(events, options);
+    if (database !== undefined) await requireSameEnd(database, dir, open.log);
+    if (state !== "retired") await retireLevelDb(dir, database !== undefined);
+  } catch (error) {
+    await closeAll(open, database);
+    throw error;
   }
+  try {
+    await database?.close();
+    await setLevelDbAside(dir);
+  } catch (error) {
+    await closeAll(open);
+    throw error;
+  }
+  if (database !== undefined) {
+    const { events: count } = open.log.index;
+    options.log(`Migrated ${count} events. ${dir}/leveldb keeps the former files and can be deleted.`);
+  }
+  return open;
+}
+
+/** Closes what is open after an error. That error is reported, so those of closing are not. */
+async function closeAll(...open: ({ close(): Promise<void> } | undefined)[]): Promise<void> {
+  await Promise.allSettled(open.map((resource) => resource?.close()));
 }
 
 /** Creates the log, with the content of a LevelDB database if there is one. A crash leaves all of it or nothing. */

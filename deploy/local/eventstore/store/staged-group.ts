@@ -55,7 +55,7 @@ interface StagedEntry {
 }
 
 export class StagedGroup {
-  readonly heads = new Map<string, Head>();
+  readonly #heads = new Map<string, Head>();
   readonly ids = new Map<string, WrittenAt>();
   readonly records: StoredRecord[] = [];
   readonly #entries = new Map<string, StagedEntry>();
@@ -63,6 +63,7 @@ export class StagedGroup {
   readonly #committed: CommittedState;
   readonly #created: number;
   #position: number;
+  #bytes = 0;
 
   /** `created` is the time of the group in milliseconds since 1970. */
   constructor(committed: CommittedState, created: number) {
@@ -71,9 +72,14 @@ export class StagedGroup {
     this.#position = committed.position;
   }
 
-  /** Position of the last event of the group, or the committed one where it has none. */
-  get position(): number {
-    return this.#position;
+  /** Length of the records in bytes. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Streams that the group writes, or whose metadata it writes. */
+  get streams(): Iterable<string> {
+    return this.#heads.keys();
   }
 
   /** Decides one write and stages it if it is to be written. */
@@ -130,7 +136,7 @@ export class StagedGroup {
       metadata: NOTHING,
     };
     this.#putRecord(stream, undefined, event);
-    this.heads.set(stream, { ...head, tombstoned: true });
+    this.#heads.set(stream, { ...head, tombstoned: true });
     return { outcome: "written", revision: head.last, position: this.#position };
   }
 
@@ -154,20 +160,21 @@ export class StagedGroup {
 
   /** Makes a metadata event take effect on the stream that it describes. */
   #describe(stream: string, event: ProposedEvent): void {
-    this.heads.set(stream, { ...this.#head(stream), ...readMetadata(event) });
+    this.#heads.set(stream, { ...this.#head(stream), ...readMetadata(event) });
     this.#metadata.set(stream, event.data);
   }
 
   #put(stream: string, events: readonly ProposedEvent[]): WriteResult {
     const head = this.#head(stream);
     let revision = head.last;
+    if (events.length === 0) return { outcome: "written", revision, position: this.#position };
     for (const event of events) {
       revision += 1;
       this.#putRecord(stream, revision, event);
       this.#entries.set(entryName(stream, revision), { id: event.id, position: this.#position });
       this.ids.set(event.id, { stream, revision });
     }
-    this.heads.set(stream, { ...head, last: revision });
+    this.#heads.set(stream, { ...head, last: revision });
     return { outcome: "written", revision, position: this.#position };
   }
 
@@ -182,6 +189,7 @@ export class StagedGroup {
     });
     const ordinal = this.#committed.events + this.records.length;
     this.records.push({ ordinal, position: this.#position, revision, body });
+    this.#bytes += body.length;
   }
 
   #alreadyWritten(stream: string, revision: number): WriteResult {
@@ -204,7 +212,7 @@ export class StagedGroup {
   }
 
   #head(stream: string): Head {
-    return this.heads.get(stream) ?? this.#committed.head(stream);
+    return this.#heads.get(stream) ?? this.#committed.head(stream);
   }
 
   #hasMetadata(stream: string): boolean {

@@ -6,11 +6,17 @@
  */
 import { LogDamaged } from "../model/damage.ts";
 import type { Head } from "../model/head.ts";
-import { LOG_BOUNDS, type LogBounds, MAX_CACHED_IDS, SEGMENT_BYTES } from "../model/limits.ts";
+import {
+  LOG_BOUNDS,
+  type LogBounds,
+  MAX_CACHED_IDS,
+  MAX_GROUP_BYTES,
+  SEGMENT_BYTES,
+} from "../model/limits.ts";
+import { DiskFull } from "../storage/disk-full.ts";
 import type { OpenLog } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
 import type { CommittedLog } from "../storage/log-reader.ts";
-import { DiskFull } from "../storage/log-writer.ts";
 import { GroupCommit, type NotWritten } from "./group-commit.ts";
 import { openLogDirectory } from "./log-directory.ts";
 import { Lru } from "./lru.ts";
@@ -35,9 +41,6 @@ export interface StoreOptions {
   /** Bounds of the whole log. Tests make them small. */
   readonly bounds?: LogBounds;
 }
-
-/** A soft deletion, or a return from one, adds a metadata event and its stream to a write. */
-const MOST_ADDED = 1;
 
 export class Store {
   readonly log: CommittedLog;
@@ -110,34 +113,53 @@ export class Store {
     await this.#open.close();
   }
 
+  /** Writes a group, in as many frames as its bytes need. */
   async #commitGroup(writes: readonly Write[]): Promise<(WriteResult | NotWritten)[]> {
-    if (this.#wouldExceedBounds(writes)) return writes.map(() => ({ outcome: "log-full" }));
-    const details = await StoredDetails.for(this.log, writes);
-    const group = new StagedGroup(this.#stateWith(details), Date.now());
-    const results = writes.map((write): WriteResult | NotWritten => {
-      const damaged = details.damaged.get(write);
-      return damaged === undefined ? group.apply(write) : { outcome: "damaged", reason: damaged };
-    });
-    if (group.records.length === 0) return results;
-    if (!(await this.#write(group))) return writes.map(() => ({ outcome: "disk-full" }));
+    const results: (WriteResult | NotWritten)[] = [];
+    while (results.length < writes.length) {
+      results.push(...(await this.#commitFrame(writes.slice(results.length))));
+    }
     return results;
   }
 
-  /** Writes a group and makes it visible. Returns false if the disk has no space; nothing has changed then. */
-  async #write(group: StagedGroup): Promise<boolean> {
+  /** Writes the first of these writes as one frame. Returns a result for each of them, at least one. */
+  async #commitFrame(writes: readonly Write[]): Promise<(WriteResult | NotWritten)[]> {
+    const details = await StoredDetails.ofFirst(this.log, writes);
+    const group = new StagedGroup(this.#stateWith(details), Date.now());
+    const results: (WriteResult | NotWritten)[] = [];
+    for (const write of details.writes) {
+      if (group.bytes >= MAX_GROUP_BYTES) break;
+      results.push(decide(group, write, details));
+    }
+    if (group.records.length === 0) return results;
+    const refusal = await this.#write(group);
+    if (refusal === undefined) return results;
+    return details.writes.slice(0, results.length).map((write) => this.#decideAlone(write, details, refusal));
+  }
+
+  /** Decides a write whose group could not be written. A retry or a refused write needs no space. */
+  #decideAlone(write: Write, details: StoredDetails, refusal: NotWritten): WriteResult | NotWritten {
+    const group = new StagedGroup(this.#stateWith(details), Date.now());
+    const result = decide(group, write, details);
+    return group.records.length === 0 ? result : refusal;
+  }
+
+  /** Writes a group and makes it visible. Returns the reason if there is no space; nothing has changed then. */
+  async #write(group: StagedGroup): Promise<NotWritten | undefined> {
+    if (this.#exceedsBounds(group)) return { outcome: "log-full" };
     try {
       this.#publish(group, await this.#open.writer.append(group.records));
     } catch (error) {
       if (!(error instanceof DiskFull)) throw error;
       if (!this.#diskFull) {
-        this.#report(`The disk is full: appends fail until there is space, reads go on. ${error.message}`);
+        this.#report(`The disk is full: appends fail until there is space; reads continue. ${error.message}`);
       }
       this.#diskFull = true;
-      return false;
+      return { outcome: "disk-full" };
     }
     if (this.#diskFull) this.#report("The disk has space again: appends work.");
     this.#diskFull = false;
-    return true;
+    return undefined;
   }
 
   #publish(group: StagedGroup, offsets: readonly number[]): void {
@@ -171,16 +193,19 @@ export class Store {
     };
   }
 
-  #wouldExceedBounds(writes: readonly Write[]): boolean {
+  #exceedsBounds(group: StagedGroup): boolean {
     const { index } = this.log;
-    let events = index.events;
-    for (const write of writes) events += write.events.length + MOST_ADDED;
-    const streams = index.streams + writes.length * (1 + MOST_ADDED);
-    const { segments } = this.#bounds;
+    const { events, streams, segments } = this.#bounds;
+    const created = [...group.streams].filter((stream) => !index.hasStream(stream)).length;
     return (
-      events > this.#bounds.events ||
-      streams > this.#bounds.streams ||
+      index.events + group.records.length > events ||
+      index.streams + created > streams ||
       this.#open.writer.nextSegment > segments
     );
   }
+}
+
+function decide(group: StagedGroup, write: Write, details: StoredDetails): WriteResult | NotWritten {
+  const damaged = details.damaged.get(write);
+  return damaged === undefined ? group.apply(write) : { outcome: "damaged", reason: damaged };
 }

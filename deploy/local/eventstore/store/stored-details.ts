@@ -5,6 +5,7 @@
 
 import { LogDamaged } from "../model/damage.ts";
 import { describedBy, metadataStreamOf } from "../model/head.ts";
+import { MAX_GROUP_BYTES } from "../model/limits.ts";
 import { proposedEventOf } from "../model/record.ts";
 import { type CommittedLog, readRevisions } from "../storage/log-reader.ts";
 import type { Write } from "./staged-group.ts";
@@ -18,15 +19,25 @@ export class StoredDetails {
   /** Writes that cannot be decided, because a stored event that they ask for is damaged. */
   readonly damaged = new Map<Write, LogDamaged>();
 
-  /** Reads what these writes may ask for. */
-  static async for(log: CommittedLog, writes: readonly Write[]): Promise<StoredDetails> {
+  #metadataBytes = 0;
+  #writes: readonly Write[] = [];
+
+  /** Reads the details of the first of these writes: of all, unless their metadata would take too much memory. */
+  static async ofFirst(log: CommittedLog, writes: readonly Write[]): Promise<StoredDetails> {
     const details = new StoredDetails();
-    const asking = writes.filter((write) => needsLookup(log, write));
-    for (let done = 0; done < asking.length; done += PARALLEL_LOOKUPS) {
-      const batch = asking.slice(done, done + PARALLEL_LOOKUPS);
-      await Promise.all(batch.map((write) => details.#lookUp(log, write)));
+    const lookups = [...writes.keys()].filter((at) => needsLookup(log, writes[at]));
+    let done = 0;
+    for (; done < lookups.length && details.#metadataBytes < MAX_GROUP_BYTES; done += PARALLEL_LOOKUPS) {
+      const batch = lookups.slice(done, done + PARALLEL_LOOKUPS);
+      await Promise.all(batch.map((at) => details.#lookUp(log, writes[at])));
     }
+    details.#writes = writes.slice(0, lookups[done]);
     return details;
+  }
+
+  /** The writes whose details have been read. */
+  get writes(): readonly Write[] {
+    return this.#writes;
   }
 
   idAt(stream: string, revision: number): string | undefined {
@@ -37,7 +48,8 @@ export class StoredDetails {
     return this.#metadata.get(stream);
   }
 
-  async #lookUp(log: CommittedLog, write: Write): Promise<void> {
+  async #lookUp(log: CommittedLog, write: Write | undefined): Promise<void> {
+    if (write === undefined) return;
     try {
       await this.#readIds(log, write);
       await this.#readMetadata(log, write.stream);
@@ -68,13 +80,19 @@ export class StoredDetails {
     const { last } = log.index.head(metadataStreamOf(stream));
     if (!log.index.head(stream).softDeleted || last < 0) return;
     for await (const page of readRevisions(log, metadataStreamOf(stream), last, last)) {
-      for (const { record } of page) this.#metadata.set(stream, proposedEventOf(record).data);
+      for (const { record } of page) {
+        // A copy, since the data is a small part of the page that was read.
+        const data = Uint8Array.from(proposedEventOf(record).data);
+        this.#metadata.set(stream, data);
+        this.#metadataBytes += data.length;
+      }
     }
   }
 }
 
-function needsLookup(log: CommittedLog, { kind, stream, expected }: Write): boolean {
-  if (kind !== "append") return false;
+function needsLookup(log: CommittedLog, write: Write | undefined): boolean {
+  if (write?.kind !== "append") return false;
+  const { stream, expected } = write;
   if (isBehind(log, stream, expected)) return true;
   return describedBy(stream) === undefined && log.index.head(stream).softDeleted;
 }

@@ -48,10 +48,16 @@ await runEntry(async () => {
   const stackFile = savedFile(stack.servers.root.paths.stack, progress.line);
   process.on("exit", stackFile.remove);
   try {
-    const demo = await progress.step("demo data", () => addDemoData(stack, progress.line));
-    writeStackFile(stack, demo, stackFile);
-    announce(stack, demo, Date.now() - startedAt);
-    if (!ending.signal.aborted) await once(ending.signal, "abort");
+    const demo = await progress
+      .step("demo data", () => addDemoData(stack, progress.line, ending.signal))
+      .catch((error: unknown) => {
+        if (!ending.signal.aborted) throw error;
+      });
+    if (demo && !ending.signal.aborted) {
+      writeStackFile(stack, demo, stackFile);
+      announce(stack, demo, Date.now() - startedAt);
+      await once(ending.signal, "abort");
+    }
     print("Stopping");
   } finally {
     stackFile.remove();
@@ -61,7 +67,11 @@ await runEntry(async () => {
   process.exit();
 });
 
-function addDemoData({ servers, urls }: Stack, log: (line: string) => void): Promise<DemoAccess> {
+function addDemoData(
+  { servers, urls }: Stack,
+  log: (line: string) => void,
+  signal: AbortSignal,
+): Promise<DemoAccess> {
   const { paths, secrets } = servers.root;
   return seedDemoData({
     eventstoreUrl: servers.eventstoreUrl,
@@ -70,6 +80,7 @@ function addDemoData({ servers, urls }: Stack, log: (line: string) => void): Pro
     portalCookieName: PORTAL_COOKIE_NAME,
     credentialsFile: paths.demo,
     log,
+    signal,
   });
 }
 

@@ -20,6 +20,8 @@ export interface DemoOptions {
   credentialsFile: string;
   /** Takes one line of progress. */
   log: (line: string) => void;
+  /** Aborted to stop between two steps. The next start continues. */
+  signal?: AbortSignal;
   /** The time that the demo week is around, in milliseconds since 1970; now where absent. */
   now?: number;
 }
@@ -57,7 +59,7 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
   const client = connectEventStore(options.eventstoreUrl, "demo-data");
   try {
     const log = createEventLog(client);
-    if (!(await isSeeded(log))) await seed(log, now, options.log);
+    if (!(await isSeeded(log))) await seed(log, now, options);
     const ids = demoApplications.map(({ id }) => id);
     const secrets = await clientSecrets(log, ids, options.credentialsFile, now);
     const auditor = { credential: await auditorCredential(log, options.credentialsFile, now) };
@@ -72,13 +74,14 @@ async function isSeeded(log: EventLog): Promise<boolean> {
   return last !== undefined && (await load(log, portalUserAggregate, last.id)).state !== undefined;
 }
 
-async function seed(log: EventLog, now: number, tell: (line: string) => void): Promise<void> {
-  let told = 0;
-  await carryOut(rememberingLog(log, "through"), demoPhases(now), (done, all) => {
+async function seed(log: EventLog, now: number, options: DemoOptions): Promise<void> {
+  let reported = 0;
+  const report = (done: number, all: number) => {
     const quarter = Math.floor((4 * done) / all);
-    if (quarter > told) tell(`demo data: ${done} of ${all} facts`);
-    told = Math.max(told, quarter);
-  });
+    if (quarter > reported) options.log(`demo data: ${done} of ${all} steps`);
+    reported = Math.max(reported, quarter);
+  };
+  await carryOut(rememberingLog(log, "through"), demoPhases(now), report, options.signal);
 }
 
 async function portalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {

@@ -23,12 +23,15 @@ const CONCURRENCY = 32;
  * Carries the steps out, each once however often the demo data is seeded: the chains of a phase side by side, phase
  * after phase.
  *
- * @param onStep told after each step, with the number of those that are done and of all
+ * @param onStep called after each step with the number of finished steps and of all steps
+ * @param signal aborted to begin no further step
+ * @throws the signal's reason if it is aborted before the last step
  */
 export async function carryOut(
   log: EventLog,
   phases: Chain[][],
   onStep: (done: number, all: number) => void,
+  signal?: AbortSignal,
 ): Promise<void> {
   const all = phases.flat(2).length;
   let done = 0;
@@ -37,6 +40,7 @@ export async function carryOut(
     const work = async () => {
       for (let chain = waiting.shift(); chain; chain = waiting.shift()) {
         for (const step of chain) {
+          signal?.throwIfAborted();
           await carryOutOne(log, step).catch((error: unknown) => {
             waiting.length = 0; // nothing more is begun
             throw error;

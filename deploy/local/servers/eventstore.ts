@@ -1,5 +1,6 @@
 import fs from "node:fs";
 import { nodeEntry, PROJECT } from "../setup/project.ts";
+import { openLogFile } from "../supervisor/log-file.ts";
 import type { Part, PartContext } from "../supervisor/part.ts";
 import { startProcess } from "../supervisor/process.ts";
 import { createPart } from "../supervisor/supervised-part.ts";
@@ -9,6 +10,7 @@ export function prepareEventstore(context: PartContext, port: number): Part {
   const { paths, pids } = context;
   fs.mkdirSync(paths.eventstore, { recursive: true, mode: 0o700 });
   const args = ["--dir", paths.eventstore, "--port", String(port), "--host", "127.0.0.1"];
+  const output = openLogFile(paths.log("eventstore"));
   const launch = () =>
     startProcess(
       {
@@ -17,7 +19,7 @@ export function prepareEventstore(context: PartContext, port: number): Part {
         env: { PATH: process.env.PATH },
         cwd: PROJECT, // tsx is resolved from here
         ready: /^listening \d+$/m,
-        logFile: paths.log("eventstore"),
+        log: output,
       },
       pids,
     );

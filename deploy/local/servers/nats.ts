@@ -1,4 +1,5 @@
 import fs from "node:fs";
+import { openLogFile } from "../supervisor/log-file.ts";
 import type { Part, PartContext } from "../supervisor/part.ts";
 import { startProcess } from "../supervisor/process.ts";
 import { createPart } from "../supervisor/supervised-part.ts";
@@ -12,6 +13,7 @@ export async function prepareNats(context: PartContext, port: number): Promise<P
   fs.mkdirSync(paths.nats, { recursive: true, mode: 0o700 });
   const config = `${paths.nats}/nats.conf`;
   fs.writeFileSync(config, configuration(port, paths.nats), { mode: 0o600 });
+  const output = openLogFile(paths.log("nats"));
   const launch = () =>
     startProcess(
       {
@@ -21,7 +23,7 @@ export async function prepareNats(context: PartContext, port: number): Promise<P
         env: { PATH: process.env.PATH },
         cwd: "/",
         ready: () => hasJetStream(port),
-        logFile: paths.log("nats"),
+        log: output,
         deathSignal: "SIGTERM",
       },
       pids,

@@ -8,6 +8,7 @@ import fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { postgresUser } from "../setup/system-user.ts";
+import { openLogFile } from "../supervisor/log-file.ts";
 import type { Part, PartContext } from "../supervisor/part.ts";
 import { startProcess } from "../supervisor/process.ts";
 import { createPart } from "../supervisor/supervised-part.ts";
@@ -50,6 +51,7 @@ export async function preparePostgres(context: PartContext, options: PostgresOpt
   const home = await findPostgresHome(paths.postgres, user, log);
   await makeDataFolder(home, { password: options.password, user, sync: options.syncNewData });
   const url = superuserUrl(options.port, options.password);
+  const output = openLogFile(paths.log("postgres"));
   const launch = async () => {
     await waitUntilLeft(home.data);
     clearStalePid(home.data, log);
@@ -63,7 +65,7 @@ export async function preparePostgres(context: PartContext, options: PostgresOpt
         cwd: "/",
         ...(user ? { user } : {}),
         ready: () => answers(url),
-        logFile: paths.log("postgres"),
+        log: output,
         stopSignal: "SIGINT", // fast shutdown: does not wait for clients
         stopTimeoutMs: 60_000, // its last checkpoint may take long; a kill makes the next start slow
         deathSignal: "SIGQUIT", // immediate shutdown: its processes end with it

@@ -1,6 +1,7 @@
 import { type LocalRoot, openLocalRoot } from "../setup/local-root.ts";
 import { type PartName, type Ports, requireFreePort } from "../setup/ports.ts";
 import type { Progress } from "../setup/progress.ts";
+import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { externalPart, type Part, type PartContext } from "../supervisor/part.ts";
 import { type DatabaseUrls, ensureGivenDatabase, ensureOwnDatabase } from "./database-roles.ts";
@@ -48,17 +49,39 @@ export interface Servers {
  * @throws {SetupError} one readable line
  */
 export async function startServers(options: ServerOptions): Promise<Servers> {
-  const { progress, given, ports } = options;
+  const { progress, given, ports, restart, signal } = options;
   requireUrls(given);
   const root = await openLocalRoot(options.root, progress.line);
   const { paths, pids, secrets } = root;
-  const { restart, signal } = options;
   const context = { paths, pids, log: progress.line, restart, signal };
   const started: Part[] = [];
   const stop = async () => {
     await Promise.all(started.map((part) => part.stop()));
     root.release();
   };
+  try {
+    for (const name of portsToCheck(options)) await requireFreePort(name, ports[name]);
+    const parts = await startParts(options, context, secrets, started);
+    const adminDatabaseUrl = given.DATABASE_URL || superuserUrl(ports.postgres, secrets.postgres.superuser);
+    const databaseUrls = given.DATABASE_URL
+      ? await ensureGivenDatabase(given.DATABASE_URL, secrets.postgres)
+      : await ensureOwnDatabase(adminDatabaseUrl, "clinic", secrets.postgres);
+    const eventstoreUrl = given.EVENTSTORE_URL || `esdb://127.0.0.1:${ports.eventstore}?tls=false`;
+    const natsUrl = given.NATS_URL || `nats://127.0.0.1:${ports.nats}`;
+    return { root, context, eventstoreUrl, natsUrl, adminDatabaseUrl, databaseUrls, parts, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Starts the embedded servers side by side and adds each to `started` before its process runs. */
+async function startParts(
+  { progress, given, ports, syncNewData }: ServerOptions,
+  context: PartContext,
+  secrets: LocalSecrets,
+  started: Part[],
+): Promise<Servers["parts"]> {
   const start = (name: ServerName, prepare: () => Promise<Part> | Part): Promise<Part> =>
     progress.step(`${name} 127.0.0.1:${ports[name]}`, async () => {
       const part = await prepare();
@@ -66,38 +89,17 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
       await part.start();
       return part;
     });
-  const adminDatabaseUrl = given.DATABASE_URL || superuserUrl(ports.postgres, secrets.postgres.superuser);
-  const startPostgres = () =>
-    start("postgres", () => {
-      const { superuser: password } = secrets.postgres;
-      return preparePostgres(context, { port: ports.postgres, password, syncNewData: options.syncNewData });
-    });
-  try {
-    for (const name of portsToCheck(options)) await requireFreePort(name, ports[name]);
-    const [eventstore, postgres, nats] = await allOrError([
-      given.EVENTSTORE_URL
-        ? externalPart("eventstore")
-        : start("eventstore", () => prepareEventstore(context, ports.eventstore)),
-      given.DATABASE_URL ? externalPart("postgres") : startPostgres(),
-      given.NATS_URL ? externalPart("nats") : start("nats", () => prepareNats(context, ports.nats)),
-    ]);
-    const databaseUrls = given.DATABASE_URL
-      ? await ensureGivenDatabase(given.DATABASE_URL, secrets.postgres)
-      : await ensureOwnDatabase(adminDatabaseUrl, "clinic", secrets.postgres);
-    return {
-      root,
-      context,
-      eventstoreUrl: given.EVENTSTORE_URL || `esdb://127.0.0.1:${ports.eventstore}?tls=false`,
-      natsUrl: given.NATS_URL || `nats://127.0.0.1:${ports.nats}`,
-      adminDatabaseUrl,
-      databaseUrls,
-      parts: { eventstore, postgres, nats },
-      stop,
-    };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+  const postgresOptions = { port: ports.postgres, password: secrets.postgres.superuser, syncNewData };
+  const [eventstore, postgres, nats] = await allOrError([
+    given.EVENTSTORE_URL
+      ? externalPart("eventstore")
+      : start("eventstore", () => prepareEventstore(context, ports.eventstore)),
+    given.DATABASE_URL
+      ? externalPart("postgres")
+      : start("postgres", () => preparePostgres(context, postgresOptions)),
+    given.NATS_URL ? externalPart("nats") : start("nats", () => prepareNats(context, ports.nats)),
+  ]);
+  return { eventstore, postgres, nats };
 }
 
 function portsToCheck({ given, portsNeeded = [] }: ServerOptions): PartName[] {

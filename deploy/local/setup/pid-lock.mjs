@@ -29,10 +29,10 @@ export function processIdentity(pid) {
 
 /** The live process that holds the lock, if any. */
 export function lockHolder(file) {
-  const [pid, identity] = ownerIn(file)?.split(" ") ?? [];
-  return identity !== undefined && processIdentity(Number(pid)) === identity
-    ? { pid: Number(pid) }
-    : undefined;
+  // The identity may contain spaces: without /proc it is the start time that ps prints.
+  const [, digits, identity] = /^(\d+) (.+)$/.exec(ownerIn(file) ?? "") ?? [];
+  const pid = Number(digits);
+  return identity !== undefined && processIdentity(pid) === identity ? { pid } : undefined;
 }
 
 /**

@@ -4,9 +4,9 @@ import path from "node:path";
 /** A save that failed is repeated after this. Milliseconds. */
 const RETRY_MS = 1_000;
 
-/** A small file that holds the content that was saved last, readable by its owner only. */
+/** A small file, readable by its owner only. It holds the last content that could be written. */
 export interface SavedFile {
-  /** Replaces the content. If that fails, for instance on a full disk, it says so and tries again until it succeeds. */
+  /** Replaces the content. If that fails, for instance on a full disk, it logs a line and retries until it succeeds. */
   save(content: string): void;
   /** Deletes the file, and saves nothing more. */
   remove(): void;

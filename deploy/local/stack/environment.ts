@@ -38,69 +38,65 @@ export function serviceUrls(ports: Ports): ServiceUrls {
   };
 }
 
-/** The whole environment of every service: the one place that knows what a service is told. */
+/** Defaults that the starter's environment can override. */
+const DEFAULTS: Partial<Record<ServiceName, Environment>> = {
+  // Short, so that a person can watch a delivery fail.
+  projection: { WEBHOOK_RETRY_SCHEDULE: "1,2,3" },
+};
+
+/** Returns the whole environment of every service. Services inherit nothing else. */
 export function serviceEnvironments(options: EnvironmentOptions): Environments {
-  const { ports, secrets, servers, extra } = options;
-  const urls = serviceUrls(ports);
+  const { ports, inherited, extra } = options;
   const common = {
-    ...passedThrough(options.inherited),
+    ...passedThrough(inherited),
     HOST: "127.0.0.1",
-    OPERATOR_NAME: options.inherited.OPERATOR_NAME ?? "Clinic Service Local",
+    OPERATOR_NAME: inherited.OPERATOR_NAME ?? "Clinic Service Local",
   };
+  const environments = Object.entries(serviceSettings(options)).map(([key, settings]) => {
+    const name = key as ServiceName;
+    const own = { PORT: String(ports[name]), ...settings, ...extra?.[name] };
+    return [name, { ...DEFAULTS[name], ...common, ...own }];
+  });
+  return Object.fromEntries(environments) as Environments;
+}
+
+/** Settings that differ between the services: servers, keys, and the URLs of other services. */
+function serviceSettings({ ports, secrets, servers }: EnvironmentOptions): Environments {
+  const urls = serviceUrls(ports);
   const log = { EVENTSTORE_URL: servers.eventstoreUrl };
   const webhooks = { WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys, WEBHOOK_ALLOW_LOOPBACK: "true" };
+  const behindGateway = { TRUST_PROXY: "true" };
   return {
     projection: {
-      // Short enough for a person to see a delivery fail.
-      WEBHOOK_RETRY_SCHEDULE: "1,2,3",
-      ...common,
       ...log,
       ...webhooks,
-      PORT: String(ports.projection),
       DATABASE_URL: servers.databaseUrls.projection,
       NATS_URL: servers.natsUrl,
-      ...extra?.projection,
     },
     command: {
-      ...common,
       ...log,
       ...webhooks,
-      PORT: String(ports.command),
+      ...behindGateway,
       DATABASE_URL: servers.databaseUrls.command,
-      TRUST_PROXY: "true",
       TOKEN_ISSUER: urls.gateway,
       TOKEN_SIGNING_KEYS: secrets.tokenSigningKeys,
-      ...extra?.command,
     },
     queryApi: {
-      ...common,
-      PORT: String(ports.queryApi),
+      ...behindGateway,
       DATABASE_URL: servers.databaseUrls.query,
-      TRUST_PROXY: "true",
       PORTAL_COOKIE_NAME,
       PORTAL_JWT_SECRET: secrets.portalJwtSecret,
       PORTAL_JWT_ISSUER: portalIssuer(urls),
       TOKEN_ISSUER: urls.gateway,
       TOKEN_JWKS_URL: `${urls.command}/.well-known/jwks.json`,
-      ...extra?.queryApi,
     },
     audit: {
-      ...common,
       ...log,
-      PORT: String(ports.audit),
+      ...behindGateway,
       DATABASE_URL: servers.databaseUrls.audit,
-      TRUST_PROXY: "true",
       AUDIT_SIGNING_KEYS: secrets.auditSigningKeys,
-      ...extra?.audit,
     },
-    gateway: {
-      ...common,
-      PORT: String(ports.gateway),
-      COMMAND_URL: urls.command,
-      QUERY_API_URL: urls.queryApi,
-      AUDIT_URL: urls.audit,
-      ...extra?.gateway,
-    },
+    gateway: { COMMAND_URL: urls.command, QUERY_API_URL: urls.queryApi, AUDIT_URL: urls.audit },
   };
 }
 

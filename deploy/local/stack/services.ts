@@ -1,6 +1,7 @@
 import http from "node:http";
 import { z } from "zod";
 import { nodeEntry, PROJECT } from "../setup/project.ts";
+import { openLogFile } from "../supervisor/log-file.ts";
 import type { Part, PartContext } from "../supervisor/part.ts";
 import { startProcess } from "../supervisor/process.ts";
 import { createPart } from "../supervisor/supervised-part.ts";
@@ -24,6 +25,7 @@ const REPORT_AFTER_MS = 5_000;
 /** One service as a process of its own, with the given environment (PORT among it). Not yet started. */
 export function servicePart(service: ServiceName, env: Environment, context: PartContext): Part {
   const { name, entry } = SERVICES[service];
+  const output = openLogFile(context.paths.log(name));
   const launch = () =>
     startProcess(
       {
@@ -32,7 +34,7 @@ export function servicePart(service: ServiceName, env: Environment, context: Par
         env,
         cwd: PROJECT,
         ready: readinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
-        logFile: context.paths.log(name),
+        log: output,
         stopTimeoutMs: 12_000,
       },
       context.pids,

@@ -20,10 +20,14 @@ export interface LogFile {
   write(chunk: Buffer): void;
   /** The last lines of output, for the message of a start that failed. */
   lastLines(): string[];
+  /** Closes the file. A later write opens it again; until then, lost lines are still counted and reported. */
   close(): void;
 }
 
-/** Opens a process's log for appending, made on first use; bounded by rotation. */
+/**
+ * Gives a component's log for appending. The first write creates the file, and a file that is full is rotated. One
+ * object serves all processes of a component, so that lost lines are reported even if the process has ended.
+ */
 export function openLogFile(file: string): LogFile {
   const appender = new Appender(file);
   const lines: string[] = [];
@@ -47,6 +51,7 @@ class Appender {
   readonly #file: string;
   #descriptor: number | undefined;
   #bytes = 0;
+  #isClosed = false;
   /** Whether a line was cut short, so that the next one must begin with a line feed. */
   #isCut = false;
   #lost = 0;
@@ -58,22 +63,32 @@ class Appender {
   }
 
   append(chunk: Buffer): void {
+    this.#isClosed = false;
     const unwritten = this.#report() ? this.#tryWrite(chunk) : chunk;
     if (unwritten.length === 0) return;
     if (this.#lost === 0) this.#lostSince = new Date();
     this.#lost += Math.max(1, unwritten.filter((byte) => byte === LINE_FEED).length);
-    this.#reporting ??= setInterval(() => this.#report(), REPORT_EVERY_MS).unref();
+    this.#reporting ??= setInterval(() => this.#reportLater(), REPORT_EVERY_MS).unref();
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#report();
-    clearInterval(this.#reporting);
+    this.#closeFile();
+  }
+
+  #reportLater(): void {
+    this.#report();
+    if (this.#isClosed) this.#closeFile();
+  }
+
+  #closeFile(): void {
     const descriptor = this.#descriptor;
     this.#descriptor = undefined;
     try {
       if (descriptor !== undefined) fs.closeSync(descriptor);
     } catch {
-      // A network file system may report a full disk only now; the lines that it lost cannot be told apart.
+      // A network file system may report a full disk only now. How many lines it lost is unknown.
     }
   }
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { PidRegistry } from "../setup/pid-registry.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { withDeathSignal } from "./death-signal.ts";
-import { type LogFile, openLogFile } from "./log-file.ts";
+import type { LogFile } from "./log-file.ts";
 
 /** One process to run, and how to tell that it is ready and to end it. */
 export interface ProcessSpec {
@@ -18,7 +18,8 @@ export interface ProcessSpec {
   user?: { uid: number; gid: number };
   /** Ready when a line of its output matches, or when the probe says so (asked every 40 ms). */
   ready: RegExp | (() => Promise<boolean>);
-  logFile: string;
+  /** Takes its output; shared by all processes of a component. */
+  log: LogFile;
   stopSignal?: NodeJS.Signals;
   /** After this long it is killed. Milliseconds. */
   stopTimeoutMs?: number;
@@ -36,8 +37,6 @@ export interface RunningProcess {
   readonly pid: number;
   /** Settles when the process has ended and its output is in the log. */
   readonly exited: Promise<Exit>;
-  /** The last lines of its output. */
-  lastLines(): string[];
   /**
    * Waits as long as the process lives: on a busy machine a start takes its time, and a kill would only add to the load.
    *
@@ -57,16 +56,9 @@ export interface RunningProcess {
  * @throws {SetupError} when it cannot be started at all
  */
 export async function startProcess(spec: ProcessSpec, pids: PidRegistry): Promise<RunningProcess> {
-  const log = openLogFile(spec.logFile);
-  log.write(Buffer.from(`--- ${new Date().toISOString()} ${spec.name} starts\n`));
-  const [command, args] = withDeathSignal(spec.deathSignal ?? "SIGKILL", spec.command, spec.args);
-  const child = spawn(command, args, {
-    env: spec.env,
-    cwd: spec.cwd,
-    ...spec.user,
-    detached: true,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const { log } = spec;
+  log.write(Buffer.from(startLine(spec.name)));
+  const child = spawnChild(spec);
   child.stdout?.on("data", (chunk: Buffer) => log.write(chunk));
   child.stderr?.on("data", (chunk: Buffer) => log.write(chunk));
   const exited = waitForExit(child, log);
@@ -77,16 +69,26 @@ export async function startProcess(spec: ProcessSpec, pids: PidRegistry): Promis
   }
   pids.add(spec.name, pid, spec.stopSignal ?? "SIGTERM");
   exited.then(() => pids.remove(pid));
-  return handle(spec, pid, child, exited, log);
+  return handle(spec, pid, child, exited);
 }
 
-function handle(
-  spec: ProcessSpec,
-  pid: number,
-  child: ChildProcess,
-  exited: Promise<Exit>,
-  log: LogFile,
-): RunningProcess {
+function spawnChild(spec: ProcessSpec): ChildProcess {
+  const [command, args] = withDeathSignal(spec.deathSignal ?? "SIGKILL", spec.command, spec.args);
+  try {
+    return spawn(command, args, {
+      env: spec.env,
+      cwd: spec.cwd,
+      ...spec.user,
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+  } catch (error) {
+    spec.log.close();
+    throw new SetupError(`${spec.name} cannot be started: ${(error as Error).message}`);
+  }
+}
+
+function handle(spec: ProcessSpec, pid: number, child: ChildProcess, exited: Promise<Exit>): RunningProcess {
   const end = async (signal: NodeJS.Signals, timeoutMs: number) => {
     child.kill(signal);
     const late = await Promise.race([exited.then(() => false), sleep(timeoutMs, true, { ref: false })]);
@@ -94,13 +96,12 @@ function handle(
     await exited;
   };
   const ready = waitUntilReady(spec, child, exited).catch((error) => {
-    throw new SetupError(describeFailure(spec, error, log));
+    throw new SetupError(describeFailure(spec, error));
   });
   ready.catch(() => undefined); // reported to whoever waits; a process that nobody waits for just has its log
   return {
     pid,
     exited,
-    lastLines: log.lastLines,
     waitReady: () => ready,
     stop: () => end(spec.stopSignal ?? "SIGTERM", spec.stopTimeoutMs ?? 10_000),
     kill9: () => end("SIGKILL", 1_000),
@@ -109,7 +110,12 @@ function handle(
 
 async function waitForExit(child: ChildProcess, log: LogFile): Promise<Exit> {
   return new Promise((resolve) => {
-    child.once("error", () => resolve({ code: null, signal: null }));
+    child.once("error", () => {
+      // Without a pid no process was started, so no exit will follow.
+      if (child.pid !== undefined) return;
+      log.close();
+      resolve({ code: null, signal: null });
+    });
     child.once("exit", (code, signal) => {
       // A grandchild may hold the pipes open for longer: the output is waited for, but not for ever.
       const finish = () => {
@@ -159,9 +165,14 @@ function lineMatches(child: ChildProcess, pattern: RegExp): Promise<void> {
   });
 }
 
-function describeFailure(spec: ProcessSpec, error: Error, log: LogFile): string {
-  const lines = log.lastLines().filter((line) => !line.startsWith("--- "));
-  return [`${spec.name} did not start: ${error.message}; its log is ${log.path}`, ...lines.slice(-12)].join(
-    "\n  ",
-  );
+function startLine(name: string): string {
+  return `--- ${new Date().toISOString()} ${name} starts\n`;
+}
+
+/** Names the reason, the log file and the last lines that the process itself printed. */
+function describeFailure({ name, log }: ProcessSpec, error: Error): string {
+  const lines = log.lastLines();
+  const started = lines.findLastIndex((line) => line.startsWith("--- ") && line.endsWith(`${name} starts`));
+  const own = lines.slice(started + 1).filter((line) => !line.startsWith("--- "));
+  return [`${name} did not start: ${error.message}; its log is ${log.path}`, ...own.slice(-12)].join("\n  ");
 }

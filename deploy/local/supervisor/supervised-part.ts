@@ -39,6 +39,7 @@ class SupervisedPart implements Part {
   /** Aborted when the part is to be down: by stop, kill9, or before the first start. */
   #life: AbortSignal = AbortSignal.abort();
   #endLife: () => void = () => undefined;
+  #restarting: Promise<void> | undefined;
 
   constructor(process: PartProcess, context: PartContext) {
     this.name = process.name;
@@ -52,6 +53,9 @@ class SupervisedPart implements Part {
 
   async start(): Promise<void> {
     if (this.#current) return this.#current.waitReady();
+    // During the delay before a restart: two loops must not start it side by side.
+    this.#endLife();
+    await this.#restarting;
     const { signal } = this.#context;
     if (signal?.aborted) throw new SetupError(`${this.name} was not started: the stack stops`);
     const controller = new AbortController();
@@ -127,7 +131,7 @@ class SupervisedPart implements Part {
     if (this.#life.aborted || !restart || this.#current !== undefined) return;
     log(`${this.name} (pid ${process.pid}) died: ${signal ?? `code ${code}`}`);
     if (Date.now() - readyAt > HEALTHY_MS) this.#failuresInARow = 0;
-    this.#restart(this.#life);
+    this.#restarting = this.#restart(this.#life);
   }
 
   /** Tries until it is ready again, or is to be down. */

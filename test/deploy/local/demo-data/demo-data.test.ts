@@ -73,7 +73,7 @@ describe("demo data", () => {
     expect(ofType(all, "AnimalRegistered").length).to.be.within(440, 470);
     expect(new Set(ofType(all, "StaffMemberHired").map(({ data }) => data.role)).size).to.equal(5);
     expect(ofType(all, "InstallationApproved")).to.have.length(2);
-    expect(lines.at(-1)).to.match(/^demo data: (\d+) of \1 facts$/);
+    expect(lines.at(-1)).to.match(/^demo data: (\d+) of \1 steps$/);
 
     const second = await seed(undefined, now + 3_600_000);
     expect(await events()).to.have.length(all.length);

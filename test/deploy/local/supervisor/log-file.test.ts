@@ -38,6 +38,19 @@ describe("a process's log file on a full disk", () => {
     expect(fs.readFileSync(file, "utf8")).to.match(/could not be written\nlast\n$/);
   });
 
+  it("reports the lines that were lost by a process that ended before there was space", async () => {
+    disk.fill();
+    const file = path.join(disk.folder, "logs", "sample.log");
+    const log = openLogFile(file);
+    log.write(Buffer.from("lost\n".repeat(10_000)));
+    log.close();
+    disk.free();
+    await eventually(
+      "the report",
+      () => fs.existsSync(file) && fs.readFileSync(file, "utf8").includes("log lines were lost"),
+    );
+  });
+
   it("opens a log that could not be made as soon as there is space", async () => {
     disk.fill();
     const file = path.join(disk.folder, "logs", "sample.log");

@@ -4,6 +4,7 @@ import { expect } from "chai";
 import { processIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
 import { openPidRegistry } from "../../../../deploy/local/setup/pid-registry.ts";
 import { localPaths } from "../../../../deploy/local/setup/project.ts";
+import { openLogFile } from "../../../../deploy/local/supervisor/log-file.ts";
 import type { PartContext } from "../../../../deploy/local/supervisor/part.ts";
 import { type ProcessSpec, startProcess } from "../../../../deploy/local/supervisor/process.ts";
 import { createPart } from "../../../../deploy/local/supervisor/supervised-part.ts";
@@ -20,7 +21,7 @@ function setUp(script: string, options: Partial<ProcessSpec> = {}) {
     args: ["-e", script],
     env: {},
     ready: /ready/,
-    logFile: paths.log("sample"),
+    log: openLogFile(paths.log("sample")),
     ...options,
   };
   const context: PartContext = { paths, pids, log: (line) => lines.push(line) };
@@ -31,6 +32,15 @@ function setUp(script: string, options: Partial<ProcessSpec> = {}) {
 const STAYS = "console.log('ready'); setInterval(() => {}, 1000);";
 const READY_WITH_FILE =
   "setInterval(() => { if (require('fs').existsSync(process.argv[1])) console.log('ready'); }, 20)";
+/** File behind an open descriptor; undefined if the descriptor is closed by now. */
+function targetOf(fd: string): string | undefined {
+  try {
+    return fs.readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return undefined;
+  }
+}
+
 const failure = (promise: Promise<unknown>) =>
   promise.then(
     () => expect.fail("should fail"),
@@ -50,6 +60,15 @@ describe("startProcess", () => {
     expect(message)
       .to.match(/sample (did not start|cannot be started)/)
       .and.include("/nowhere/program");
+  });
+
+  it("closes the log of a process that cannot be started", async () => {
+    const { start, paths } = setUp("", { command: "/nowhere/program", cwd: "/nowhere" });
+    for (let attempt = 0; attempt < 3; attempt += 1)
+      await failure(start().then((sample) => sample.waitReady()));
+    await failure(start({ args: ["a\0b"] }));
+    const open = fs.readdirSync("/proc/self/fd").filter((fd) => targetOf(fd) === paths.log("sample"));
+    expect(open).to.eql([]);
   });
 
   it("kills a process that ignores its stop signal", async () => {
@@ -107,6 +126,20 @@ describe("createPart", () => {
         .slice(0, 5)
         .map((line) => /([\d.]+) s$/.exec(line)?.[1]),
     ).to.eql(["0.25", "0.5", "1", "2", "4"]);
+    await part.stop();
+  });
+
+  it("runs one process if it is started by hand during the delay before a restart", async () => {
+    const { start, context, lines } = setUp(STAYS);
+    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
+    await part.start();
+    process.kill(part.pid!, "SIGKILL");
+    await eventually("the delay", () => lines.some((line) => line.includes("is started again in")));
+    await part.start();
+    const second = part.pid!;
+    process.kill(second, "SIGKILL");
+    await eventually("it runs again", () => lines.includes("sample runs again"));
+    expect(lines.filter((line) => line.includes("is started again in"))).to.have.length(2);
     await part.stop();
   });
 

@@ -3,6 +3,7 @@ import fs from "node:fs";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { readConfig } from "../../../shared/runtime/config.ts";
 import { InputError } from "../../cli/framework/failure.ts";
 import { load } from "../../handling/handle.ts";
 import { exportClinic, exportQuestion } from "../export/export-clinic.ts";
@@ -10,7 +11,6 @@ import { createExportSigner } from "../export/signing.ts";
 import { type HowToAnswer, looking, questionOf } from "./asking.ts";
 import { NotThere } from "./failure.ts";
 import { createScanProgress } from "./scan-progress.ts";
-import { signingKeys } from "./signing-keys.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
 /** Writes a clinic's events and the signed manifest into a file of the owner's alone, whole or not at all. */
@@ -19,7 +19,9 @@ export async function exportToFile(
   terminal: AuditTerminal,
 ): Promise<void> {
   const asked = questionOf(exportQuestion, given);
-  const signer = await createExportSigner(signingKeys(terminal.env));
+  const signer = await createExportSigner(
+    readConfig(["AUDIT_SIGNING_KEYS"], terminal.env).AUDIT_SIGNING_KEYS.keys,
+  );
   const file = out ?? `audit-${asked.clinic}.ndjson`;
   if (fs.existsSync(file)) throw new InputError(`--out ${file} is there already`);
   await looking(terminal, { actor, action: "export", asked: given }, async (using) => {

@@ -1,9 +1,9 @@
 import { Command as Program } from "commander";
+import { readConfig } from "../../../shared/runtime/config.ts";
 import { subjectKinds } from "../concerns/subject.ts";
 import { createExportSigner } from "../export/signing.ts";
 import { showEvents } from "./events.ts";
 import { exportToFile } from "./export-file.ts";
-import { signingKeys } from "./signing-keys.ts";
 import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
 import { type VerifyWords, verifyFile } from "./verify-file.ts";
@@ -144,7 +144,9 @@ Example:
     .option("--thumbprint", "print the thumbprint of the key that signs, to be pinned")
     .addHelpText("after", `\nExample:\n  ${CALL} keys > audit-keys.json`)
     .action(async ({ thumbprint }: { thumbprint?: boolean }) => {
-      const signer = await createExportSigner(signingKeys(terminal.env));
+      const signer = await createExportSigner(
+        readConfig(["AUDIT_SIGNING_KEYS"], terminal.env).AUDIT_SIGNING_KEYS.keys,
+      );
       await terminal.write(`${thumbprint ? signer.thumbprint : JSON.stringify(signer.jwks)}\n`);
     });
 }

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
+import type { StackFile } from "../stack/stack-file.ts";
 import { type Exchange, milliseconds, type Narrator, StepFailed } from "./narrator.ts";
 import type { ReceivedWebhook, Receiver } from "./receiver.ts";
-import type { StackFile } from "./stack-file.ts";
 
 type Application = StackFile["demo"]["applications"][number];
 

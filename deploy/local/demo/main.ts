@@ -3,14 +3,18 @@
  * it, a signed webhook tells the partner, a failed delivery is replayed. Exits with 1 where a step does not hold.
  */
 
+import { localPaths, localRoot } from "../setup/project.ts";
+import { readStackFile } from "../stack/stack-file.ts";
 import { runJourney } from "./journey.ts";
 import { createNarrator, StepFailed } from "./narrator.ts";
 import { startReceiver } from "./receiver.ts";
-import { readStackFile } from "./stack-file.ts";
 
 const narrator = createNarrator((line) => console.log(line));
 try {
-  const stack = await readStackFile();
+  const file = localPaths(localRoot(process.env)).stack;
+  const stack = readStackFile(file);
+  if (!stack)
+    throw new Error(`No stack is running (${file} is missing). Run npm start in another terminal first.`);
   const receiver = await startReceiver();
   try {
     await runJourney(stack, receiver, narrator);

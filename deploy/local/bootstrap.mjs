@@ -7,6 +7,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { withDeathSignal } from "./setup/death-signal.mjs";
 import { ensureInstalled } from "./setup/install.mjs";
 
 const OLDEST_NODE = [20, 19];
@@ -28,10 +29,8 @@ function fail(message) {
 
 /** In a session of its own, so that a Ctrl-C arrives once, through this process; and it does not outlive this process. */
 function run(entry, args) {
-  const node = [process.execPath, "--import", "tsx", entry, ...args];
-  const setpriv = "/usr/bin/setpriv";
-  const bound = process.platform === "linux" && fs.existsSync(setpriv);
-  const [command, ...rest] = bound ? [setpriv, "--pdeathsig", "TERM", "--", ...node] : node;
+  const node = ["--import", "tsx", entry, ...args];
+  const [command, rest] = withDeathSignal("SIGTERM", process.execPath, node);
   const child = spawn(command, rest, { cwd: PROJECT, stdio: "inherit", detached: true });
   const lastSent = new Map();
   const pass = (signal) => {

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { z } from "zod";
-import { LogStartError } from "./model/start-error.ts";
+import { LogStartError } from "./model/log-errors.ts";
 
 const argumentsSchema = z.object({
   dir: z.string({ error: "--dir is missing: the directory of the log" }).min(1, "--dir must not be empty"),

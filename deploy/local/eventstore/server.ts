@@ -18,7 +18,7 @@
  */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { type LogBounds, MAX_MESSAGE_BYTES } from "./model/limits.ts";
-import { LogStartError } from "./model/start-error.ts";
+import { LogStartError } from "./model/log-errors.ts";
 import { OpenCalls } from "./protocol/calls.ts";
 import { unavailable } from "./protocol/errors.ts";
 import { addServices } from "./protocol/service.ts";

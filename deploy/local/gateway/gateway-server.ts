@@ -1,3 +1,10 @@
+import http from "node:http";
+import { pipeline } from "node:stream";
+import { answerError } from "../../../shared/http/error-answer.ts";
+import { type Listening, listen } from "../../../shared/http/listen.ts";
+import { forwardedHeaders } from "./gateway-headers.ts";
+import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
+
 /**
  * One origin in front of the services, as an ingress gives in production. On node:http alone: the request goes on with
  * its raw headers, so that case and repetitions survive, which the proxy libraries lose.
@@ -6,13 +13,6 @@
  * A kept connection may be closed by the service just as it is taken. So only a request that changes nothing uses one,
  * and is then repeated; every other request gets a fresh connection.
  */
-import http from "node:http";
-import { pipeline } from "node:stream";
-import { answerError } from "../../../shared/http/error-answer.ts";
-import { type Listening, listen } from "../../../shared/http/listen.ts";
-import { forwardedHeaders } from "./gateway-headers.ts";
-import { routeOf, type Upstream } from "./gateway-route.ts";
-import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
 
 export interface GatewayOptions {
   host: string;
@@ -146,4 +146,23 @@ function answerHealth(response: http.ServerResponse): void {
   response
     .writeHead(200, { "Content-Type": "application/json", "X-Content-Type-Options": "nosniff" })
     .end('{"ok":true}');
+}
+
+export type Upstream = "command" | "queryApi" | "audit";
+
+/**
+ * Which service a request belongs to: the portal's and the auditors' paths to their service whatever the method, so
+ * that it can refuse the wrong ones; else the method decides, and one exact path. No spelling of another path (doubled
+ * slashes, dots, percent codes) leads elsewhere, since nothing is decoded or normalised here.
+ *
+ * @param target the request target as it was sent
+ * @returns undefined for a target that is not a path, such as another server's address or `*`
+ */
+export function routeOf(method: string, target: string): Upstream | undefined {
+  if (!target.startsWith("/")) return undefined;
+  const path = target.split("?", 1)[0] ?? "";
+  if (path === "/.well-known/jwks.json") return "command";
+  if (path.startsWith("/api/v1/")) return "queryApi";
+  if (path === "/audit" || path.startsWith("/audit/")) return "audit";
+  return method === "GET" || method === "HEAD" ? "queryApi" : "command";
 }

@@ -1,10 +1,10 @@
 import fs from "node:fs";
+import { findProgram } from "../setup/system-package.ts";
 import { openLogFile } from "../supervisor/log-file.ts";
 import type { Part, PartContext } from "../supervisor/part.ts";
 import { startProcess } from "../supervisor/process.ts";
 import { createPart } from "../supervisor/supervised-part.ts";
 import { greeting, watchJetStream } from "./nats-health.ts";
-import { findNatsServer } from "./nats-server.ts";
 
 /** A nats-server with JetStream, on loopback; installed first where there is none. Not yet started. */
 export async function prepareNats(context: PartContext, port: number): Promise<Part> {
@@ -48,4 +48,16 @@ function configuration(port: number, folder: string): string {
 /** With JetStream on, the greeting says so. */
 async function hasJetStream(port: number): Promise<boolean> {
   return /^INFO .*"jetstream":true/.test((await greeting(port)) ?? "");
+}
+
+const BY_HAND =
+  "install it (Debian: sudo apt-get install nats-server) or set NATS_URL to a NATS server with JetStream";
+
+/**
+ * The path of nats-server: installed with the system's package manager where it is missing.
+ *
+ * @throws {SetupError} one line that says how to get it
+ */
+export function findNatsServer(log: (line: string) => void): Promise<string> {
+  return findProgram({ name: "nats-server", byHand: BY_HAND }, log);
 }

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
+import { withDeathSignal } from "../setup/death-signal.mjs";
 import type { PidRegistry } from "../setup/pid-registry.ts";
 import { SetupError } from "../setup/setup-error.ts";
-import { withDeathSignal } from "./death-signal.ts";
 import type { LogFile } from "./log-file.ts";
 
 /** One process to run, and how to tell that it is ready and to end it. */

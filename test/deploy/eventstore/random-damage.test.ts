@@ -1,8 +1,7 @@
 /** Random damage of any file: the log refuses it, or gives back exactly what it acknowledged. */
 import { truncate, writeFile } from "node:fs/promises";
 import { expect } from "chai";
-import { LogDamaged } from "../../../deploy/local/eventstore/model/damage.ts";
-import { LogStartError } from "../../../deploy/local/eventstore/model/start-error.ts";
+import { LogDamaged, LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
 import type { Store } from "../../../deploy/local/eventstore/store/store.ts";
 import { temporaryDir } from "./log-process.ts";
 import { type Content, filesOf, fill, openStore, readContent } from "./stored-log.ts";

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { LogStartError } from "../../../deploy/local/eventstore/model/start-error.ts";
+import { LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
 import { readArguments } from "../../../deploy/local/eventstore/read-arguments.ts";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { collect, event } from "../../conformance/log-under-test.ts";

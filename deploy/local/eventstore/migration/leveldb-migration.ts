@@ -5,12 +5,12 @@
  * the event before it, every record agrees with its key, and the index and heads of the database agree with the
  * events. A database that fails a check is refused and left as it is.
  */
-import { damageOf, type LogDamaged } from "../model/damage.ts";
+
 import type { Head } from "../model/head.ts";
 import { type LogBounds, PAGE_BYTES, PAGE_EVENTS } from "../model/limits.ts";
+import { damageOf, type LogDamaged, LogStartError } from "../model/log-errors.ts";
 import { streams } from "../model/pb.ts";
 import { positionAfter, streamOf, typeOf, wireOf } from "../model/record.ts";
-import { LogStartError } from "../model/start-error.ts";
 import { DiskFull } from "../storage/disk-full.ts";
 import { type OpenOptions, openEvents } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";

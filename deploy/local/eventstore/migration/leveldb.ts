@@ -3,8 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { ClassicLevel } from "classic-level";
-import { damageOf } from "../model/damage.ts";
-import { LogStartError } from "../model/start-error.ts";
+import { damageOf, LogStartError } from "../model/log-errors.ts";
 import { createFile, syncDirectory } from "../storage/segments.ts";
 import { FORMAT_KEY } from "./leveldb-keys.ts";
 

@@ -1,8 +1,8 @@
 /** Errors in the form that EventStoreDB's clients understand: a status, a sentence and trailers. */
 import { Metadata, status } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
-import { LogDamaged } from "../model/damage.ts";
 import { MAX_APPEND_BYTES } from "../model/limits.ts";
+import { LogDamaged } from "../model/log-errors.ts";
 
 /** An error that ends a call. gRPC takes code, details and metadata from it. */
 export class CallError extends Error {

@@ -14,8 +14,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
 import { readNumber, writeNumber } from "../model/bytes.ts";
-import { damageOf } from "../model/damage.ts";
-import { LogStartError } from "../model/start-error.ts";
+import { damageOf, LogStartError } from "../model/log-errors.ts";
 import { isNoSpace } from "./disk-full.ts";
 import { type ChainEnd, FORMAT, isSameChainEnd } from "./segment-format.ts";
 

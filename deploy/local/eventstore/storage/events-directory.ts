@@ -2,9 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { damageOf } from "../model/damage.ts";
 import type { LogBounds } from "../model/limits.ts";
-import { LogStartError } from "../model/start-error.ts";
+import { damageOf, LogStartError } from "../model/log-errors.ts";
 import {
   ACKNOWLEDGED_FILE,
   AcknowledgedEnd,

@@ -1,6 +1,7 @@
 /** Reads events from the segments in pages of bounded size, and verifies each against the index. */
-import { damageAt, LogDamaged } from "../model/damage.ts";
+
 import { MAX_PAGE_READS, PAGE_BYTES, PAGE_EVENTS, READ_TOGETHER_BYTES } from "../model/limits.ts";
+import { damageAt, LogDamaged } from "../model/log-errors.ts";
 import { type LogEvent, streamOf } from "../model/record.ts";
 import type { LogIndex } from "./log-index.ts";
 import { decodeStoredRecord } from "./segment-format.ts";

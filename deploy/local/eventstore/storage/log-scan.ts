@@ -5,9 +5,8 @@
  * it was flushed, so beyond that end at most one frame can be incomplete: it was never acknowledged.
  */
 import { crc32 } from "node:zlib";
-import { damageAt } from "../model/damage.ts";
 import { type LogBounds, MAX_FRAME_BYTES } from "../model/limits.ts";
-import { LogStartError } from "../model/start-error.ts";
+import { damageAt, LogStartError } from "../model/log-errors.ts";
 import type { LogEnd } from "./acknowledged-end.ts";
 import { indexRecord } from "./index-record.ts";
 import { LogIndex } from "./log-index.ts";

@@ -3,7 +3,7 @@ import fs from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
-import { damageAt } from "../model/damage.ts";
+import { damageAt } from "../model/log-errors.ts";
 
 const readAt = promisify(fs.read);
 const writeAt = promisify(fs.write);

@@ -2,8 +2,9 @@
  * Collects waiting writes into groups and hands one group at a time to the disk, so that one fsync serves all
  * writes that came while the last one ran.
  */
-import type { LogDamaged } from "../model/damage.ts";
+
 import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "../model/limits.ts";
+import type { LogDamaged } from "../model/log-errors.ts";
 import type { Write, WriteResult } from "./staged-group.ts";
 
 /** Why nothing was written. */

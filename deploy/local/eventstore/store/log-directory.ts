@@ -19,8 +19,7 @@ import {
   setLevelDbAside,
 } from "../migration/leveldb.ts";
 import { copyLevelDb, requireSameEnd } from "../migration/leveldb-migration.ts";
-import { damageOf, LogDamaged } from "../model/damage.ts";
-import { LogStartError } from "../model/start-error.ts";
+import { damageOf, LogDamaged, LogStartError } from "../model/log-errors.ts";
 import { createEvents, type OpenLog, type OpenOptions, openEvents } from "../storage/events-directory.ts";
 import { syncDirectory } from "../storage/segments.ts";
 

@@ -4,7 +4,7 @@
  * Only the group commit changes anything. It decides a group on a staged copy of the state, writes it with one
  * fsync, and only then makes it visible and answers, so that nobody ever sees an event that a crash could take.
  */
-import { LogDamaged } from "../model/damage.ts";
+
 import type { Head } from "../model/head.ts";
 import {
   LOG_BOUNDS,
@@ -13,6 +13,7 @@ import {
   MAX_GROUP_BYTES,
   SEGMENT_BYTES,
 } from "../model/limits.ts";
+import { LogDamaged } from "../model/log-errors.ts";
 import { DiskFull } from "../storage/disk-full.ts";
 import type { OpenLog } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";

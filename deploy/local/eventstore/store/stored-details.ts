@@ -3,9 +3,9 @@
  * metadata of soft-deleted streams. Everything else that they ask is in the index.
  */
 
-import { LogDamaged } from "../model/damage.ts";
 import { describedBy, metadataStreamOf } from "../model/head.ts";
 import { MAX_GROUP_BYTES } from "../model/limits.ts";
+import { LogDamaged } from "../model/log-errors.ts";
 import { proposedEventOf } from "../model/record.ts";
 import { type CommittedLog, readRevisions } from "../storage/log-reader.ts";
 import type { Write } from "./staged-group.ts";

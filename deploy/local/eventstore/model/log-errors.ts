@@ -18,3 +18,8 @@ export function damageAt(file: string, offset: number, position: string, what: s
 export function damageOf(file: string, what: string): LogDamaged {
   return new LogDamaged(`The log is damaged: ${file}: ${what} ${REMEDY}`);
 }
+
+/** The log cannot start. The message is one line for the person who started it. */
+export class LogStartError extends Error {
+  override readonly name = "LogStartError";
+}

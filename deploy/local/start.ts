@@ -3,7 +3,7 @@ import { once } from "node:events";
 import path from "node:path";
 import { LogOutput } from "../../shared/runtime/log-output.ts";
 import { type DemoAccess, seedDemoData } from "./demo-data/demo-data.ts";
-import { reachGiven, requireUrls } from "./servers/given-servers.ts";
+import { requireReachable, requireValidUrls } from "./servers/external-servers.ts";
 import { lineProgress } from "./setup/progress.ts";
 import { localRoot, PROJECT } from "./setup/project.ts";
 import { savedFile } from "./setup/saved-file.ts";
@@ -11,7 +11,7 @@ import { runEntry } from "./setup/setup-error.ts";
 import { PORTAL_COOKIE_NAME, portalIssuer } from "./stack/environment.ts";
 import { type Stack, startStack } from "./stack/stack.ts";
 import { writeStackFile } from "./stack/stack-file.ts";
-import type { Part } from "./supervisor/part.ts";
+import type { Component } from "./supervisor/component.ts";
 
 /** What the terminal shows, which may be a file on a full disk. */
 const output = new LogOutput(1, (lost, since) =>
@@ -24,39 +24,39 @@ const SAME_SIGNAL_MS = 500;
 
 await runEntry(async () => {
   const root = localRoot(process.env);
-  const ending = awaitEnd();
+  const shutdown = shutDownOnSignal();
   const progress = lineProgress(print, true);
   const startedAt = Date.now();
   print(`Starting Clinic Service in ${relative(root)}`);
-  requireUrls(process.env);
-  await reachGiven(process.env);
+  requireValidUrls(process.env);
+  await requireReachable(process.env);
   const stack = await startStack({
     root,
     ports: "fixed",
     env: process.env,
-    given: process.env,
+    external: process.env,
     progress,
     syncNewData: true,
     restart: true,
-    signal: ending.signal,
+    signal: shutdown.signal,
   }).catch((error: unknown) => {
-    if (!ending.signal.aborted) throw error;
+    if (!shutdown.signal.aborted) throw error;
     print("Stopped");
     process.exit();
   });
-  ending.parts = Object.values(stack.parts);
+  shutdown.components = Object.values(stack.components);
   const stackFile = savedFile(stack.servers.root.paths.stack, progress.line);
   process.on("exit", stackFile.remove);
   try {
     const demo = await progress
-      .step("demo data", () => addDemoData(stack, progress.line, ending.signal))
+      .step("demo data", () => addDemoData(stack, progress.line, shutdown.signal))
       .catch((error: unknown) => {
-        if (!ending.signal.aborted) throw error;
+        if (!shutdown.signal.aborted) throw error;
       });
-    if (demo && !ending.signal.aborted) {
+    if (demo && !shutdown.signal.aborted) {
       writeStackFile(stack, demo, stackFile);
       announce(stack, demo, Date.now() - startedAt);
-      await once(ending.signal, "abort");
+      await once(shutdown.signal, "abort");
     }
     print("Stopping");
   } finally {
@@ -84,28 +84,28 @@ function addDemoData(
   });
 }
 
-interface Ending {
+interface Shutdown {
   /** Aborted by the first signal. */
   signal: AbortSignal;
   /** Killed by a second signal. */
-  parts: Part[];
+  components: Component[];
 }
 
 /** The first signal ends the run in order, also during the start; a second one kills. */
-function awaitEnd(): Ending {
+function shutDownOnSignal(): Shutdown {
   const controller = new AbortController();
-  const ending: Ending = { signal: controller.signal, parts: [] };
+  const shutdown: Shutdown = { signal: controller.signal, components: [] };
   let firstAt: number | undefined;
   const onSignal = () => {
     controller.abort();
     firstAt ??= Date.now();
     if (Date.now() - firstAt < SAME_SIGNAL_MS) return;
     print("Killing what still runs");
-    const ours = ending.parts.filter((part) => !part.external);
-    Promise.allSettled(ours.map((part) => part.kill9())).then(() => process.exit(130));
+    const ours = shutdown.components.filter((component) => !component.external);
+    Promise.allSettled(ours.map((component) => component.kill9())).then(() => process.exit(130));
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, onSignal);
-  return ending;
+  return shutdown;
 }
 
 function announce(stack: Stack, demo: DemoAccess, tookMs: number): void {

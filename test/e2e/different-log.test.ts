@@ -87,7 +87,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
   };
 
   it("stops the whole projection, which says so, and goes on after the documented command", async () => {
-    const { eventstore } = stack.parts;
+    const { eventstore } = stack.components;
     const dir = stack.servers.root.paths.eventstore;
     const backup = `${dir}.backup`;
     const kept = await create();

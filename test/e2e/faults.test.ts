@@ -144,7 +144,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
   });
 
   it("Postgres stopped: commands go on, the portal answers 503 with Retry-After, then all of it shows up", async () => {
-    await stack.parts.postgres.stop();
+    await stack.components.postgres.stop();
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     const started = performance.now();
     const portal = await world.portal("/appointments");
@@ -152,30 +152,30 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect(performance.now() - started).to.be.below(10_000); // not for as long as Postgres is away
     expect(Number(portal.headers.get("retry-after"))).to.be.greaterThan(0);
     expect(portal.body).to.include({ ok: false, error: "data_source_unavailable" });
-    await stack.parts.postgres.start();
+    await stack.components.postgres.start();
     await everythingArrived();
     expect((await world.portal("/clinic/context")).status).to.equal(200);
   });
 
   it("nats-server stopped: nothing is lost, and deliveries arrive after", async () => {
-    await stack.parts.nats.stop();
+    await stack.components.nats.stop();
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     await eventually("the portal shows them meanwhile", async () => {
       const shown = await world.portalAppointments();
       return [...created].every((id) => shown.has(id));
     });
-    await stack.parts.nats.start();
+    await stack.components.nats.start();
     await everythingArrived();
   });
 
   it("the log killed: 503 with Retry-After meanwhile, reads go on, and everything reconnects by itself", async () => {
-    await stack.parts.eventstore.kill9();
+    await stack.components.eventstore.kill9();
     const refused = await create();
     expect(refused.status).to.equal(503);
     expect(Number(refused.headers.get("retry-after"))).to.be.greaterThan(0);
     expect(refused.body).to.include({ ok: false, error: "event_log_unavailable" });
     expect((await world.portal("/appointments")).status).to.equal(200);
-    await stack.parts.eventstore.start();
+    await stack.components.eventstore.start();
     await eventually("a create succeeds again", async () => (await create()).status === 201);
     await everythingArrived();
   });
@@ -186,8 +186,8 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
       const work = createContinuously();
       try {
         await eventually("work is under way", () => created.size >= before + 20);
-        await stack.parts[name].kill9();
-        await stack.parts[name].start();
+        await stack.components[name].kill9();
+        await stack.components[name].start();
         const after = created.size;
         await eventually("work goes on", () => created.size >= after + 20);
       } finally {

@@ -18,7 +18,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
 const DISK = 256;
 
 /** A busy machine is slow, and a restart waits for up to 15 s. Milliseconds. */
-const RECOVERS_WITHIN = 120_000;
+const RECOVERY_TIMEOUT_MS = 120_000;
 
 /** Creates that the test sees refused before it makes room. */
 const REFUSALS = 20;
@@ -53,7 +53,7 @@ const REFUSALS = 20;
         const answer = await world.partner("POST", "/webhook-endpoints", { body });
         return answer.status === 201 && answer.body;
       },
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
     receiving = receiveAll(endpoint.secret);
   });
@@ -115,7 +115,11 @@ const REFUSALS = 20;
     }
     disk.free();
     for (const key of refused) {
-      await eventually("a create succeeds again", async () => (await create(key)) === 201, RECOVERS_WITHIN);
+      await eventually(
+        "a create succeeds again",
+        async () => (await create(key)) === 201,
+        RECOVERY_TIMEOUT_MS,
+      );
     }
     await eventually(
       "every acknowledged appointment is listed",
@@ -124,16 +128,16 @@ const REFUSALS = 20;
         const listed = new Set(status === 200 ? body.appointments.map(({ id }: { id: string }) => id) : []);
         return [...acknowledged].every((id) => listed.has(id));
       },
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
     await eventually(
       "every webhook came",
       () => [...acknowledged].every((id) => told.has(id)),
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
-    for (const part of Object.values(stack.parts)) {
-      await eventually(`${part.name} runs`, () => part.pid !== undefined, RECOVERS_WITHIN);
-      await part.waitReady();
+    for (const component of Object.values(stack.components)) {
+      await eventually(`${component.name} runs`, () => component.pid !== undefined, RECOVERY_TIMEOUT_MS);
+      await component.waitReady();
     }
   });
 });

@@ -49,7 +49,7 @@ export interface World {
 }
 
 /** Longest that a request may take, so that a test fails rather than hangs. Milliseconds. */
-const ANSWER_WITHIN = 30_000;
+const ANSWER_TIMEOUT_MS = 30_000;
 
 /** Makes a clinic, its people and an installed application through the operations that operators use. */
 export async function createWorld(stack: Stack): Promise<World> {
@@ -142,7 +142,7 @@ async function ask(
     method,
     headers: { ...headers, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    signal: AbortSignal.timeout(ANSWER_WITHIN),
+    signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
   });
   const text = await response.text();
   return {

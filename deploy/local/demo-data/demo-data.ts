@@ -8,7 +8,7 @@ import { demoApplications, exampleAnimal } from "./applications.ts";
 import { auditorCredential, clientSecrets } from "./credentials.ts";
 import { demoPhases, demoPortalUsers } from "./phases.ts";
 import { sessionCookie } from "./session.ts";
-import { carryOut } from "./steps.ts";
+import { runSteps } from "./steps.ts";
 
 export interface DemoOptions {
   eventstoreUrl: string;
@@ -80,7 +80,7 @@ async function seed(log: EventLog, now: number, options: DemoOptions): Promise<v
     if (quarter > reported) options.log(`demo data: ${done} of ${all} steps`);
     reported = Math.max(reported, quarter);
   };
-  await carryOut(rememberingLog(log, "through"), demoPhases(now), report, options.signal);
+  await runSteps(rememberingLog(log, "through"), demoPhases(now), report, options.signal);
 }
 
 async function portalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {

@@ -7,7 +7,7 @@ import { addResources } from "./resources.ts";
 import { offerServices, setUpClinic, suspendDemoClinic } from "./set-up-steps.ts";
 import type { Chain } from "./steps.ts";
 import { demoWeek } from "./week.ts";
-import { leadThrough } from "./week-steps.ts";
+import { appointmentSteps } from "./week-steps.ts";
 
 /** Every portal user of the demo data. The last one selects a clinic in the very last step. */
 export function demoPortalUsers(): DemoUser[] {
@@ -35,7 +35,7 @@ export function demoPhases(now: number): Chain[][] {
     [
       ...each((clinic) =>
         demoWeek(clinic, now).map((appointment) => [
-          ...leadThrough(appointment, now),
+          ...appointmentSteps(appointment, now),
           ...ticketOf(appointment, now),
         ]),
       ),

@@ -27,7 +27,7 @@ const CONCURRENCY = 32;
  * @param signal aborted to begin no further step
  * @throws the signal's reason if it is aborted before the last step
  */
-export async function carryOut(
+export async function runSteps(
   log: EventLog,
   phases: Chain[][],
   onStep: (done: number, all: number) => void,
@@ -41,7 +41,7 @@ export async function carryOut(
       for (let chain = waiting.shift(); chain; chain = waiting.shift()) {
         for (const step of chain) {
           signal?.throwIfAborted();
-          await carryOutOne(log, step).catch((error: unknown) => {
+          await runStep(log, step).catch((error: unknown) => {
             waiting.length = 0; // nothing more is begun
             throw error;
           });
@@ -54,7 +54,7 @@ export async function carryOut(
   }
 }
 
-async function carryOutOne(log: EventLog, { name, at, run }: Step): Promise<void> {
+async function runStep(log: EventLog, { name, at, run }: Step): Promise<void> {
   const causationId = demoId("step", name);
   const context: CommandContext = {
     actor: { type: "operator", id: "demo-data" },

@@ -47,7 +47,7 @@ const MOVES: Record<AppointmentStatus, Move[]> = {
 };
 
 /** Requests the appointment, gives it a room once it is confirmed, and takes it to its status. */
-export function leadThrough(appointment: DemoAppointment, now: number): Chain {
+export function appointmentSteps(appointment: DemoAppointment, now: number): Chain {
   const { id: appointmentId, clinic, scheduledAt, status } = appointment;
   const of = { clinicId: clinic.id, appointmentId };
   const requestedAt = Math.min(scheduledAt, now) - (2 + choices(appointmentId).below(10)) * DAY;

@@ -16,7 +16,7 @@ export interface Receiver {
   /** What it answers from now on. */
   answerWith(status: number): void;
   /** The next webhook that it has not given out yet. */
-  next(within: number): Promise<ReceivedWebhook>;
+  next(timeoutMs: number): Promise<ReceivedWebhook>;
   close(): Promise<void>;
 }
 
@@ -45,7 +45,7 @@ export async function startReceiver(): Promise<Receiver> {
     answerWith(next) {
       status = next;
     },
-    async next(within) {
+    async next(timeoutMs) {
       const ready = inbox.shift();
       if (ready) return ready;
       return await new Promise<ReceivedWebhook>((resolve, reject) => {
@@ -55,8 +55,8 @@ export async function startReceiver(): Promise<Receiver> {
         };
         const timer = setTimeout(() => {
           waiting.splice(waiting.indexOf(take), 1);
-          reject(new Error(`no webhook came within ${within} ms`));
-        }, within);
+          reject(new Error(`no webhook came within ${timeoutMs} ms`));
+        }, timeoutMs);
         waiting.push(take);
       });
     },

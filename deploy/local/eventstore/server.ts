@@ -47,7 +47,7 @@ export interface LogServer {
 }
 
 /** How long ended calls may take to send what they still hold. */
-const GRACE_MS = 500;
+const SHUTDOWN_TIMEOUT_MS = 500;
 
 /**
  * Starts the log.
@@ -87,7 +87,7 @@ async function stop(server: Server, store: Store, calls: OpenCalls): Promise<voi
     const timer = setTimeout(() => {
       server.forceShutdown();
       resolve();
-    }, GRACE_MS);
+    }, SHUTDOWN_TIMEOUT_MS);
     server.tryShutdown(() => {
       clearTimeout(timer);
       resolve();

@@ -22,13 +22,13 @@ export interface GatewayOptions {
   /** Takes one line for each request that could not be passed on. */
   log: (line: string) => void;
   /** How long requests under way at a close may take to finish. Milliseconds. */
-  drainWithin?: number;
+  drainTimeoutMs?: number;
   /** Limits on request bodies, by default those of the services. */
   bodies?: BodyLimits;
 }
 
 /** A service that says nothing for this long counts as down. Milliseconds. */
-const SILENCE_MS = 60_000;
+const UPSTREAM_TIMEOUT_MS = 60_000;
 
 /** Most connections of each kind to one service; further requests wait. */
 const MAX_SOCKETS = 512;
@@ -58,7 +58,7 @@ export async function startGateway(options: GatewayOptions): Promise<Listening> 
     }
     void forwardWithBody(request, response, { origin, log, agent: fresh }, bodies);
   };
-  const server = await listen(handle, options.host, options.port, options.drainWithin);
+  const server = await listen(handle, options.host, options.port, options.drainTimeoutMs);
   return {
     url: server.url,
     async close() {
@@ -111,7 +111,7 @@ function forward(
     path: request.url,
     headers: onwardHeaders(request, body),
     agent: target.agent,
-    timeout: SILENCE_MS,
+    timeout: UPSTREAM_TIMEOUT_MS,
   });
   onward.on("timeout", () => onward.destroy(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
   onward.on("response", (answer) => {

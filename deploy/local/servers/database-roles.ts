@@ -7,7 +7,7 @@ import { SetupError } from "../setup/setup-error.ts";
 const GROUPS = ["clinic_command", "clinic_query", "clinic_audit"];
 
 /** Postgres takes a connection within this, also on a busy machine. Milliseconds. */
-const CONNECT_WITHIN = 15_000;
+const CONNECT_TIMEOUT_MS = 15_000;
 
 /** One URL of the database for each service's role. */
 export interface DatabaseUrls {
@@ -51,7 +51,7 @@ export async function ensureOwnDatabase(
  *
  * @throws {SetupError} one line when the server does not answer or the user may not make roles
  */
-export async function ensureGivenDatabase(url: string, passwords: Passwords): Promise<DatabaseUrls> {
+export async function ensureExternalDatabase(url: string, passwords: Passwords): Promise<DatabaseUrls> {
   const database = decodeURIComponent(new URL(url).pathname.slice(1));
   if (!database)
     throw new SetupError("DATABASE_URL must name a database: postgres://user:password@host:5432/clinic");
@@ -156,7 +156,7 @@ async function withClient<Result>(
   url: string,
   work: (client: pg.Client) => Promise<Result>,
 ): Promise<Result> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_WITHIN });
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   client.on("error", () => undefined); // the query that is running fails with it
   await client.connect();
   try {

@@ -6,17 +6,17 @@ import { connect, NatsError } from "nats";
 /** Times of the watch over JetStream. Milliseconds. */
 export interface NatsWatchTimes {
   /** JetStream is asked this often. */
-  every: number;
+  intervalMs: number;
   /** Greetings of the server, this far apart… */
-  greetingEvery: number;
+  greetingIntervalMs: number;
   /** …and so many of them, while JetStream leaves one request unanswered, show that it hangs. */
   greetings: number;
 }
 
-const TIMES: NatsWatchTimes = { every: 2_000, greetingEvery: 1_000, greetings: 10 };
+const TIMES: NatsWatchTimes = { intervalMs: 2_000, greetingIntervalMs: 1_000, greetings: 10 };
 
 /** A server that is given this long and does not greet is busy or gone: no proof that JetStream hangs. Milliseconds. */
-const GREET_WITHIN = 10_000;
+const GREETING_TIMEOUT_MS = 10_000;
 
 /** Any request of the JetStream API that needs the lock of each stream. */
 const API_REQUEST = "$JS.API.INFO";
@@ -39,7 +39,7 @@ export async function watchJetStream(
   while (!signal.aborted) {
     const reason = await examine(port, signal, times).catch(() => undefined); // it is down or busy
     if (reason !== undefined) return reason;
-    await sleep(times.every, undefined, { signal }).catch(() => undefined);
+    await sleep(times.intervalMs, undefined, { signal }).catch(() => undefined);
   }
   return undefined;
 }
@@ -55,7 +55,7 @@ async function examine(
     servers: `127.0.0.1:${port}`,
     name: "supervisor",
     reconnect: false,
-    timeout: GREET_WITHIN,
+    timeout: GREETING_TIMEOUT_MS,
   });
   try {
     const answer = connection
@@ -84,7 +84,7 @@ function problemOfError(error: unknown): string | undefined {
 async function hangs(port: number, times: NatsWatchTimes, signal: AbortSignal): Promise<string | undefined> {
   const since = performance.now();
   for (let greetings = 0; greetings < times.greetings; ) {
-    await sleep(times.greetingEvery, undefined, { signal }).catch(() => undefined);
+    await sleep(times.greetingIntervalMs, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return undefined;
     if ((await greeting(port)) !== undefined) greetings += 1;
   }
@@ -94,7 +94,7 @@ async function hangs(port: number, times: NatsWatchTimes, signal: AbortSignal): 
 
 /** What a NATS server says first: a line that begins with INFO. Undefined if it says nothing. */
 export async function greeting(port: number): Promise<string | undefined> {
-  const socket = net.connect({ port, host: "127.0.0.1", timeout: GREET_WITHIN });
+  const socket = net.connect({ port, host: "127.0.0.1", timeout: GREETING_TIMEOUT_MS });
   socket.once("timeout", () => socket.destroy(new Error("silent")));
   try {
     const [chunk] = (await once(socket, "data")) as [Buffer];

@@ -1,13 +1,13 @@
 import fs from "node:fs";
 import { findProgram } from "../setup/system-package.ts";
+import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { openLogFile } from "../supervisor/log-file.ts";
-import type { Part, PartContext } from "../supervisor/part.ts";
 import { startProcess } from "../supervisor/process.ts";
-import { createPart } from "../supervisor/supervised-part.ts";
+import { createComponent } from "../supervisor/supervised-process.ts";
 import { greeting, watchJetStream } from "./nats-health.ts";
 
 /** A nats-server with JetStream, on loopback; installed first where there is none. Not yet started. */
-export async function prepareNats(context: PartContext, port: number): Promise<Part> {
+export async function prepareNats(context: ComponentContext, port: number): Promise<Component> {
   const { paths, pids, log } = context;
   const command = await findNatsServer(log);
   fs.mkdirSync(paths.nats, { recursive: true, mode: 0o700 });
@@ -28,7 +28,7 @@ export async function prepareNats(context: PartContext, port: number): Promise<P
       },
       pids,
     );
-  return createPart({ name: "nats", launch, watch: (signal) => watchJetStream(port, signal) }, context);
+  return createComponent({ name: "nats", launch, watch: (signal) => watchJetStream(port, signal) }, context);
 }
 
 function configuration(port: number, folder: string): string {

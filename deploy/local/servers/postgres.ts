@@ -8,10 +8,10 @@ import fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { postgresUser } from "../setup/system-user.ts";
+import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { openLogFile } from "../supervisor/log-file.ts";
-import type { Part, PartContext } from "../supervisor/part.ts";
 import { startProcess } from "../supervisor/process.ts";
-import { createPart } from "../supervisor/supervised-part.ts";
+import { createComponent } from "../supervisor/supervised-process.ts";
 import { clearStalePid, makeDataFolder, processesIn } from "./postgres-data.ts";
 import { findPostgresHome } from "./postgres-home.ts";
 
@@ -37,15 +37,18 @@ const SETTINGS = [
 const PROBE_TIMEOUT_MS = 10_000;
 
 /** A killed server's processes have this long to notice and end. Milliseconds. */
-const LEAVE_WITHIN_MS = 60_000;
+const EXIT_TIMEOUT_MS = 60_000;
 
 /** The URL of the superuser. */
 export function superuserUrl(port: number, password: string, database = "postgres"): string {
   return `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
 }
 
-/** Prepares the data folder (made on first use) and gives the part, not yet started. */
-export async function preparePostgres(context: PartContext, options: PostgresOptions): Promise<Part> {
+/** Prepares the data folder (made on first use) and gives the component, not yet started. */
+export async function preparePostgres(
+  context: ComponentContext,
+  options: PostgresOptions,
+): Promise<Component> {
   const { paths, pids, log } = context;
   const user = await postgresUser();
   const home = await findPostgresHome(paths.postgres, user, log);
@@ -73,13 +76,13 @@ export async function preparePostgres(context: PartContext, options: PostgresOpt
       pids,
     );
   };
-  return createPart({ name: "postgres", launch }, context);
+  return createComponent({ name: "postgres", launch }, context);
 }
 
 /** A killed server's processes notice within moments; a new one must not start beside them. */
 async function waitUntilLeft(data: string): Promise<void> {
   if (!fs.existsSync("/proc/self/cwd")) return;
-  const deadline = Date.now() + LEAVE_WITHIN_MS;
+  const deadline = Date.now() + EXIT_TIMEOUT_MS;
   while (processesIn(data).length > 0 && Date.now() < deadline) await sleep(20);
 }
 

@@ -1,4 +1,4 @@
-// Part of the bootstrap: plain JavaScript without dependencies.
+// Component of the bootstrap: plain JavaScript without dependencies.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import fs from "node:fs";
@@ -6,7 +6,7 @@ import path from "node:path";
 import { waitForLock } from "./pid-lock.mjs";
 
 /** Another start's install is waited for this long. Milliseconds. */
-const WAIT_MS = 10 * 60_000;
+const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
 /**
  * Makes node_modules match package-lock.json, with `npm ci` where it does not. Quick when it does: one hash is compared.
@@ -16,8 +16,10 @@ const WAIT_MS = 10 * 60_000;
  */
 export async function ensureInstalled(project) {
   if (!isInstalled(project)) {
-    const release = await waitForLock(path.join(project, ".local", "install.lock"), WAIT_MS, ({ pid }) =>
-      say(`waiting for process ${pid}, which installs the dependencies`),
+    const release = await waitForLock(
+      path.join(project, ".local", "install.lock"),
+      INSTALL_TIMEOUT_MS,
+      ({ pid }) => say(`waiting for process ${pid}, which installs the dependencies`),
     );
     try {
       if (!isInstalled(project)) await install(project);

@@ -37,7 +37,14 @@ export async function openLocalRoot(root: string, log: (line: string) => void): 
 }
 
 /** What may be in the folder before its secrets are; anything else means that the folder is somebody else's. */
-const EARLY = ["install.lock", "lock", "logs", "pids.json", "pids.json.new", "secrets.json.new"];
+const NAMES_BEFORE_SECRETS = [
+  "install.lock",
+  "lock",
+  "logs",
+  "pids.json",
+  "pids.json.new",
+  "secrets.json.new",
+];
 
 function makeRoot(root: string): void {
   try {
@@ -47,7 +54,7 @@ function makeRoot(root: string): void {
     throw new SetupError(`${root} cannot be written: ${(error as Error).message}`);
   }
   const names = fs.readdirSync(root);
-  if (names.includes("secrets.json") || names.every((name) => EARLY.includes(name))) return;
+  if (names.includes("secrets.json") || names.every((name) => NAMES_BEFORE_SECRETS.includes(name))) return;
   throw new SetupError(
     `${root} holds something else: the stack needs a folder of its own, which reset deletes`,
   );

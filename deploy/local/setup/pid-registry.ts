@@ -8,7 +8,7 @@ const entry = z.object({ name: z.string(), pid: z.int().min(2), identity: z.stri
 type Entry = z.infer<typeof entry>;
 
 /** A leftover that ignores its stop signal for this long is killed. Milliseconds. */
-const PATIENCE_MS = 10_000;
+const STOP_TIMEOUT_MS = 10_000;
 
 /** The processes that this supervisor runs, on disk, so that the next one can stop what a killed one left. */
 export interface PidRegistry {
@@ -40,9 +40,9 @@ export function openPidRegistry(file: string, log: (line: string) => void): PidR
         log(`stopping ${name} (pid ${pid}), left by a start that was killed`);
         send(pid, signal as NodeJS.Signals);
       }
-      await waitGone(left, PATIENCE_MS);
+      await waitGone(left, STOP_TIMEOUT_MS);
       for (const { pid } of left.filter(isAlive)) send(pid, "SIGKILL");
-      await waitGone(left, PATIENCE_MS);
+      await waitGone(left, STOP_TIMEOUT_MS);
       saved.remove();
     },
   };
@@ -52,8 +52,8 @@ function isAlive({ pid, identity }: Entry): boolean {
   return processIdentity(pid) === identity;
 }
 
-async function waitGone(left: Entry[], patienceMs: number): Promise<void> {
-  for (const deadline = Date.now() + patienceMs; left.some(isAlive) && Date.now() < deadline; )
+async function waitGone(left: Entry[], timeoutMs: number): Promise<void> {
+  for (const deadline = Date.now() + timeoutMs; left.some(isAlive) && Date.now() < deadline; )
     await sleep(20);
 }
 

@@ -14,7 +14,7 @@ import { createLogger } from "../../../shared/runtime/logger.ts";
 import type { Progress } from "../setup/progress.ts";
 
 /** Milliseconds. */
-const STATEMENT_TIMEOUT = 30_000;
+const STATEMENT_TIMEOUT_MS = 30_000;
 
 /** A local stack has no other release to keep serving, so nobody needs to see what a rebuild would log. */
 const LOG_LEVEL = "silent";
@@ -38,7 +38,7 @@ export async function upgradeReadModels(
     url: databaseUrl,
     applicationName: "read models",
     size: 4,
-    statementTimeout: STATEMENT_TIMEOUT,
+    statementTimeout: STATEMENT_TIMEOUT_MS,
     logger,
   });
   const client = connectEventStore(eventstoreUrl, "read models");

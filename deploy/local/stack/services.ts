@@ -1,10 +1,10 @@
 import http from "node:http";
 import { z } from "zod";
 import { nodeEntry, PROJECT } from "../setup/project.ts";
+import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { openLogFile } from "../supervisor/log-file.ts";
-import type { Part, PartContext } from "../supervisor/part.ts";
 import { startProcess } from "../supervisor/process.ts";
-import { createPart } from "../supervisor/supervised-part.ts";
+import { createComponent } from "../supervisor/supervised-process.ts";
 import type { Environment, ServiceName } from "./environment.ts";
 
 /** Entry and file name of each service. */
@@ -23,7 +23,11 @@ const PROBE_TIMEOUT_MS = 15_000;
 const REPORT_AFTER_MS = 5_000;
 
 /** One service as a process of its own, with the given environment (PORT among it). Not yet started. */
-export function servicePart(service: ServiceName, env: Environment, context: PartContext): Part {
+export function serviceComponent(
+  service: ServiceName,
+  env: Environment,
+  context: ComponentContext,
+): Component {
   const { name, entry } = SERVICES[service];
   const output = openLogFile(context.paths.log(name));
   const launch = () =>
@@ -39,7 +43,7 @@ export function servicePart(service: ServiceName, env: Environment, context: Par
       },
       context.pids,
     );
-  return createPart({ name, launch }, context);
+  return createComponent({ name, launch }, context);
 }
 
 /** Returns a probe that resolves with true once the service at the URL is ready. */

@@ -4,10 +4,10 @@ import path from "node:path";
 /** A log grows to this many bytes, then becomes `<name>.log.1`; one older part is kept. */
 const MAX_BYTES = 16 * 1024 * 1024;
 const LAST_LINES = 30;
-const MAX_LINE = 2_000;
+const MAX_LINE_LENGTH = 2_000;
 
 /** While lines are lost, the report of them is tried this often. Milliseconds. */
-const REPORT_EVERY_MS = 1_000;
+const REPORT_INTERVAL_MS = 1_000;
 
 const LINE_FEED = 10;
 
@@ -37,8 +37,8 @@ export function openLogFile(file: string): LogFile {
     write(chunk) {
       appender.append(chunk);
       const pieces = (rest + chunk.toString("utf8")).split("\n");
-      rest = (pieces.pop() ?? "").slice(0, MAX_LINE);
-      lines.push(...pieces.slice(-LAST_LINES).map((line) => line.slice(0, MAX_LINE)));
+      rest = (pieces.pop() ?? "").slice(0, MAX_LINE_LENGTH);
+      lines.push(...pieces.slice(-LAST_LINES).map((line) => line.slice(0, MAX_LINE_LENGTH)));
       lines.splice(0, Math.max(0, lines.length - LAST_LINES));
     },
     lastLines: () => [...lines, rest].filter((line) => line.trim() !== ""),
@@ -68,7 +68,7 @@ class Appender {
     if (unwritten.length === 0) return;
     if (this.#lost === 0) this.#lostSince = new Date();
     this.#lost += Math.max(1, unwritten.filter((byte) => byte === LINE_FEED).length);
-    this.#reporting ??= setInterval(() => this.#reportLater(), REPORT_EVERY_MS).unref();
+    this.#reporting ??= setInterval(() => this.#reportLater(), REPORT_INTERVAL_MS).unref();
   }
 
   close(): void {

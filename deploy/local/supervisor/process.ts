@@ -23,7 +23,7 @@ export interface ProcessSpec {
   stopSignal?: NodeJS.Signals;
   /** After this long it is killed. Milliseconds. */
   stopTimeoutMs?: number;
-  /** What it gets when the supervisor dies; SIGKILL by default, since every part survives that. */
+  /** What it gets when the supervisor dies; SIGKILL by default, since every component survives that. */
   deathSignal?: NodeJS.Signals;
 }
 

@@ -5,13 +5,13 @@ import {
   type History,
   NO_STREAM,
   STREAM_EXISTS,
-  type StreamState,
+  type StreamEnd,
 } from "../../../deploy/local/eventstore/model/append-rules.ts";
 
-const EMPTY: StreamState = { last: NO_STREAM, tombstoned: false, softDeleted: false };
+const EMPTY: StreamEnd = { last: NO_STREAM, tombstoned: false, softDeleted: false };
 
 /** A stream that holds these ids, all of them remembered or none. */
-function holding(ids: readonly string[], remembered = true): { state: StreamState; history: History } {
+function holding(ids: readonly string[], remembered = true): { state: StreamEnd; history: History } {
   return {
     state: { ...EMPTY, last: ids.length - 1 },
     history: {
@@ -24,7 +24,7 @@ function holding(ids: readonly string[], remembered = true): { state: StreamStat
 
 describe("append rules", () => {
   const { state, history } = holding(["a", "b", "c"]);
-  const decide = (expected: number, ids: string[], at: StreamState = state) =>
+  const decide = (expected: number, ids: string[], at: StreamEnd = state) =>
     decideAppend(expected, ids, at, history);
   const WRONG = { kind: "wrong-revision", current: 2 };
 

@@ -6,14 +6,14 @@ import { expect } from "chai";
 import { collect } from "../../conformance/log-under-test.ts";
 import { LogProcess, temporaryDir } from "./log-process.ts";
 
-const LARGEST_FILE_KIB = 1024;
+const MAX_FILE_KIB = 1024;
 
 describe("the embedded log on a disk that fails", function () {
   this.timeout(60_000);
 
   it("refuses what it cannot write, stops loudly and keeps what it acknowledged", async () => {
     const { dir, remove } = await temporaryDir();
-    const log = await LogProcess.start(dir, 0, LARGEST_FILE_KIB);
+    const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     const client = log.client();
     const text = "x".repeat(20_000);
     let acknowledged = 0;
@@ -50,7 +50,7 @@ describe("the embedded log on a disk that fails", function () {
 
   it("names the failure of the disk even if the log cannot be closed after it", async () => {
     const { dir, remove } = await temporaryDir();
-    const log = await LogProcess.start(dir, 0, LARGEST_FILE_KIB);
+    const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     // Makes the release of the lock fail, as a file system that became read-only does.
     await rm(join(dir, "lock"));
     await mkdir(join(dir, "lock"));

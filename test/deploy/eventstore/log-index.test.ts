@@ -31,7 +31,7 @@ describe("the index of the embedded log", () => {
           expect(ordinals.map((_, revision) => index.ordinalOf(stream, revision))).to.deep.equal(ordinals);
           expect(index.ordinalsBetween(stream, 0, ordinals.length - 1)).to.deep.equal(ordinals);
           expect(index.ordinalOf(stream, ordinals.length)).to.equal(undefined);
-          expect(index.head(stream).last).to.equal(ordinals.length - 1);
+          expect(index.stateOf(stream).last).to.equal(ordinals.length - 1);
         }
         expect(index.ordinalOf("unknown", 0)).to.equal(undefined);
       }),

@@ -247,7 +247,7 @@ describe("a log directory of an earlier release", function () {
       .and.not.to.include("events");
     const store = await openStore(dir);
     expect((await readContent(store)).forwards).to.have.length(20_000);
-    expect(store.head("note-1").last).to.equal(19_999);
+    expect(store.stateOf("note-1").last).to.equal(19_999);
     await store.close();
   });
 });

@@ -59,7 +59,7 @@ export async function readContent(store: Store): Promise<Content> {
   const names = [...new Set(forwards.map((event) => event.stream))].sort();
   const byStream: string[] = [];
   for (const name of names) {
-    const { last } = store.head(name);
+    const { last } = store.stateOf(name);
     if (last < 0) continue;
     for await (const page of readRevisions(store.log, name, 0, last)) {
       for (const { position, record } of page) byStream.push(`${position} ${record.toString("latin1")}`);

@@ -11,17 +11,17 @@ import { openPidRegistry } from "../../../deploy/local/setup/pid-registry.ts";
 import { freePorts } from "../../../deploy/local/setup/ports.ts";
 import { localPaths } from "../../../deploy/local/setup/project.ts";
 import { savedFile } from "../../../deploy/local/setup/saved-file.ts";
-import type { Part, PartContext } from "../../../deploy/local/supervisor/part.ts";
+import type { Component, ComponentContext } from "../../../deploy/local/supervisor/component.ts";
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
 
 /** A busy machine is slow, and a restart waits for up to 15 s. Milliseconds. */
-const RECOVERS_WITHIN = 120_000;
+const RECOVERY_TIMEOUT_MS = 120_000;
 
 describe("on a full disk", function () {
   this.timeout(240_000);
   let disk: SmallDisk | undefined;
-  let part: Part | undefined;
+  let part: Component | undefined;
 
   afterEach(async () => {
     await part?.stop();
@@ -29,7 +29,7 @@ describe("on a full disk", function () {
     disk = part = undefined;
   });
 
-  function supervised(): { context: PartContext; lines: string[] } {
+  function supervised(): { context: ComponentContext; lines: string[] } {
     const lines: string[] = [];
     const log = (line: string) => lines.push(line);
     const paths = localPaths(disk!.folder);
@@ -90,13 +90,13 @@ describe("on a full disk", function () {
       confirmed = sequence ?? confirmed;
       return sequence === undefined;
     });
-    await eventually("it is started again", () => part!.pid !== first, RECOVERS_WITHIN);
+    await eventually("it is started again", () => part!.pid !== first, RECOVERY_TIMEOUT_MS);
     expect(lines.join("\n")).to.match(/nats \(pid \d+\) is killed to be started again: JetStream /);
     disk.free();
     const next = await eventually(
       "it takes messages",
       () => publish(500_000).catch(() => undefined),
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
     expect(next).to.be.greaterThan(confirmed);
   });
@@ -142,7 +142,7 @@ describe("on a full disk", function () {
         );
         return lines.some((line) => /^postgres \(pid \d+\) died/.test(line));
       },
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
     disk.free();
     await eventually(
@@ -152,7 +152,7 @@ describe("on a full disk", function () {
           () => true,
           () => undefined,
         ),
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
     const [row] = await query("SELECT count(DISTINCT number)::int AS numbers FROM sample");
     expect(row!.numbers).to.be.within(committed, committed + 1);

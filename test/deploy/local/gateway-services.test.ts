@@ -61,7 +61,7 @@ describe("gateway, before services that behave oddly", () => {
 
   it("stops within its bound, though a service never answers", async () => {
     const silent = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
-    const own = await gatewayTo(silent, { drainWithin: 50 });
+    const own = await gatewayTo(silent, { drainTimeoutMs: 50 });
     const asked = once(silent, "connection");
     const outcome = fetch(`${own.url}/a`).then(
       () => "answered",

@@ -30,7 +30,7 @@ export async function gatewayTo(
 ): Promise<Listening> {
   const upstreams = { command: origin(service), queryApi: origin(service), audit: origin(service) };
   const log = () => undefined;
-  const defaults = { host: "127.0.0.1", port: 0, upstreams, log, drainWithin: 0 };
+  const defaults = { host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 };
   const gateway = await startGateway({ ...defaults, ...options });
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= gateway.close());

@@ -16,7 +16,7 @@ interface KeyRange {
 export const FORMAT_KEY = Buffer.from("v");
 export const EVENTS: KeyRange = { gt: Buffer.from("e"), lt: Buffer.from("f") };
 export const REVISIONS: KeyRange = { gt: Buffer.from("r"), lt: Buffer.from("s") };
-export const HEADS: KeyRange = { gt: Buffer.from("h"), lt: Buffer.from("i") };
+export const STREAM_STATES: KeyRange = { gt: Buffer.from("h"), lt: Buffer.from("i") };
 
 /** Position in the key of an event. */
 export function positionOfKey(key: Buffer): number {
@@ -35,6 +35,6 @@ export function positionInValue(value: Buffer): number {
 }
 
 /** Stream in the key of a head. */
-export function headKeyStream(key: Buffer): string {
+export function streamOfStateKey(key: Buffer): string {
   return key.toString("utf8", 1);
 }

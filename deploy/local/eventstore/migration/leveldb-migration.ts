@@ -6,11 +6,11 @@
  * events. A database that fails a check is refused and left as it is.
  */
 
-import type { Head } from "../model/head.ts";
 import { type LogBounds, PAGE_BYTES, PAGE_EVENTS } from "../model/limits.ts";
 import { damageOf, type LogDamaged, LogStartError } from "../model/log-errors.ts";
 import { streams } from "../model/pb.ts";
 import { positionAfter, streamOf, typeOf, wireOf } from "../model/record.ts";
+import type { StreamState } from "../model/stream-state.ts";
 import { DiskFull } from "../storage/disk-full.ts";
 import { type OpenOptions, openEvents } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
@@ -21,15 +21,15 @@ import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format
 import type { Database } from "./leveldb.ts";
 import {
   EVENTS,
-  HEADS,
-  headKeyStream,
   positionInValue,
   positionOfKey,
   REVISIONS,
   revisionOfKey,
+  STREAM_STATES,
+  streamOfStateKey,
 } from "./leveldb-keys.ts";
 
-const PROGRESS_EVERY_MS = 2_000;
+const PROGRESS_INTERVAL_MS = 2_000;
 
 /**
  * Copies all events into an empty log.
@@ -62,10 +62,10 @@ export async function copyLevelDb(
       requireSegments(dir, target.writer.end.segment, options.bounds);
       if (performance.now() < reportAt) continue;
       options.log(`Migrating the log: ${index.events} events so far, up to position ${index.position}.`);
-      reportAt = performance.now() + PROGRESS_EVERY_MS;
+      reportAt = performance.now() + PROGRESS_INTERVAL_MS;
     }
     await compareRevisions(database, dir, index);
-    await compareHeads(database, dir, index);
+    await compareStreamStates(database, dir, index);
   } catch (error) {
     if (!(error instanceof DiskFull)) throw error;
     throw new LogStartError(`The log in ${dir} cannot be migrated: the disk is full. Nothing was changed.`);
@@ -153,18 +153,18 @@ async function compareRevisions(database: Database, dir: string, index: LogIndex
 }
 
 /** Compares what the database says of each stream with what follows from the events. */
-async function compareHeads(database: Database, dir: string, index: LogIndex): Promise<void> {
-  for await (const entries of entriesOf(database, HEADS)) {
+async function compareStreamStates(database: Database, dir: string, index: LogIndex): Promise<void> {
+  for await (const entries of entriesOf(database, STREAM_STATES)) {
     for (const [key, value] of entries) {
-      const stream = headKeyStream(key);
-      if (value.toString("latin1") === storedHead(index.head(stream))) continue;
-      throw damageOf(dir, `The events of the stream '${stream}' contradict its head in the database.`);
+      const stream = streamOfStateKey(key);
+      if (value.toString("latin1") === formerStateText(index.stateOf(stream))) continue;
+      throw damageOf(dir, `The events of the stream '${stream}' contradict its state in the database.`);
     }
   }
 }
 
 /** A head as earlier releases stored it. */
-function storedHead({ last, tombstoned, softDeleted, truncateBefore, maxCount }: Head): string {
+function formerStateText({ last, tombstoned, softDeleted, truncateBefore, maxCount }: StreamState): string {
   return JSON.stringify([last, tombstoned ? 1 : 0, softDeleted ? 1 : 0, truncateBefore, maxCount]);
 }
 

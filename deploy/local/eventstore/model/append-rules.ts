@@ -9,7 +9,7 @@ export const ANY = -2;
 export const STREAM_EXISTS = -4;
 
 /** The last revision of a stream, NO_STREAM where it has none, and how it was deleted, if it was. */
-export interface StreamState {
+export interface StreamEnd {
   readonly last: number;
   readonly tombstoned: boolean;
   readonly softDeleted: boolean;
@@ -37,7 +37,7 @@ const WRITE: Decision = { kind: "write" };
 export function decideAppend(
   expected: number,
   ids: readonly string[],
-  stream: StreamState,
+  stream: StreamEnd,
   history: History,
 ): Decision {
   if (stream.tombstoned) return { kind: "deleted" };
@@ -51,7 +51,7 @@ export function decideAppend(
 }
 
 /** Without a revision the ids decide: the first unknown one means new, all known means a retry. */
-function decideByRecentIds(ids: readonly string[], stream: StreamState, history: History): Decision {
+function decideByRecentIds(ids: readonly string[], stream: StreamEnd, history: History): Decision {
   let revision = -1;
   for (const [index, id] of ids.entries()) {
     const found = history.recent(id);
@@ -65,7 +65,7 @@ function decideByRecentIds(ids: readonly string[], stream: StreamState, history:
 function decideByStoredIds(
   expected: number,
   ids: readonly string[],
-  stream: StreamState,
+  stream: StreamEnd,
   history: History,
 ): Decision {
   for (const [index, id] of ids.entries()) {
@@ -77,6 +77,6 @@ function decideByStoredIds(
   return { kind: "already-written", revision: expected + ids.length };
 }
 
-function wrongRevision(stream: StreamState): Decision {
+function wrongRevision(stream: StreamEnd): Decision {
   return { kind: "wrong-revision", current: stream.last };
 }

@@ -39,8 +39,8 @@ export const MAX_BYTES_AHEAD = 4 * 1024 * 1024;
 export const MAX_CACHED_IDS = 100_000;
 
 /** Newest events kept in memory for live subscriptions, by count and bytes. */
-export const MAX_TAIL_EVENTS = 4096;
-export const MAX_TAIL_BYTES = 8 * 1024 * 1024;
+export const MAX_RECENT_EVENTS = 4096;
+export const MAX_RECENT_BYTES = 8 * 1024 * 1024;
 
 /** Events and bytes read from disk at once. */
 export const PAGE_EVENTS = 1024;

@@ -19,14 +19,14 @@ const CODE = {
 } as const;
 
 /** What an answer repeats from the request. */
-export interface AnswerTo {
+export interface AnswerContext {
   readonly correlationId: UUID;
   readonly identifier: StreamIdentifier;
   readonly expected: number;
 }
 
 /** The answer to an append that was decided. */
-export function answerResult(to: AnswerTo, result: WriteResult): BatchAppendResp {
+export function answerResult(to: AnswerContext, result: WriteResult): BatchAppendResp {
   switch (result.outcome) {
     case "written":
       return answerSuccess(to, result.revision, result.position);
@@ -48,12 +48,12 @@ export function answerResult(to: AnswerTo, result: WriteResult): BatchAppendResp
  * The answer to an append whose deadline passed, or that found no room in the queue or on the disk. The client
  * knows no better error for an append that may be repeated, short of one that closes its connection.
  */
-export function answerTimeout(to: AnswerTo): BatchAppendResp {
+export function answerTimeout(to: AnswerContext): BatchAppendResp {
   return answerError(to, CODE.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
 }
 
 /** The answer to an append that was refused before it was tried. */
-export function answerRefusal(to: AnswerTo, error: CallError): BatchAppendResp {
+export function answerRefusal(to: AnswerContext, error: CallError): BatchAppendResp {
   if (error.metadata.get("exception")[0] === "maximum-append-size-exceeded") {
     const details = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_BYTES);
     return answerError(to, CODE.INVALID_ARGUMENT, "MaximumAppendSizeExceeded", details);
@@ -63,7 +63,7 @@ export function answerRefusal(to: AnswerTo, error: CallError): BatchAppendResp {
   return answerError(to, code, "BadRequest", details, error.details);
 }
 
-function answerSuccess(to: AnswerTo, revision: number, position: number): BatchAppendResp {
+function answerSuccess(to: AnswerContext, revision: number, position: number): BatchAppendResp {
   const success = new streams.BatchAppendResp.Success();
   if (revision < 0) success.setNoStream(new empty.Empty());
   else success.setCurrentRevision(String(revision));
@@ -73,7 +73,7 @@ function answerSuccess(to: AnswerTo, revision: number, position: number): BatchA
 }
 
 function answerError(
-  to: AnswerTo,
+  to: AnswerContext,
   code: number,
   type: string,
   details: Message,
@@ -84,7 +84,7 @@ function answerError(
   return answer(to).setError(new status.Status().setCode(code).setMessage(message).setDetails(packed));
 }
 
-function answer(to: AnswerTo): BatchAppendResp {
+function answer(to: AnswerContext): BatchAppendResp {
   return new streams.BatchAppendResp().setCorrelationId(to.correlationId).setStreamIdentifier(to.identifier);
 }
 

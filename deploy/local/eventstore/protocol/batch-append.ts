@@ -10,8 +10,8 @@ import type { ProposedEvent } from "../model/record.ts";
 import type { NotWritten } from "../store/group-commit.ts";
 import type { WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
-import { type AnswerTo, answerRefusal, answerResult, answerTimeout } from "./batch-answer.ts";
-import { asCallError, CallError, invalidArgument, logFull, unavailable } from "./errors.ts";
+import { type AnswerContext, answerRefusal, answerResult, answerTimeout } from "./batch-answer.ts";
+import { CallError, invalidArgument, logFull, toCallError, unavailable } from "./errors.ts";
 import {
   AppendSize,
   checkMetadata,
@@ -24,8 +24,8 @@ import {
 export type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
 
 /** An append whose parts are coming in. */
-interface Unfinished {
-  readonly to: AnswerTo;
+interface PartialAppend {
+  readonly to: AnswerContext;
   readonly stream: string;
   readonly deadline: number;
   readonly events: ProposedEvent[];
@@ -33,7 +33,7 @@ interface Unfinished {
 }
 
 /** setTimeout takes no more; a deadline beyond it is none in practice. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Serves one BatchAppend call until it ends. */
 export function serveBatchAppend(store: Store, call: BatchAppendCall, log: (line: string) => void): void {
@@ -44,7 +44,7 @@ class BatchAppendSession {
   readonly #store: Store;
   readonly #call: BatchAppendCall;
   readonly #log: (line: string) => void;
-  readonly #unfinished = new Map<string, Unfinished>();
+  readonly #unfinished = new Map<string, PartialAppend>();
   #awaited = 0;
   #halfClosed = false;
 
@@ -95,7 +95,7 @@ class BatchAppendSession {
       throw new CallError(status.RESOURCE_EXHAUSTED, "Too many appends are unfinished on one call.");
     }
     const options = request.getOptions();
-    const to: AnswerTo = {
+    const to: AnswerContext = {
       correlationId: request.getCorrelationId() ?? new shared.UUID(),
       identifier: options?.getStreamIdentifier() ?? new shared.StreamIdentifier(),
       expected: options === undefined ? 0 : expectedRevision(options, exactRevision(options)),
@@ -109,11 +109,11 @@ class BatchAppendSession {
     }
   }
 
-  #refuse(to: AnswerTo, error: unknown): void {
-    this.#write(answerRefusal(to, asCallError(error, this.#log)));
+  #refuse(to: AnswerContext, error: unknown): void {
+    this.#write(answerRefusal(to, toCallError(error, this.#log)));
   }
 
-  async #submit(append: Unfinished): Promise<void> {
+  async #submit(append: PartialAppend): Promise<void> {
     const { stream, events, to } = append;
     const write = { kind: "append", stream, expected: to.expected, events } as const;
     this.#awaited += 1;
@@ -132,7 +132,7 @@ class BatchAppendSession {
     }
   }
 
-  #answer(to: AnswerTo, result: WriteResult | NotWritten): BatchAppendResp {
+  #answer(to: AnswerContext, result: WriteResult | NotWritten): BatchAppendResp {
     switch (result.outcome) {
       case "written":
       case "wrong-revision":
@@ -141,7 +141,7 @@ class BatchAppendSession {
       case "log-full":
         return answerRefusal(to, logFull());
       case "damaged":
-        return answerRefusal(to, asCallError(result.reason, this.#log));
+        return answerRefusal(to, toCallError(result.reason, this.#log));
       default:
         return answerTimeout(to);
     }
@@ -157,7 +157,7 @@ class BatchAppendSession {
   #fail(error: unknown): void {
     if (this.#call.writableEnded) return;
     this.#unfinished.clear();
-    this.#call.emit("error", asCallError(error, this.#log));
+    this.#call.emit("error", toCallError(error, this.#log));
   }
 
   #endWhenAnswered(): void {
@@ -169,7 +169,7 @@ function exactRevision(options: BatchAppendReq.Options): string | undefined {
   return options.hasStreamPosition() ? options.getStreamPosition() : undefined;
 }
 
-function collect(append: Unfinished, request: BatchAppendReq): void {
+function collect(append: PartialAppend, request: BatchAppendReq): void {
   const events = request.getProposedMessagesList().map(proposedEvent);
   for (const event of events) append.size.add(append.stream, event);
   checkMetadata(append.stream, events);
@@ -179,7 +179,7 @@ function collect(append: Unfinished, request: BatchAppendReq): void {
 /** The result, or that the deadline passed before it came. The write may then still happen. */
 function beforeDeadline<T>(result: Promise<T>, deadline: number): Promise<T | NotWritten> {
   const wait = deadline - Date.now();
-  if (wait > LONGEST_TIMER_MS) return result;
+  if (wait > MAX_TIMER_MS) return result;
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve({ outcome: "expired" }), Math.max(0, wait));
     result.then(resolve, reject).finally(() => clearTimeout(timer));

@@ -5,8 +5,8 @@ import type {
   TombstoneReq,
   TombstoneResp,
 } from "@eventstore/db-client/generated/streams_pb.js";
-import { describedBy } from "../model/head.ts";
 import { streams } from "../model/pb.ts";
+import { describedStream } from "../model/stream-state.ts";
 import type { Store } from "../store/store.ts";
 import { invalidArgument, streamDeleted, wrongExpectedVersion } from "./errors.ts";
 import { expectedRevision, writableStreamName } from "./request-parts.ts";
@@ -42,7 +42,7 @@ async function remove(
 ): Promise<string> {
   if (options === undefined) throw invalidArgument("A deletion needs its options.");
   const stream = writableStreamName(options.getStreamIdentifier());
-  if (describedBy(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
+  if (describedStream(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
   const expected = expectedRevision(options, options.hasRevision() ? options.getRevision() : undefined);
   const result = await writeOrThrow(store, { kind, stream, expected, events: [] }, 0, deadline);
   switch (result.outcome) {

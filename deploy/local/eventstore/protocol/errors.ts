@@ -76,7 +76,7 @@ export function missingProperty(property: string): CallError {
 }
 
 /** Turns any error into one that ends a call. Logs it, unless the call itself was at fault. */
-export function asCallError(error: unknown, log: (line: string) => void): CallError {
+export function toCallError(error: unknown, log: (line: string) => void): CallError {
   if (error instanceof CallError) return error;
   if (error instanceof LogDamaged) {
     log(error.message);

@@ -6,7 +6,7 @@ import { invalidArgument } from "./errors.ts";
 export interface Filter {
   matches(record: Buffer): boolean;
   /** A subscription reports its position each time it has considered this many events. */
-  readonly checkpointEvery: number;
+  readonly checkpointInterval: number;
 }
 
 /** EventStoreDB's search window where the client names none. */
@@ -23,7 +23,7 @@ export function readFilter(options: ReadReq.Options): Filter | undefined {
   const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
   if (expression === undefined) throw invalidArgument("A filter needs an expression on type or stream name.");
   const test = readExpression(expression);
-  return { matches: (record) => test(textOf(record)), checkpointEvery: checkpointInterval(filter) };
+  return { matches: (record) => test(textOf(record)), checkpointInterval: checkpointInterval(filter) };
 }
 
 function readExpression(expression: ReadReq.Options.FilterOptions.Expression): (text: string) => boolean {

@@ -5,12 +5,12 @@ import { type Filter, readFilter } from "./filter.ts";
 import { streamName, uint64 } from "./request-parts.ts";
 
 /** A place to start from: both ends, or a revision of a stream or a position in the log. */
-export type From = number | "start" | "end";
+export type StartPoint = number | "start" | "end";
 
 export interface ReadRequest {
   /** Undefined for all streams. */
   readonly stream: string | undefined;
-  readonly from: From;
+  readonly from: StartPoint;
   readonly backwards: boolean;
   /** Number of events wanted; "live" for a subscription. */
   readonly count: number | "live";
@@ -42,12 +42,12 @@ export function parseReadRequest(request: ReadReq): ReadRequest {
   };
 }
 
-function fromRevision(options: ReadReq.Options.StreamOptions): From {
+function fromRevision(options: ReadReq.Options.StreamOptions): StartPoint {
   if (options.hasRevision()) return uint64(options.getRevision());
   return options.hasEnd() ? "end" : "start";
 }
 
-function fromPosition(options: ReadReq.Options.AllOptions | undefined): From {
+function fromPosition(options: ReadReq.Options.AllOptions | undefined): StartPoint {
   if (options === undefined) throw invalidArgument("A read names a stream or all streams.");
   const position = options.getPosition();
   if (position !== undefined) return uint64(position.getCommitPosition());

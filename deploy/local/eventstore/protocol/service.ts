@@ -19,8 +19,8 @@ import { type BatchAppendCall, serveBatchAppend } from "./batch-append.ts";
 import { endWith, type OpenCalls } from "./calls.ts";
 import { softDelete, tombstone } from "./delete.ts";
 import { clusterOfOne, supportedMethods } from "./discovery.ts";
-import { asCallError } from "./errors.ts";
-import { Outlet, type ReadCall } from "./outlet.ts";
+import { toCallError } from "./errors.ts";
+import { FlowControlledWriter, type ReadCall } from "./flow-controlled-writer.ts";
 import { read } from "./read.ts";
 import { parseReadRequest } from "./read-request.ts";
 import { subscribe } from "./subscription.ts";
@@ -45,7 +45,7 @@ export function addServices(server: Server, context: ServiceContext): void {
   const fail =
     <T>(answer: sendUnaryData<T>) =>
     (error: unknown) =>
-      answer(asCallError(error, log));
+      answer(toCallError(error, log));
   server.addService(STREAMS, {
     read: (call: ReadCall) => {
       calls.add(call);
@@ -76,15 +76,15 @@ export function addServices(server: Server, context: ServiceContext): void {
 }
 
 async function serveRead(context: ServiceContext, call: ReadCall): Promise<void> {
-  const outlet = new Outlet(call);
+  const writer = new FlowControlledWriter(call);
   try {
     const request = parseReadRequest(call.request);
-    if (request.count === "live") await subscribe(context.store, outlet, request);
-    else await read(context.store, outlet, request, request.count);
-    if (!outlet.closed) call.end();
+    if (request.count === "live") await subscribe(context.store, writer, request);
+    else await read(context.store, writer, request, request.count);
+    if (!writer.closed) call.end();
   } catch (error) {
     // Once the call is over, by the reader or by a shutdown, what went wrong after it concerns nobody.
-    if (!outlet.closed) endWith(call, asCallError(error, context.log));
+    if (!writer.closed) endWith(call, toCallError(error, context.log));
   }
 }
 

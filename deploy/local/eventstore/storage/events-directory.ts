@@ -27,7 +27,7 @@ export interface OpenLog {
 
 export interface OpenOptions {
   readonly bounds: LogBounds;
-  readonly writing: LogWriterOptions;
+  readonly writer: LogWriterOptions;
   /** Takes one line for each fact that an operator should know. */
   readonly log: (line: string) => void;
 }
@@ -74,7 +74,7 @@ export async function openEvents(dir: string, options: OpenOptions): Promise<Ope
       options.log(`${file.path}: replaced a damaged copy of the acknowledged end with the intact copy.`);
     return {
       log: { index, segments, seed: checksumSeed(end.logId) },
-      writer: new LogWriter(segments, file, end, options.writing),
+      writer: new LogWriter(segments, file, end, options.writer),
       close,
     };
   } catch (error) {

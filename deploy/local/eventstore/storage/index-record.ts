@@ -1,7 +1,8 @@
 /** Adds a stored record to the index, with what it says about reading its stream. */
-import { describedBy } from "../model/head.ts";
+
 import { proposedEventOf, streamOf } from "../model/record.ts";
 import { readMetadata } from "../model/stream-metadata.ts";
+import { describedStream } from "../model/stream-state.ts";
 import type { LogIndex } from "./log-index.ts";
 import type { StoredRecord } from "./segment-format.ts";
 
@@ -15,7 +16,7 @@ export function indexRecord(index: LogIndex, record: StoredRecord, offset: numbe
   const stream = streamOf(record.body);
   const problem = index.add(stream, record, offset);
   if (problem !== undefined) return problem;
-  const described = describedBy(stream);
+  const described = describedStream(stream);
   if (described === undefined) return undefined;
   try {
     index.describe(described, readMetadata(proposedEventOf(record.body)));

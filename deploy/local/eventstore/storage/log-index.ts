@@ -6,7 +6,7 @@
  * content: a reader compares each record with the place it was looking for.
  */
 
-import type { Head } from "../model/head.ts";
+import type { StreamState } from "../model/stream-state.ts";
 import { Column } from "./column.ts";
 import type { StoredRecord } from "./segment-format.ts";
 import { StreamTable } from "./stream-table.ts";
@@ -74,7 +74,7 @@ export class LogIndex {
   }
 
   /** Records what metadata say about reading a stream. */
-  describe(stream: string, effect: Partial<Omit<Head, "last">>): void {
+  describe(stream: string, effect: Partial<Omit<StreamState, "last">>): void {
     this.#streams.describe(stream, effect);
   }
 
@@ -82,9 +82,9 @@ export class LogIndex {
     return this.#streams.has(stream);
   }
 
-  head(stream: string): Head {
+  stateOf(stream: string): StreamState {
     const newest = this.#streams.newest(stream);
-    return this.#streams.head(stream, newest === undefined ? undefined : this.#revisions.at(newest));
+    return this.#streams.stateOf(stream, newest === undefined ? undefined : this.#revisions.at(newest));
   }
 
   positionOf(ordinal: number): number {

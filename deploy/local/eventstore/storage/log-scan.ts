@@ -30,7 +30,7 @@ import type { Segments } from "./segments.ts";
 /** Disks write sectors of at least this size, so what power loss leaves out is at least this long. Bytes. */
 const SECTOR_BYTES = 512;
 
-const PROGRESS_EVERY_MS = 2_000;
+const PROGRESS_INTERVAL_MS = 2_000;
 
 export interface ScanOptions {
   readonly bounds: LogBounds;
@@ -74,7 +74,7 @@ class LogScan {
   readonly #seed: number;
   #chain: ChainEnd = LOG_START;
   #reachedAcknowledged = false;
-  #reportAt = performance.now() + PROGRESS_EVERY_MS;
+  #reportAt = performance.now() + PROGRESS_INTERVAL_MS;
 
   constructor(segments: Segments, count: number, acknowledged: LogEnd, options: ScanOptions) {
     this.#segments = segments;
@@ -206,7 +206,7 @@ class LogScan {
 
   #report(segment: number, offset: number, size: number): void {
     if (performance.now() < this.#reportAt) return;
-    this.#reportAt = performance.now() + PROGRESS_EVERY_MS;
+    this.#reportAt = performance.now() + PROGRESS_INTERVAL_MS;
     const percent = Math.floor((100 * offset) / size);
     this.#log(
       `Verifying the log: segment ${segment + 1} of ${this.#count}, ${percent} %, ${this.#index.events} events so far.`,

@@ -1,12 +1,12 @@
 /** Streams by name: the newest event of each, and what metadata and deletions say about reading it. */
 import { NO_STREAM } from "../model/append-rules.ts";
-import type { Head } from "../model/head.ts";
+import type { StreamState } from "../model/stream-state.ts";
 import { Column } from "./column.ts";
 
 /** Marks a stream that has metadata or a tombstone, but no event. */
 const NO_EVENT = 0xffff_ffff;
 
-type Effect = Omit<Head, "last">;
+type Effect = Omit<StreamState, "last">;
 
 const NO_EFFECT: Effect = { tombstoned: false, softDeleted: false, truncateBefore: 0, maxCount: 0 };
 
@@ -40,8 +40,8 @@ export class StreamTable {
     this.#effects.set(number, { ...(this.#effects.get(number) ?? NO_EFFECT), ...effect });
   }
 
-  /** Head of a stream, given the revision of its newest event. */
-  head(stream: string, last: number = NO_STREAM): Head {
+  /** StreamState of a stream, given the revision of its newest event. */
+  stateOf(stream: string, last: number = NO_STREAM): StreamState {
     const number = this.#numbers.get(stream);
     const effect = number === undefined ? undefined : this.#effects.get(number);
     return { last, ...(effect ?? NO_EFFECT) };

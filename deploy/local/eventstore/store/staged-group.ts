@@ -5,9 +5,9 @@
  */
 import { randomUUID } from "node:crypto";
 import { decideAppend, type History, NO_STREAM } from "../model/append-rules.ts";
-import { describedBy, type Head, metadataStreamOf } from "../model/head.ts";
 import { encodeRecord, type ProposedEvent, positionAfter } from "../model/record.ts";
 import { METADATA_TYPE, readMetadata, recreation, softDeletion } from "../model/stream-metadata.ts";
+import { describedStream, metadataStreamOf, type StreamState } from "../model/stream-state.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 
 /** A write as it comes to the log. */
@@ -36,7 +36,7 @@ export interface CommittedState {
   /** Number of events. */
   readonly events: number;
   readonly position: number;
-  head(stream: string): Head;
+  stateOf(stream: string): StreamState;
   /** Position of a stored event. */
   positionOf(stream: string, revision: number): number | undefined;
   /** Id of a stored event. */
@@ -55,7 +55,7 @@ interface StagedEntry {
 }
 
 export class StagedGroup {
-  readonly #heads = new Map<string, Head>();
+  readonly #states = new Map<string, StreamState>();
   readonly ids = new Map<string, WrittenAt>();
   readonly records: StoredRecord[] = [];
   readonly #entries = new Map<string, StagedEntry>();
@@ -79,14 +79,14 @@ export class StagedGroup {
 
   /** Streams that the group writes, or whose metadata it writes. */
   get streams(): Iterable<string> {
-    return this.#heads.keys();
+    return this.#states.keys();
   }
 
   /** Decides one write and stages it if it is to be written. */
   apply(write: Write): WriteResult {
-    const head = this.#head(write.stream);
+    const state = this.#stateOf(write.stream);
     const ids = write.kind === "append" ? write.events.map((event) => event.id) : [randomUUID()];
-    const decision = decideAppend(write.expected, ids, head, this.#history(write.stream));
+    const decision = decideAppend(write.expected, ids, state, this.#history(write.stream));
     switch (decision.kind) {
       case "deleted":
         return { outcome: "deleted" };
@@ -95,22 +95,22 @@ export class StagedGroup {
       case "already-written":
         return this.#alreadyWritten(write.stream, decision.revision);
       case "write":
-        return this.#write(write, head);
+        return this.#write(write, state);
     }
   }
 
-  #write(write: Write, head: Head): WriteResult {
-    if (write.kind === "soft-delete") return this.#softDelete(write.stream, head);
-    if (write.kind === "tombstone") return this.#tombstone(write.stream, head);
-    const described = describedBy(write.stream);
+  #write(write: Write, state: StreamState): WriteResult {
+    if (write.kind === "soft-delete") return this.#softDelete(write.stream, state);
+    if (write.kind === "tombstone") return this.#tombstone(write.stream, state);
+    const described = describedStream(write.stream);
     if (described !== undefined) return this.#appendMetadata(write, described);
     const result = this.#put(write.stream, write.events);
-    if (head.softDeleted) this.#recreate(write.stream, head.last + 1);
+    if (state.softDeleted) this.#recreate(write.stream, state.last + 1);
     return result;
   }
 
   #appendMetadata(write: Write, described: string): WriteResult {
-    const before = this.#head(described);
+    const before = this.#stateOf(described);
     if (before.tombstoned) return { outcome: "deleted" };
     const result = this.#put(write.stream, write.events);
     const last = write.events.at(-1);
@@ -120,14 +120,14 @@ export class StagedGroup {
     return result;
   }
 
-  #softDelete(stream: string, head: Head): WriteResult {
-    if (head.last < 0 && !this.#hasMetadata(stream)) {
+  #softDelete(stream: string, state: StreamState): WriteResult {
+    if (state.last < 0 && !this.#hasMetadata(stream)) {
       return { outcome: "wrong-revision", current: NO_STREAM };
     }
     return this.#putMetadata(stream, softDeletion());
   }
 
-  #tombstone(stream: string, head: Head): WriteResult {
+  #tombstone(stream: string, state: StreamState): WriteResult {
     const event: ProposedEvent = {
       id: randomUUID(),
       type: "$streamDeleted",
@@ -136,8 +136,8 @@ export class StagedGroup {
       metadata: NOTHING,
     };
     this.#putRecord(stream, undefined, event);
-    this.#heads.set(stream, { ...head, tombstoned: true });
-    return { outcome: "written", revision: head.last, position: this.#position };
+    this.#states.set(stream, { ...state, tombstoned: true });
+    return { outcome: "written", revision: state.last, position: this.#position };
   }
 
   /** Brings a soft-deleted stream back: its older events stay hidden. */
@@ -160,13 +160,13 @@ export class StagedGroup {
 
   /** Makes a metadata event take effect on the stream that it describes. */
   #describe(stream: string, event: ProposedEvent): void {
-    this.#heads.set(stream, { ...this.#head(stream), ...readMetadata(event) });
+    this.#states.set(stream, { ...this.#stateOf(stream), ...readMetadata(event) });
     this.#metadata.set(stream, event.data);
   }
 
   #put(stream: string, events: readonly ProposedEvent[]): WriteResult {
-    const head = this.#head(stream);
-    let revision = head.last;
+    const state = this.#stateOf(stream);
+    let revision = state.last;
     if (events.length === 0) return { outcome: "written", revision, position: this.#position };
     for (const event of events) {
       revision += 1;
@@ -174,7 +174,7 @@ export class StagedGroup {
       this.#entries.set(entryName(stream, revision), { id: event.id, position: this.#position });
       this.ids.set(event.id, { stream, revision });
     }
-    this.#heads.set(stream, { ...head, last: revision });
+    this.#states.set(stream, { ...state, last: revision });
     return { outcome: "written", revision, position: this.#position };
   }
 
@@ -211,12 +211,12 @@ export class StagedGroup {
     };
   }
 
-  #head(stream: string): Head {
-    return this.#heads.get(stream) ?? this.#committed.head(stream);
+  #stateOf(stream: string): StreamState {
+    return this.#states.get(stream) ?? this.#committed.stateOf(stream);
   }
 
   #hasMetadata(stream: string): boolean {
-    return this.#head(metadataStreamOf(stream)).last >= 0;
+    return this.#stateOf(metadataStreamOf(stream)).last >= 0;
   }
 
   #metadataOf(stream: string): Uint8Array | undefined {

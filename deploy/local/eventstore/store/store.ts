@@ -5,7 +5,6 @@
  * fsync, and only then makes it visible and answers, so that nobody ever sees an event that a crash could take.
  */
 
-import type { Head } from "../model/head.ts";
 import {
   LOG_BOUNDS,
   type LogBounds,
@@ -14,6 +13,7 @@ import {
   SEGMENT_BYTES,
 } from "../model/limits.ts";
 import { LogDamaged } from "../model/log-errors.ts";
+import type { StreamState } from "../model/stream-state.ts";
 import { DiskFull } from "../storage/disk-full.ts";
 import type { OpenLog } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
@@ -21,6 +21,7 @@ import type { CommittedLog } from "../storage/log-reader.ts";
 import { GroupCommit, type NotWritten } from "./group-commit.ts";
 import { openLogDirectory } from "./log-directory.ts";
 import { Lru } from "./lru.ts";
+import { RecentEvents } from "./recent-events.ts";
 import {
   type CommittedState,
   StagedGroup,
@@ -29,7 +30,6 @@ import {
   type WrittenAt,
 } from "./staged-group.ts";
 import { StoredDetails } from "./stored-details.ts";
-import { Tail } from "./tail.ts";
 
 export interface StoreOptions {
   readonly dir: string;
@@ -45,7 +45,7 @@ export interface StoreOptions {
 
 export class Store {
   readonly log: CommittedLog;
-  readonly tail: Tail;
+  readonly recentEvents: RecentEvents;
   readonly #open: OpenLog;
   readonly #bounds: LogBounds;
   readonly #report: (line: string) => void;
@@ -59,7 +59,7 @@ export class Store {
     this.#bounds = options.bounds ?? LOG_BOUNDS;
     this.#report = options.log ?? (() => undefined);
     this.log = open.log;
-    this.tail = new Tail(open.log.index.position);
+    this.recentEvents = new RecentEvents(open.log.index.position);
   }
 
   /**
@@ -72,7 +72,7 @@ export class Store {
     const open = await openLogDirectory(options.dir, {
       bounds: options.bounds ?? LOG_BOUNDS,
       log: options.log ?? (() => undefined),
-      writing: { sync: options.sync ?? true, segmentBytes: options.segmentBytes ?? SEGMENT_BYTES },
+      writer: { sync: options.sync ?? true, segmentBytes: options.segmentBytes ?? SEGMENT_BYTES },
     });
     return new Store(open, options);
   }
@@ -93,8 +93,8 @@ export class Store {
   }
 
   /** The committed head of a stream. */
-  head(stream: string): Head {
-    return this.log.index.head(stream);
+  stateOf(stream: string): StreamState {
+    return this.log.index.stateOf(stream);
   }
 
   /** Calls the listener after each commit until the returned function is called. */
@@ -174,7 +174,7 @@ export class Store {
     }
     index.setSegmentEnd(offset);
     for (const [id, at] of group.ids) this.#ids.set(id, at);
-    this.tail.push(group.records.map(({ position, body }) => ({ position, record: body })));
+    this.recentEvents.push(group.records.map(({ position, body }) => ({ position, record: body })));
     for (const listener of this.#listeners) listener();
   }
 
@@ -183,7 +183,7 @@ export class Store {
     return {
       events: index.events,
       position: index.position,
-      head: (stream) => index.head(stream),
+      stateOf: (stream) => index.stateOf(stream),
       positionOf: (stream, revision) => {
         const ordinal = index.ordinalOf(stream, revision);
         return ordinal === undefined ? undefined : index.positionOf(ordinal);

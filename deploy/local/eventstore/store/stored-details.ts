@@ -3,10 +3,10 @@
  * metadata of soft-deleted streams. Everything else that they ask is in the index.
  */
 
-import { describedBy, metadataStreamOf } from "../model/head.ts";
 import { MAX_GROUP_BYTES } from "../model/limits.ts";
 import { LogDamaged } from "../model/log-errors.ts";
 import { proposedEventOf } from "../model/record.ts";
+import { describedStream, metadataStreamOf } from "../model/stream-state.ts";
 import { type CommittedLog, readRevisions } from "../storage/log-reader.ts";
 import type { Write } from "./staged-group.ts";
 
@@ -64,7 +64,7 @@ export class StoredDetails {
     if (!isBehind(log, stream, expected) || events.length === 0) return;
     const known = this.#ids.get(stream) ?? new Map<number, string>();
     this.#ids.set(stream, known);
-    const last = Math.min(log.index.head(stream).last, expected + events.length);
+    const last = Math.min(log.index.stateOf(stream).last, expected + events.length);
     let revision = expected;
     for await (const page of readRevisions(log, stream, expected + 1, last)) {
       for (const { record } of page) {
@@ -77,8 +77,8 @@ export class StoredDetails {
   }
 
   async #readMetadata(log: CommittedLog, stream: string): Promise<void> {
-    const { last } = log.index.head(metadataStreamOf(stream));
-    if (!log.index.head(stream).softDeleted || last < 0) return;
+    const { last } = log.index.stateOf(metadataStreamOf(stream));
+    if (!log.index.stateOf(stream).softDeleted || last < 0) return;
     for await (const page of readRevisions(log, metadataStreamOf(stream), last, last)) {
       for (const { record } of page) {
         // A copy, since the data is a small part of the page that was read.
@@ -94,10 +94,10 @@ function needsLookup(log: CommittedLog, write: Write | undefined): boolean {
   if (write?.kind !== "append") return false;
   const { stream, expected } = write;
   if (isBehind(log, stream, expected)) return true;
-  return describedBy(stream) === undefined && log.index.head(stream).softDeleted;
+  return describedStream(stream) === undefined && log.index.stateOf(stream).softDeleted;
 }
 
 /** Whether a write names a revision before the last one, so that only stored ids can make it a retry. */
 function isBehind(log: CommittedLog, stream: string, expected: number): boolean {
-  return expected >= -1 && expected < log.index.head(stream).last;
+  return expected >= -1 && expected < log.index.stateOf(stream).last;
 }

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { rememberingLog } from "../../../../command/cli/import/remembering-log.ts";
 import { demoClinics } from "../../../../deploy/local/demo-data/clinics.ts";
 import { demoPhases } from "../../../../deploy/local/demo-data/phases.ts";
-import { carryOut } from "../../../../deploy/local/demo-data/steps.ts";
+import { runSteps } from "../../../../deploy/local/demo-data/steps.ts";
 import { addDays, dateIn, timeIn } from "../../../../deploy/local/demo-data/time.ts";
 import { demoWeek } from "../../../../deploy/local/demo-data/week.ts";
 import { appointmentStatuses } from "../../../../shared/domain/appointment/appointment.ts";
@@ -35,7 +35,7 @@ describe("the demo week", () => {
     };
     for (const now of [0, 9, 17].map((hour) => hours[hour] as number)) {
       let [done, all] = [0, 0];
-      await carryOut(rememberingLog(empty, "kept"), demoPhases(now), (count, of) => {
+      await runSteps(rememberingLog(empty, "kept"), demoPhases(now), (count, of) => {
         [done, all] = [count, of];
       });
       expect(done).to.equal(all);

@@ -58,7 +58,7 @@ describe("gateway", () => {
     audit = await upstream("audit");
     const upstreams = { command: origin(command), queryApi: origin(queryApi), audit: origin(audit) };
     const log = (line: string) => lines.push(line);
-    gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainWithin: 0 });
+    gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 });
     port = Number(new URL(gateway.url).port);
   });
 

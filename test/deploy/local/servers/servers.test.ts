@@ -4,7 +4,7 @@ import fs from "node:fs";
 import net from "node:net";
 import { expect } from "chai";
 import pg from "pg";
-import { type GivenServers, reachGiven } from "../../../../deploy/local/servers/given-servers.ts";
+import { type ExternalServers, requireReachable } from "../../../../deploy/local/servers/external-servers.ts";
 import { startServers } from "../../../../deploy/local/servers/servers.ts";
 import { processIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
 import { freePorts } from "../../../../deploy/local/setup/ports.ts";
@@ -14,7 +14,7 @@ import { eventually } from "../../../support/eventually.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../../support/stack.ts";
 
 /** Only Postgres is ours: the others are never asked. */
-const POSTGRES_ONLY: GivenServers = {
+const POSTGRES_ONLY: ExternalServers = {
   EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false",
   NATS_URL: "nats://127.0.0.1:1",
 };
@@ -39,7 +39,7 @@ describe("embedded Postgres", () => {
   it("keeps its data over a stop and a kill -9", async () => {
     // A setting that is empty gives no server.
     const servers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "" });
-    const { postgres } = servers.parts;
+    const { postgres } = servers.components;
     const url = servers.databaseUrls.projection;
     await query(url, "CREATE TABLE kept AS SELECT 1 AS n");
     await postgres.stop();
@@ -88,10 +88,10 @@ describe("a server that is given", () => {
   }
 
   it("is named where it does not answer", async () => {
-    expect(await failure(reachGiven({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
+    expect(await failure(requireReachable({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
       "the event log at esdb://127.0.0.1:1 does not answer (EVENTSTORE_URL)",
     );
-    expect(await failure(reachGiven({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
+    expect(await failure(requireReachable({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
       "NATS_URL: the server at 127.0.0.1:1 does not answer (CONNECTION_REFUSED)",
     );
   });
@@ -105,7 +105,7 @@ describe("DATABASE_URL", () => {
     const guest = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: superuser.href });
     expect(guest.databaseUrls.projection).to.equal(superuser.href);
     expect(await query(guest.databaseUrls.command, "SELECT current_user")).to.eql(["local_command"]);
-    expect(await failure(guest.parts.postgres.stop())).to.include("external server");
+    expect(await failure(guest.components.postgres.stop())).to.include("external server");
     await guest.stop();
     expect(await query(superuser.href, "SELECT 1"), "still runs").to.eql([1]);
     const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: host.databaseUrls.projection });
@@ -126,7 +126,7 @@ describe("startServers", () => {
     await once(taken, "listening");
     const root = makeTestRoot();
     const progress = lineProgress(() => undefined, false);
-    const message = await failure(startServers({ root, ports, given: {}, progress, syncNewData: false }));
+    const message = await failure(startServers({ root, ports, external: {}, progress, syncNewData: false }));
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
     expect(fs.existsSync(`${root}/pids.json`)).to.equal(false);
@@ -137,7 +137,13 @@ describe("startServers", () => {
     const servers = await startTestServers({ ...POSTGRES_ONLY });
     const { root } = servers.root.paths;
     const progress = lineProgress(() => undefined, false);
-    const again = startServers({ root, ports: await freePorts(), given: {}, progress, syncNewData: false });
+    const again = startServers({
+      root,
+      ports: await freePorts(),
+      external: {},
+      progress,
+      syncNewData: false,
+    });
     expect(await failure(again)).to.equal(`the stack in ${root} already runs, as process ${process.pid}`);
     await servers.stop();
   });

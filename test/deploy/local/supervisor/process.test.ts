@@ -4,10 +4,10 @@ import { expect } from "chai";
 import { processIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
 import { openPidRegistry } from "../../../../deploy/local/setup/pid-registry.ts";
 import { localPaths } from "../../../../deploy/local/setup/project.ts";
+import type { ComponentContext } from "../../../../deploy/local/supervisor/component.ts";
 import { openLogFile } from "../../../../deploy/local/supervisor/log-file.ts";
-import type { PartContext } from "../../../../deploy/local/supervisor/part.ts";
 import { type ProcessSpec, startProcess } from "../../../../deploy/local/supervisor/process.ts";
-import { createPart } from "../../../../deploy/local/supervisor/supervised-part.ts";
+import { createComponent } from "../../../../deploy/local/supervisor/supervised-process.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
@@ -24,7 +24,7 @@ function setUp(script: string, options: Partial<ProcessSpec> = {}) {
     log: openLogFile(paths.log("sample")),
     ...options,
   };
-  const context: PartContext = { paths, pids, log: (line) => lines.push(line) };
+  const context: ComponentContext = { paths, pids, log: (line) => lines.push(line) };
   const start = (more: Partial<ProcessSpec> = {}) => startProcess({ ...spec, ...more }, pids);
   return { start, context, lines, paths };
 }
@@ -79,19 +79,22 @@ describe("startProcess", () => {
   });
 });
 
-describe("createPart", () => {
+describe("createComponent", () => {
   it("starts again what died, and says so", async () => {
     const { start, context, lines } = setUp(STAYS);
-    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
-    await part.start();
-    const first = part.pid!;
+    const component = createComponent(
+      { name: "sample", launch: () => start() },
+      { ...context, restart: true },
+    );
+    await component.start();
+    const first = component.pid!;
     process.kill(first, "SIGKILL");
-    await eventually("a new process", () => part.pid !== undefined && part.pid !== first);
-    await part.waitReady();
+    await eventually("a new process", () => component.pid !== undefined && component.pid !== first);
+    await component.waitReady();
     expect(lines)
       .to.include(`sample (pid ${first}) died: SIGKILL`)
       .and.include("sample is started again in 0.25 s");
-    await part.stop();
+    await component.stop();
   });
 
   it("waits for a process that starts slowly, reports it, and does not kill it", async () => {
@@ -99,26 +102,29 @@ describe("createPart", () => {
     const gate = path.join(paths.root, "gate");
     fs.writeFileSync(gate, "");
     const launch = () => start({ args: ["-e", READY_WITH_FILE, gate] });
-    const part = createPart({ name: "sample", launch }, { ...context, restart: true });
-    await part.start();
+    const component = createComponent({ name: "sample", launch }, { ...context, restart: true });
+    await component.start();
     fs.rmSync(gate);
-    const first = part.pid!;
+    const first = component.pid!;
     process.kill(first, "SIGKILL");
-    const second = await eventually("a new process", () => part.pid !== first && part.pid);
+    const second = await eventually("a new process", () => component.pid !== first && component.pid);
     process.kill(second, "SIGSTOP"); // as slow as a process can be
     const report = await eventually("a report", () => lines.find((line) => line.includes("s so far")));
     expect(report).to.match(/^ {2}… sample starts again: \d+\.\d s so far$/);
     process.kill(second, "SIGCONT");
     fs.writeFileSync(gate, "");
     await eventually("it runs", () => lines.includes("sample runs again"));
-    expect(part.pid).to.equal(second);
-    await part.stop();
+    expect(component.pid).to.equal(second);
+    await component.stop();
   });
 
   it("waits longer and longer before it starts again what dies at once", async () => {
     const { start, context, lines } = setUp("console.log('ready'); setTimeout(() => process.exit(1), 10)");
-    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
-    await part.start();
+    const component = createComponent(
+      { name: "sample", launch: () => start() },
+      { ...context, restart: true },
+    );
+    await component.start();
     const waits = () => lines.filter((line) => line.includes("is started again in"));
     await eventually("five restarts", () => waits().length >= 5);
     expect(
@@ -126,62 +132,77 @@ describe("createPart", () => {
         .slice(0, 5)
         .map((line) => /([\d.]+) s$/.exec(line)?.[1]),
     ).to.eql(["0.25", "0.5", "1", "2", "4"]);
-    await part.stop();
+    await component.stop();
   });
 
   it("runs one process if it is started by hand during the delay before a restart", async () => {
     const { start, context, lines } = setUp(STAYS);
-    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
-    await part.start();
-    process.kill(part.pid!, "SIGKILL");
+    const component = createComponent(
+      { name: "sample", launch: () => start() },
+      { ...context, restart: true },
+    );
+    await component.start();
+    process.kill(component.pid!, "SIGKILL");
     await eventually("the delay", () => lines.some((line) => line.includes("is started again in")));
-    await part.start();
-    const second = part.pid!;
+    await component.start();
+    const second = component.pid!;
     process.kill(second, "SIGKILL");
     await eventually("it runs again", () => lines.includes("sample runs again"));
     expect(lines.filter((line) => line.includes("is started again in"))).to.have.length(2);
-    await part.stop();
+    await component.stop();
   });
 
   it("ends a start under way when the stack is to stop, and starts nothing more", async () => {
     const { start, context } = setUp("setInterval(() => {}, 1000)");
     const stack = new AbortController();
-    const part = createPart({ name: "sample", launch: () => start() }, { ...context, signal: stack.signal });
-    const message = failure(part.start());
-    const pid = await eventually("a process", () => part.pid);
+    const component = createComponent(
+      { name: "sample", launch: () => start() },
+      { ...context, signal: stack.signal },
+    );
+    const message = failure(component.start());
+    const pid = await eventually("a process", () => component.pid);
     stack.abort();
     expect(await message).to.include("sample did not start: ended with SIGTERM");
     expect(processIdentity(pid)).to.equal(undefined);
-    expect(await failure(part.start())).to.equal("sample was not started: the stack stops");
+    expect(await failure(component.start())).to.equal("sample was not started: the stack stops");
   });
 
   it("kills and starts again a process that lives but hangs", async () => {
     const { start, context, lines } = setUp(STAYS);
     let asked = 0;
     const watch = async () => (asked++ === 0 ? "it answers nobody" : undefined);
-    const part = createPart({ name: "sample", launch: () => start(), watch }, { ...context, restart: true });
-    await part.start();
+    const component = createComponent(
+      { name: "sample", launch: () => start(), watch },
+      { ...context, restart: true },
+    );
+    await component.start();
     await eventually("it runs again", () => lines.includes("sample runs again"));
     expect(lines[0]).to.match(/^sample \(pid \d+\) is killed to be started again: it answers nobody$/);
-    await part.stop();
+    await component.stop();
   });
 
   it("leaves a start that failed to its caller", async () => {
     const { start, context, lines } = setUp("process.exit(3)");
-    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
-    expect(await failure(part.start())).to.include("ended with code 3");
-    expect([part.pid, lines]).to.eql([undefined, []]);
+    const component = createComponent(
+      { name: "sample", launch: () => start() },
+      { ...context, restart: true },
+    );
+    expect(await failure(component.start())).to.include("ended with code 3");
+    expect([component.pid, lines]).to.eql([undefined, []]);
   });
 
   it("leaves down what was stopped or killed on purpose", async () => {
     const { start, context, lines } = setUp(STAYS);
-    const part = createPart({ name: "sample", launch: () => start() }, { ...context, restart: true });
-    await part.start();
-    await part.kill9();
-    expect(part.pid).to.equal(undefined);
-    await part.start();
-    await part.stop();
-    expect(part.pid).to.equal(undefined);
+    const component = createComponent(
+      { name: "sample", launch: () => start() },
+      { ...context, restart: true },
+    );
+    await component.start();
+    await component.kill9();
+    expect(component.pid).to.equal(undefined);
+    await component.start();
+    await component.stop();
+    expect(component.pid).to.equal(undefined);
     expect(lines).to.eql([]);
   });
 });

@@ -1,7 +1,7 @@
 /**
  * The way out of a read: hands messages to gRPC some way ahead of the reader, and no further.
  *
- * gRPC's own mark is 16 messages. Waiting at each of those is slow, so the outlet runs on to a bound of its own
+ * gRPC's own mark is 16 messages. Waiting at each of those is slow, so the writer runs on to a bound of its own
  * in messages and bytes; a reader that stops reading costs that much memory and no more.
  */
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
@@ -10,7 +10,7 @@ import { MAX_BYTES_AHEAD, MAX_MESSAGES_AHEAD } from "../model/limits.ts";
 
 export type ReadCall = ServerWritableStream<ReadReq, Uint8Array>;
 
-export class Outlet {
+export class FlowControlledWriter {
   readonly #call: ReadCall;
   #bytesAhead = 0;
   #closed = false;
@@ -39,7 +39,7 @@ export class Outlet {
 
   /** Resolves when the reader has caught up, or has gone. */
   async drained(): Promise<void> {
-    // In a loop, since a commit wakes the outlet too.
+    // In a loop, since a commit wakes the writer too.
     while (!this.#closed && this.#call.writableNeedDrain) await this.#sleep();
   }
 

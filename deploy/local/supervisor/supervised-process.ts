@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportWhileRunning } from "../setup/progress.ts";
 import { SetupError } from "../setup/setup-error.ts";
-import type { Part, PartContext } from "./part.ts";
+import type { Component, ComponentContext } from "./component.ts";
 import type { Exit, RunningProcess } from "./process.ts";
 
 /** The delay before a restart doubles from 0.25 s up to 15 s. It falls back once a process was ready for 60 s. */
@@ -9,8 +9,8 @@ const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 15_000;
 const HEALTHY_MS = 60_000;
 
-/** How the process of a part is started and watched. */
-export interface PartProcess {
+/** How the process of a component is started and watched. */
+export interface ProcessDefinition {
   name: string;
   launch: () => Promise<RunningProcess>;
   /**
@@ -21,27 +21,27 @@ export interface PartProcess {
 }
 
 /**
- * A part that this supervisor runs; not yet started. A start takes as long as the process needs. If the context says so,
+ * A component that this supervisor runs; not yet started. A start takes as long as the process needs. If the context says so,
  * a process that dies is started again until it is ready, however often that takes: a full disk or a busy machine may
  * last for hours.
  */
-export function createPart(process: PartProcess, context: PartContext): Part {
-  return new SupervisedPart(process, context);
+export function createComponent(process: ProcessDefinition, context: ComponentContext): Component {
+  return new SupervisedProcess(process, context);
 }
 
-class SupervisedPart implements Part {
+class SupervisedProcess implements Component {
   readonly external = false;
   readonly name: string;
-  readonly #process: PartProcess;
-  readonly #context: PartContext;
+  readonly #process: ProcessDefinition;
+  readonly #context: ComponentContext;
   #current: RunningProcess | undefined;
   #failuresInARow = 0;
-  /** Aborted when the part is to be down: by stop, kill9, or before the first start. */
+  /** Aborted when the component is to be down: by stop, kill9, or before the first start. */
   #life: AbortSignal = AbortSignal.abort();
   #endLife: () => void = () => undefined;
   #restarting: Promise<void> | undefined;
 
-  constructor(process: PartProcess, context: PartContext) {
+  constructor(process: ProcessDefinition, context: ComponentContext) {
     this.name = process.name;
     this.#process = process;
     this.#context = context;

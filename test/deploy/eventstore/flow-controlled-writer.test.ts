@@ -1,6 +1,9 @@
 import { EventEmitter } from "node:events";
 import { expect } from "chai";
-import { Outlet, type ReadCall } from "../../../deploy/local/eventstore/protocol/outlet.ts";
+import {
+  FlowControlledWriter,
+  type ReadCall,
+} from "../../../deploy/local/eventstore/protocol/flow-controlled-writer.ts";
 
 const PAGE_BYTES = 1024 * 1024;
 
@@ -12,7 +15,7 @@ describe("flow control of a read", () => {
       writableNeedDrain: true,
       write: (message: Uint8Array) => written.push(message),
     });
-    const writer = new Outlet(call as unknown as ReadCall);
+    const writer = new FlowControlledWriter(call as unknown as ReadCall);
     const page = Buffer.alloc(PAGE_BYTES, 7);
     writer.send(page.subarray(100, 300));
     writer.send(page.subarray(0, PAGE_BYTES / 2));

@@ -3,7 +3,7 @@ import type { LocalPaths } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
 /** A server or service of the stack, which can be stopped and started again where it was. */
-export interface Part {
+export interface Component {
   readonly name: string;
   /** Somebody else's server, given by a URL: it cannot be stopped or started from here. */
   readonly external: boolean;
@@ -19,19 +19,19 @@ export interface Part {
   waitReady(): Promise<void>;
 }
 
-/** What the parts of one stack have in common. */
-export interface PartContext {
+/** What the components of one stack have in common. */
+export interface ComponentContext {
   paths: LocalPaths;
   pids: PidRegistry;
   log: (line: string) => void;
-  /** Whether a part that dies or hangs is started again. */
+  /** Whether a component that dies or hangs is started again. */
   restart?: boolean | undefined;
   /** Aborted when the stack is to stop: a start under way ends. */
   signal?: AbortSignal | undefined;
 }
 
 /** A server that a URL names and that somebody else runs. */
-export function externalPart(name: string): Part {
+export function externalComponent(name: string): Component {
   const refuse = async () => {
     throw new SetupError(
       `${name} is an external server, given by its URL: it is not stopped or started from here`,

@@ -12,7 +12,7 @@ import { readStackFile, type StackFile } from "./stack/stack-file.ts";
 
 await runEntry(async () => {
   const [program = process.execPath, , entry, ...args] = process.argv;
-  if (entry === undefined) throw new SetupError("usage: command-line.ts <entry.ts> [arguments]");
+  if (entry === undefined) throw new SetupError("Usage: command-line.ts <entry.ts> [arguments]");
   const stack = runningStack(localPaths(localRoot(process.env)).stack);
   if (stack) Object.assign(process.env, commandLineEnvironment(process.env, stack));
   else if (!process.env.EVENTSTORE_URL) process.on("exit", explainFailure);

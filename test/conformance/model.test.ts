@@ -205,7 +205,7 @@ describe("random sequences", function () {
   });
   after(() => log.stop());
 
-  it("agree with the model", async () => {
+  it("random sequences of operations agree with the model", async () => {
     const client = log.client();
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {

@@ -86,7 +86,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     return runCli({ eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection }, args);
   };
 
-  it("stops the whole projection, which says so, and goes on after the documented command", async () => {
+  it("a different log stops the projection, which reports it, until the documented command is run", async () => {
     const { eventstore } = stack.components;
     const dir = stack.servers.root.paths.eventstore;
     const backup = `${dir}.backup`;

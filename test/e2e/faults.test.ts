@@ -137,13 +137,13 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     }
   }
 
-  it("none: what is created is projected and delivered", async () => {
+  it("without a fault, created appointments are projected and delivered", async () => {
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     await everythingArrived();
     expect([...(await world.portalAppointments()).keys()]).to.include.members([...created]);
   });
 
-  it("Postgres stopped: commands go on, the portal answers 503 with Retry-After, then all of it shows up", async () => {
+  it("Postgres stopped: commands work, the portal answers 503 with Retry-After, then everything appears", async () => {
     await stack.components.postgres.stop();
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     const started = performance.now();
@@ -157,7 +157,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect((await world.portal("/clinic/context")).status).to.equal(200);
   });
 
-  it("nats-server stopped: nothing is lost, and deliveries arrive after", async () => {
+  it("nats-server stopped: nothing is lost, and deliveries arrive later", async () => {
     await stack.components.nats.stop();
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     await eventually("the portal shows them meanwhile", async () => {
@@ -168,7 +168,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     await everythingArrived();
   });
 
-  it("the log killed: 503 with Retry-After meanwhile, reads go on, and everything reconnects by itself", async () => {
+  it("event log killed: writes answer 503 with Retry-After, reads work, and all services reconnect", async () => {
     await stack.components.eventstore.kill9();
     const refused = await create();
     expect(refused.status).to.equal(503);
@@ -181,7 +181,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
   });
 
   for (const name of ["projection", "command", "queryApi", "eventstore", "nats", "postgres"] as const) {
-    it(`${name} killed with -9 at work: no event lost, none applied twice, no delivery lost or doubled`, async () => {
+    it(`${name} killed under load: no event is lost or applied twice, no delivery is lost or duplicated`, async () => {
       const before = created.size;
       const work = createContinuously();
       try {

@@ -101,7 +101,7 @@ const REFUSALS = 20;
     }
   }
 
-  it("refuses with 503 while it lasts, recovers by itself, and has lost nothing that it acknowledged", async () => {
+  it("a full disk is answered with 503; after it has space, the stack recovers without losing acknowledged data", async () => {
     for (let count = 0; count < 10; count += 1) expect(await create()).to.equal(201);
     const refused: string[] = [];
     for (let count = 0; refused.length < REFUSALS; count += 1) {

@@ -67,7 +67,7 @@ describe("sandboxes in the read models", () => {
     return answers.map(({ text }) => text);
   };
 
-  it("are what the log says after any number of resets, and the same when they are built anew", async () => {
+  it("sandbox read models match the log after any number of resets, and after a rebuild", async () => {
     const partners = [await api.partner(), await api.partner()];
     const last: string[] = [];
     for (const partner of partners) {
@@ -103,7 +103,7 @@ describe("sandboxes in the read models", () => {
     expect(await read()).to.deep.equal(before);
   });
 
-  it("are read in the portal by who was let in, each alone, and as they are since the last reset", async () => {
+  it("each portal user of a sandbox sees only that sandbox, as it is since the last reset", async () => {
     const [partner, other] = [await api.partner(), await api.partner()];
     const sandbox = await sandboxOf(partner);
     const theirs = await sandboxOf(other);

@@ -10,13 +10,12 @@ import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 
-/** Client secrets by application id; the auditor's credential by `auditor`. */
+/** Client secrets by application id, and the auditor's credential under `auditor`. */
 const schema = z.record(z.string(), z.string());
 
 /**
- * A client secret of each application that is live: from the file, or, where the file has none, issued now and
- * written there, readable by its owner alone. A secret is shown once, so one that was lost is replaced and its
- * credential revoked.
+ * Returns a valid client secret for each application. A secret that is not in the file is issued and saved there, readable
+ * only by its owner. The log stores only hashes, so a lost secret is replaced and its credential revoked.
  */
 export async function clientSecrets(
   log: EventLog,
@@ -42,14 +41,14 @@ export async function clientSecrets(
   return secrets;
 }
 
-/** Whose doing the demo data are. */
+/** Returns the command context of the demo data. */
 export function demoContext(now: number): CommandContext {
   const correlationId = randomUUID();
   const actor = { type: "operator" as const, id: "demo-data" };
   return { actor, clinicId: null, environment: null, correlationId, causationId: correlationId, now };
 }
 
-/** A file that is missing or damaged holds nothing: its secrets are replaced. */
+/** Reads the file. If it is missing or damaged, returns no secrets, and they are replaced. */
 export function readCredentials(file: string): Record<string, string> {
   if (!fs.existsSync(file)) return {};
   try {
@@ -60,7 +59,7 @@ export function readCredentials(file: string): Record<string, string> {
   }
 }
 
-/** At once, readable by the owner alone. */
+/** Replaces the file atomically. Only its owner can read it. */
 export function writeCredentials(file: string, secrets: Record<string, string>): void {
   fs.writeFileSync(`${file}.new`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
   fs.renameSync(`${file}.new`, file);
@@ -69,8 +68,8 @@ export function writeCredentials(file: string, secrets: Record<string, string>):
 const KEY = "auditor";
 
 /**
- * The credential of an auditor who may see everything: from the file, or, where the file has none that counts, of an
- * auditor who is registered now.
+ * Returns the credential of an auditor with access to all clinics. If the file has no valid credential, registers a new
+ * auditor.
  */
 export async function auditorCredential(log: EventLog, file: string, now: number): Promise<string> {
   const kept = readCredentials(file);

@@ -15,17 +15,17 @@ export interface DemoOptions {
   portalJwtSecret: string;
   portalJwtIssuer: string;
   portalCookieName: string;
-  /** Where the applications' client secrets are kept; made when they are issued. */
+  /** File for the client secrets of the applications. Created when secrets are issued. */
   credentialsFile: string;
-  /** Takes one line of progress. */
+  /** Receives progress lines. */
   log: (line: string) => void;
   /** Aborted to stop between two steps. The next start continues. */
   signal?: AbortSignal;
-  /** The time that the demo week is around, in milliseconds since 1970; now where absent. */
+  /** Time in the middle of the demo week, in milliseconds since 1970. By default, now. */
   now?: number;
 }
 
-/** How to get in: what a start of the local stack tells. Holds secrets. */
+/** Credentials for the demo, written to stack.json. Contains secrets. */
 export interface DemoAccess {
   portalUsers: {
     name: string;
@@ -45,13 +45,13 @@ export interface DemoAccess {
     animalId: string;
     scopes: string[];
   }[];
-  /** May see everything that is recorded. */
+  /** Has access to all recorded events. */
   auditor: { credential: string };
 }
 
 /**
- * Fills the log with demo data, once: where it is there already, nothing is appended. A seeding that was killed goes
- * on where it was. Sessions of the portal users are made anew each time.
+ * Fills the log with demo data if it has none. A run that was interrupted is continued. Sessions of the portal users are
+ * created on each call.
  */
 export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
   const now = options.now ?? Date.now();

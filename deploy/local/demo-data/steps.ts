@@ -6,22 +6,21 @@ import { demoId } from "./random.ts";
 
 /** One command of the demo data. */
 export interface Step {
-  /** Tells it from every other step; the same at every seeding. */
+  /** Unique name, the same at every run. */
   name: string;
-  /** When it happened. Milliseconds since 1970. */
+  /** Time of the event, in milliseconds since 1970. */
   at: number;
   run(log: EventLog, context: CommandContext): Promise<unknown>;
 }
 
-/** Steps that must follow each other, in order. */
+/** Steps that run in order. */
 export type Chain = Step[];
 
-/** Appends in flight. The log commits them in groups. */
+/** Number of parallel appends. The log commits them in groups. */
 const CONCURRENCY = 32;
 
 /**
- * Carries the steps out, each once however often the demo data is seeded: the chains of a phase side by side, phase
- * after phase.
+ * Runs the steps: phase after phase, the chains of a phase in parallel. A step that an earlier run completed is skipped.
  *
  * @param onStep called after each step with the number of finished steps and of all steps
  * @param signal aborted to begin no further step
@@ -42,7 +41,7 @@ export async function runSteps(
         for (const step of chain) {
           signal?.throwIfAborted();
           await runStep(log, step).catch((error: unknown) => {
-            waiting.length = 0; // nothing more is begun
+            waiting.length = 0; // start no further chain
             throw error;
           });
           done += 1;
@@ -71,6 +70,6 @@ async function runStep(log: EventLog, { name, at, run }: Step): Promise<void> {
     );
   } catch (error) {
     if (!(error instanceof AlreadyApplied))
-      throw new Error(`demo data, ${name}: ${String(error)}`, { cause: error });
+      throw new Error(`Demo data, step "${name}": ${String(error)}`, { cause: error });
   }
 }

@@ -7,26 +7,26 @@ import type { ReceivedWebhook, Receiver } from "./receiver.ts";
 
 type Application = StackFile["demo"]["applications"][number];
 
-/** What the steps have in common. */
+/** Values that all steps share. */
 interface Journey {
   stack: StackFile;
   receiver: Receiver;
   narrator: Narrator;
   application: Application;
-  /** Headers of a partner's request: token and clinic. */
+  /** Headers of the partner's requests: token and clinic. */
   headers: Record<string, string>;
 }
 
-/** Longest that the journey waits for something to show up. Milliseconds. */
+/** Time limit for an expected result. Milliseconds. */
 const STEP_TIMEOUT_MS = 60_000;
 
-/** The partner API is asked again after this, to stay within its rate limit. Milliseconds. */
+/** Interval between requests to the partner API while waiting, below its rate limit. Milliseconds. */
 const API_POLL_INTERVAL_MS = 500;
 
-/** Walks through the main job. @throws {StepFailed} where a step does not hold */
+/** Runs all steps. @throws {StepFailed} if a check fails */
 export async function runJourney(stack: StackFile, receiver: Receiver, narrator: Narrator): Promise<void> {
   const application = stack.demo.applications.find(({ environment }) => environment === "sandbox");
-  if (!application) throw new StepFailed("the stack has a sandbox application");
+  if (!application) throw new StepFailed("the stack must have a sandbox application");
   const headers = await exchangeToken(stack, application, narrator);
   const journey = { stack, receiver, narrator, application, headers };
   const endpoint = await registerEndpoint(journey);
@@ -39,7 +39,9 @@ export async function runJourney(stack: StackFile, receiver: Receiver, narrator:
 }
 
 async function exchangeToken(stack: StackFile, application: Application, narrator: Narrator) {
-  narrator.step(`«${application.name}» exchanges its credentials for a token of 900 seconds`);
+  narrator.step(
+    `The partner application "${application.name}" exchanges its credentials for a token that is valid for 900 seconds.`,
+  );
   const { status, body } = await narrator.request("POST", `${stack.apis.sandbox}/oauth/token`, {
     body: {
       client_id: application.clientId,
@@ -48,7 +50,10 @@ async function exchangeToken(stack: StackFile, application: Application, narrato
       environment: "sandbox",
     },
   });
-  narrator.check("a Bearer token", status === 200 && body.token_type === "Bearer" && body.expires_in === 900);
+  narrator.check(
+    "The answer holds a Bearer token.",
+    status === 200 && body.token_type === "Bearer" && body.expires_in === 900,
+  );
   return { Authorization: `Bearer ${body.access_token}`, "X-SERVICE-Clinic-ID": application.clinicId };
 }
 
@@ -58,29 +63,32 @@ async function registerEndpoint({
   narrator,
   headers,
 }: Journey): Promise<{ id: string; secret: string }> {
-  narrator.step("It registers its own server for webhooks; the signing secret is shown this once");
+  narrator.step("The partner registers a webhook endpoint. The signing secret is shown only once.");
   const { status, body } = await narrator.request("POST", `${stack.apis.sandbox}/webhook-endpoints`, {
     headers,
     body: { url: receiver.url, events: ["appointment.created"] },
   });
-  narrator.check("the endpoint is active", status === 201 && body.endpoint.status === "active");
+  narrator.check("The endpoint is active.", status === 201 && body.endpoint.status === "active");
   return { id: body.endpoint.id, secret: body.secret };
 }
 
 async function createAppointment(journey: Journey): Promise<{ id: string; created: number }> {
   const { narrator } = journey;
-  narrator.step("It creates an appointment, with an idempotency key");
+  narrator.step("The partner creates an appointment with an idempotency key.");
   const key = `demo-${randomUUID()}`;
   const request = newAppointment(journey);
   const first = await postAppointment(journey, key, request);
   const created = performance.now();
-  narrator.check("created, and the event is in the log", first.status === 201);
+  narrator.check("The appointment is created and its event is in the log.", first.status === 201);
 
-  narrator.step("It lost the answer and asks again with the same key");
+  narrator.step("The partner lost the answer and retries with the same key.");
   const retry = await postAppointment(journey, key, request);
   const same = JSON.stringify(retry.body) === JSON.stringify(first.body);
-  narrator.check("the same answer, and no second appointment", retry.status === 201 && same);
-  narrator.check("the answer says that it is a repeat", retry.headers.get("idempotent-replayed") === "true");
+  narrator.check(
+    "The retry gets the same answer and creates no second appointment.",
+    retry.status === 201 && same,
+  );
+  narrator.check("The answer is marked as a replay.", retry.headers.get("idempotent-replayed") === "true");
   return { id: first.body.appointment.id, created };
 }
 
@@ -90,7 +98,7 @@ function newAppointment({ application }: Journey): unknown {
     branchId: application.branchId,
     animalId: application.animalId,
     scheduledAt,
-    notes: "Made by the demo",
+    notes: "Created by the demo",
   };
 }
 
@@ -111,8 +119,8 @@ async function readInPortal(
   created: number,
 ): Promise<void> {
   const user = stack.demo.portalUsers.find(({ clinicId }) => clinicId === application.clinicId);
-  if (!user) throw new StepFailed("the stack has a portal user of the application's clinic");
-  narrator.step(`${user.name} (${user.role}) opens the clinic's appointments in the portal`);
+  if (!user) throw new StepFailed("the stack must have a portal user of the application's clinic");
+  narrator.step(`${user.name} (${user.role}) opens the clinic's appointments in the portal.`);
   const url = `${stack.apis.portal}/appointments?limit=250`;
   const has = (body: { appointments?: { id: string }[] }) =>
     body.appointments?.some((item) => item.id === id);
@@ -120,31 +128,33 @@ async function readInPortal(
     const response = await fetch(url, { headers: { Cookie: user.cookie } });
     return has((await response.json()) as { appointments?: { id: string }[] });
   });
-  narrator.check("the appointment shows up in the read model", seen);
-  narrator.say(`${milliseconds(performance.now() - created)} after it was created, the retry above included`);
+  narrator.check("The appointment appears in the read model.", seen);
+  narrator.say(
+    `It appeared ${milliseconds(performance.now() - created)} after its creation, including the retry above.`,
+  );
   const { status, body } = await narrator.request("GET", url, { headers: { Cookie: user.cookie } });
-  narrator.check("the portal shows the appointment", status === 200 && has(body) === true);
+  narrator.check("The portal shows the appointment.", status === 200 && has(body) === true);
 }
 
 async function receiveWebhook(journey: Journey, secret: string, id: string, created: number): Promise<void> {
   const { narrator, receiver } = journey;
-  narrator.step("The partner's server has received a signed webhook");
+  narrator.step("The partner's server receives a signed webhook.");
   const webhook = await receiver.next(STEP_TIMEOUT_MS);
   showWebhook(narrator, webhook);
   narrator.say(
-    `it came ${milliseconds(Math.abs(webhook.at - created))} ${webhook.at < created ? "before" : "after"} the answer to the create`,
+    `It arrived ${milliseconds(Math.abs(webhook.at - created))} ${webhook.at < created ? "before" : "after"} the answer to the create request.`,
   );
   const payload = verify(secret, webhook) as { data: { appointment: { id: string } } };
-  narrator.check("the public standardwebhooks library accepts the signature", true);
-  narrator.check("it tells of that appointment", payload.data.appointment.id === id);
+  narrator.check("The public standardwebhooks library accepts the signature.", true);
+  narrator.check("The webhook is about this appointment.", payload.data.appointment.id === id);
 }
 
 async function failDelivery(journey: Journey, endpointId: string): Promise<{ id: string }> {
   const { narrator, receiver } = journey;
-  narrator.step("The partner's server is out of order: it answers 500, and another appointment is created");
+  narrator.step("The partner's server fails with 500 while another appointment is created.");
   receiver.answerWith(500);
   const { status } = await postAppointment(journey, `demo-${randomUUID()}`, newAppointment(journey));
-  narrator.check("created all the same", status === 201);
+  narrator.check("The appointment is created nevertheless.", status === 201);
   const started = performance.now();
   const first = await receiver.next(STEP_TIMEOUT_MS);
   const id = header(first, "webhook-id");
@@ -152,15 +162,15 @@ async function failDelivery(journey: Journey, endpointId: string): Promise<{ id:
     async () => (await findDelivery(journey, endpointId, id))?.status === "failed",
     API_POLL_INTERVAL_MS,
   );
-  narrator.check("after the last retry the delivery has ended as failed", failed);
+  narrator.check("After the last retry, the delivery has failed.", failed);
   narrator.say(
-    `it took ${milliseconds(performance.now() - started)} of retries (a schedule for one machine; see WEBHOOK_RETRY_SCHEDULE)`,
+    `The retries took ${milliseconds(performance.now() - started)}. The local schedule is short; see WEBHOOK_RETRY_SCHEDULE.`,
   );
   const { body } = await narrator.request("GET", deliveriesUrl(journey, endpointId), {
     headers: journey.headers,
   });
   const delivery = body.deliveries.find((item: { id: string }) => item.id === id);
-  narrator.check("every attempt is on record", delivery.attempts.length > 1);
+  narrator.check("Every attempt is recorded.", delivery.attempts.length > 1);
   for (let drained = 1; drained < delivery.attempts.length; drained += 1)
     await receiver.next(STEP_TIMEOUT_MS);
   return { id };
@@ -172,26 +182,29 @@ async function replayDelivery(
   failed: { id: string },
 ): Promise<void> {
   const { narrator, receiver } = journey;
-  narrator.step("The server works again, and the partner asks for a replay from the stored event");
+  narrator.step("The server works again, and the partner requests a replay from the stored event.");
   receiver.answerWith(204);
   const url = `${deliveriesUrl(journey, endpoint.id)}/${failed.id}/replay`;
   const asked = performance.now();
   const { status } = await narrator.request("POST", url, { headers: journey.headers });
-  narrator.check("the replay is queued", status === 202);
+  narrator.check("The replay is queued.", status === 202);
   const webhook = await receiver.next(STEP_TIMEOUT_MS);
   showWebhook(narrator, webhook);
-  narrator.say(`it came ${milliseconds(webhook.at - asked)} after the replay was asked for`);
+  narrator.say(`It arrived ${milliseconds(webhook.at - asked)} after the replay request.`);
   verify(endpoint.secret, webhook);
-  narrator.check("freshly signed, under the same delivery id", header(webhook, "webhook-id") === failed.id);
+  narrator.check(
+    "It has a new signature and the same delivery id.",
+    header(webhook, "webhook-id") === failed.id,
+  );
   const delivered = await eventually(
     async () => (await findDelivery(journey, endpoint.id, failed.id))?.status === "delivered",
     API_POLL_INTERVAL_MS,
   );
-  narrator.check("the delivery has ended as delivered", delivered);
+  narrator.check("The delivery has succeeded.", delivered);
 }
 
 async function revokeEndpoint({ stack, narrator, headers }: Journey, endpointId: string): Promise<void> {
-  narrator.step("The partner revokes the endpoint, since the server of this demo ends with it");
+  narrator.step("The partner revokes the endpoint, because this demo stops its server.");
   const { status, body } = await narrator.request(
     "DELETE",
     `${stack.apis.sandbox}/webhook-endpoints/${endpointId}`,
@@ -199,7 +212,7 @@ async function revokeEndpoint({ stack, narrator, headers }: Journey, endpointId:
       headers,
     },
   );
-  narrator.check("the endpoint is revoked", status === 200 && body.endpoint.status === "revoked");
+  narrator.check("The endpoint is revoked.", status === 200 && body.endpoint.status === "revoked");
 }
 
 function deliveriesUrl({ stack }: Journey, endpointId: string): string {
@@ -222,7 +235,7 @@ function verify(secret: string, { body, headers }: ReceivedWebhook): unknown {
   try {
     return new Webhook(secret).verify(body, headers);
   } catch (error) {
-    throw new StepFailed(`the signature is valid (${(error as Error).message})`);
+    throw new StepFailed(`the signature must be valid (${(error as Error).message})`);
   }
 }
 
@@ -230,7 +243,7 @@ function header({ headers }: ReceivedWebhook, name: string): string {
   return headers[name] ?? "";
 }
 
-/** Asks until the answer is yes or the time is up, every so many milliseconds. */
+/** Repeats a check every `every` milliseconds. Returns whether it succeeded within the time limit. */
 async function eventually(ask: () => Promise<boolean | undefined>, every = 25): Promise<boolean> {
   const deadline = performance.now() + STEP_TIMEOUT_MS;
   while (performance.now() < deadline) {

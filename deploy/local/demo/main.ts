@@ -1,6 +1,6 @@
 /**
- * The main job, step by step, against the stack that runs here: a partner creates an appointment, the portal sees
- * it, a signed webhook tells the partner, a failed delivery is replayed. Exits with 1 where a step does not hold.
+ * Shows the main workflow against the running stack: a partner creates an appointment, the portal shows it, a signed
+ * webhook reports it to the partner, and a failed delivery is replayed. Exits with 1 if a check fails.
  */
 
 import { localPaths, localRoot } from "../setup/project.ts";
@@ -21,10 +21,9 @@ try {
   } finally {
     await receiver.close();
   }
-  console.log("\nEvery step held.");
+  console.log("\nAll checks passed.");
 } catch (error) {
-  const what =
-    error instanceof StepFailed ? `this step does not hold: ${error.message}` : (error as Error).message;
+  const what = error instanceof StepFailed ? `this check failed: ${error.message}` : (error as Error).message;
   console.error(`\nThe demo stopped: ${what}`);
   process.exitCode = 1;
 }

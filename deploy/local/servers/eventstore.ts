@@ -5,7 +5,7 @@ import { openLogFile } from "../supervisor/log-file.ts";
 import { startProcess } from "../supervisor/process.ts";
 import { createComponent } from "../supervisor/supervised-process.ts";
 
-/** The embedded event log, in a process of its own, on loopback. Not yet started. */
+/** Prepares the embedded event log, which listens on loopback. Does not start it. */
 export function prepareEventstore(context: ComponentContext, port: number): Component {
   const { paths, pids } = context;
   fs.mkdirSync(paths.eventstore, { recursive: true, mode: 0o700 });

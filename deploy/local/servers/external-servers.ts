@@ -4,7 +4,7 @@ import { requireEventStore } from "../../../shared/eventstore/reach.ts";
 import { ConfigError, readConfig } from "../../../shared/runtime/config.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
-/** Servers that run elsewhere; each replaces one of ours. */
+/** URLs of servers that run elsewhere. Each replaces an embedded server. */
 export interface ExternalServers {
   EVENTSTORE_URL?: string | undefined;
   DATABASE_URL?: string | undefined;
@@ -13,13 +13,13 @@ export interface ExternalServers {
 
 const NAMES = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"] as const;
 
-/** A server that is external answers within this, or counts as out of reach. Milliseconds. */
+/** Time limit for an external server to answer. Milliseconds. */
 const REACH_TIMEOUT_MS = 15_000;
 
 /**
- * Refuses what cannot be a server's URL, before anything is started.
+ * Checks the URLs before anything is started.
  *
- * @throws {SetupError} one line that names the setting
+ * @throws {SetupError} one line that names the invalid setting
  */
 export function requireValidUrls(external: ExternalServers): void {
   try {
@@ -33,7 +33,7 @@ export function requireValidUrls(external: ExternalServers): void {
 }
 
 /**
- * Asks the log and NATS, where they are external, whether they answer. Postgres is asked when its roles are made.
+ * Checks that an external log and an external NATS answer. Postgres is checked when its roles are created.
  *
  * @throws {SetupError} one line that names the setting
  */
@@ -54,7 +54,7 @@ export async function requireReachable({ EVENTSTORE_URL, NATS_URL }: ExternalSer
       await connection.close();
     } catch (error) {
       const { host } = new URL(NATS_URL);
-      throw new SetupError(`NATS_URL: the server at ${host} does not answer (${(error as Error).message})`);
+      throw new SetupError(`NATS_URL: the server at ${host} does not answer (${(error as Error).message}).`);
     }
   }
 }

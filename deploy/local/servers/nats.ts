@@ -6,7 +6,7 @@ import { startProcess } from "../supervisor/process.ts";
 import { createComponent } from "../supervisor/supervised-process.ts";
 import { greeting, watchJetStream } from "./nats-health.ts";
 
-/** A nats-server with JetStream, on loopback; installed first where there is none. Not yet started. */
+/** Prepares a nats-server with JetStream on loopback, and installs it if it is missing. Does not start it. */
 export async function prepareNats(context: ComponentContext, port: number): Promise<Component> {
   const { paths, pids, log } = context;
   const command = await findNatsServer(log);
@@ -45,18 +45,18 @@ function configuration(port: number, folder: string): string {
   ].join("\n");
 }
 
-/** With JetStream on, the greeting says so. */
+/** The greeting tells whether JetStream is on. */
 async function hasJetStream(port: number): Promise<boolean> {
   return /^INFO .*"jetstream":true/.test((await greeting(port)) ?? "");
 }
 
 const BY_HAND =
-  "install it (Debian: sudo apt-get install nats-server) or set NATS_URL to a NATS server with JetStream";
+  "Install it (Debian: sudo apt-get install nats-server), or set NATS_URL to a NATS server with JetStream.";
 
 /**
- * The path of nats-server: installed with the system's package manager where it is missing.
+ * Returns the path of nats-server. Installs it with the system's package manager if it is missing.
  *
- * @throws {SetupError} one line that says how to get it
+ * @throws {SetupError} one line that says how to install it
  */
 export function findNatsServer(log: (line: string) => void): Promise<string> {
   return findProgram({ name: "nats-server", byHand: BY_HAND }, log);

@@ -17,36 +17,36 @@ export interface ServerOptions {
   root: string;
   ports: Ports;
   external: ExternalServers;
-  /** Parts that are started afterwards; their ports are checked before anything starts. */
+  /** Components that start later. Their ports are checked before anything starts. */
   portsNeeded?: readonly ComponentName[];
   progress: Progress;
-  /** Whether new data folders are synced to disk while they are made; off only for what a test throws away. */
+  /** If true, new data folders are synced to disk. Tests do without. */
   syncNewData: boolean;
-  /** Whether a component that dies or hangs is started again; without it, it stays down. */
+  /** If true, a component that dies or hangs is restarted. */
   restart?: boolean;
-  /** Aborted to end a start under way. */
+  /** Aborted to stop, also while the servers start. */
   signal?: AbortSignal;
 }
 
-/** The three servers that the services stand on, running. */
+/** The three running servers that the services need. */
 export interface Servers {
   root: LocalRoot;
   context: ComponentContext;
   eventstoreUrl: string;
   natsUrl: string;
-  /** URL of a user that may create databases, on an embedded server its superuser. */
+  /** URL of a user that can create databases: the superuser of an embedded server. */
   adminDatabaseUrl: string;
   databaseUrls: DatabaseUrls;
   components: Record<ServerName, Component>;
-  /** Stops those that are ours and lets the folder go. */
+  /** Stops the embedded servers and releases the folder. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts event log, Postgres (with database and roles) and NATS side by side, except those that are external.
- * When one fails, those that were started are stopped again.
+ * Starts the event log, Postgres with its database and roles, and NATS in parallel, except external servers. If one
+ * fails, the others are stopped.
  *
- * @throws {SetupError} one readable line
+ * @throws {SetupError} one line
  */
 export async function startServers(options: ServerOptions): Promise<Servers> {
   const { progress, external, ports, restart, signal } = options;
@@ -111,7 +111,7 @@ function portsToCheck({ external, portsNeeded = [] }: ServerOptions): ComponentN
   return ours;
 }
 
-/** Like Promise.all, but leaves nothing running behind an error; of several errors, the first in the list. */
+/** Like Promise.all, but waits for all promises to settle before it throws. Of several errors, throws the first. */
 export async function allOrError<Values extends readonly unknown[]>(
   work: Values,
 ): Promise<{ -readonly [Key in keyof Values]: Awaited<Values[Key]> }> {

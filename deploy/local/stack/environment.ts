@@ -6,27 +6,27 @@ export type ServiceName = "projection" | "command" | "queryApi" | "audit" | "gat
 export type Environment = Record<string, string>;
 export type Environments = Record<ServiceName, Environment>;
 
-/** Where each service answers, on loopback. */
+/** URL of each service on loopback. */
 export type ServiceUrls = Record<ServiceName, string>;
 
 export interface EnvironmentOptions {
   ports: Ports;
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;
-  /** The environment of whoever starts the stack: what is not set here passes through to every service. */
+  /** Environment of the person who starts the stack. Settings that the stack does not set pass to every service. */
   inherited: NodeJS.ProcessEnv;
-  /** Settings of one service, over all others. */
+  /** Settings of one service that override all others. */
   extra?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
-/** Rights that no service gets from the starter's environment: each is given its own below, or has none. */
+/** Settings that services never inherit: each service gets its own value, or none. */
 const NOT_INHERITED = ["DATABASE_URL", "EVENTSTORE_URL", "NATS_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE"];
 
-/** The portal's session, as the local stack's own identity provider would make it. */
+/** Session cookie and issuer of the portal users, as an identity provider of the local stack would use them. */
 export const PORTAL_COOKIE_NAME = "sb-local-auth-token";
 export const portalIssuer = (urls: ServiceUrls) => `${urls.gateway}/auth/v1`;
 
-/** Where each service answers, given its port. */
+/** Returns the URL of each service. */
 export function serviceUrls(ports: Ports): ServiceUrls {
   const at = (port: number) => `http://127.0.0.1:${port}`;
   return {

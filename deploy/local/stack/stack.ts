@@ -19,31 +19,31 @@ import { upgradeReadModels } from "./read-models.ts";
 import { serviceComponent } from "./services.ts";
 
 export interface StackOptions extends Omit<ServerOptions, "ports" | "portsNeeded"> {
-  /** The default ports (each moved by its variable), or free ones. */
+  /** "fixed": the default ports, changed by the variables; "free": any free ports. */
   ports: "fixed" | "free";
-  /** The environment that chooses ports and passes settings through. */
+  /** Environment with port variables and settings for all services. */
   env: NodeJS.ProcessEnv;
-  /** Settings of one service, over all others. */
+  /** Settings of one service that override all others. */
   serviceEnv?: Partial<Record<ServiceName, Environment>>;
 }
 
-/** Everything, running: three servers, four services, one gateway. */
+/** The running stack: three servers, four services and the gateway. */
 export interface Stack {
   servers: Servers;
   urls: ServiceUrls;
-  /** The environment that each service was started with. */
+  /** Environment of each service. */
   env: Environments;
-  /** Each component by its name, to stop, kill and start it. */
+  /** Components by name, to stop, kill and start them. */
   components: Record<ServerName | ServiceName, Component>;
-  /** Stops everything, services first. */
+  /** Stops the services, then the servers. */
   stop(): Promise<void>;
 }
 
 /**
  * Starts the whole stack: the servers, then the gateway and projection, which applies the migrations, then command,
- * query-api and audit. Read models that an earlier release left in our own database are rebuilt first. When one fails, those that were started are stopped again.
+ * query-api and audit. Rebuilds read models of an earlier release first. If a component fails, all others are stopped.
  *
- * @throws {SetupError} one readable line, followed by the last lines of a component that failed
+ * @throws {SetupError} one line, followed by the last lines of output if a component failed
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const ports = options.ports === "fixed" ? fixedPorts(options.env) : await freePorts();

@@ -2,40 +2,38 @@ import type { PidRegistry } from "../setup/pid-registry.ts";
 import type { LocalPaths } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
-/** A server or service of the stack, which can be stopped and started again where it was. */
+/** A server or service of the stack. It can be stopped, and started again on the same port and data. */
 export interface Component {
   readonly name: string;
-  /** Somebody else's server, given by a URL: it cannot be stopped or started from here. */
+  /** True for a server that a URL names and that the stack does not run: it cannot be stopped or started here. */
   readonly external: boolean;
-  /** The process now running, if any. */
+  /** Pid of the running process; undefined if there is none. */
   readonly pid: number | undefined;
-  /** Starts it and waits until it is ready, without a bound while its process lives. Does nothing if it runs already. */
+  /** Starts it and waits until it is ready, as long as its process lives. Does nothing if it already runs. */
   start(): Promise<void>;
-  /** Stops it in an orderly way. */
+  /** Stops it gracefully. */
   stop(): Promise<void>;
-  /** Ends it with SIGKILL, as a crash would. It stays down until start(). */
+  /** Ends it with SIGKILL, like a crash. It stays down until start(). */
   kill9(): Promise<void>;
-  /** Resolves when it is ready. @throws {SetupError} when it is not running */
+  /** Waits until it is ready. @throws {SetupError} if it is not running */
   waitReady(): Promise<void>;
 }
 
-/** What the components of one stack have in common. */
+/** Context that the components of one stack share. */
 export interface ComponentContext {
   paths: LocalPaths;
   pids: PidRegistry;
   log: (line: string) => void;
-  /** Whether a component that dies or hangs is started again. */
+  /** If true, a component that dies or hangs is restarted. */
   restart?: boolean | undefined;
-  /** Aborted when the stack is to stop: a start under way ends. */
+  /** Aborted to stop the stack, also while it starts. */
   signal?: AbortSignal | undefined;
 }
 
-/** A server that a URL names and that somebody else runs. */
+/** Represents a server that a URL names and that the stack does not run. */
 export function externalComponent(name: string): Component {
   const refuse = async () => {
-    throw new SetupError(
-      `${name} is an external server, given by its URL: it is not stopped or started from here`,
-    );
+    throw new SetupError(`${name} is an external server. Start and stop it where it runs.`);
   };
   return {
     name,

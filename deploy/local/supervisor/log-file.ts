@@ -1,12 +1,12 @@
 import fs from "node:fs";
 import path from "node:path";
 
-/** A log grows to this many bytes, then becomes `<name>.log.1`; one older part is kept. */
+/** A log that reaches this size is renamed to `<name>.log.1`, which replaces the one before. Bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
 const LAST_LINES = 30;
 const MAX_LINE_LENGTH = 2_000;
 
-/** While lines are lost, the report of them is tried this often. Milliseconds. */
+/** Interval between attempts to report lost lines. Milliseconds. */
 const REPORT_INTERVAL_MS = 1_000;
 
 const LINE_FEED = 10;
@@ -14,11 +14,11 @@ const LINE_FEED = 10;
 export interface LogFile {
   readonly path: string;
   /**
-   * Appends a piece of output. Synchronous, so that nothing piles up in memory when the disk is slow. It never throws:
-   * lines that cannot be written are counted, and one line reports them when the disk has space again.
+   * Appends output. Synchronous, so that output does not collect in memory if the disk is slow. Never throws: lines that
+   * cannot be written are counted, and one line reports them when the disk has space again.
    */
   write(chunk: Buffer): void;
-  /** The last lines of output, for the message of a start that failed. */
+  /** Returns the last lines of output, for the message of a failed start. */
   lastLines(): string[];
   /** Closes the file. A later write opens it again; until then, lost lines are still counted and reported. */
   close(): void;
@@ -46,13 +46,13 @@ export function openLogFile(file: string): LogFile {
   };
 }
 
-/** Appends to a file and outlives a disk that takes nothing, at the price of lines that it counts. */
+/** Appends to a file. If the disk takes no more, it drops and counts lines instead of failing. */
 class Appender {
   readonly #file: string;
   #descriptor: number | undefined;
   #bytes = 0;
   #isClosed = false;
-  /** Whether a line was cut short, so that the next one must begin with a line feed. */
+  /** True if the last line was written in part, so that the next one must begin with a line feed. */
   #isCut = false;
   #lost = 0;
   #lostSince = new Date(0);
@@ -92,11 +92,11 @@ class Appender {
     }
   }
 
-  /** @returns false while lost lines cannot be reported */
+  /** @returns false if lost lines cannot be reported yet */
   #report(): boolean {
     if (this.#lost === 0) return true;
     const since = this.#lostSince.toISOString();
-    const line = `--- ${this.#lost} log lines were lost since ${since}: they could not be written\n`;
+    const line = `--- ${this.#lost} log lines were lost since ${since} because they could not be written\n`;
     const text = Buffer.from(this.#isCut ? `\n${line}` : line);
     if (this.#tryWrite(text).length > 0) return false;
     this.#lost = 0;
@@ -105,7 +105,7 @@ class Appender {
     return true;
   }
 
-  /** @returns what could not be written */
+  /** @returns the bytes that could not be written */
   #tryWrite(chunk: Buffer): Buffer {
     let rest = chunk;
     try {
@@ -117,12 +117,12 @@ class Appender {
         rest = rest.subarray(written);
       }
     } catch {
-      // Whatever the reason, the process whose output this is must go on; the caller counts what is lost.
+      // The process that prints must go on, whatever the reason. The caller counts the lost lines.
     }
     return rest;
   }
 
-  /** Opens the file where it is not open, and begins a new one where it has no room for so many bytes. */
+  /** Opens the file if it is closed, and starts a new one if the bytes would exceed its limit. */
   #open(more: number): number {
     if (this.#descriptor !== undefined && this.#bytes + more > MAX_BYTES) {
       const full = this.#descriptor;

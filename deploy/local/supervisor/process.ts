@@ -6,24 +6,24 @@ import type { PidRegistry } from "../setup/pid-registry.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import type { LogFile } from "./log-file.ts";
 
-/** One process to run, and how to tell that it is ready and to end it. */
+/** A process to run, with the ways to detect that it is ready and to stop it. */
 export interface ProcessSpec {
   name: string;
   command: string;
   args: readonly string[];
-  /** The whole environment of the process; nothing is inherited. */
+  /** The complete environment of the process. It inherits nothing. */
   env: NodeJS.ProcessEnv;
   cwd?: string;
   /** The OS user to run as; the supervisor's own by default. */
   user?: { uid: number; gid: number };
-  /** Ready when a line of its output matches, or when the probe says so (asked every 40 ms). */
+  /** Ready if a line of its output matches, or if the probe returns true. The probe runs every 40 ms. */
   ready: RegExp | (() => Promise<boolean>);
-  /** Takes its output; shared by all processes of a component. */
+  /** Receives its output. All processes of a component share it. */
   log: LogFile;
   stopSignal?: NodeJS.Signals;
-  /** After this long it is killed. Milliseconds. */
+  /** Time limit of a stop; then the process is killed. Milliseconds. */
   stopTimeoutMs?: number;
-  /** What it gets when the supervisor dies; SIGKILL by default, since every component survives that. */
+  /** Signal that it receives if the supervisor dies. SIGKILL by default: every component recovers from it. */
   deathSignal?: NodeJS.Signals;
 }
 
@@ -35,25 +35,26 @@ export interface Exit {
 
 export interface RunningProcess {
   readonly pid: number;
-  /** Settles when the process has ended and its output is in the log. */
+  /** Resolves when the process has ended and its output is in the log. */
   readonly exited: Promise<Exit>;
   /**
-   * Waits as long as the process lives: on a busy machine a start takes its time, and a kill would only add to the load.
+   * Waits until the process is ready, without a time limit: a start is slow on a busy machine, and a restart would add to
+   * the load.
    *
-   * @throws {SetupError} with its last lines if the process ends first
+   * @throws {SetupError} with the last lines of output if the process ends first
    */
   waitReady(): Promise<void>;
-  /** Asks it to stop, and kills it when it does not. */
+  /** Sends the stop signal, and SIGKILL after the time limit. */
   stop(): Promise<void>;
-  /** Kills it the hard way, as a crash would. */
+  /** Sends SIGKILL, like a crash. */
   kill9(): Promise<void>;
 }
 
 /**
- * Starts a process in a session of its own, so that a Ctrl-C in the terminal reaches the supervisor alone, and bound
- * to the supervisor's life. Its output goes to the log file.
+ * Starts a process whose output goes to its log. It has its own session, so that Ctrl-C in the terminal reaches only the
+ * supervisor, and it ends if the supervisor dies.
  *
- * @throws {SetupError} when it cannot be started at all
+ * @throws {SetupError} if it cannot be started
  */
 export async function startProcess(spec: ProcessSpec, pids: PidRegistry): Promise<RunningProcess> {
   const { log } = spec;
@@ -65,7 +66,7 @@ export async function startProcess(spec: ProcessSpec, pids: PidRegistry): Promis
   const pid = child.pid;
   if (pid === undefined) {
     const [error] = (await once(child, "error")) as [Error];
-    throw new SetupError(`${spec.name} cannot be started: ${error.message}`);
+    throw new SetupError(`Cannot start ${spec.name}: ${error.message}`);
   }
   pids.add(spec.name, pid, spec.stopSignal ?? "SIGTERM");
   exited.then(() => pids.remove(pid));
@@ -84,7 +85,7 @@ function spawnChild(spec: ProcessSpec): ChildProcess {
     });
   } catch (error) {
     spec.log.close();
-    throw new SetupError(`${spec.name} cannot be started: ${(error as Error).message}`);
+    throw new SetupError(`Cannot start ${spec.name}: ${(error as Error).message}`);
   }
 }
 
@@ -98,7 +99,7 @@ function handle(spec: ProcessSpec, pid: number, child: ChildProcess, exited: Pro
   const ready = waitUntilReady(spec, child, exited).catch((error) => {
     throw new SetupError(describeFailure(spec, error));
   });
-  ready.catch(() => undefined); // reported to whoever waits; a process that nobody waits for just has its log
+  ready.catch(() => undefined); // waitReady() reports it; without a caller it is not an unhandled rejection
   return {
     pid,
     exited,
@@ -117,7 +118,7 @@ async function waitForExit(child: ChildProcess, log: LogFile): Promise<Exit> {
       resolve({ code: null, signal: null });
     });
     child.once("exit", (code, signal) => {
-      // A grandchild may hold the pipes open for longer: the output is waited for, but not for ever.
+      // A grandchild can keep the pipes open, so the wait for the remaining output has a time limit.
       const finish = () => {
         log.close();
         child.stdout?.destroy();
@@ -137,7 +138,7 @@ async function waitUntilReady(spec: ProcessSpec, child: ChildProcess, exited: Pr
   const { ready } = spec;
   const abort = new AbortController();
   const died = exited.then(({ code, signal }) => {
-    throw new Error(`ended with ${signal ?? `code ${code}`}`);
+    throw new Error(`it ended with ${signal ?? `code ${code}`}`);
   });
   const becameReady = ready instanceof RegExp ? lineMatches(child, ready) : poll(ready, abort.signal);
   try {
@@ -174,5 +175,7 @@ function describeFailure({ name, log }: ProcessSpec, error: Error): string {
   const lines = log.lastLines();
   const started = lines.findLastIndex((line) => line.startsWith("--- ") && line.endsWith(`${name} starts`));
   const own = lines.slice(started + 1).filter((line) => !line.startsWith("--- "));
-  return [`${name} did not start: ${error.message}; its log is ${log.path}`, ...own.slice(-12)].join("\n  ");
+  return [`${name} did not start: ${error.message}. See its log: ${log.path}`, ...own.slice(-12)].join(
+    "\n  ",
+  );
 }

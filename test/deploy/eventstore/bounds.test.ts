@@ -7,7 +7,7 @@ import { appendOf, fill, openStore, readContent, submit } from "./stored-log.ts"
 
 const BOUNDS = { events: 1_000, streams: 1_000, segments: 1_000 };
 
-describe("the bounds of the embedded log", function () {
+describe("the limits of the embedded log", function () {
   this.timeout(60_000);
   let dir: string;
   let remove: () => Promise<void>;
@@ -22,7 +22,7 @@ describe("the bounds of the embedded log", function () {
     ["streams", { ...BOUNDS, streams: 72 }],
     ["segments", { ...BOUNDS, segments: 1 }],
   ] as const) {
-    it(`a log that has reached its bound of ${what} refuses appends and goes on reading`, async () => {
+    it(`a log that has reached its limit of ${what} refuses appends and serves reads`, async () => {
       const store = await openStore(dir, { bounds, segmentBytes: 10_000 });
       await fill(store, 50);
       let outcome = "written";
@@ -39,7 +39,7 @@ describe("the bounds of the embedded log", function () {
     });
   }
 
-  it("a log that is full takes retries of stored appends, and decides what needs no space", async () => {
+  it("a full log accepts retries of stored appends and decides writes that need no space", async () => {
     const store = await openStore(dir, { bounds: { ...BOUNDS, events: 50, streams: 20 } });
     const stored = { ...appendOf("note-0", ["stored"]), expected: -1 };
     expect((await submit(store, stored)).outcome).to.equal("written");
@@ -53,7 +53,7 @@ describe("the bounds of the embedded log", function () {
     await store.close();
   });
 
-  it("a group of writes that needs much more space than it announced is written as several frames", async () => {
+  it("a group of writes that needs much more space than announced is written as several frames", async () => {
     const store = await openStore(dir);
     const streams = Array.from({ length: 12 }, (_, n) => `large-${n}`);
     const metadata = (stream: string) => {
@@ -77,7 +77,7 @@ describe("the bounds of the embedded log", function () {
     await opened.close();
   });
 
-  it("a log beyond its bounds does not start, with one line", async () => {
+  it("a log that exceeds its limits does not start and prints one line", async () => {
     const store = await openStore(dir);
     await fill(store, 50);
     await store.close();
@@ -94,7 +94,7 @@ describe("the bounds of the embedded log", function () {
     }
   });
 
-  it("a client is told that the log has reached its largest size", async () => {
+  it("an append to a full log fails with an error that names the largest size", async () => {
     const bounds = { ...BOUNDS, events: 2 };
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, bounds });
     const client = clientOf(server.port);

@@ -46,7 +46,7 @@ class Appender {
 describe("the embedded log under SIGKILL", function () {
   this.timeout(120_000);
 
-  it("keeps every acknowledged event, once and in order, and takes retries after a restart", async () => {
+  it("after SIGKILL, the log has every acknowledged event once and in order, and accepts retries", async () => {
     const { dir, remove } = await temporaryDir();
     const port = await freePort();
     const appenders = Array.from({ length: APPENDERS }, (_, n) => new Appender(`crash-${n}`));

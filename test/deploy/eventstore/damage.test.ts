@@ -118,7 +118,7 @@ describe("damaged files of the embedded log", function () {
     expect(await refusal()).to.include(segmentPath(dir, 1));
   });
 
-  it("a running log fails reads when its file is cut, or replaced by another log's", async () => {
+  it("a running log fails reads if its file is truncated or replaced with the file of another log", async () => {
     const store = await openStore(dir);
     await fill(store, 400);
     const first = segmentPath(dir, 1);
@@ -137,7 +137,7 @@ describe("damaged files of the embedded log", function () {
     await other.remove();
   });
 
-  it("a log does not start if a file is missing, foreign or out of place", async () => {
+  it("a log does not start if a file is missing, from another log, or in the wrong place", async () => {
     const segments = await filled(1_000);
     const other = await temporaryDir();
     const stranger = await openStore(other.dir);
@@ -171,7 +171,7 @@ describe("damaged files of the embedded log", function () {
     await other.remove();
   });
 
-  it("a log that is cut exactly between two writes does not start", async () => {
+  it("a log that is truncated exactly between two acknowledged writes does not start", async () => {
     let end = 0;
     await contentAfter(async (store) => {
       await fill(store, 50);
@@ -182,7 +182,7 @@ describe("damaged files of the embedded log", function () {
     expect(await refusal()).to.match(/offset \d+, .+ everything up to position \d+ was acknowledged/);
   });
 
-  it("one damaged copy of the acknowledged end is reported and replaced, two stop the start", async () => {
+  it("one damaged copy of the acknowledged end is reported and replaced; with two, the log does not start", async () => {
     await filled(100);
     const intact = await readFile(acknowledgedFile());
     for (const offset of [20, 4096 + 20]) {
@@ -255,7 +255,7 @@ describe("damaged files of the embedded log", function () {
       expect(lines).to.deep.equal([]);
     });
 
-    it("a write beyond the acknowledged end that is cut off anywhere is dropped, with a line that says so", async () => {
+    it("an incomplete write beyond the acknowledged end is dropped and reported, wherever it ends", async () => {
       for (const length of [border + 1, border + 39, border + 40, border + 41, border + 2_200, size - 1]) {
         await writeFile(segmentPath(dir, 1), bytes.subarray(0, length));
         const end = await readFile(acknowledgedFile());
@@ -277,7 +277,7 @@ describe("damaged files of the embedded log", function () {
       }
     });
 
-    it("a damaged complete write beyond the acknowledged end stops the start", async () => {
+    it("a log with a damaged complete write beyond the acknowledged end does not start", async () => {
       await flipBit(segmentPath(dir, 1), border + 500);
       expect(await refusal()).to.include(`offset ${border}`);
     });

@@ -8,10 +8,10 @@ import { LogProcess, temporaryDir } from "./log-process.ts";
 
 const MAX_FILE_KIB = 1024;
 
-describe("the embedded log on a disk that fails", function () {
+describe("the embedded log on a failing disk", function () {
   this.timeout(60_000);
 
-  it("refuses what it cannot write, stops loudly and keeps what it acknowledged", async () => {
+  it("after a disk failure, the log stops with one line and keeps all acknowledged events", async () => {
     const { dir, remove } = await temporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     const client = log.client();
@@ -48,7 +48,7 @@ describe("the embedded log on a disk that fails", function () {
     await remove();
   });
 
-  it("names the failure of the disk even if the log cannot be closed after it", async () => {
+  it("a disk failure is printed even if the log cannot be closed after it", async () => {
     const { dir, remove } = await temporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     // Makes the release of the lock fail, as a file system that became read-only does.

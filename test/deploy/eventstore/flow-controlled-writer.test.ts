@@ -8,7 +8,7 @@ import {
 const PAGE_BYTES = 1024 * 1024;
 
 describe("flow control of a read", () => {
-  it("small messages that wait for a slow reader do not keep the pages they were read from in memory", () => {
+  it("small messages queued for a slow reader do not keep their whole pages in memory", () => {
     const written: Uint8Array[] = [];
     const call = Object.assign(new EventEmitter(), {
       writableLength: 1,

@@ -59,7 +59,7 @@ describe("the embedded log on a full disk", function () {
   });
   after(() => disk?.remove());
 
-  it("appends fail as unavailable, reads go on, and all acknowledged events survive, SIGKILL included", async () => {
+  it("on a full disk, appends fail as unavailable, reads work, and all acknowledged events survive SIGKILL", async () => {
     const writer = new Writer();
     let log = await LogProcess.start(dir);
     let client = log.client();
@@ -103,7 +103,7 @@ describe("the embedded log on a full disk", function () {
     expect((await log.end()).stderr).to.equal("");
   });
 
-  it("appends that failed together can be repeated, and are written exactly once", async () => {
+  it("appends that failed together can be retried and are written exactly once", async () => {
     const store = await openStore(dir);
     const stored = { ...appendOf("note-0", ["stored"]), expected: -1 };
     await submit(store, stored);
@@ -128,7 +128,7 @@ describe("the embedded log on a full disk", function () {
     await again.close();
   });
 
-  it("an append that needs a new segment fails, and the segment is created once there is space", async () => {
+  it("an append that needs a new segment fails on a full disk and works when there is space", async () => {
     const store = await openStore(dir, { segmentBytes: 1 });
     await fill(store, 100);
     const segments = store.log.segments.count;
@@ -146,7 +146,7 @@ describe("the embedded log on a full disk", function () {
     await again.close();
   });
 
-  it("an append whose acknowledgement cannot be recorded is taken back, and can be repeated", async () => {
+  it("an append whose acknowledgement cannot be recorded is undone and can be retried", async () => {
     const lines: string[] = [];
     const store = await openStore(dir, { log: (line) => lines.push(line) });
     await fill(store, 30);
@@ -179,7 +179,7 @@ describe("the embedded log on a full disk", function () {
     expect(lines).to.have.length(2);
   });
 
-  it("a new log cannot be created on a full disk, and leaves nothing behind", async () => {
+  it("a log that cannot be created on a full disk leaves no files", async () => {
     await disk.fill();
     const { message } = await rejection(openStore(dir));
     expect(message)

@@ -38,7 +38,7 @@ describe("the index of the embedded log", () => {
     );
   });
 
-  it("the index finds the first event from a position on, and the segment of each event", () => {
+  it("the index finds the first event at or after a position, and the segment of each event", () => {
     const index = indexOf(Array.from({ length: 30 }, () => "a"));
     expect([0, 10, 11, 300, 301].map((position) => index.firstFrom(position))).to.deep.equal([
       0, 0, 1, 29, 30,
@@ -48,7 +48,7 @@ describe("the index of the embedded log", () => {
     expect([0, 6, 29].map((ordinal) => index.endOffsetOf(ordinal))).to.deep.equal([200, 10_000, 10_000]);
   });
 
-  it("the index refuses an event that does not follow the ones before", () => {
+  it("the index refuses an event that does not follow the event before", () => {
     const index = indexOf(["a", "a"]);
     expect(index.add("a", { ordinal: 3, position: 40, revision: 2, body }, 0)).to.match(/Event 3 .* event 2/);
     expect(index.add("a", { ordinal: 2, position: 20, revision: 2, body }, 0)).to.match(/Position 20/);
@@ -61,7 +61,7 @@ describe("the index of the embedded log", () => {
     expect(index.events).to.equal(2);
   });
 
-  it("a column keeps numbers of both widths over many chunks", () => {
+  it("a column stores numbers of both widths across many chunks", () => {
     const positions = Column.ofSafeIntegers();
     const offsets = Column.ofUint32();
     for (let n = 0; n < 200_000; n += 1) {

@@ -125,7 +125,7 @@ describe("a log directory of an earlier release", function () {
     await server.stop();
   });
 
-  it("migration puts the former files aside and keeps earlier releases from starting with an empty log", async () => {
+  it("migration moves the former files away and prevents earlier releases from starting with an empty log", async () => {
     await dumpAfterStart();
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
     const { cause } = await rejection(openDatabase(dir).open());
@@ -137,7 +137,7 @@ describe("a log directory of an earlier release", function () {
     await former.close();
   });
 
-  it("a database that lacks an event is refused with the position, and left as it is", async () => {
+  it("a database with a missing event is refused with the position and left unchanged", async () => {
     for (const number of [0, 7, -1]) {
       await rm(dir, { recursive: true });
       await cp(join(FIXTURE, "log"), dir, { recursive: true });
@@ -159,32 +159,32 @@ describe("a log directory of an earlier release", function () {
     }
   });
 
-  it("a database in which an event contradicts its place is refused", async () => {
+  it("a database in which an event does not match its key is refused", async () => {
     await changeDatabase(async (database) => {
       const [key, value] = await entryAt(database, 5);
       value[4] = (value[4] ?? 0) ^ 1;
       await database.put(key, value);
     });
     expect((await rejection(openStore(dir))).message).to.match(
-      /Position \d+: The event contradicts its place/,
+      /Position \d+: The event does not match its key/,
     );
   });
 
-  it("a database without the file that describes it is refused", async () => {
+  it("a database without its file CURRENT is refused", async () => {
     await rm(join(dir, "CURRENT"));
     expect((await rejection(openStore(dir))).message).to.include(
       `${join(dir, "CURRENT")}: The file is missing`,
     );
   });
 
-  it("a database whose CURRENT is damaged is refused, and is not taken for one that was migrated", async () => {
+  it("a database whose CURRENT is damaged is refused and does not count as migrated", async () => {
     for (const content of ["", "MANIFES", "this-log-is-kept"]) {
       await writeFile(join(dir, "CURRENT"), content);
       expect((await rejection(openStore(dir))).message).to.include(`${join(dir, "CURRENT")}: The file names`);
     }
   });
 
-  it("a database beyond the limits of the log is refused before the copy is put in place", async () => {
+  it("a database that exceeds the log's limits is refused before the copy replaces it", async () => {
     const bounds = { events: 1_000_000, streams: 1_000_000, segments: 1_000 };
     for (const limit of [{ events: 5 }, { streams: 2 }, { segments: 0 }]) {
       const lines: string[] = [];
@@ -224,7 +224,7 @@ describe("a log directory of an earlier release", function () {
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
   });
 
-  it("a database that an earlier release changed after the copy was complete is refused", async () => {
+  it("a database that an earlier release changed after the migration is refused", async () => {
     await dumpAfterStart();
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
@@ -233,10 +233,10 @@ describe("a log directory of an earlier release", function () {
       writeNumber(key, key.readUIntBE(3, 6) + 100, 1);
       await database.put(key, value);
     });
-    expect((await rejection(openStore(dir))).message).to.include("is there twice");
+    expect((await rejection(openStore(dir))).message).to.include("contains two different logs");
   });
 
-  it("migration survives SIGKILL in its middle", async () => {
+  it("a migration interrupted by SIGKILL is repeated at the next start", async () => {
     await rm(dir, { recursive: true });
     await writeDatabase(dir, 20_000);
     const log = new LogProcess(["--dir", dir, "--port", "0"]);

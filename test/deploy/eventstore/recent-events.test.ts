@@ -5,8 +5,8 @@ import { RecentEvents } from "../../../deploy/local/eventstore/store/recent-even
 const at = (position: number, size = 10) => ({ position, record: Buffer.alloc(size) });
 const positions = (events: ReturnType<RecentEvents["after"]>) => events?.map(({ position }) => position);
 
-describe("the recent of the embedded log", () => {
-  it("gives what came after a position, and says where it does not know", () => {
+describe("the recent events in memory", () => {
+  it("recent events after a position are returned, or undefined if older events would be needed", () => {
     const recent = new RecentEvents(100);
     expect(positions(recent.after(100))).to.deep.equal([]);
     expect(recent.after(99)).to.equal(undefined);
@@ -18,7 +18,7 @@ describe("the recent of the embedded log", () => {
     expect(positions(recent.after(140))).to.deep.equal([]);
   });
 
-  it("forgets the oldest past its bounds and never leaves a gap", () => {
+  it("the oldest recent events are dropped beyond the limits, without gaps", () => {
     for (const [count, size] of [
       [3 * MAX_RECENT_EVENTS, 10],
       [40, MAX_RECENT_BYTES / 8],

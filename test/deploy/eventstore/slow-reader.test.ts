@@ -17,7 +17,7 @@ async function mostMemory(pid: number): Promise<number> {
 describe("slow readers of the embedded log", function () {
   this.timeout(60_000);
 
-  it("are waited for, at a bounded cost, and lose nothing", async () => {
+  it("slow readers get every event at a limited cost in memory", async () => {
     const { dir, remove } = await temporaryDir();
     const log = await LogProcess.start(dir);
     const client = log.client();

@@ -36,7 +36,7 @@ describe("on a full disk", function () {
     return { context: { paths, pids: openPidRegistry(paths.pids, log), log, restart: true }, lines };
   }
 
-  it("a small file keeps its last content, and gets the newest once there is space", async function () {
+  it("a saved file keeps its last content on a full disk and gets the newest when there is space", async function () {
     disk = mountSmallDisk(this, 1);
     const file = path.join(disk.folder, "pids.json");
     const lines: string[] = [];
@@ -49,11 +49,11 @@ describe("on a full disk", function () {
     disk.free();
     await eventually("the newest", () => fs.readFileSync(file, "utf8") === "y".repeat(10_000));
     expect(lines).to.have.length(2);
-    expect(lines[0]).to.include(`${file} cannot be written and is tried again: ENOSPC`);
-    expect(lines[1]).to.equal("pids.json is written again");
+    expect(lines[0]).to.include(`Cannot write ${file}, will retry: ENOSPC`);
+    expect(lines[1]).to.equal("pids.json was written after a retry.");
   });
 
-  it("a start ends with its reason and leaves nothing that stops the next one", async function () {
+  it("a start on a full disk fails with its reason and does not block the next start", async function () {
     disk = mountSmallDisk(this, 1);
     const root = path.join(disk.folder, "root");
     fs.mkdirSync(path.join(root, "logs"), { recursive: true });
@@ -65,7 +65,7 @@ describe("on a full disk", function () {
     opened.release();
   });
 
-  it("nats-server, whose JetStream hangs after a failed write, is started again and keeps what it confirmed", async function () {
+  it("nats-server is restarted if JetStream hangs after a failed write, and keeps confirmed messages", async function () {
     disk = mountSmallDisk(this, 24);
     const port = (await freePorts()).nats;
     const { context, lines } = supervised();
@@ -91,7 +91,7 @@ describe("on a full disk", function () {
       return sequence === undefined;
     });
     await eventually("it is started again", () => part!.pid !== first, RECOVERY_TIMEOUT_MS);
-    expect(lines.join("\n")).to.match(/nats \(pid \d+\) is killed to be started again: JetStream /);
+    expect(lines.join("\n")).to.match(/Restarting nats \(pid \d+\): JetStream /);
     disk.free();
     const next = await eventually(
       "it takes messages",
@@ -101,7 +101,7 @@ describe("on a full disk", function () {
     expect(next).to.be.greaterThan(confirmed);
   });
 
-  it("Postgres, which ends when its log cannot grow, is started again until there is space, with all that it committed", async function () {
+  it("Postgres is restarted until the disk has space, and keeps all committed data", async function () {
     disk = mountSmallDisk(this, 160);
     const port = (await freePorts()).postgres;
     const { context, lines } = supervised();

@@ -1,5 +1,5 @@
 /**
- * The head of a stream: its last revision and what its metadata and deletions say about reading it.
+ * State of a stream: its last revision, and the effect of metadata and deletions on reads.
  */
 import type { StreamEnd } from "./append-rules.ts";
 
@@ -10,24 +10,24 @@ export interface StreamState extends StreamEnd {
   readonly maxCount: number;
 }
 
-/** Metadata streams are named for the stream that they describe. */
+/** Returns the name of the stream that holds a stream's metadata. */
 export function metadataStreamOf(stream: string): string {
   return `$$${stream}`;
 }
 
-/** The stream that a metadata stream describes; undefined for any other stream. */
+/** Returns the stream whose metadata a stream holds; undefined if it is not a metadata stream. */
 export function describedStream(stream: string): string | undefined {
   return stream.startsWith("$$") ? stream.slice(2) : undefined;
 }
 
-/** First revision that a read of the stream returns. A metadata stream shows its newest event only. */
+/** Returns the first revision that reads return. A metadata stream returns only its newest event. */
 export function firstReadable(stream: string, state: StreamState): number {
   const maxCount = describedStream(stream) === undefined ? state.maxCount : 1;
   const byCount = maxCount > 0 ? state.last - maxCount + 1 : 0;
   return Math.max(0, state.truncateBefore, byCount);
 }
 
-/** Whether a read finds the stream at all. */
+/** Tells whether reads find the stream. */
 export function isReadable(state: StreamState): boolean {
   return state.last >= 0 && !state.softDeleted;
 }

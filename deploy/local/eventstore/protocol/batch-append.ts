@@ -1,6 +1,6 @@
 /**
- * Streams.BatchAppend: one long call on which a client sends all its appends, each with a correlation id, in
- * one part or several. Each correlation id is answered once.
+ * Streams.BatchAppend: one long call on which a client sends all its appends. An append has a correlation id and one or
+ * more parts. Each correlation id gets one answer.
  */
 import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
@@ -23,7 +23,7 @@ import {
 
 export type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
 
-/** An append whose parts are coming in. */
+/** An append whose last part has not arrived. */
 interface PartialAppend {
   readonly to: AnswerContext;
   readonly stream: string;
@@ -32,7 +32,7 @@ interface PartialAppend {
   readonly size: AppendSize;
 }
 
-/** setTimeout takes no more; a deadline beyond it is none in practice. */
+/** Longest delay of setTimeout. A later deadline is ignored. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Serves one BatchAppend call until it ends. */
@@ -75,7 +75,7 @@ class BatchAppendSession {
     const correlation = uuidText(request.getCorrelationId(), "A correlation id");
     if (request.hasOptions()) this.#begin(correlation, request);
     const append = this.#unfinished.get(correlation);
-    // The rest of an append that was refused at an earlier part, and so is answered already.
+    // A later part of an append that was already refused and answered.
     if (append === undefined) return;
     try {
       collect(append, request);
@@ -90,9 +90,13 @@ class BatchAppendSession {
   }
 
   #begin(correlation: string, request: BatchAppendReq): void {
-    if (this.#unfinished.has(correlation)) throw invalidArgument("A correlation id was used twice.");
+    if (this.#unfinished.has(correlation))
+      throw invalidArgument("Two unfinished appends have the same correlation id.");
     if (this.#unfinished.size >= MAX_UNFINISHED_APPENDS) {
-      throw new CallError(status.RESOURCE_EXHAUSTED, "Too many appends are unfinished on one call.");
+      throw new CallError(
+        status.RESOURCE_EXHAUSTED,
+        `A call can have at most ${MAX_UNFINISHED_APPENDS} unfinished appends.`,
+      );
     }
     const options = request.getOptions();
     const to: AnswerContext = {
@@ -120,11 +124,11 @@ class BatchAppendSession {
     try {
       const written = this.#store.submit(write, append.size.stored, append.deadline);
       const result = await beforeDeadline(written, append.deadline);
-      // Shutting down: the end of the call answers, for this append and for all that come after it.
+      // During a shutdown, the end of the call answers this append and all later ones.
       if (result.outcome === "closing") return;
       this.#write(this.#answer(to, result));
     } catch {
-      // The reason is the log's, not the append's: the server reports it once for all appends that waited.
+      // The disk failed, not this append. The server reports the reason once for all queued appends.
       this.#fail(unavailable("The log cannot write to its disk."));
     } finally {
       this.#awaited -= 1;
@@ -150,7 +154,7 @@ class BatchAppendSession {
   #write(response: BatchAppendResp): void {
     if (this.#call.cancelled || this.#call.writableEnded) return;
     this.#call.write(response);
-    // A client that does not read its answers is not read either.
+    // Reads no more requests from a client that does not read its answers.
     if (this.#call.writableLength > MAX_MESSAGES_AHEAD) this.#call.pause();
   }
 
@@ -176,7 +180,7 @@ function collect(append: PartialAppend, request: BatchAppendReq): void {
   append.events.push(...events);
 }
 
-/** The result, or that the deadline passed before it came. The write may then still happen. */
+/** Returns the result, or "expired" if the deadline passes first. The write can then still happen. */
 function beforeDeadline<T>(result: Promise<T>, deadline: number): Promise<T | NotWritten> {
   const wait = deadline - Date.now();
   if (wait > MAX_TIMER_MS) return result;

@@ -1,4 +1,4 @@
-/** Streams.Delete, after which a stream can be written again, and Streams.Tombstone, after which it cannot. */
+/** Streams.Delete, which allows later writes to the stream, and Streams.Tombstone, which does not. */
 import type {
   DeleteReq,
   DeleteResp,
@@ -12,7 +12,7 @@ import { invalidArgument, streamDeleted, wrongExpectedVersion } from "./errors.t
 import { expectedRevision, writableStreamName } from "./request-parts.ts";
 import { writeOrThrow } from "./write-or-throw.ts";
 
-/** Hides a stream's events from reads of the stream; they stay in the log. */
+/** Hides the events of a stream from its reads. They stay in the log. */
 export async function softDelete(
   store: Store,
   request: DeleteReq,
@@ -23,7 +23,7 @@ export async function softDelete(
   return new streams.DeleteResp().setPosition(at.setCommitPosition(position).setPreparePosition(position));
 }
 
-/** Closes a stream for ever. */
+/** Closes a stream permanently. */
 export async function tombstone(
   store: Store,
   request: TombstoneReq,
@@ -40,7 +40,7 @@ async function remove(
   options: DeleteReq.Options | TombstoneReq.Options | undefined,
   deadline: Date | number,
 ): Promise<string> {
-  if (options === undefined) throw invalidArgument("A deletion needs its options.");
+  if (options === undefined) throw invalidArgument("A deletion must contain its options.");
   const stream = writableStreamName(options.getStreamIdentifier());
   if (describedStream(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
   const expected = expectedRevision(options, options.hasRevision() ? options.getRevision() : undefined);

@@ -2,12 +2,10 @@ import type { ClusterInfo } from "@eventstore/db-client/generated/gossip_pb.js";
 import type { SupportedMethods } from "@eventstore/db-client/generated/serverfeatures_pb.js";
 import { features, gossip, shared } from "../model/pb.ts";
 
-/** ServerFeatures.GetSupportedMethods: what the client may call here. */
-
 /** The EventStoreDB release whose protocol the log follows. */
 const PROTOCOL_VERSION = "24.6.0";
 
-/** The client compares in lower case. */
+/** Lower case, because the client compares in lower case. */
 const STREAMS = "event_store.client.streams.streams";
 
 const METHODS: readonly (readonly [method: string, features: readonly string[]])[] = [
@@ -18,6 +16,7 @@ const METHODS: readonly (readonly [method: string, features: readonly string[]])
   ["tombstone", []],
 ];
 
+/** Answers ServerFeatures.GetSupportedMethods: the methods that a client can call. */
 export function supportedMethods(): SupportedMethods {
   const methods = METHODS.map(([method, list]) =>
     new features.SupportedMethod()
@@ -28,13 +27,15 @@ export function supportedMethods(): SupportedMethods {
   return new features.SupportedMethods().setEventStoreServerVersion(PROTOCOL_VERSION).setMethodsList(methods);
 }
 
-/** Gossip.Read: a cluster of one, so that connection strings with several hosts or discovery work. */
-
 const TICKS_PER_MS = 10_000n;
 
 /**
- * The one member, at the address that the caller used to come here: it is sure to reach that again.
- * `authority` is host and port, `port` where it listens, `now` milliseconds since 1970.
+ * Answers Gossip.Read with one member, so that connection strings with several hosts or discovery work. The member has the
+ * host that the caller used, because the caller can reach it.
+ *
+ * @param authority host and port that the caller used
+ * @param port port on which the log listens
+ * @param now milliseconds since 1970
  */
 export function clusterOfOne(authority: string, port: number, instanceId: string, now: number): ClusterInfo {
   const host = authority.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");

@@ -1,4 +1,4 @@
-/** Streams.Read without a subscription: a stream or all streams, forwards or backwards, once. */
+/** Streams.Read without a subscription: reads a stream or all streams, forwards or backwards. */
 
 import { type LogEvent, wireOf } from "../model/record.ts";
 import { firstReadable, isReadable } from "../model/stream-state.ts";
@@ -10,8 +10,8 @@ import { streamNotFound, withStructuredId } from "./messages.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /**
- * Sends what was asked for; the caller ends the call.
- * @throws CallError where the stream is tombstoned.
+ * Sends the requested events. The caller ends the call.
+ * @throws CallError if the stream is tombstoned
  */
 export async function read(
   store: Store,
@@ -49,7 +49,7 @@ async function readStream(
   }
 }
 
-/** Forwards the start belongs to the read, backwards it does not. */
+/** Reads all streams. The start position is included forwards and excluded backwards. */
 async function readAll(
   store: Store,
   writer: FlowControlledWriter,
@@ -73,13 +73,13 @@ async function readAll(
   }
 }
 
-/** A named place as a number. */
+/** Converts a start to a number. */
 export function resolveStart(from: ReadRequest["from"], start: number, end: number): number {
   if (from === "start") return start;
   return from === "end" ? end : from;
 }
 
-/** Sends an event. True says that the writer must drain before the next one. */
+/** Sends an event. Returns true if the writer must drain before the next one. */
 export function enqueueEvent(writer: FlowControlledWriter, request: ReadRequest, event: LogEvent): boolean {
   const wire = wireOf(event.record);
   return writer.send(request.structuredIds ? withStructuredId(wire) : wire);

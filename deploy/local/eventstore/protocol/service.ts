@@ -1,4 +1,4 @@
-/** The gRPC services of the log: each method bound to the function that does its work. */
+/** The gRPC services of the log: maps each method to its function. */
 import { randomUUID } from "node:crypto";
 import type { ClusterInfo } from "@eventstore/db-client/generated/gossip_pb.js";
 import type { SupportedMethods } from "@eventstore/db-client/generated/serverfeatures_pb.js";
@@ -29,11 +29,11 @@ export interface ServiceContext {
   readonly store: Store;
   readonly calls: OpenCalls;
   readonly log: (line: string) => void;
-  /** The port that the server listens on, known once it does. */
+  /** Returns the port of the server, which is known when it listens. */
   readonly port: () => number;
 }
 
-/** Reads send bytes that are encoded already. */
+/** Reads send bytes that are already encoded. */
 const STREAMS = {
   ...streamsGrpc.StreamsService,
   read: { ...streamsGrpc.StreamsService.read, responseSerialize: asBuffer },
@@ -83,7 +83,7 @@ async function serveRead(context: ServiceContext, call: ReadCall): Promise<void>
     else await read(context.store, writer, request, request.count);
     if (!writer.closed) call.end();
   } catch (error) {
-    // Once the call is over, by the reader or by a shutdown, what went wrong after it concerns nobody.
+    // After the end of the call, nobody can receive the error.
     if (!writer.closed) endWith(call, toCallError(error, context.log));
   }
 }

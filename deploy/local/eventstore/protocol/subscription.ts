@@ -1,8 +1,8 @@
 /**
- * Streams.Read with a subscription: everything after a place, then whatever is committed, until the reader goes.
+ * Streams.Read with a subscription: sends all events after a start, then each new event, until the reader disconnects.
  *
- * One cursor runs through both phases and moves only with what was sent, so that the change from catching up
- * to live leaves neither a gap nor a repetition.
+ * Both phases use one cursor that moves only with sent events. So the change from catch-up to live causes no gap and no
+ * repetition.
  */
 import { randomUUID } from "node:crypto";
 import type { LogEvent } from "../model/record.ts";
@@ -16,8 +16,8 @@ import { enqueueEvent, resolveStart } from "./read.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /**
- * Runs a subscription until the reader goes.
- * @throws CallError where the stream is or becomes tombstoned.
+ * Runs a subscription until the reader disconnects.
+ * @throws CallError if the stream is or becomes tombstoned
  */
 export async function subscribe(
   store: Store,
@@ -54,7 +54,7 @@ async function followStream(
   }
 }
 
-/** Sends the revisions between two, both included, and returns the one to go on with. */
+/** Sends a range of revisions, both ends included. Returns the revision to continue with. */
 async function sendRevisions(
   store: Store,
   writer: FlowControlledWriter,
@@ -119,10 +119,10 @@ class AllSubscription {
     }
   }
 
-  /** Waits at the end of the log; the first time, says so. */
+  /** Waits at the end of the log. The first time, reports that the reader has caught up. */
   async #waitLive(): Promise<void> {
     if (!this.#live) {
-      // So that a reader whose filter matched nothing need not consider it all again next time.
+      // A reader whose filter matched nothing can continue from here later.
       if (this.#request.filter !== undefined && this.#reported !== this.#after) await this.#report();
       this.#writer.send(caughtUp());
       this.#live = true;

@@ -28,11 +28,11 @@ export interface OpenLog {
 export interface OpenOptions {
   readonly bounds: LogBounds;
   readonly writer: LogWriterOptions;
-  /** Takes one line for each fact that an operator should know. */
+  /** Receives lines for the operator. */
   readonly log: (line: string) => void;
 }
 
-/** Creates a directory with an empty log. All files are durable on return. */
+/** Creates a directory with an empty log. All files are on disk on return. */
 export async function createEvents(dir: string): Promise<void> {
   const logId = randomBytes(16).toString("hex");
   await mkdir(dir, { mode: 0o700 });
@@ -44,8 +44,8 @@ export async function createEvents(dir: string): Promise<void> {
 /**
  * Opens and verifies a log. Drops an incomplete last frame, which was never acknowledged.
  *
- * @throws LogDamaged if anything that was acknowledged is missing or changed
- * @throws LogStartError if the log exceeds a bound, or another program version wrote it
+ * @throws LogDamaged if acknowledged data is missing or changed
+ * @throws LogStartError if the log exceeds a limit, or another version of the program wrote it
  */
 export async function openEvents(dir: string, options: OpenOptions): Promise<OpenLog> {
   const count = await countSegments(dir);
@@ -64,7 +64,7 @@ export async function openEvents(dir: string, options: OpenOptions): Promise<Ope
     const { index, end, incompleteBytes } = await scanLog(segments, count, acknowledged, options);
     if (incompleteBytes > 0) {
       options.log(
-        `${segments.file(count - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: a write that was cut off before it was acknowledged.`,
+        `${segments.file(count - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: an incomplete write that was never acknowledged.`,
       );
       await segments.truncate(end.offset);
     }
@@ -96,7 +96,7 @@ async function acknowledge(file: AcknowledgedEnd, end: LogEnd): Promise<boolean>
   }
 }
 
-/** Number of segment files. Removes the files that a crash left unfinished. */
+/** Counts the segment files. Removes unfinished files that a crash left. */
 async function countSegments(dir: string): Promise<number> {
   const names = await readdir(dir);
   for (const name of names.filter(isUnfinished)) await rm(join(dir, name));

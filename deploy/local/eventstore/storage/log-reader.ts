@@ -1,4 +1,4 @@
-/** Reads events from the segments in pages of bounded size, and verifies each against the index. */
+/** Reads events from the segments in pages of limited size, and verifies each event against the index. */
 
 import { MAX_PAGE_READS, PAGE_BYTES, PAGE_EVENTS, READ_TOGETHER_BYTES } from "../model/limits.ts";
 import { damageAt, LogDamaged } from "../model/log-errors.ts";
@@ -17,7 +17,7 @@ export interface CommittedLog {
 
 export interface PositionRange {
   readonly from: number;
-  /** Whether the event at `from` belongs to the range. */
+  /** True if the event at `from` belongs to the range. */
   readonly inclusive: boolean;
   readonly backwards: boolean;
 }
@@ -100,7 +100,7 @@ function joined(parts: readonly ReadEvents[]): ReadEvents {
   return { events: intact.flatMap(({ events }) => events), damage: parts[damaged]?.damage };
 }
 
-/** The run that starts with an event, within its segment and the bounds of a page. */
+/** Returns the run that starts with an event, within its segment and the limits of a page. */
 function runFrom(index: LogIndex, first: number, stop: number): Run {
   const run = runOf(index, first);
   const limit = Math.min(stop, first + PAGE_EVENTS, index.ordinalsOf(run.segment).end);
@@ -109,7 +109,7 @@ function runFrom(index: LogIndex, first: number, stop: number): Run {
   return { ...run, ordinals: consecutive(first, end), end: index.endOffsetOf(end - 1) };
 }
 
-/** The run that ends before an event, within its segment and the bounds of a page. */
+/** Returns the run that ends before an event, within its segment and the limits of a page. */
 function runBefore(index: LogIndex, end: number): Run {
   const run = runOf(index, end - 1);
   const limit = Math.max(end - PAGE_EVENTS, index.ordinalsOf(run.segment).first);

@@ -1,4 +1,4 @@
-/** Appends frames to the last segment, and decides when a frame counts as acknowledged. */
+/** Appends frames to the last segment and records the acknowledged end. */
 import type { AcknowledgedEnd, LogEnd } from "./acknowledged-end.ts";
 import { DiskFull, isNoSpace } from "./disk-full.ts";
 import {
@@ -13,9 +13,9 @@ import {
 import type { Segments } from "./segments.ts";
 
 export interface LogWriterOptions {
-  /** A segment that has reached this length is followed by a new one. Bytes. */
+  /** A segment that has this length is followed by a new one. Bytes. */
   readonly segmentBytes: number;
-  /** Whether a frame is flushed before it is acknowledged. Only measurements turn it off. */
+  /** If true, a frame is flushed before it is acknowledged. Only benchmarks turn this off. */
   readonly sync: boolean;
 }
 
@@ -39,7 +39,7 @@ export class LogWriter {
     return this.#end;
   }
 
-  /** Number of segments once the next frame is written. */
+  /** Number of segments after the next frame is written. */
   get nextSegment(): number {
     return this.#end.segment + (this.#isSegmentFull ? 1 : 0);
   }
@@ -52,8 +52,8 @@ export class LogWriter {
    * Writes records as one frame, flushes it and records the new end. One call at a time.
    *
    * @returns the offset of each record in the last segment
-   * @throws DiskFull if there is no space; the log is as before
-   * @throws the error of the disk otherwise; what reached the disk is then unknown until the next start
+   * @throws DiskFull if there is no space; the log is unchanged
+   * @throws any other error of the disk; which bytes reached the disk is then unknown until the next start
    */
   async append(records: readonly StoredRecord[]): Promise<number[]> {
     if (this.#isSegmentFull) await this.#startSegment();

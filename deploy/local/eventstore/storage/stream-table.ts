@@ -1,9 +1,9 @@
-/** Streams by name: the newest event of each, and what metadata and deletions say about reading it. */
+/** Streams by name: the newest event, and the effect of metadata and deletions on reads. */
 import { NO_STREAM } from "../model/append-rules.ts";
 import type { StreamState } from "../model/stream-state.ts";
 import { Column } from "./column.ts";
 
-/** Marks a stream that has metadata or a tombstone, but no event. */
+/** Marks a stream that has metadata or a tombstone but no event. */
 const NO_EVENT = 0xffff_ffff;
 
 type Effect = Omit<StreamState, "last">;
@@ -23,7 +23,7 @@ export class StreamTable {
     return this.#numbers.has(stream);
   }
 
-  /** Ordinal of the newest event of a stream; undefined if it has none. */
+  /** Returns the ordinal of the newest event of a stream; undefined if it has none. */
   newest(stream: string): number | undefined {
     const number = this.#numbers.get(stream);
     const ordinal = number === undefined ? NO_EVENT : this.#newest.at(number);
@@ -34,13 +34,13 @@ export class StreamTable {
     this.#newest.set(this.#numberOf(stream), ordinal);
   }
 
-  /** Records what metadata or a tombstone say about a stream. */
+  /** Sets the effect of metadata or a tombstone. */
   describe(stream: string, effect: Partial<Effect>): void {
     const number = this.#numberOf(stream);
     this.#effects.set(number, { ...(this.#effects.get(number) ?? NO_EFFECT), ...effect });
   }
 
-  /** StreamState of a stream, given the revision of its newest event. */
+  /** Returns the state of a stream whose newest event has this revision. */
   stateOf(stream: string, last: number = NO_STREAM): StreamState {
     const number = this.#numbers.get(stream);
     const effect = number === undefined ? undefined : this.#effects.get(number);

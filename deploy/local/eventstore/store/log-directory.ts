@@ -1,11 +1,11 @@
 /**
- * The directory of a log, and how it is opened:
+ * Opens the directory of a log:
  *
  *     lock           names the process that has the log open
  *     events/        the log: segment files and the acknowledged end
- *     events.new/    a log that is being created or migrated; removed on start
+ *     events.new/    a log that is being created or migrated; a start removes it
  *     CURRENT        keeps earlier releases from creating an empty LevelDB database here
- *     leveldb/       the LevelDB files of an earlier release after their migration; nothing reads them
+ *     leveldb/       LevelDB files of an earlier release after their migration; nothing reads them
  */
 import { existsSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
@@ -26,8 +26,8 @@ import { syncDirectory } from "../storage/segments.ts";
 /**
  * Locks the directory, creates or migrates the log if necessary, and verifies it.
  *
- * @throws LogStartError if another process has the directory or it cannot be used
- * @throws LogDamaged if anything that was acknowledged is missing or changed
+ * @throws LogStartError if another process uses the directory, or it cannot be opened
+ * @throws LogDamaged if acknowledged data is missing or changed
  */
 export async function openLogDirectory(dir: string, options: OpenOptions): Promise<OpenLog> {
   const release = await lockDirectory(dir);
@@ -61,7 +61,7 @@ async function openLocked(dir: string, options: OpenOptions): Promise<OpenLog> {
   const events = join(dir, "events");
   const state = await findLevelDb(dir);
   if (state === "retired" && !existsSync(events)) throw damageOf(events, "The directory is missing.");
-  // As long as it is open, LevelDB's own lock keeps an earlier release from writing to it.
+  // While it is open, LevelDB's own lock prevents an earlier release from writing to it.
   const database = state === "database" ? await openLevelDb(dir) : undefined;
   let open: OpenLog | undefined;
   try {
@@ -92,7 +92,7 @@ async function closeAll(...open: ({ close(): Promise<void> } | undefined)[]): Pr
   await Promise.allSettled(open.map((resource) => resource?.close()));
 }
 
-/** Creates the log, with the content of a LevelDB database if there is one. A crash leaves all of it or nothing. */
+/** Creates the log with the content of a LevelDB database, if there is one. A crash leaves a complete log or none. */
 async function build(
   dir: string,
   events: string,
@@ -105,7 +105,7 @@ async function build(
     await createEvents(unfinished);
     if (database !== undefined) await copyLevelDb(database, dir, unfinished, options);
   } catch (error) {
-    // Gives the space back: what is in it is still in the database.
+    // Frees the space: the database still has the data.
     await rm(unfinished, { recursive: true, force: true });
     throw error;
   }

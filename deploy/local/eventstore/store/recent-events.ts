@@ -1,5 +1,5 @@
 /**
- * The newest events in memory, so that a live subscription reads no disk. Bounded by count and bytes.
+ * The newest events in memory, so that live subscriptions do not read the disk. Limited in number and bytes.
  */
 import { MAX_RECENT_BYTES, MAX_RECENT_EVENTS } from "../model/limits.ts";
 import type { LogEvent } from "../model/record.ts";
@@ -9,7 +9,7 @@ export class RecentEvents {
   #bytes = 0;
   #floor: number;
 
-  /** `position` is the last one committed: the tail knows what comes after it. */
+  /** `position` is the last committed position. Later events are kept. */
   constructor(position: number) {
     this.#floor = position;
   }
@@ -20,11 +20,11 @@ export class RecentEvents {
       this.#events.push(event);
       this.#bytes += event.record.length;
     }
-    // Trimmed by half at a time: removing from the front of an array moves the rest.
+    // Trimmed to half, because each removal from the front of an array moves all other elements.
     if (this.#events.length > MAX_RECENT_EVENTS || this.#bytes > MAX_RECENT_BYTES) this.#trim();
   }
 
-  /** All events after a position, or undefined where the tail does not reach back that far. */
+  /** Returns all events after a position; undefined if older events would be needed. */
   after(position: number): readonly LogEvent[] | undefined {
     if (position < this.#floor) return undefined;
     let low = 0;

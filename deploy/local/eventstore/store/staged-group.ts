@@ -1,7 +1,6 @@
 /**
- * One group of writes before it is on disk: decides each write in order on top of the committed state and of
- * the writes before it, and collects the records of the group. Dropped if the write fails, so that memory is
- * never ahead of the disk.
+ * A group of writes that is not on disk yet. It decides each write on top of the committed state and the writes before,
+ * and collects the records. It is discarded if the write fails, so the state in memory is never ahead of the disk.
  */
 import { randomUUID } from "node:crypto";
 import { decideAppend, type History, NO_STREAM } from "../model/append-rules.ts";
@@ -10,7 +9,7 @@ import { METADATA_TYPE, readMetadata, recreation, softDeletion } from "../model/
 import { describedStream, metadataStreamOf, type StreamState } from "../model/stream-state.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 
-/** A write as it comes to the log. */
+/** A write request. */
 export interface Write {
   readonly kind: "append" | "soft-delete" | "tombstone";
   readonly stream: string;
@@ -19,36 +18,36 @@ export interface Write {
   readonly events: readonly ProposedEvent[];
 }
 
-/** What became of a write. `revision` is NO_STREAM after an empty append to a new stream. */
+/** Result of a write. `revision` is NO_STREAM after an empty append to a new stream. */
 export type WriteResult =
   | { readonly outcome: "written"; readonly revision: number; readonly position: number }
   | { readonly outcome: "wrong-revision"; readonly current: number }
   | { readonly outcome: "deleted" };
 
-/** Where an event id was written. */
+/** Stream and revision of an event. */
 export interface WrittenAt {
   readonly stream: string;
   readonly revision: number;
 }
 
-/** The committed state below a group, with everything in memory that the group's writes can ask for. */
+/** The committed state on which a group is decided. */
 export interface CommittedState {
   /** Number of events. */
   readonly events: number;
   readonly position: number;
   stateOf(stream: string): StreamState;
-  /** Position of a stored event. */
+  /** Returns the position of a stored event. */
   positionOf(stream: string, revision: number): number | undefined;
-  /** Id of a stored event. */
+  /** Returns the id of a stored event. */
   idAt(stream: string, revision: number): string | undefined;
-  /** Data of the newest metadata event of a stream that is soft-deleted. */
+  /** Returns the data of the newest metadata event of a soft-deleted stream. */
   metadataOf(stream: string): Uint8Array | undefined;
   recentId(id: string): WrittenAt | undefined;
 }
 
 const NOTHING = new Uint8Array(0);
 
-/** An event of the group, as later writes of the group ask for it. */
+/** An event of the group, for the decisions on later writes. */
 interface StagedEntry {
   readonly id: string;
   readonly position: number;
@@ -77,12 +76,12 @@ export class StagedGroup {
     return this.#bytes;
   }
 
-  /** Streams that the group writes, or whose metadata it writes. */
+  /** Streams that get events or metadata from the group. */
   get streams(): Iterable<string> {
     return this.#states.keys();
   }
 
-  /** Decides one write and stages it if it is to be written. */
+  /** Decides a write and stages its records, if any. */
   apply(write: Write): WriteResult {
     const state = this.#stateOf(write.stream);
     const ids = write.kind === "append" ? write.events.map((event) => event.id) : [randomUUID()];
@@ -140,7 +139,7 @@ export class StagedGroup {
     return { outcome: "written", revision: state.last, position: this.#position };
   }
 
-  /** Brings a soft-deleted stream back: its older events stay hidden. */
+  /** Restores a soft-deleted stream. Its older events stay hidden. */
   #recreate(stream: string, firstRevision: number): void {
     this.#putMetadata(stream, recreation(this.#metadataOf(stream), firstRevision));
   }
@@ -158,7 +157,7 @@ export class StagedGroup {
     return result;
   }
 
-  /** Makes a metadata event take effect on the stream that it describes. */
+  /** Applies a metadata event to the stream that it describes. */
   #describe(stream: string, event: ProposedEvent): void {
     this.#states.set(stream, { ...this.#stateOf(stream), ...readMetadata(event) });
     this.#metadata.set(stream, event.data);
@@ -178,7 +177,7 @@ export class StagedGroup {
     return { outcome: "written", revision, position: this.#position };
   }
 
-  /** Gives the event the next position. `revision` is undefined for a tombstone. */
+  /** Adds a record at the next position. `revision` is undefined for a tombstone. */
   #putRecord(stream: string, revision: number | undefined, event: ProposedEvent): void {
     this.#position = positionAfter(this.#position, stream, event);
     const body = encodeRecord(event, {

@@ -1,8 +1,8 @@
 /**
- * The log on disk: durable, ordered writes with group commit, and reads by stream and by position.
+ * The log on disk: ordered writes with group commit, and reads by stream and by position.
  *
- * Only the group commit changes anything. It decides a group on a staged copy of the state, writes it with one
- * fsync, and only then makes it visible and answers, so that nobody ever sees an event that a crash could take.
+ * Only the group commit changes the log. It decides a group on a staged copy of the state, writes it with one fsync, and
+ * only then publishes it and answers. So no reader sees an event that a crash could remove.
  */
 
 import {
@@ -33,13 +33,13 @@ import { StoredDetails } from "./stored-details.ts";
 
 export interface StoreOptions {
   readonly dir: string;
-  /** Whether a write is on disk before it is answered; true by default. Only measurements turn it off. */
+  /** If true, the default, a write is flushed to disk before it is answered. Only benchmarks turn this off. */
   readonly sync?: boolean;
-  /** Takes one line for each fact that an operator should know. */
+  /** Receives lines for the operator. */
   readonly log?: (line: string) => void;
-  /** Length at which a segment is followed by a new one, in bytes. Tests make it small. */
+  /** A segment that has this length is followed by a new one. Bytes. Tests make it small. */
   readonly segmentBytes?: number;
-  /** Bounds of the whole log. Tests make them small. */
+  /** Limits of the whole log. Tests make them small. */
   readonly bounds?: LogBounds;
 }
 
@@ -65,8 +65,8 @@ export class Store {
   /**
    * Opens, migrates or creates the log in a directory, and verifies all of it.
    *
-   * @throws LogStartError if that is not possible
-   * @throws LogDamaged if anything that was acknowledged is missing or changed
+   * @throws LogStartError if the log cannot be opened
+   * @throws LogDamaged if acknowledged data is missing or changed
    */
   static async open(options: StoreOptions): Promise<Store> {
     const open = await openLogDirectory(options.dir, {
@@ -82,7 +82,7 @@ export class Store {
     return this.log.index.position;
   }
 
-  /** Resolves with the reason if a write fails for another reason than a full disk; the log then takes no more. */
+  /** Resolves with the reason if a write fails, except on a full disk. The log then refuses all further writes. */
   get failed(): Promise<Error> {
     return this.#commits.failed;
   }
@@ -92,23 +92,23 @@ export class Store {
     return this.#commits.submit(write, bytes, deadline);
   }
 
-  /** The committed head of a stream. */
+  /** Returns the committed state of a stream. */
   stateOf(stream: string): StreamState {
     return this.log.index.stateOf(stream);
   }
 
-  /** Calls the listener after each commit until the returned function is called. */
+  /** Calls the listener after each commit, until the returned function is called. */
   onCommit(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Answers the writes that wait and takes no more. */
+  /** Refuses new writes and answers the queued ones. */
   closeToWrites(): Promise<void> {
     return this.#commits.close();
   }
 
-  /** Closes the files and frees the directory. */
+  /** Closes the files and unlocks the directory. */
   async close(): Promise<void> {
     await this.closeToWrites();
     await this.#open.close();
@@ -145,7 +145,7 @@ export class Store {
     return group.records.length === 0 ? result : refusal;
   }
 
-  /** Writes a group and makes it visible. Returns the reason if there is no space; nothing has changed then. */
+  /** Writes and publishes a group. If there is no space, changes nothing and returns the reason. */
   async #write(group: StagedGroup): Promise<NotWritten | undefined> {
     if (this.#exceedsBounds(group)) return { outcome: "log-full" };
     try {

@@ -1,6 +1,6 @@
 /**
- * Reads ahead what the rules for a group of writes may ask of stored events: ids, to recognise retries, and the
- * metadata of soft-deleted streams. Everything else that they ask is in the index.
+ * Reads the stored data that the rules need for a group of writes: ids, to recognise retries, and the metadata of
+ * soft-deleted streams. All other data is in the index.
  */
 
 import { MAX_GROUP_BYTES } from "../model/limits.ts";
@@ -10,13 +10,13 @@ import { describedStream, metadataStreamOf } from "../model/stream-state.ts";
 import { type CommittedLog, readRevisions } from "../storage/log-reader.ts";
 import type { Write } from "./staged-group.ts";
 
-/** Writes that are looked up at once; each may hold one page of events in memory. */
+/** Writes whose data is read in parallel. Each holds at most one page of events in memory. */
 const PARALLEL_LOOKUPS = 8;
 
 export class StoredDetails {
   readonly #ids = new Map<string, Map<number, string>>();
   readonly #metadata = new Map<string, Uint8Array>();
-  /** Writes that cannot be decided, because a stored event that they ask for is damaged. */
+  /** Writes that cannot be decided because a stored event that they need is damaged. */
   readonly damaged = new Map<Write, LogDamaged>();
 
   #metadataBytes = 0;
@@ -59,7 +59,7 @@ export class StoredDetails {
     }
   }
 
-  /** Reads ids up to the first one that differs: the rules ask no further. */
+  /** Reads ids up to the first that differs, because the rules need no more. */
   async #readIds(log: CommittedLog, { stream, expected, events }: Write): Promise<void> {
     if (!isBehind(log, stream, expected) || events.length === 0) return;
     const known = this.#ids.get(stream) ?? new Map<number, string>();
@@ -97,7 +97,7 @@ function needsLookup(log: CommittedLog, write: Write | undefined): boolean {
   return describedStream(stream) === undefined && log.index.stateOf(stream).softDeleted;
 }
 
-/** Whether a write names a revision before the last one, so that only stored ids can make it a retry. */
+/** Tells whether a write expects a revision before the last one: then only stored ids show whether it is a retry. */
 function isBehind(log: CommittedLog, stream: string, expected: number): boolean {
   return expected >= -1 && expected < log.index.stateOf(stream).last;
 }

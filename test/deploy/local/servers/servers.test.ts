@@ -36,7 +36,7 @@ const failure = (promise: Promise<unknown>) =>
   );
 
 describe("embedded Postgres", () => {
-  it("keeps its data over a stop and a kill -9", async () => {
+  it("the embedded Postgres keeps its data after a stop and after SIGKILL", async () => {
     // A setting that is empty gives no server.
     const servers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "" });
     const { postgres } = servers.components;
@@ -51,7 +51,7 @@ describe("embedded Postgres", () => {
     await servers.stop();
   });
 
-  it("gives each service a role of its own, with a password of its own and no more rights than its group's", async () => {
+  it("each service has its own role and password, and only the privileges of its group", async () => {
     const { urls, drop } = await createTestDatabase();
     expect(await query(urls.projection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).to.eql(
       [false],
@@ -71,7 +71,7 @@ describe("embedded Postgres", () => {
   });
 });
 
-describe("a server that is given", () => {
+describe("an external server", () => {
   for (const [name, text] of [
     ["EVENTSTORE_URL", "nonsense"],
     ["EVENTSTORE_URL", "http://127.0.0.1:2113"],
@@ -80,25 +80,25 @@ describe("a server that is given", () => {
     ["NATS_URL", "127.0.0.1:4222"],
     ["NATS_URL", "http://127.0.0.1:4222"],
   ] as const) {
-    it(`is refused by its setting before anything starts: ${name}=${text}`, async () => {
+    it(`an invalid URL is refused before anything starts: ${name}=${text}`, async () => {
       expect(await failure(startTestServers({ ...POSTGRES_ONLY, [name]: text }))).to.match(
         new RegExp(`^settings: .*${name}.*[a-z]+://`),
       );
     });
   }
 
-  it("is named where it does not answer", async () => {
+  it("an external server that does not answer is named by its setting", async () => {
     expect(await failure(requireReachable({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
       "the event log at esdb://127.0.0.1:1 does not answer (EVENTSTORE_URL)",
     );
     expect(await failure(requireReachable({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
-      "NATS_URL: the server at 127.0.0.1:1 does not answer (CONNECTION_REFUSED)",
+      "NATS_URL: the server at 127.0.0.1:1 does not answer (CONNECTION_REFUSED).",
     );
   });
 });
 
 describe("DATABASE_URL", () => {
-  it("is used as it is, and its user must be able to make the roles", async () => {
+  it("DATABASE_URL is used unchanged, and its user must be able to create roles", async () => {
     const host = await startTestServers(POSTGRES_ONLY);
     const superuser = new URL(host.adminDatabaseUrl);
     superuser.pathname = "/clinic";
@@ -109,18 +109,20 @@ describe("DATABASE_URL", () => {
     await guest.stop();
     expect(await query(superuser.href, "SELECT 1"), "still runs").to.eql([1]);
     const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: host.databaseUrls.projection });
-    expect(await failure(refused)).to.match(/^DATABASE_URL: its user may not make the roles .*CREATEROLE$/);
+    expect(await failure(refused)).to.match(
+      /^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/,
+    );
     await host.stop();
   });
 
-  it("that nobody answers gives one line", async () => {
+  it("a DATABASE_URL without a server fails with one line", async () => {
     const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "postgres://a:b@127.0.0.1:1/clinic" });
     expect(await failure(refused)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
   });
 });
 
 describe("startServers", () => {
-  it("says in one line which port is taken and how to choose another, and leaves nothing running", async () => {
+  it("a port in use fails with one line that tells how to choose another, and nothing keeps running", async () => {
     const ports = await freePorts();
     const taken = net.createServer().listen(ports.nats, "127.0.0.1");
     await once(taken, "listening");
@@ -133,7 +135,7 @@ describe("startServers", () => {
     taken.close();
   });
 
-  it("says in one line that the folder is in use", async () => {
+  it("a folder in use fails with one line", async () => {
     const servers = await startTestServers({ ...POSTGRES_ONLY });
     const { root } = servers.root.paths;
     const progress = lineProgress(() => undefined, false);
@@ -144,11 +146,13 @@ describe("startServers", () => {
       progress,
       syncNewData: false,
     });
-    expect(await failure(again)).to.equal(`the stack in ${root} already runs, as process ${process.pid}`);
+    expect(await failure(again)).to.equal(
+      `The stack in ${root} is already running as process ${process.pid}.`,
+    );
     await servers.stop();
   });
 
-  it("leaves nothing running when it is killed with -9, and starts again on the same data", async () => {
+  it("after SIGKILL of the supervisor no server keeps running, and the next start uses the same data", async () => {
     const root = makeTestRoot();
     const first = await supervise(root);
     expect(first.pids).to.have.length(3);

@@ -5,7 +5,7 @@ import { lockHolder, tryLock } from "../../../../deploy/local/setup/pid-lock.mjs
 import { makeTestRoot } from "../../../support/stack.ts";
 
 describe("a lock", () => {
-  it("is held by a live process on a system without /proc, where start times contain spaces", () => {
+  it("a lock is held by a live process on systems without /proc, where start times contain spaces", () => {
     const file = path.join(makeTestRoot(), "lock");
     const { readFileSync, existsSync } = fs;
     const isProc = (name: fs.PathOrFileDescriptor) => String(name).startsWith("/proc/");

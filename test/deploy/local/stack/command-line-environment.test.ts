@@ -28,25 +28,25 @@ const all = { ...urls, ...keys };
 describe("settings that command lines take from the running stack", () => {
   const complete = (env: NodeJS.ProcessEnv) => ({ ...env, ...commandLineEnvironment(env, stack) });
 
-  it("are all its servers and keys if the environment names none", () => {
+  it("command lines use all servers and keys of the stack if the environment names none", () => {
     for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }])
       expect(complete(env)).to.deep.equal(all);
   });
 
-  it("complete an environment that names the stack's own log or database", () => {
+  it("command lines use the stack's settings if the environment names the stack's own log or database", () => {
     const { EVENTSTORE_URL, DATABASE_URL } = urls;
     expect(complete({ EVENTSTORE_URL })).to.deep.equal(all);
     expect(complete({ DATABASE_URL })).to.deep.equal(all);
   });
 
-  it("never mix the stack's log with another database, or the reverse, and never give its keys to another log", () => {
+  it("command lines never mix the stack's log or database with others, and never use its keys for another log", () => {
     expect(complete({ EVENTSTORE_URL: otherLog })).to.deep.equal({ EVENTSTORE_URL: otherLog });
     expect(complete({ DATABASE_URL: otherDatabase })).to.deep.equal({ DATABASE_URL: otherDatabase });
     const others = { EVENTSTORE_URL: otherLog, DATABASE_URL: otherDatabase };
     expect(complete(others)).to.deep.equal(others);
   });
 
-  it("never replace a setting of the environment", () => {
+  it("settings of the environment are never replaced", () => {
     const env = { ...all, NATS_URL: "nats://n.example.com:4222", AUDIT_SIGNING_KEYS: "own" };
     expect(complete(env)).to.deep.equal(env);
   });
@@ -76,12 +76,12 @@ describe("a command line that npm runs", () => {
     return spawnSync(command, words, { cwd: PROJECT, env, encoding: "utf8" });
   };
 
-  it("gets the stack's settings and its own arguments, and ends with its own code", () => {
+  it("an npm command line gets the stack's settings and its arguments, and exits with its own code", () => {
     const { status, stdout, stderr } = run(folder, "3", "--flag");
     expect([status, stdout.trim(), stderr]).to.deep.equal([3, `${urls.EVENTSTORE_URL} 3 --flag`, ""]);
   });
 
-  it("explains a failure if no stack runs and no log is named", () => {
+  it("an npm command line explains a failure if no stack runs and no log is named", () => {
     const none = path.join(folder, "none");
     expect(run(none, "0").stderr).to.equal("");
     expect(run(none, "2").stderr).to.match(/^No local stack is running\. Start it with npm start/);

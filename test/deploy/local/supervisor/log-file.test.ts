@@ -15,7 +15,7 @@ describe("a process's log file on a full disk", () => {
 
   afterEach(() => disk?.remove());
 
-  it("never fails a write, and reports by itself how many lines were lost since when once there is space", async () => {
+  it("a log on a full disk never fails a write, and reports the lost lines when there is space", async () => {
     const file = path.join(disk.folder, "logs", "sample.log");
     const log = openLogFile(file);
     log.write(Buffer.from("first\n"));
@@ -28,7 +28,7 @@ describe("a process's log file on a full disk", () => {
     disk.free();
     const report = await eventually(
       "the report",
-      () => /^--- (\d+) log lines were lost since (\S+): /m.exec(fs.readFileSync(file, "utf8")) ?? undefined,
+      () => /^--- (\d+) log lines were lost since (\S+) because /m.exec(fs.readFileSync(file, "utf8")) ?? undefined,
     );
     const written = fs.readFileSync(file, "utf8").match(/^x{99}$/gm)?.length ?? 0;
     expect(Number(report[1])).to.equal(502 - written);
@@ -38,7 +38,7 @@ describe("a process's log file on a full disk", () => {
     expect(fs.readFileSync(file, "utf8")).to.match(/could not be written\nlast\n$/);
   });
 
-  it("reports the lines that were lost by a process that ended before there was space", async () => {
+  it("lines lost by a process that has ended are reported when there is space", async () => {
     disk.fill();
     const file = path.join(disk.folder, "logs", "sample.log");
     const log = openLogFile(file);
@@ -51,7 +51,7 @@ describe("a process's log file on a full disk", () => {
     );
   });
 
-  it("opens a log that could not be made as soon as there is space", async () => {
+  it("a log that could not be created is created when there is space", async () => {
     disk.fill();
     const file = path.join(disk.folder, "logs", "sample.log");
     const log = openLogFile(file);
@@ -66,7 +66,7 @@ describe("a process's log file on a full disk", () => {
 });
 
 describe("a process's log file", () => {
-  it("outlives a failure of every write, such as that of a full device", () => {
+  it("a log whose every write fails never throws", () => {
     const file = path.join(makeTestRoot(), "sample.log");
     fs.symlinkSync("/dev/full", file);
     const log = openLogFile(file);

@@ -48,21 +48,21 @@ const failure = (promise: Promise<unknown>) =>
   );
 
 describe("startProcess", () => {
-  it("says with the last lines why a process did not start", async () => {
+  it("a failed start reports the reason and the last lines of output", async () => {
     const sample = await setUp("console.error('no such thing'); process.exit(7)").start();
     const message = await failure(sample.waitReady());
-    expect(message).to.include("sample did not start: ended with code 7").and.include("no such thing");
+    expect(message).to.include("sample did not start: it ended with code 7").and.include("no such thing");
   });
 
-  it("says so when there is no such program", async () => {
+  it("a start of a missing program reports its name", async () => {
     const { start } = setUp("", { command: "/nowhere/program" });
     const message = await failure(start().then((sample) => sample.waitReady()));
     expect(message)
-      .to.match(/sample (did not start|cannot be started)/)
+      .to.match(/(sample did not start|Cannot start sample)/)
       .and.include("/nowhere/program");
   });
 
-  it("closes the log of a process that cannot be started", async () => {
+  it("a process that cannot be started leaves no open log file", async () => {
     const { start, paths } = setUp("", { command: "/nowhere/program", cwd: "/nowhere" });
     for (let attempt = 0; attempt < 3; attempt += 1)
       await failure(start().then((sample) => sample.waitReady()));
@@ -71,7 +71,7 @@ describe("startProcess", () => {
     expect(open).to.eql([]);
   });
 
-  it("kills a process that ignores its stop signal", async () => {
+  it("a process that ignores its stop signal is killed", async () => {
     const sample = await setUp(`process.on('SIGTERM', () => {}); ${STAYS}`, { stopTimeoutMs: 200 }).start();
     await sample.waitReady();
     await sample.stop();
@@ -80,7 +80,7 @@ describe("startProcess", () => {
 });
 
 describe("createComponent", () => {
-  it("starts again what died, and says so", async () => {
+  it("a component that dies is restarted and reported", async () => {
     const { start, context, lines } = setUp(STAYS);
     const component = createComponent(
       { name: "sample", launch: () => start() },
@@ -92,12 +92,12 @@ describe("createComponent", () => {
     await eventually("a new process", () => component.pid !== undefined && component.pid !== first);
     await component.waitReady();
     expect(lines)
-      .to.include(`sample (pid ${first}) died: SIGKILL`)
-      .and.include("sample is started again in 0.25 s");
+      .to.include(`sample (pid ${first}) died with SIGKILL.`)
+      .and.include("Restarting sample in 0.25 s.");
     await component.stop();
   });
 
-  it("waits for a process that starts slowly, reports it, and does not kill it", async () => {
+  it("a slow restart is reported and not killed", async () => {
     const { start, context, lines, paths } = setUp(READY_WITH_FILE);
     const gate = path.join(paths.root, "gate");
     fs.writeFileSync(gate, "");
@@ -109,33 +109,33 @@ describe("createComponent", () => {
     process.kill(first, "SIGKILL");
     const second = await eventually("a new process", () => component.pid !== first && component.pid);
     process.kill(second, "SIGSTOP"); // as slow as a process can be
-    const report = await eventually("a report", () => lines.find((line) => line.includes("s so far")));
-    expect(report).to.match(/^ {2}… sample starts again: \d+\.\d s so far$/);
+    const report = await eventually("a report", () => lines.find((line) => line.includes("still running")));
+    expect(report).to.match(/^ {2}… restart of sample: still running after \d+\.\d s$/);
     process.kill(second, "SIGCONT");
     fs.writeFileSync(gate, "");
-    await eventually("it runs", () => lines.includes("sample runs again"));
+    await eventually("it runs", () => lines.includes("sample is running again."));
     expect(component.pid).to.equal(second);
     await component.stop();
   });
 
-  it("waits longer and longer before it starts again what dies at once", async () => {
+  it("the delay before a restart grows if the process keeps dying", async () => {
     const { start, context, lines } = setUp("console.log('ready'); setTimeout(() => process.exit(1), 10)");
     const component = createComponent(
       { name: "sample", launch: () => start() },
       { ...context, restart: true },
     );
     await component.start();
-    const waits = () => lines.filter((line) => line.includes("is started again in"));
+    const waits = () => lines.filter((line) => line.startsWith("Restarting sample in"));
     await eventually("five restarts", () => waits().length >= 5);
     expect(
       waits()
         .slice(0, 5)
-        .map((line) => /([\d.]+) s$/.exec(line)?.[1]),
+        .map((line) => /([\d.]+) s\.$/.exec(line)?.[1]),
     ).to.eql(["0.25", "0.5", "1", "2", "4"]);
     await component.stop();
   });
 
-  it("runs one process if it is started by hand during the delay before a restart", async () => {
+  it("a start during the delay before a restart runs only one process", async () => {
     const { start, context, lines } = setUp(STAYS);
     const component = createComponent(
       { name: "sample", launch: () => start() },
@@ -143,16 +143,16 @@ describe("createComponent", () => {
     );
     await component.start();
     process.kill(component.pid!, "SIGKILL");
-    await eventually("the delay", () => lines.some((line) => line.includes("is started again in")));
+    await eventually("the delay", () => lines.some((line) => line.startsWith("Restarting sample in")));
     await component.start();
     const second = component.pid!;
     process.kill(second, "SIGKILL");
-    await eventually("it runs again", () => lines.includes("sample runs again"));
-    expect(lines.filter((line) => line.includes("is started again in"))).to.have.length(2);
+    await eventually("it runs again", () => lines.includes("sample is running again."));
+    expect(lines.filter((line) => line.startsWith("Restarting sample in"))).to.have.length(2);
     await component.stop();
   });
 
-  it("ends a start under way when the stack is to stop, and starts nothing more", async () => {
+  it("stopping the stack ends a start in progress and prevents further starts", async () => {
     const { start, context } = setUp("setInterval(() => {}, 1000)");
     const stack = new AbortController();
     const component = createComponent(
@@ -162,12 +162,14 @@ describe("createComponent", () => {
     const message = failure(component.start());
     const pid = await eventually("a process", () => component.pid);
     stack.abort();
-    expect(await message).to.include("sample did not start: ended with SIGTERM");
+    expect(await message).to.include("sample did not start: it ended with SIGTERM");
     expect(processIdentity(pid)).to.equal(undefined);
-    expect(await failure(component.start())).to.equal("sample was not started: the stack stops");
+    expect(await failure(component.start())).to.equal(
+      "sample was not started because the stack is stopping.",
+    );
   });
 
-  it("kills and starts again a process that lives but hangs", async () => {
+  it("a process that hangs is killed and restarted", async () => {
     const { start, context, lines } = setUp(STAYS);
     let asked = 0;
     const watch = async () => (asked++ === 0 ? "it answers nobody" : undefined);
@@ -176,12 +178,12 @@ describe("createComponent", () => {
       { ...context, restart: true },
     );
     await component.start();
-    await eventually("it runs again", () => lines.includes("sample runs again"));
-    expect(lines[0]).to.match(/^sample \(pid \d+\) is killed to be started again: it answers nobody$/);
+    await eventually("it runs again", () => lines.includes("sample is running again."));
+    expect(lines[0]).to.match(/^Restarting sample \(pid \d+\): it answers nobody\.$/);
     await component.stop();
   });
 
-  it("leaves a start that failed to its caller", async () => {
+  it("a failed first start is reported to the caller and not retried", async () => {
     const { start, context, lines } = setUp("process.exit(3)");
     const component = createComponent(
       { name: "sample", launch: () => start() },
@@ -191,7 +193,7 @@ describe("createComponent", () => {
     expect([component.pid, lines]).to.eql([undefined, []]);
   });
 
-  it("leaves down what was stopped or killed on purpose", async () => {
+  it("a component that was stopped or killed on purpose stays down", async () => {
     const { start, context, lines } = setUp(STAYS);
     const component = createComponent(
       { name: "sample", launch: () => start() },
@@ -208,17 +210,17 @@ describe("createComponent", () => {
 });
 
 describe("PidRegistry", () => {
-  it("stops what a killed supervisor left", async () => {
+  it("leftover processes of a killed supervisor are stopped", async () => {
     const { start, paths, lines } = setUp(STAYS);
     const sample = await start();
     await sample.waitReady();
     await openPidRegistry(paths.pids, (line) => lines.push(line)).stopLeftovers();
     expect(processIdentity(sample.pid)).to.equal(undefined);
-    expect(lines[0]).to.include(`stopping sample (pid ${sample.pid})`);
+    expect(lines[0]).to.include(`Stopping sample (pid ${sample.pid})`);
     await sample.exited;
   });
 
-  it("leaves a process alone that has a recorded number by chance", async () => {
+  it("a process that only has the same pid as a leftover is not touched", async () => {
     const { start, paths } = setUp(STAYS);
     const sample = await start();
     await sample.waitReady();

@@ -221,7 +221,9 @@ describe("the embedded log's protocol", function () {
         expect(error.message).to.match(/does not support|must be a JSON object/);
       }
       expect((await client.getStreamMetadata(name)).metadata).to.equal(undefined);
-      expect((await rejection(client.setStreamMetadata(`$$${name}`, {}))).message).to.include("cannot have metadata");
+      expect((await rejection(client.setStreamMetadata(`$$${name}`, {}))).message).to.include(
+        "cannot have metadata",
+      );
       expect((await rejection(client.deleteStream(`$$${name}`))).message).to.include("cannot be deleted");
     });
 

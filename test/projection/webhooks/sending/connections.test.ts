@@ -220,7 +220,7 @@ describe("connections to receivers", () => {
 
   describe("TLS", () => {
     const HOST = "hooks.partner.example";
-    const pem = (kind: string) => new URL(`../../support/tls/${HOST}.${kind}.pem`, import.meta.url);
+    const pem = (kind: string) => new URL(`../../../support/tls/${HOST}.${kind}.pem`, import.meta.url);
     let port: number;
     const names: unknown[] = [];
 

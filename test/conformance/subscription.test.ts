@@ -117,7 +117,7 @@ describe("subscription", function () {
         stopped += 1;
       });
       const filter = streamNameFilter({ prefixes: [category] });
-      // Begun again and again while the writers run, so that the change falls into many different places.
+      // Many subscriptions start while the writers run, so that the change to live happens at different moments.
       const subscriptions: RecordedSubscription[] = [];
       while (stopped < 16) {
         const fromPosition = start;

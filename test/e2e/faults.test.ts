@@ -10,7 +10,7 @@ import { eventually } from "../support/eventually.ts";
 import { startTestStack } from "../support/stack.ts";
 import { type Answer, createWorld, type World } from "./world.ts";
 
-/** Servers that somebody else runs are not ours to stop. */
+/** The test must not stop external servers. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 (external ? describe.skip : describe)("faults", function () {
@@ -19,9 +19,9 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
   let world: World;
   let receiver: Receiver;
   let endpoint: { id: string; secret: string };
-  /** Ids of the appointments that were answered with 201, over all tests. */
+  /** Ids of all appointments whose creation was answered with 201. */
   const created = new Set<string>();
-  /** Delivery ids that the receiver got, by the appointment that they tell of. */
+  /** Ids of the received deliveries, by appointment. */
   const received = new Map<string, Set<string>>();
   let receiving: Promise<void>;
   let over = false;
@@ -73,7 +73,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     return answer;
   }
 
-  /** Creates until told to stop; each answer must be 201 or an honest 503, and a 503 is tried again with its key. */
+  /** Creates appointments until the signal aborts. Each answer must be 201 or 503; a 503 is retried with the same key. */
   function createContinuously(workers = 4): { stop(): Promise<void> } {
     let stopped = false;
     const work = async () => {
@@ -96,7 +96,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     };
   }
 
-  /** Everything that was created shows in the portal, and its webhook came, under one delivery id. */
+  /** Checks that the portal shows every created appointment, and that each webhook arrived with one delivery id. */
   async function everythingArrived(): Promise<void> {
     await eventually("every appointment shows in the read model", async () => {
       const rows = await query<{ appointment_id: string }>(
@@ -113,7 +113,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     await noEventTwice();
   }
 
-  /** One first event for each appointment, and one row. */
+  /** Checks that each appointment has one first event and one row. */
   async function noEventTwice(): Promise<void> {
     const client = connectEventStore(stack.servers.eventstoreUrl, "test");
     try {

@@ -1,4 +1,4 @@
-/** A whole stack whose disk is really full for a while. */
+/** A whole stack on a real disk that is full for a while. */
 import { randomUUID } from "node:crypto";
 import path from "node:path";
 import { expect } from "chai";
@@ -11,16 +11,16 @@ import { mountSmallDisk, type SmallDisk } from "../support/small-disk.ts";
 import { startTestStack } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
 
-/** Servers that somebody else runs have a disk of their own. */
+/** External servers use another disk. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
-/** In MiB. A fresh stack takes about a hundred. */
+/** Size of the disk in MiB. A new stack takes about 100 MiB. */
 const DISK = 256;
 
-/** A busy machine is slow, and a restart waits for up to 15 s. Milliseconds. */
+/** Long, because a busy machine is slow and a restart waits up to 15 s. Milliseconds. */
 const RECOVERY_TIMEOUT_MS = 120_000;
 
-/** Creates that the test sees refused before it makes room. */
+/** Number of refused creates after which the test frees space. */
 const REFUSALS = 20;
 
 (external ? describe.skip : describe)("a stack on a full disk", function () {
@@ -30,7 +30,7 @@ const REFUSALS = 20;
   let world: World;
   let receiver: Receiver;
   const lines: string[] = [];
-  /** Ids of the appointments that were answered with 201. */
+  /** Ids of all appointments whose creation was answered with 201. */
   const acknowledged = new Set<string>();
   const told = new Set<string>();
   let receiving: Promise<void>;
@@ -83,7 +83,7 @@ const REFUSALS = 20;
     return status;
   }
 
-  /** Makes Postgres need a new file for its write-ahead log, which ends it when there is no space. */
+  /** Makes Postgres create a new file of its write-ahead log. Without space, Postgres ends. */
   async function growWriteAheadLog(): Promise<void> {
     const client = new pg.Client({
       connectionString: stack.servers.adminDatabaseUrl,
@@ -95,7 +95,7 @@ const REFUSALS = 20;
       await client.connect();
       await client.query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()");
     } catch {
-      // It is what the test is after.
+      // The failure is expected.
     } finally {
       await client.end().catch(() => undefined);
     }

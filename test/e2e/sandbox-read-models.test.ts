@@ -54,7 +54,7 @@ describe("sandboxes in the read models", () => {
     expect(status, JSON.stringify(body)).to.equal(201);
     return body.appointment.id as string;
   };
-  /** All that a partner can read of its sandbox, as text. */
+  /** Returns all data of a sandbox that its partner can read, as text. */
   const everything = async (partner: Partner, clinicId: string) => {
     const headers = { "X-SERVICE-Clinic-ID": clinicId };
     const week = `from=${new Date(Date.now() - 5 * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;

@@ -35,7 +35,7 @@ describe("sandbox", () => {
   };
   const at = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
 
-  /** Everything from a few days ago to a few weeks ahead. */
+  /** From a few days ago to a few weeks ahead. */
   const list = (partner: Partner, clinicId: string): Promise<PartnerAnswer> => {
     const from = new Date(Date.now() - 4 * DAY).toISOString();
     const to = new Date(Date.now() + 20 * DAY).toISOString();
@@ -146,7 +146,7 @@ describe("sandbox", () => {
         );
       }
     }
-    // By the operation, not the API, whose rate limit this would meet.
+    // Calls the operation directly, because the API has a rate limit.
     const resets = async () => {
       for (let count = 0; count < 8; count += 1)
         await resetSandbox(api.command.log, partner, operatorContext());
@@ -164,7 +164,7 @@ describe("sandbox", () => {
     const reads = async () => {
       while (!done && seen.length < 50) {
         const answer = await list(partner, clinicId);
-        // On a busy machine a read may have to be repeated.
+        // On a busy machine, a read may need a retry.
         if (answer.status !== 503) seen.push(idsIn(answer));
       }
     };
@@ -197,7 +197,7 @@ describe("sandbox", () => {
     }
     expect((await create(partner, theirs)).body.error).to.equal("installation_denied");
     expect((await create(partner, { ...theirs, clinicId: ours.clinicId })).status).to.equal(422);
-    // The clinic header has no say in whose sandbox it is.
+    // The clinic header does not decide which sandbox is used.
     const named = await partner.ask("GET", "/sandbox", { headers: at(theirs.clinicId) });
     expect(named.body.sandbox.clinicId).to.equal(ours.clinicId);
     const production = await api.partner("production");

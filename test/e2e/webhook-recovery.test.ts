@@ -8,7 +8,7 @@ import { startTestStack } from "../support/stack.ts";
 import { acceptedBy, webhookLibraryNames } from "../support/webhook-libraries.ts";
 import { createWorld, type World } from "./world.ts";
 
-/** What a partner sees of a delivery. */
+/** A delivery as the partner API returns it. */
 interface Listed {
   id: string;
   type: string;
@@ -59,7 +59,7 @@ describe("webhooks that a partner can trust", () => {
       return check(listed) && listed;
     });
   const create = () => world.createAppointment(`recovery-${randomUUID()}`);
-  /** An operator's move of the endpoint, in effect for deliveries when the partner sees it. */
+  /** Changes the endpoint as an operator, and waits until the partner API shows the change. */
   async function move(verb: "disable" | "enable", status: string): Promise<void> {
     const { applicationId } = world;
     const owner = ["--application", applicationId, "--clinic", world.clinicId, "--environment", "sandbox"];

@@ -10,7 +10,7 @@ import {
 
 const EMPTY: StreamEnd = { last: NO_STREAM, tombstoned: false, softDeleted: false };
 
-/** A stream that holds these ids, all of them remembered or none. */
+/** Returns a stream that holds these ids; either all of them are remembered, or none. */
 function holding(ids: readonly string[], remembered = true): { state: StreamEnd; history: History } {
   return {
     state: { ...EMPTY, last: ids.length - 1 },

@@ -1,4 +1,4 @@
-/** Damaged files: the log refuses to start or fails the read, with one line, and drops only what nobody was told of. */
+/** Damaged files: the start or the read fails with one line, and only unacknowledged data is dropped. */
 import { copyFile, readFile, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
@@ -41,7 +41,7 @@ describe("damaged files of the embedded log", function () {
     }
   }
 
-  /** The one line with which a store refuses to open. */
+  /** Returns the line with which the store refuses to open. */
   async function refusal(): Promise<string> {
     const { message } = await rejection(openStore(dir));
     expect(message).not.to.include("\n");
@@ -100,12 +100,12 @@ describe("damaged files of the embedded log", function () {
         .and.to.match(/position \d+: .+ checksum .+ backup/);
       expect(lines.at(-1)).to.include(segmentPath(dir, 1));
     }
-    // Only the stored ids can tell whether this is a retry.
+    // The stored ids decide whether this is a retry.
     await rejection(client.appendToStream("damaged", damaged, { expectedRevision: "no_stream" }));
     await rejection(client.appendToStream("damaged", event(1), { expectedRevision: 0n }));
     expect(await collect(client.readStream("before"))).to.have.length(30);
     expect(await collect(client.readStream("after"))).to.have.length(30);
-    // The events of one page, read from its disk with one call, up to the damaged one.
+    // These events are on the same page as the damaged one and are read with the same call.
     expect(await collect(client.readAll({ maxCount: 30 }))).to.have.length(30);
     const newest = { direction: "backwards", fromPosition: "end", maxCount: 30 } as const;
     expect(await collect(client.readAll(newest))).to.have.length(30);
@@ -227,7 +227,7 @@ describe("damaged files of the embedded log", function () {
     let bytes: Buffer;
     let lines: string[];
 
-    /** Leaves a log whose last write reached the disk, but not the file of the acknowledged end. */
+    /** Creates a log whose last write is on disk but not in the file of the acknowledged end. */
     beforeEach(async () => {
       acknowledged = await contentAfter((store) => fill(store, 50));
       border = (await stat(segmentPath(dir, 1))).size;
@@ -289,7 +289,7 @@ describe("damaged files of the embedded log", function () {
     await writeFile(`${segmentPath(dir, segments + 1)}.new`, "EVENTLOG");
     expect(await contentAfter(async () => undefined)).to.deep.equal(before);
 
-    // A segment was created, and the crash came before or after its first write was acknowledged.
+    // A crash after a segment was created, before or after its first write was acknowledged.
     const end = await readFile(acknowledgedFile());
     const store = await openStore(dir, { segmentBytes: 1 });
     await submit(store, appendOf("note-1", ["in a new segment"]));

@@ -1,4 +1,4 @@
-/** A disk that takes no more: the log stops with one line and loses nothing that it acknowledged. */
+/** A failing disk: the log stops with one line and loses no acknowledged event. */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
@@ -51,7 +51,7 @@ describe("the embedded log on a failing disk", function () {
   it("a disk failure is printed even if the log cannot be closed after it", async () => {
     const { dir, remove } = await temporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
-    // Makes the release of the lock fail, as a file system that became read-only does.
+    // Makes the release of the lock fail, like a file system that became read-only.
     await rm(join(dir, "lock"));
     await mkdir(join(dir, "lock"));
     const client = log.client();

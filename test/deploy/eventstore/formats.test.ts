@@ -1,4 +1,4 @@
-/** The stored forms: records are the wire bytes of the protocol, and every byte is covered by a checksum. */
+/** Stored formats: records contain the wire bytes of the protocol, and checksums cover every byte. */
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { expect } from "chai";
 import fc from "fast-check";
@@ -24,7 +24,7 @@ const record = (revision: number | undefined, body: Uint8Array) => ({
   body: Buffer.from(body),
 });
 
-describe("the stored forms of the embedded log", () => {
+describe("the stored formats of the embedded log", () => {
   it("stored numbers sort by their bytes", () => {
     const bytes = (value: number) => {
       const buffer = Buffer.alloc(8);

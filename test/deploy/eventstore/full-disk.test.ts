@@ -1,4 +1,4 @@
-/** A full disk: appends fail and can be repeated, reads go on, and everything works again once there is space. */
+/** A full disk: appends fail and can be retried, reads work, and everything works again when there is space. */
 import fs from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -37,7 +37,7 @@ class Writer {
     this.acknowledged.push(written.id);
   }
 
-  /** The stream holds what was acknowledged, and nothing else. */
+  /** Checks that the stream holds exactly the acknowledged events. */
   async verify(client: EventStoreDBClient): Promise<void> {
     const read = await collect(client.readStream("large"));
     expect(read.map(({ event }) => event?.id)).to.deep.equal(this.acknowledged);
@@ -66,7 +66,7 @@ describe("the embedded log on a full disk", function () {
     for (let n = 0; n < 20; n += 1) await writer.append(client);
 
     for (let round = 0; round < 2; round += 1) {
-      // Room for a part of an append, so that a write ends in the middle of a frame.
+      // Space for a part of an append, so that a write ends in the middle of a frame.
       await disk.fill(round * PAGE_BYTES);
       expect(isUnavailable(await writer.failure(client)), "the services answer 503").to.equal(true);
       const credentials = { credentials: { username: "any", password: "any" } };

@@ -11,7 +11,7 @@ import { rejection } from "../../conformance/log-under-test.ts";
 const NEVER = Number.POSITIVE_INFINITY;
 const write = (stream: string): Write => ({ kind: "append", stream, expected: -2, events: [] });
 
-/** A group commit onto a disk that waits until it is released. */
+/** Creates a group commit whose disk waits until `release` is called. */
 function onSlowDisk() {
   const groups: string[][] = [];
   let release: () => void = () => undefined;

@@ -5,7 +5,7 @@ import { LogIndex } from "../../../deploy/local/eventstore/storage/log-index.ts"
 
 const body = Buffer.alloc(0);
 
-/** An index of one event for each stream named, at positions 10, 20, 30 … */
+/** Creates an index with one event for each stream name, at positions 10, 20, 30 … */
 function indexOf(streams: readonly string[], eventsPerSegment = 7): LogIndex {
   const index = new LogIndex();
   const revisions = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** Directories of earlier releases, which kept the log in LevelDB, are migrated exactly or refused. */
+/** Directories of earlier releases with LevelDB are migrated exactly or refused. */
 import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
@@ -12,7 +12,7 @@ import { dumpLog } from "./log-dump.ts";
 import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
 import { openStore, proposed, readContent } from "./stored-log.ts";
 
-/** A directory that the last release with LevelDB wrote, and what its clients then saw. */
+/** A directory written by the last release with LevelDB, and the data that its clients read. */
 const FIXTURE = join(import.meta.dirname, "leveldb-fixture");
 
 type Dump = Awaited<ReturnType<typeof dumpLog>>;
@@ -22,7 +22,7 @@ function openDatabase(dir: string): Database {
   return new ClassicLevel<Buffer, Buffer>(dir, { keyEncoding: "buffer", valueEncoding: "buffer" });
 }
 
-/** Key of the earlier format: a letter, then an optional name with its length, then an optional number. */
+/** Returns a key of the earlier format: a letter, a name with its length if any, and a number. */
 function keyOf(letter: string, number: number, name = ""): Buffer {
   const key = Buffer.alloc(letter === "r" ? 11 + Buffer.byteLength(name) : 9);
   key.write(letter, 0);
@@ -91,7 +91,7 @@ describe("a log directory of an earlier release", function () {
     await database.close();
   }
 
-  /** Key and value of an event, counted from the start of the log. */
+  /** Returns key and value of an event by its index in the log. */
   async function entryAt(database: Database, number: number): Promise<[Buffer, Buffer]> {
     const entries = await database.iterator({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all();
     return entries.at(number)!;
@@ -205,18 +205,18 @@ describe("a log directory of an earlier release", function () {
   });
 
   it("migration survives a crash between any two of its steps", async () => {
-    // While the copy was being written.
+    // A crash while the copy was written.
     await mkdir(join(dir, "events.new"));
     await writeFile(join(dir, "events.new", "00000001.segment"), "EVENTLOG");
     expect(await dumpAfterStart()).to.deep.equal(expected);
 
-    // After the copy was put in place, and before the database was retired.
+    // A crash after the copy was complete and before the database was retired.
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
     await rm(join(dir, "leveldb"), { recursive: true });
     expect(await dumpAfterStart()).to.deep.equal(expected);
 
-    // Before the database's files were moved.
+    // A crash before the files of the database were moved.
     for (const name of await readdir(join(dir, "leveldb"))) {
       if (name !== "CURRENT") await rename(join(dir, "leveldb", name), join(dir, name));
     }

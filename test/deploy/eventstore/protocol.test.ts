@@ -1,4 +1,4 @@
-/** What the client package never sends, or what a real server answers in its own way. */
+/** Requests that the client package never sends, and answers that differ from those of a real server. */
 import { randomUUID } from "node:crypto";
 import {
   EventStoreDBClient,
@@ -29,7 +29,7 @@ import {
   textId,
 } from "./raw-client.ts";
 
-/** google.rpc.Code.INVALID_ARGUMENT, which BatchAppend answers inside its messages. */
+/** google.rpc.Code.INVALID_ARGUMENT, as used in answers of BatchAppend. */
 const CODE_INVALID_ARGUMENT = 3;
 
 describe("the embedded log's protocol", function () {

@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { PROJECT } from "../../../deploy/local/setup/project.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
-/** Stands for npm: notes its arguments, then installs what the lock names, which takes a moment. */
+/** A fake npm: records its arguments, waits a moment, and installs the packages of the lock file. */
 const NPM = `
 const fs = require("node:fs");
 fs.appendFileSync("npm-calls", process.argv.slice(2).join(" ") + "\\n");
@@ -18,7 +18,7 @@ fs.writeFileSync("node_modules/tsx/index.js", "");
 fs.copyFileSync("package-lock.json", "node_modules/.package-lock.json");
 `;
 
-/** A clone as small as can be: the bootstrap, a lock with one package, and an entry. */
+/** Creates a minimal clone: the bootstrap, a lock file with one package, and an entry. */
 function makeClone(entry: string) {
   const folder = makeTestRoot();
   const write = (name: string, text: string) => {
@@ -44,7 +44,7 @@ function makeClone(entry: string) {
     lock,
     run: () => spawnSync(process.execPath, args, { ...options, encoding: "utf8" }),
     start: () => spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "ignore"] }),
-    /** How often npm was run. */
+    /** Returns how often npm ran. */
     installs: () => npmCalls().split("\n").length - 1,
     npmCalls,
   };

@@ -1,4 +1,4 @@
-/** What the supervisor runs and keeps, on a disk that is really full, until there is space again. */
+/** The supervisor and its files on a real full disk, until there is space again. */
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
@@ -15,7 +15,7 @@ import type { Component, ComponentContext } from "../../../deploy/local/supervis
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
 
-/** A busy machine is slow, and a restart waits for up to 15 s. Milliseconds. */
+/** Long, because a busy machine is slow and a restart waits up to 15 s. Milliseconds. */
 const RECOVERY_TIMEOUT_MS = 120_000;
 
 describe("on a full disk", function () {
@@ -136,7 +136,7 @@ describe("on a full disk", function () {
           () => committed++,
           () => undefined,
         );
-        // A new segment of the write-ahead log: without space for it, the server cannot go on.
+        // Needs a new segment of the write-ahead log. Without space for it, the server ends.
         await query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()").catch(
           () => undefined,
         );

@@ -6,7 +6,7 @@ import { eventually } from "../../support/eventually.ts";
 import { expectRefusal, type RawAnswer, sendOne, sendRaw } from "../../support/raw-http.ts";
 import { endAll, gatewayTo, listen } from "./gateway-world.ts";
 
-/** Answers with the length of the body, after it has read all of it. */
+/** Reads the whole body and answers with its length. */
 function counting(onRequest: () => void = () => undefined): Promise<http.Server> {
   const server = http.createServer((request, response) => {
     onRequest();
@@ -23,7 +23,7 @@ function halfSent(length: number, sent: string): Buffer {
   return Buffer.from(`POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n${sent}`);
 }
 
-/** A client that sends a part of a request and waits. */
+/** Creates a client that sends a part of a request and waits. */
 function dawdle(url: string, bytes: Buffer): { socket: net.Socket; answer: () => string } {
   const { hostname, port } = new URL(url);
   const socket = net.connect(Number(port), hostname).on("error", () => undefined);
@@ -137,7 +137,7 @@ describe("the gateway and request bodies", () => {
         const key = `${request.method} ${request.url}`;
         seen[key] = (seen[key] ?? 0) + 1;
         request.resume();
-        // The answer says that the connection is kept; it is closed at the worst moment, when it is used again.
+        // The service keeps the connection and closes it at the worst moment: when the gateway reuses it.
         response.on("finish", () => setImmediate(() => request.socket.destroy()));
         response.end("ok");
       }),

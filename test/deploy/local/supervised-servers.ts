@@ -1,4 +1,4 @@
-// Run as a process of its own by the tests that kill it: node --import tsx <this file> <root>
+// A process that tests start and kill: node --import tsx <this file> <root>
 
 import { startServers } from "../../../deploy/local/servers/servers.ts";
 import { freePorts } from "../../../deploy/local/setup/ports.ts";

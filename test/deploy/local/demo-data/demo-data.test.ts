@@ -23,7 +23,7 @@ describe("demo data", () => {
   const lines: string[] = [];
   let first: DemoAccess;
 
-  // Seeded once: each test begins where the former one ended.
+  // Each test continues with the log of the test before.
   before(async () => {
     await startEmpty();
     first = await seed();
@@ -43,7 +43,7 @@ describe("demo data", () => {
       ...{ eventstoreUrl: eventstoreUrl(), credentialsFile: credentialsFile(), log, now: at },
     });
 
-  /** Every event in the log, each read by the catalog. */
+  /** Returns all events of the log, parsed by the event catalog. */
   async function events(): Promise<CatalogEvent[]> {
     const client = connectEventStore(eventstoreUrl(), "test");
     const found: CatalogEvent[] = [];

@@ -14,7 +14,7 @@ interface Seen {
   body: string;
 }
 
-/** A service that tells what reached it. */
+/** A service that answers with the request that it received. */
 async function upstream(service: string, port = 0): Promise<http.Server> {
   const server = http.createServer({ maxHeaderSize: 65_536 }, (request, response) => {
     let body = "";
@@ -31,7 +31,7 @@ async function upstream(service: string, port = 0): Promise<http.Server> {
   return listen(server, port);
 }
 
-/** Sends the bytes as they are and gives the whole answer. */
+/** Sends raw bytes and returns the whole answer. */
 async function raw(
   port: number,
   text: string | Buffer,

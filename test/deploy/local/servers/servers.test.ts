@@ -13,7 +13,7 @@ import { nodeEntry, PROJECT } from "../../../../deploy/local/setup/project.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../../support/stack.ts";
 
-/** Only Postgres is ours: the others are never asked. */
+/** Only Postgres is embedded. The tests never contact the other servers. */
 const POSTGRES_ONLY: ExternalServers = {
   EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false",
   NATS_URL: "nats://127.0.0.1:1",
@@ -37,7 +37,7 @@ const failure = (promise: Promise<unknown>) =>
 
 describe("embedded Postgres", () => {
   it("the embedded Postgres keeps its data after a stop and after SIGKILL", async () => {
-    // A setting that is empty gives no server.
+    // An empty setting names no external server.
     const servers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "" });
     const { postgres } = servers.components;
     const url = servers.databaseUrls.projection;

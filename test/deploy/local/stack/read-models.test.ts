@@ -34,7 +34,7 @@ describe("read models that an earlier release left in a local stack", () => {
     );
     return rows.map(({ name }) => name);
   };
-  /** Gives the database the tables of a release without an appointment's revision and without anchors. */
+  /** Creates the tables of an earlier release, without appointment revisions and without anchors. */
   const leaveEarlierTables = () =>
     database.admin.query(`
       ALTER TABLE read_model.appointment DROP COLUMN revision;

@@ -21,7 +21,7 @@ describe("a process's log file on a full disk", () => {
     log.write(Buffer.from("first\n"));
     disk.fill();
     const before = new Date().toISOString();
-    // Longer than what is left of the file's last page: a part of a line is written.
+    // More than the rest of the file's last page, so that a part of a line is written.
     for (let line = 0; line < 500; line += 1) log.write(Buffer.from(`${"x".repeat(99)}\n`));
     log.write(Buffer.from("two\nlines\n"));
     expect(log.lastLines().at(-1), "what a failed start shows").to.equal("lines");

@@ -27,7 +27,7 @@ export interface ProcessSpec {
   deathSignal?: NodeJS.Signals;
 }
 
-/** How a process ended. */
+/** Exit code or signal of a process. */
 export interface Exit {
   code: number | null;
   signal: NodeJS.Signals | null;

@@ -64,7 +64,7 @@ async function restore(
   await overwrite(new Map(changed));
 }
 
-/** Returns the content, or undefined if the log reports damage. Any other error fails the test. */
+/** Returns the content, or "refused" if the log reports damage. Any other error fails the test. */
 async function contentOrRefusal(read: () => Promise<Content>): Promise<Content | "refused"> {
   try {
     return await read();

@@ -10,7 +10,7 @@ import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createCommandApp } from "./app.ts";
-import { createAwaitReads } from "./partner-api/tell-position.ts";
+import { createAwaitReads } from "./partner-api/expose-log-position.ts";
 import { createTokenIssuer } from "./partner-api/token-issuer.ts";
 
 const SETTINGS = [
@@ -29,15 +29,15 @@ const SETTINGS = [
   "WEBHOOK_ALLOW_LOOPBACK",
 ] as const;
 
-/** A count is one short statement. Milliseconds. */
-const STATEMENT_WITHIN = 1_000;
+/** Time limit of one SQL statement. Milliseconds. */
+const STATEMENT_TIMEOUT_MS = 1_000;
 
 /**
- * Starts the command service. It needs the event log; Postgres holds the shared rate limits and tells how far the
- * read models are, and the service works without it.
+ * Starts the command service. It requires the event log. Postgres holds the shared rate limits and the position of
+ * the read models; the service also works without it.
  *
- * @throws {ConfigError} one line that names every setting that is missing or wrong
- * @throws {StartError} where the log does not answer, or where it cannot listen
+ * @throws {ConfigError} with one line that names every missing or invalid setting
+ * @throws {StartError} if the event log does not answer or the port cannot be opened
  */
 export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);
@@ -48,7 +48,7 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
     url: config.DATABASE_URL,
     applicationName: "command",
     size: config.DATABASE_POOL_SIZE,
-    statementTimeout: STATEMENT_WITHIN,
+    statementTimeout: STATEMENT_TIMEOUT_MS,
     logger,
   });
   const limiter = createRateLimiter(pool, logger);
@@ -73,7 +73,7 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
       trustProxy: config.TRUST_PROXY,
     });
     const server = await listen(app.callback(), config.HOST, config.PORT);
-    logger.info({ url: server.url }, "command listens");
+    logger.info({ url: server.url }, "command service is listening");
     return {
       url: server.url,
       async stop() {

@@ -5,9 +5,9 @@ import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { readConfig } from "../shared/runtime/config.ts";
-import { endsWithin } from "../shared/runtime/ends-within.ts";
 import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
+import { settlesWithin } from "../shared/runtime/timeout.ts";
 import { ensureReadModels } from "./engine/ensure-schema.ts";
 import { migrate } from "./migrate.ts";
 import { readModels } from "./read-models/all.ts";
@@ -60,7 +60,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   });
   const client = connectEventStore(config.EVENTSTORE_URL, "projection");
   const closeConnections = () =>
-    endsWithin(Promise.all([pool.end(), client.dispose()]), CONNECTIONS_END_WITHIN);
+    settlesWithin(Promise.all([pool.end(), client.dispose()]), CONNECTIONS_END_WITHIN);
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
     await prepareDatabase(config.DATABASE_URL, pool, logger);
@@ -75,7 +75,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
   app.use(serveMetrics(metrics));
   const endRoles = async () => {
-    const ended = await endsWithin(Promise.all(roles.map((role) => role.stop())), ROLES_END_WITHIN);
+    const ended = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLES_END_WITHIN);
     // What they began, checkpoints, leases and transactions bring to its end elsewhere, as after a kill.
     if (!ended) logger.warn("roles wait for a server that does not answer, and are left");
   };

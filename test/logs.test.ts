@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { changeSubscription } from "../command/operations/clinic-operations.ts";
-import { registerCustomer } from "../command/operations/customer-operations.ts";
-import { grantMembership } from "../command/operations/membership-operations.ts";
+import { grantMembership, registerCustomer } from "../command/operations/people-operations.ts";
 import { startProjection } from "../projection/start.ts";
 import { startQueryApi } from "../query-api/start.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";

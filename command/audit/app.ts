@@ -7,21 +7,21 @@ import { createApp, type RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { deliveriesQuestion, findDeliveries } from "./deliveries/find-deliveries.ts";
 import type { ExportSigner } from "./export/signing.ts";
-import { questionOf, recordedAccess } from "./http/ask.ts";
+import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
 import { type AuditorState, auditorAccess } from "./http/auditor-access.ts";
 import { answerEvents } from "./http/events.ts";
 import { answerExport } from "./http/export.ts";
-import { createScanSlots, MOST_STATES } from "./http/scan-slots.ts";
+import { createScanSlots, STATE_LIMITS } from "./http/scan-slots.ts";
 import { answerDiff, answerReplay, answerState } from "./http/states.ts";
 import { createPageRouter } from "./page/router.ts";
+import { deliveriesQuery, findDeliveries } from "./queries/find-deliveries.ts";
 
 export interface AuditAppOptions {
   logger: Logger;
   log: EventLog;
   client: EventStoreDBClient;
-  /** With the role that may read deliveries and attempts, and nothing else. */
+  /** Pool with a role that can only read deliveries and attempts. */
   pool: pg.Pool;
   signer: ExportSigner;
   readiness: Readiness;
@@ -29,17 +29,17 @@ export interface AuditAppOptions {
   clock?: () => number;
 }
 
-/** What is not asked for is not recorded either. */
-const noQuestion = z.strictObject({});
+/** A query without parameters: unknown parameters are refused, so that none is recorded. */
+const emptyQuery = z.strictObject({});
 
-/** The whole application: what auditors may ask, the keys that verify exports, and the page. */
+/** Creates the audit application: the queries for auditors, the keys that verify exports, and the audit page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
-  const admit = auditorAccess(log);
-  const using = {
+  const authorize = auditorAccess(log);
+  const dependencies = {
     ...options,
     takeSlot: createScanSlots(),
-    takeStateSlot: createScanSlots(MOST_STATES),
+    takeStateSlot: createScanSlots(STATE_LIMITS),
   };
 
   const keys = createRouter<RequestState>().get("/audit/v1/jwks.json", (ctx) => {
@@ -47,28 +47,28 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     ctx.body = signer.jwks;
   });
 
-  const asked = createRouter<AuditorState>("/audit/v1")
-    .all("/me", admit, async (ctx) => {
+  const query = createRouter<AuditorState>("/audit/v1")
+    .all("/me", authorize, async (ctx) => {
       const { id, name, clinicIds, expiresAt } = ctx.state.auditor;
-      questionOf(ctx.query, noQuestion);
-      await recordedAccess(log, ctx, "sign-in");
+      readQuery(ctx.query, emptyQuery);
+      await recordRequestAccess(log, ctx, "sign-in");
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt } };
     })
-    .all("/events", admit, answerEvents(using))
-    .all("/state", admit, answerState(using))
-    .all("/diff", admit, answerDiff(using))
-    .all("/replay", admit, answerReplay(using))
-    .all("/deliveries", admit, async (ctx) => {
-      const { stream } = questionOf(ctx.query, deliveriesQuestion);
-      await recordedAccess(log, ctx, "deliveries");
+    .all("/events", authorize, answerEvents(dependencies))
+    .all("/state", authorize, answerState(dependencies))
+    .all("/diff", authorize, answerDiff(dependencies))
+    .all("/replay", authorize, answerReplay(dependencies))
+    .all("/deliveries", authorize, async (ctx) => {
+      const { stream } = readQuery(ctx.query, deliveriesQuery);
+      await recordRequestAccess(log, ctx, "deliveries");
       const deliveries = await findDeliveries(pool, stream, ctx.state.auditor.clinicIds);
       ctx.body = { ok: true, deliveries };
     })
-    .all("/export", admit, answerExport(using));
+    .all("/export", authorize, answerExport(dependencies));
 
   const app = createApp({ ...options, retiredPaths: [] });
   app.use(keys.routes());
-  app.use(asked.routes());
+  app.use(query.routes());
   app.use(createPageRouter().routes());
   return app;
 }

@@ -10,15 +10,15 @@ import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { createAuditApp } from "./app.ts";
 import { createExportSigner } from "./export/signing.ts";
 
-/** Deliveries of one stream are a short read. Milliseconds. */
-const STATEMENT_WITHIN = 5_000;
+/** Time limit of one SQL statement. Milliseconds. */
+const STATEMENT_TIMEOUT_MS = 5_000;
 
 /**
- * Starts the audit service, a process of its own, so that its long reads slow nobody. It needs the event log; Postgres
- * tells of deliveries, and everything else works without it.
+ * Starts the audit service. It is a separate process, so that its long reads do not slow down the other services. It
+ * requires the event log. Postgres is only needed for webhook deliveries.
  *
- * @throws {ConfigError} one line that names every setting that is missing or wrong
- * @throws {StartError} where the log does not answer, or where it cannot listen
+ * @throws {ConfigError} with one line that names every missing or invalid setting
+ * @throws {StartError} if the event log does not answer or the port cannot be opened
  */
 export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(
@@ -35,7 +35,7 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
     url: config.DATABASE_URL,
     applicationName: "audit",
     size: config.DATABASE_POOL_SIZE,
-    statementTimeout: STATEMENT_WITHIN,
+    statementTimeout: STATEMENT_TIMEOUT_MS,
     logger,
   });
   const closeConnections = () => Promise.all([pool.end(), client.dispose()]);
@@ -46,7 +46,7 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
     const readiness = eventStoreReadiness(client, logger);
     const app = createAuditApp({ logger, log, client, pool, signer, readiness, trustProxy });
     const server = await listen(app.callback(), config.HOST, config.PORT);
-    logger.info({ url: server.url, exportKey: signer.thumbprint }, "audit listens");
+    logger.info({ url: server.url, exportKey: signer.thumbprint }, "audit service is listening");
     return {
       url: server.url,
       async stop() {

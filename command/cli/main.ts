@@ -4,7 +4,7 @@ import { runCli } from "./run-cli.ts";
 
 const { stdin, stdout, stderr, env } = process;
 
-// A reader that is gone, such as `head`, ends the command.
+// If the reader of the output closes it, as `head` does, the command ends.
 for (const stream of [stdout, stderr]) stream.on("error", () => process.exit(EXIT.broken));
 
 function lineWriter(stream: NodeJS.WriteStream) {
@@ -31,5 +31,5 @@ const code = await runCli(process.argv.slice(2), {
   interruption,
 });
 
-// A call that a silent log never answers would keep the process alive.
+// A call that the event log never answers would keep the process alive.
 process.exit(code);

@@ -2,49 +2,49 @@ import { type EventLog, type NewEvent, WrongExpectedRevision } from "../../share
 import { backoff } from "../../shared/runtime/backoff.ts";
 import { type AddToBatch, createBatches, TooManyWaiting } from "../../shared/runtime/batches.ts";
 
-/** What becomes of one change: its result, or the error that refuses it. */
-export type Outcome<Result> = { result: Result } | { error: unknown };
+/** Result of one change, or the error that refused it. */
+export type ChangeOutcome<Result> = { result: Result } | { error: unknown };
 
-/** Several changes of one stream, decided one after the other. */
+/** Decision on several changes of one stream, in order. */
 export interface Plan<Result> {
-  /** The stream's last revision as it was loaded; -1n if there is no stream. */
+  /** Last revision of the stream when it was loaded; `EMPTY_STREAM` if it does not exist. */
   revision: bigint;
   /** The events of all changes, in order. */
   events: NewEvent[];
   /**
-   * Gives the outcome of each change, in order, once the events are in the log.
+   * Returns the outcome of each change, in order, after the events are appended.
    *
-   * @param position the last event's position; undefined if there were no events
+   * @param position log position of the last event; undefined if there are no events
    */
-  outcomes(position: bigint | undefined): Outcome<Result>[];
+  outcomes(position: bigint | undefined): ChangeOutcome<Result>[];
 }
 
 interface Waiting<Change> {
   change: Change;
-  /** When the change is given up, by `performance.now()`. */
+  /** Time at which the change fails, by `performance.now()`. */
   deadline: number;
 }
 
-/** A change that others are ahead of again and again is given up after this. Milliseconds. */
-const GIVE_UP_AFTER = 10_000;
+/** Time limit for a change that keeps losing to other changes. Milliseconds. */
+const CHANGE_TIMEOUT_MS = 10_000;
 
-/** Changes of a stream that may wait in this process, and that are appended together: far below 1 MiB of events. */
-const MOST = { waiting: 2_000, together: 50 };
+/** Maximum number of waiting changes of a stream, and of changes in one append, far below 1 MiB of events. */
+const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 50 };
 
-/** Processes that lost a race must not run the next one at the same time. Milliseconds. */
-const BEFORE_NEXT = { first: 5, most: 100 };
+/** Delays with jitter, so that processes that lost a race do not retry at the same time. Milliseconds. */
+const RETRY_DELAYS_MS = { first: 5, most: 100 };
 
-/** One for each log, which stands for a process. */
-const batches = new WeakMap<EventLog, AddToBatch<Waiting<unknown>, Outcome<unknown>>>();
+/** Batches by event log. Each process has one log. */
+const batches = new WeakMap<EventLog, AddToBatch<Waiting<unknown>, ChangeOutcome<unknown>>>();
 
 /**
- * Changes a stream that others may change at the same time. The changes of this process that arrive while one is under
- * way are decided together and appended at once, so that they do not race each other. If another process was first, all
- * are decided again.
+ * Changes a stream that other processes may change concurrently. Changes that arrive in this process while one is in
+ * progress are decided and appended together, so that they do not compete. If another process appended first, all of
+ * them are decided again.
  *
- * @param decide loads the stream and decides changes on it, in order; the same for all changes of a stream
+ * @param decide loads the stream and decides the changes in order; the same function for all changes of a stream
  * @throws what `decide` throws for the change
- * @throws {WrongExpectedRevision} after ten seconds, or at once if 2,000 changes of the stream wait already
+ * @throws {WrongExpectedRevision} after 10 seconds, or immediately if 2,000 changes of the stream are waiting
  */
 export async function changeStream<Change, Result>(
   log: EventLog,
@@ -53,9 +53,9 @@ export async function changeStream<Change, Result>(
   decide: (changes: Change[]) => Promise<Plan<Result>>,
 ): Promise<Result> {
   const add = batchesOf<Change, Result>(log);
-  const waiting = { change, deadline: performance.now() + GIVE_UP_AFTER };
+  const waiting = { change, deadline: performance.now() + CHANGE_TIMEOUT_MS };
   try {
-    return resultOf(await add(stream, waiting, (changes) => appendTogether(log, stream, changes, decide)));
+    return resultOf(await add(stream, waiting, (changes) => appendBatch(log, stream, changes, decide)));
   } catch (error) {
     if (error instanceof TooManyWaiting) throw new WrongExpectedRevision(error.message, { cause: error });
     throw error;
@@ -63,10 +63,10 @@ export async function changeStream<Change, Result>(
 }
 
 /**
- * Changes a stream once. Somebody else's change at the same time is an error.
+ * Changes a stream without retry. A concurrent change is an error.
  *
  * @throws what `decide` throws for the change
- * @throws {WrongExpectedRevision} if somebody else appended to the stream first
+ * @throws {WrongExpectedRevision} if another writer appended to the stream first
  */
 export async function changeOnce<Change, Result>(
   log: EventLog,
@@ -76,23 +76,23 @@ export async function changeOnce<Change, Result>(
 ): Promise<Result> {
   const { revision, events, outcomes } = await decide([change]);
   const position = events.length > 0 ? await log.append(stream, revision, events) : undefined;
-  return resultOf(outcomes(position)[0] as Outcome<Result>);
+  return resultOf(outcomes(position)[0] as ChangeOutcome<Result>);
 }
 
-function resultOf<Result>(outcome: Outcome<Result>): Result {
+function resultOf<Result>(outcome: ChangeOutcome<Result>): Result {
   if ("error" in outcome) throw outcome.error;
   return outcome.result;
 }
 
-/** @returns an outcome for each change, in order; those whose deadline has passed are given up undecided */
-async function appendTogether<Change, Result>(
+/** @returns an outcome for each change, in order; changes past their deadline fail without a decision */
+async function appendBatch<Change, Result>(
   log: EventLog,
   stream: string,
   changes: Waiting<Change>[],
   decide: (changes: Change[]) => Promise<Plan<Result>>,
-): Promise<Outcome<Result>[]> {
-  const wait = backoff(BEFORE_NEXT);
-  const outcomes = new Map<Waiting<Change>, Outcome<Result>>();
+): Promise<ChangeOutcome<Result>[]> {
+  const wait = backoff(RETRY_DELAYS_MS);
+  const outcomes = new Map<Waiting<Change>, ChangeOutcome<Result>>();
   let left = changes;
   for (;;) {
     const now = performance.now();
@@ -104,15 +104,16 @@ async function appendTogether<Change, Result>(
     const appended = await tryAppend(log, stream, plan);
     if (appended) {
       const decided = plan.outcomes(appended.position);
-      for (const [index, change] of left.entries()) outcomes.set(change, decided[index] as Outcome<Result>);
+      for (const [index, change] of left.entries())
+        outcomes.set(change, decided[index] as ChangeOutcome<Result>);
       break;
     }
     await wait.next(new AbortController().signal);
   }
-  return changes.map((change) => outcomes.get(change) as Outcome<Result>);
+  return changes.map((change) => outcomes.get(change) as ChangeOutcome<Result>);
 }
 
-/** @returns undefined if somebody else appended to the stream first */
+/** @returns undefined if another writer appended to the stream first */
 async function tryAppend(
   log: EventLog,
   stream: string,
@@ -128,11 +129,11 @@ async function tryAppend(
 }
 
 function givenUp(): WrongExpectedRevision {
-  return new WrongExpectedRevision("others changed the stream first, again and again");
+  return new WrongExpectedRevision("other writers kept changing the stream first");
 }
 
-function batchesOf<Change, Result>(log: EventLog): AddToBatch<Waiting<Change>, Outcome<Result>> {
-  const known = batches.get(log) ?? createBatches<Waiting<unknown>, Outcome<unknown>>(MOST);
+function batchesOf<Change, Result>(log: EventLog): AddToBatch<Waiting<Change>, ChangeOutcome<Result>> {
+  const known = batches.get(log) ?? createBatches<Waiting<unknown>, ChangeOutcome<unknown>>(BATCH_LIMITS);
   batches.set(log, known);
-  return known as AddToBatch<Waiting<Change>, Outcome<Result>>;
+  return known as AddToBatch<Waiting<Change>, ChangeOutcome<Result>>;
 }

@@ -5,24 +5,29 @@ import { type Category, type EventOf, streamName } from "../../shared/domain/eve
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import type { Actor, NewEventMetadata } from "../../shared/domain/events/metadata.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import type { EventLog, NewEvent, RecordedEvent } from "../../shared/eventstore/log.ts";
-import { changeOnce, changeStream, type Outcome, type Plan } from "./change-stream.ts";
+import {
+  EMPTY_STREAM,
+  type EventLog,
+  type NewEvent,
+  type RecordedEvent,
+} from "../../shared/eventstore/log.ts";
+import { type ChangeOutcome, changeOnce, changeStream, type Plan } from "./change-stream.ts";
 
-/** Who asks for a change, when, and on whose behalf: becomes the metadata of the events. */
+/** Actor, time and origin of a command. It becomes the metadata of the events. */
 export interface CommandContext {
   actor: Actor;
   clinicId: string | null;
   environment: Environment | null;
   correlationId: string;
-  /** The id of what caused it: a request or an event. */
+  /** Id of the request or event that caused the command. */
   causationId: string;
-  /** Milliseconds since 1970. */
+  /** Time of the command. Milliseconds since 1970. */
   now: number;
 }
 
 export interface Loaded<State> {
   state: State | undefined;
-  /** Of the last event; -1n where there is none. */
+  /** Revision of the last event; `EMPTY_STREAM` if there is none. */
   revision: bigint;
   events: RecordedEvent[];
 }
@@ -30,13 +35,13 @@ export interface Loaded<State> {
 export interface Handled<State> {
   state: State | undefined;
   events: CatalogEvent[];
-  /** Log position by which all of the events are in the log; undefined if there are none. */
+  /** Log position of the last appended event; undefined if none was appended. */
   position: bigint | undefined;
-  /** Log position that a read must have reached to know the state; undefined if there is no stream. */
+  /** Log position that a read must have reached to reflect the state; undefined if the stream does not exist. */
   seen: bigint | undefined;
 }
 
-/** Reads an aggregate's stream and folds it. */
+/** Reads the stream of an aggregate and folds its events. */
 export async function load<C extends Category, State>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
@@ -44,22 +49,23 @@ export async function load<C extends Category, State>(
 ): Promise<Loaded<State>> {
   const events = await log.read<RecordedEvent & EventOf<C>>(streamName(aggregate.category, id));
   const state = events.reduce<State | undefined>((state, event) => aggregate.evolve(state, event), undefined);
-  return { state, revision: events.at(-1)?.revision ?? -1n, events };
+  return { state, revision: events.at(-1)?.revision ?? EMPTY_STREAM, events };
 }
 
-/** One command: what it decides, and who gives it. */
+/** A command: its decision and its context. */
 interface Command<C extends Category, State> {
   decide: Decision<State, EventOf<C>>;
   context: CommandContext;
 }
 
 /**
- * Loads an aggregate, decides, and appends, on the condition that the stream is as it was loaded. If somebody else was
- * first, the command is decided again on the new state, unless the caller takes a lost race for an error.
+ * Handles a command: loads the aggregate, decides, and appends the events if the stream has not changed since. If
+ * another writer was first, the command is decided again on the new state, unless the caller chose `throw`.
  *
- * @param decide pure; returns the events, none if there is nothing to do; throws {DomainError} if the rules say no
- * @param options.onLostRace `retry` (default, for ten seconds) or `throw`
- * @throws {WrongExpectedRevision} if the race is lost for good; nothing was appended
+ * @param decide pure; returns the events, none if there is nothing to change; throws {DomainError} if a rule refuses
+ *   the command
+ * @param options.onLostRace `retry` (default, up to 10 seconds) or `throw`
+ * @throws {WrongExpectedRevision} if another writer was first; nothing was appended
  */
 export function handle<C extends Category, State>(
   log: EventLog,
@@ -76,7 +82,7 @@ export function handle<C extends Category, State>(
   return changeStream(log, stream, command, plan);
 }
 
-/** Decides commands one after the other, each on the state that the ones before it leave. */
+/** Decides commands in order, each on the state that the previous ones lead to. */
 async function decideAll<C extends Category, State>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
@@ -85,19 +91,21 @@ async function decideAll<C extends Category, State>(
 ): Promise<Plan<Handled<State>>> {
   const loaded = await load(log, aggregate, id);
   let { state } = loaded;
-  const decided = commands.map(({ decide, context }): Outcome<Omit<Handled<State>, "seen" | "position">> => {
-    try {
-      const events = decide(state) as (EventOf<C> & CatalogEvent)[];
-      const metadata = toMetadata(context);
-      state = events.reduce<State | undefined>(
-        (before, event) => aggregate.evolve(before, { ...event, metadata }),
-        state,
-      );
-      return { result: { state, events } };
-    } catch (error) {
-      return { error };
-    }
-  });
+  const decided = commands.map(
+    ({ decide, context }): ChangeOutcome<Omit<Handled<State>, "seen" | "position">> => {
+      try {
+        const events = decide(state) as (EventOf<C> & CatalogEvent)[];
+        const metadata = toMetadata(context);
+        state = events.reduce<State | undefined>(
+          (before, event) => aggregate.evolve(before, { ...event, metadata }),
+          state,
+        );
+        return { result: { state, events } };
+      } catch (error) {
+        return { error };
+      }
+    },
+  );
   const events = decided.flatMap((outcome, index) =>
     "error" in outcome
       ? []
@@ -116,7 +124,7 @@ async function decideAll<C extends Category, State>(
   };
 }
 
-/** The metadata of events that a command leads to. */
+/** Returns the metadata of the events of a command. */
 export function toMetadata(context: CommandContext): NewEventMetadata {
   return {
     $correlationId: context.correlationId,
@@ -128,7 +136,7 @@ export function toMetadata(context: CommandContext): NewEventMetadata {
   };
 }
 
-/** An event to append, with an id of its own and the metadata of the command that leads to it. */
+/** Creates an event to append, with a new id and the metadata of its command. */
 export function toNewEvent(event: CatalogEvent, { context }: { context: CommandContext }): NewEvent {
   return { id: randomUUID(), event, metadata: toMetadata(context) };
 }

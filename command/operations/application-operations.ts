@@ -1,4 +1,5 @@
-import { randomUUID } from "node:crypto";
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import type { Decision } from "../../shared/domain/aggregate.ts";
 import type { PartnerApplicationEvent } from "../../shared/domain/events/partner.ts";
 import {
   type Application,
@@ -12,20 +13,19 @@ import {
 } from "../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { hashClientSecret, newClientSecret } from "./client-secret.ts";
-import { openSandbox } from "./open-sandbox.ts";
+import { openSandbox } from "./sandbox-operations.ts";
 
-/** A client secret in the clear: shown once, never kept. */
+/** A new credential with its client secret, which is shown only once and never stored. */
 export interface IssuedCredential {
   credentialId: string;
   clientSecret: string;
 }
 
 /**
- * Registers an application, without credentials. Its id is the OAuth client id. One of the sandbox gets its sandbox
- * with it, so that its first token can use it.
+ * Registers an application without credentials. Its id is the OAuth client id. For a sandbox application, the sandbox
+ * is opened too, so that its first token can use it.
  *
- * @param input.applicationId a random one where absent
+ * @param input.applicationId generated if omitted
  */
 export async function registerApplication(
   log: EventLog,
@@ -35,7 +35,7 @@ export async function registerApplication(
   const applicationId = input.applicationId ?? randomUUID();
   const decide = decideRegisterApplication({ ...input, applicationId });
   const ofEnvironment = { ...context, environment: input.environment };
-  // The application comes last: once it is there, its sandbox is.
+  // The application is registered last, so that a registered application always has its sandbox.
   if (input.environment === "sandbox") {
     decide((await load(log, applicationAggregate, applicationId)).state);
     await openSandbox(log, { applicationId, scopes: input.scopes }, context);
@@ -46,7 +46,7 @@ export async function registerApplication(
   };
 }
 
-/** Issues a credential; two may be live at once. The secret is in this answer and nowhere else. */
+/** Issues a credential. Two may be active at a time. The secret is only in the result. */
 export async function issueCredential(
   log: EventLog,
   input: { applicationId: string },
@@ -59,7 +59,7 @@ export async function issueCredential(
   return { credentialId, clientSecret };
 }
 
-/** Revokes a credential; tokens that were exchanged for it are worth nothing from the next request on. */
+/** Revokes a credential. Its access tokens are refused from the next request. */
 export function revokeCredential(
   log: EventLog,
   input: { applicationId: string; credentialId: string },
@@ -68,7 +68,7 @@ export function revokeCredential(
   return change(log, input.applicationId, decideRevokeCredential(input.credentialId), context);
 }
 
-/** Lets the application register webhook endpoints of an origin in production, and receive webhooks there. */
+/** Allows the application to register webhook endpoints of an origin in production and to receive webhooks there. */
 export function approveWebhookOrigin(
   log: EventLog,
   input: { applicationId: string; origin: string },
@@ -78,8 +78,8 @@ export function approveWebhookOrigin(
 }
 
 /**
- * Withdraws an approval. No endpoint of the origin can be registered, and deliveries to existing ones are held until
- * the origin is approved again.
+ * Withdraws the approval of an origin. New endpoints of the origin are refused, and deliveries to existing endpoints
+ * are held until it is approved again.
  */
 export function withdrawWebhookOrigin(
   log: EventLog,
@@ -89,7 +89,7 @@ export function withdrawWebhookOrigin(
   return change(log, input.applicationId, decideWithdrawWebhookOrigin(input.origin), context);
 }
 
-/** Ends an application's access everywhere, for good. */
+/** Revokes an application's access to all clinics permanently. */
 export function revokeApplication(
   log: EventLog,
   input: { applicationId: string; reason: string | null },
@@ -101,8 +101,18 @@ export function revokeApplication(
 function change(
   log: EventLog,
   applicationId: string,
-  decide: (state: Application | undefined) => PartnerApplicationEvent[],
+  decide: Decision<Application, PartnerApplicationEvent>,
   context: CommandContext,
 ): Promise<Handled<Application>> {
   return handle(log, applicationAggregate, applicationId, decide, context);
+}
+
+/** @returns a new client secret of 256 random bits */
+export function newClientSecret(): string {
+  return `cs_${randomBytes(32).toString("base64url")}`;
+}
+
+/** Hashes a client secret for storage. Plain SHA-256 (hex) is sufficient for 256 random bits. */
+export function hashClientSecret(secret: string): string {
+  return createHash("sha256").update(secret, "utf8").digest("hex");
 }

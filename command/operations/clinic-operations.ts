@@ -1,3 +1,4 @@
+import type { Decision } from "../../shared/domain/aggregate.ts";
 import {
   type Clinic,
   clinicAggregate,
@@ -13,9 +14,12 @@ import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
 
-type Decide<Command> = (command: Command) => (state: Clinic | undefined) => ClinicEvent[];
+type Decide<Command> = (command: Command) => Decision<Clinic, ClinicEvent>;
 
-/** A command about a clinic itself needs its stream alone. Loaded first for the environment: events say theirs. */
+/**
+ * Creates the operation of a command about a clinic itself. The clinic is loaded first for the environment in the
+ * metadata.
+ */
 function operation<Command extends { clinicId: string }>(decide: Decide<Command>) {
   return async (log: EventLog, command: Command, context: CommandContext): Promise<Handled<Clinic>> => {
     const { clinicId } = command;
@@ -25,7 +29,7 @@ function operation<Command extends { clinicId: string }>(decide: Decide<Command>
   };
 }
 
-/** Registers a clinic; its id, time zone, currency and locale are the caller's. Refuses what Intl does not know. */
+/** Registers a clinic. Time zones, currencies and locales unknown to Intl are refused. */
 export async function registerClinic(
   log: EventLog,
   command: Parameters<typeof decideRegisterClinic>[0],

@@ -1,3 +1,4 @@
+import type { Decision } from "../../shared/domain/aggregate.ts";
 import { branchOf, type Clinic, whileOpen } from "../../shared/domain/clinic/clinic.ts";
 import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
 import { installationId } from "../../shared/domain/events/ids.ts";
@@ -15,15 +16,15 @@ import {
 } from "../../shared/domain/partner/installation.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { inClinic } from "./in-clinic.ts";
+import { loadClinicOf } from "./operation.ts";
 
-/** An application has one installation at a clinic, so that both name it. */
+/** Identifies an installation: an application has one at each clinic. */
 export interface InstallationOf {
   applicationId: string;
   clinicId: string;
 }
 
-/** Asks a clinic for access; scopes within the application's, all of them where absent. */
+/** Requests access to a clinic. The scopes must be within those of the application; default: all of them. */
 export async function requestInstallation(
   log: EventLog,
   input: InstallationOf & { scopes?: Scope[] },
@@ -35,9 +36,10 @@ export async function requestInstallation(
 }
 
 /**
- * Approves what was asked for, or less.
+ * Approves the requested access or a part of it.
  *
- * @param input.membershipId the approving clinic administrator's; null in the sandbox, where nobody needs to
+ * @param input.membershipId membership of the approving clinic administrator; null in the sandbox, which needs no
+ *   approval
  */
 export async function approveInstallation(
   log: EventLog,
@@ -49,7 +51,7 @@ export async function approveInstallation(
   return change(log, input, (clinic) => decideApproveInstallation(input, approver, clinic), context);
 }
 
-/** Takes scopes or branches of an approved installation away. */
+/** Removes scopes or branches from an approved installation. */
 export function narrowInstallation(
   log: EventLog,
   input: InstallationOf & { scopes?: Scope[]; branchIds?: string[] },
@@ -62,7 +64,7 @@ export function narrowInstallation(
   return change(log, input, decide, context);
 }
 
-/** Agrees on other requests a minute. */
+/** Sets the rate limit of an installation. */
 export function agreeRateLimit(
   log: EventLog,
   input: InstallationOf & { rateLimitPerMinute: number },
@@ -71,13 +73,13 @@ export function agreeRateLimit(
   return change(log, input, () => decideAgreeRateLimit(input.rateLimitPerMinute), context);
 }
 
-/** Ends an application's access to a clinic from the next request on; it may ask again. */
+/** Revokes an application's access to a clinic from the next request. The application may request access again. */
 export async function revokeInstallation(
   log: EventLog,
   input: InstallationOf & { reason: string | null },
   context: CommandContext,
 ): Promise<Handled<Installation>> {
-  // Not by way of the clinic, which may be closed.
+  // The clinic is not loaded, because an installation can also be revoked at a closed clinic.
   const { clinicId } = input;
   const decide = decideRevokeInstallation(input.reason);
   return handle(log, installationAggregate, idOf(input), decide, { ...context, clinicId });
@@ -86,10 +88,10 @@ export async function revokeInstallation(
 async function change(
   log: EventLog,
   input: InstallationOf,
-  decide: (clinic: Clinic) => (state: Installation | undefined) => InstallationEvent[],
+  decide: (clinic: Clinic) => Decision<Installation, InstallationEvent>,
   context: CommandContext,
 ): Promise<Handled<Installation>> {
-  const { clinic, context: ofClinic } = await inClinic(log, input.clinicId, context);
+  const { clinic, context: ofClinic } = await loadClinicOf(log, input.clinicId, context);
   return handle(log, installationAggregate, idOf(input), whileOpen(clinic, decide(clinic)), ofClinic);
 }
 

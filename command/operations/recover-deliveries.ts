@@ -1,50 +1,60 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { DomainError } from "../../shared/domain/domain-error.ts";
+import { type WebhookDeliveryEvent, webhookDeliveryCategory } from "../../shared/domain/events/partner.ts";
+import { deliveryAggregate, isReplayable } from "../../shared/domain/partner/webhook-delivery.ts";
 import {
   activeEndpoint,
   endpointAggregate,
   knownEndpoint,
 } from "../../shared/domain/partner/webhook-endpoint.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
+import {
+  type EventLog,
+  LogUnavailable,
+  type RecordedEvent,
+  toLogError,
+} from "../../shared/eventstore/log.ts";
+import { catchUp } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, load } from "../handling/handle.ts";
-import { replayDelivery } from "./endpoint-operations.ts";
-import { type StandingFilter, standingDeliveries } from "./standing-deliveries.ts";
+import { replayDelivery } from "./webhook-endpoint-operations.ts";
 
-/** How far a recovery is, and in the end what came of it. */
+/** Progress and result of a recovery. */
 export interface Recovery {
-  /** Deliveries that stood failed or skipped when it began. */
+  /** Number of deliveries that were failed or skipped at the start. */
   found: number;
-  /** Of them, those whose replay it has asked for. */
+  /** Number of deliveries whose replay was requested. */
   requested: number;
-  /** Of them, those that could not be replayed when their turn came: somebody else asked, or the endpoint went. */
+  /**
+   * Number of deliveries that could not be replayed, because another replay was requested or the endpoint is not
+   * active.
+   */
   left: number;
 }
 
-/** Replays asked for at once. */
-const WORKERS = 8;
+/** Maximum number of concurrent replay requests. */
+const MAX_CONCURRENT = 8;
 
 /**
- * Asks for another round of every failed or skipped delivery of an active endpoint, each by the same decision as a
- * partner's own request. What was asked for stays asked for, whenever it ends: the same recovery again takes up what
- * is failed or skipped by then.
+ * Requests the replay of all failed or skipped deliveries of an active endpoint, with the same decision as a
+ * partner's request. If the recovery stops early, the requested replays are kept. A second recovery replays the
+ * deliveries that are then failed or skipped.
  *
- * @param input.dryRun finds and counts them, and asks for nothing
- * @param onProgress called after each
+ * @param input.dryRun counts the deliveries without replaying them
+ * @param onProgress called after each delivery
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`,
  *   `too_many_deliveries`
- * @throws {LogUnavailable} when the requests under way are over
+ * @throws {LogUnavailable} after the requests in progress have ended
  */
 export async function recoverDeliveries(
-  using: { client: EventStoreDBClient; log: EventLog },
-  input: StandingFilter & { dryRun: boolean },
+  dependencies: { client: EventStoreDBClient; log: EventLog },
+  input: ReplayableFilter & { dryRun: boolean },
   context: CommandContext,
   onProgress: (progress: Recovery) => void,
 ): Promise<Recovery> {
-  const { log, client } = using;
+  const { log, client } = dependencies;
   const { endpointId } = input;
   const { state } = await load(log, endpointAggregate, endpointId);
   const owner = input.dryRun ? knownEndpoint(state) : activeEndpoint(state);
-  const ids = await standingDeliveries(client, input);
+  const ids = await findReplayableDeliveries(client, input);
   const progress = { found: ids.length, requested: 0, left: 0 };
   if (input.dryRun) return progress;
   const waiting = ids.values();
@@ -62,7 +72,80 @@ export async function recoverDeliveries(
       onProgress(progress);
     }
   };
-  await Promise.all(Array.from({ length: WORKERS }, work));
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, work));
   if (broken) throw broken.error;
   return progress;
+}
+
+/** Endpoint, and range of times at which deliveries failed or were skipped. Milliseconds since 1970. */
+export interface ReplayableFilter {
+  endpointId: string;
+  since: number;
+  /** End of the range, exclusive; undefined for now. */
+  until: number | undefined;
+  /** Maximum number of deliveries; default: 1,000,000, which take about 150 MB of memory. */
+  most?: number;
+}
+
+const MAX_DELIVERIES = 1_000_000;
+
+/**
+ * Finds the failed or skipped deliveries of an endpoint, oldest failure first. The log is scanned once; the server
+ * omits all events but those of deliveries.
+ *
+ * @returns their ids
+ * @throws {DomainError} `too_many_deliveries`
+ * @throws {LogUnavailable}
+ */
+export async function findReplayableDeliveries(
+  client: EventStoreDBClient,
+  filter: ReplayableFilter,
+): Promise<string[]> {
+  const replayable = new Set<string>();
+  const most = filter.most ?? MAX_DELIVERIES;
+  const end = new AbortController();
+  let isComplete = false;
+  try {
+    for await (const item of catchUp({
+      client,
+      after: undefined,
+      categories: [webhookDeliveryCategory],
+      signal: end.signal,
+    })) {
+      if (item.kind === "caughtUp") {
+        isComplete = true;
+        break;
+      }
+      if (item.kind !== "event") continue;
+      const { event } = item as { event: RecordedEvent<WebhookDeliveryEvent> };
+      if (event.data.endpointId !== filter.endpointId) continue;
+      const { deliveryId } = event.data;
+      // Deleted and added again, so that the order is that of the latest events.
+      replayable.delete(deliveryId);
+      if (!isReplayableWithin(event, filter)) continue;
+      replayable.add(deliveryId);
+      if (replayable.size > most)
+        throw new DomainError(
+          "too_many_deliveries",
+          `more than ${most} deliveries; choose a shorter time range`,
+        );
+    }
+  } catch (error) {
+    throw toLogError(error);
+  } finally {
+    end.abort();
+  }
+  if (!isComplete) throw new LogUnavailable("the event log ended the subscription before it caught up");
+  return [...replayable];
+}
+
+function isReplayableWithin(
+  event: RecordedEvent<WebhookDeliveryEvent>,
+  { since, until }: ReplayableFilter,
+): boolean {
+  const delivery = deliveryAggregate.evolve(undefined, event);
+  const at = Date.parse(event.metadata.occurredAt);
+  return (
+    delivery !== undefined && isReplayable(delivery) && at >= since && (until === undefined || at < until)
+  );
 }

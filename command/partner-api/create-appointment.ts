@@ -1,7 +1,10 @@
+import { createHash } from "node:crypto";
 import type Koa from "koa";
+import type { z } from "zod";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
-import { decideRequest, InvalidAppointment } from "../../shared/domain/appointment/request.ts";
+import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
 import { type AppointmentEvent, appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { streamName } from "../../shared/domain/events/category.ts";
 import { partnerAppointmentId } from "../../shared/domain/events/ids.ts";
@@ -9,39 +12,39 @@ import { fixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
+import { createAppointmentRequest, idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
 import { handle, load } from "../handling/handle.ts";
-import type { WriteState } from "./clinic-of-request.ts";
-import { toCommandContext } from "./command-context.ts";
-import { type CreateRequest, readCreateRequest } from "./create-request.ts";
+import { toErrorDetails } from "./errors.ts";
+import { toCommandContext, type WriteState } from "./request-context.ts";
 
-/** Revision of an appointment that has just been requested: of its stream's first event. */
-const REQUESTED = 0n;
+/** Revision of the first event: an appointment right after its request. */
+const FIRST_REVISION = 0n;
 
-/** Of an appointment that a partner creates. Minutes. */
-const DURATION = 30;
+/** Duration of an appointment that a partner creates. Minutes. */
+const DURATION_MINUTES = 30;
 
 /**
- * POST /appointments: 201, and the same 201 however often and however concurrently it is repeated with its key. The
- * appointment's id follows from the key, so that the log itself lets one request through.
+ * POST /appointments: 201. A repetition with the same key gets the same 201. The appointment's id is derived from the
+ * key, so that the event log accepts only one of several concurrent requests.
  */
 export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const request = readCreateRequest(ctx);
     const { branchId } = ctx.state;
     if (branchId !== null && branchId !== request.branchId) {
-      const details = [{ path: "branchId", message: "contradicts the branch header" }];
+      const details = [{ path: "branchId", message: "must equal the branch header" }];
       throw new ApiError(422, "validation_failed", { details });
     }
-    const { appointment, repeated, seen } = await requestOnce(log, request, ctx.state);
-    ctx.state.position = seen;
+    const { appointment, repeated, seen } = await requestIdempotently(log, request, ctx.state);
+    ctx.state.logPosition = seen;
     if (repeated) ctx.set("Idempotent-Replayed", "true");
     ctx.status = 201;
-    ctx.body = { ok: true, appointment: toPartnerAppointment(appointment, REQUESTED) };
+    ctx.body = { ok: true, appointment: toPartnerAppointment(appointment, FIRST_REVISION) };
   };
 }
 
-/** @returns the appointment as it was when it was requested, whatever has become of it */
-async function requestOnce(
+/** @returns the appointment as it was requested, without later changes */
+async function requestIdempotently(
   log: EventLog,
   request: CreateRequest,
   state: WriteState,
@@ -57,24 +60,56 @@ async function requestOnce(
   const decide = decideRequest(
     {
       ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash, sandboxGeneration },
-      ...{ scheduledAt, notes, durationMinutes: DURATION, reason: null },
+      ...{ scheduledAt, notes, durationMinutes: DURATION_MINUTES, reason: null },
     },
     { clinic, animal, permittedBranchIds: installation.branchIds, now },
   );
-  try {
-    const handled = await handle(log, appointmentAggregate, appointmentId, decide, toCommandContext(state));
-    const repeated = handled.events.length === 0;
-    const appointment = repeated ? await firstState(log, appointmentId) : handled.state;
-    if (!appointment) throw new Error(`appointment ${appointmentId} has no first event`);
-    return { appointment, repeated, seen: handled.seen };
-  } catch (error) {
-    if (!(error instanceof InvalidAppointment)) throw error;
-    throw new ApiError(422, error.code, { details: error.details });
-  }
+  const handled = await handle(log, appointmentAggregate, appointmentId, decide, toCommandContext(state));
+  const repeated = handled.events.length === 0;
+  const appointment = repeated ? await firstState(log, appointmentId) : handled.state;
+  if (!appointment) throw new Error(`appointment ${appointmentId} has no first event`);
+  return { appointment, repeated, seen: handled.seen };
 }
 
 async function firstState(log: EventLog, appointmentId: string): Promise<Appointment | undefined> {
   const stream = streamName(appointmentCategory, appointmentId);
-  const events = await log.read<RecordedEvent & AppointmentEvent>(stream, REQUESTED);
+  const events = await log.read<RecordedEvent & AppointmentEvent>(stream, FIRST_REVISION);
   return events.reduce<Appointment | undefined>(appointmentAggregate.evolve, undefined);
+}
+
+/** A well-formed request of a partner for an appointment. */
+export interface CreateRequest extends z.output<typeof createAppointmentRequest> {
+  idempotencyKey: string;
+  /** SHA-256 (hex) of the requested values, independent of their notation. */
+  requestHash: string;
+}
+
+/**
+ * Reads body and Idempotency-Key.
+ *
+ * @throws {ApiError} 422 with all problems
+ */
+export function readCreateRequest(ctx: Koa.Context): CreateRequest {
+  const key = readKey(ctx);
+  const body = createAppointmentRequest.safeParse(ctx.request.body);
+  const details = [
+    ...(typeof key === "string" ? [] : [key]),
+    ...(body.success ? [] : toErrorDetails(body.error)),
+  ];
+  if (typeof key !== "string" || !body.success) throw new ApiError(422, "validation_failed", { details });
+  const { branchId, animalId, scheduledAt, notes } = body.data;
+  const asked = JSON.stringify([branchId, animalId, scheduledAt, notes ?? null]);
+  const requestHash = createHash("sha256").update(asked).digest("hex");
+  return { ...body.data, idempotencyKey: key, requestHash };
+}
+
+/** Returns the Idempotency-Key header, or its problem. */
+function readKey(ctx: Koa.Context): string | ErrorDetail {
+  const [key, ...others] = ctx.req.headersDistinct["idempotency-key"] ?? [];
+  const read = idempotencyKey.safeParse(key);
+  if (read.success && others.length === 0) return read.data;
+  return {
+    path: "header Idempotency-Key",
+    message: "must be given once, with 8 to 128 printable ASCII characters",
+  };
 }

@@ -12,24 +12,27 @@ import {
   UnsafeDestination,
 } from "../../shared/webhooks/destination.ts";
 import { load } from "../handling/handle.ts";
-import { registerEndpoint } from "../operations/endpoint-operations.ts";
-import { toCommandContext } from "./command-context.ts";
-import { ownerOf, toEndpointRecord } from "./endpoint-of-request.ts";
-import { toDetails } from "./validation.ts";
+import { registerEndpoint } from "../operations/webhook-endpoint-operations.ts";
+import { toErrorDetails } from "./errors.ts";
+import { ownerOf, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
 
-/** POST /webhook-endpoints: 201 with the signing secret, which is never shown again. */
-export function createWebhookEndpoint(using: {
+/** POST /webhook-endpoints: 201 with the signing secret, which is shown only once. */
+export function createWebhookEndpoint(dependencies: {
   log: EventLog;
   secretBox: SecretBox;
   allowLoopback: boolean;
-}): Koa.Middleware<ClinicState> {
+}): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const { url, events } = readBody(ctx.request.body);
-    await requireApprovedOrigin(using.log, url, ctx.state);
-    const destination = await safeDestination(url, using.allowLoopback);
+    await requireApprovedOrigin(dependencies.log, url, ctx.state);
+    const destination = await safeDestination(url, dependencies.allowLoopback);
     const input = { owner: ownerOf(ctx.state), url: destination.url.href, events };
-    const { endpoint, secret, seen } = await registerEndpoint(using, input, toCommandContext(ctx.state));
-    ctx.state.position = seen;
+    const { endpoint, secret, seen } = await registerEndpoint(
+      dependencies,
+      input,
+      toCommandContext(ctx.state),
+    );
+    ctx.state.logPosition = seen;
     ctx.status = 201;
     ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
   };
@@ -38,8 +41,8 @@ export function createWebhookEndpoint(using: {
 function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
   const result = createWebhookEndpointRequest.safeParse(body);
   if (!result.success) {
-    const details = toDetails(result.error);
-    // What is wrong with the destination has a code of its own, if nothing else is wrong.
+    const details = toErrorDetails(result.error);
+    // If only the URL is wrong, the error has a specific code.
     const code = details.every(({ path }) => path === "url") ? "invalid_destination" : "validation_failed";
     throw new ApiError(400, code, { details });
   }
@@ -47,12 +50,12 @@ function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
   return result.data;
 }
 
-/** In production the operator approves where an application's webhooks may go, origin by origin. */
+/** In production, the operator must have approved the origin of an application's webhooks. */
 async function requireApprovedOrigin(log: EventLog, url: string, state: ClinicState): Promise<void> {
   if (state.environment !== "production") return;
   const { state: application } = await load(log, applicationAggregate, state.applicationId);
   if (application?.webhookOrigins.includes(new URL(url).origin)) return;
-  throw refusal("destination_not_approved", "is of an origin that the operator has not approved");
+  throw refusal("destination_not_approved", "has an origin that the operator has not approved");
 }
 
 async function safeDestination(url: string, allowLoopback: boolean): Promise<SafeDestination> {

@@ -1,47 +1,50 @@
 import { randomUUID, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
+import { z } from "zod";
 import { TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
-import type { Environment } from "../../shared/domain/events/fields.ts";
+import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
+import { type Scope, scope } from "../../shared/domain/events/partner.ts";
 import {
   type Application,
   applicationAggregate,
   type Credential,
 } from "../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
+import { ApiError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import { callerAddress } from "../../shared/http/caller-address.ts";
+import { tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { enforce } from "../../shared/rate-limit/middleware.ts";
 import { load } from "../handling/handle.ts";
-import { hashClientSecret } from "../operations/client-secret.ts";
-import type { WithPosition } from "./tell-position.ts";
+import { hashClientSecret } from "../operations/application-operations.ts";
+import type { LogPositionState } from "./expose-log-position.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
-import { grantedScopes, readTokenRequest, type TokenRequest, tokenRefusal } from "./token-request.ts";
 
-/** Exchanges a minute, for each client id and address. */
+/** Maximum number of exchanges per minute, by client id and address. */
 const EXCHANGES_PER_MINUTE = 30;
 
-/** Stands for the credential that an application lacks, so that a comparison is made either way. */
+/** Compared if an application has no credential, so that the response time does not reveal which ids exist. */
 const NO_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
 
 /**
- * POST /oauth/token: a client's credentials for an access token of 900 s. Whatever is wrong with the request,
- * as long as it is JSON, is 401.
+ * POST /oauth/token: exchanges client credentials for an access token of 900 s. Every problem of a JSON request is
+ * 401.
  */
 export function exchangeToken(
-  using: { log: EventLog; issuer: TokenIssuer; limiter: RateLimiter },
+  dependencies: { log: EventLog; issuer: TokenIssuer; limiter: RateLimiter },
   environment: Environment,
-): Koa.Middleware<RequestState & WithPosition> {
+): Koa.Middleware<RequestState & LogPositionState> {
   return async (ctx) => {
     const request = readTokenRequest(ctx.request.body);
     const key = `token ${environment} ${request.clientId ?? "unknown"} ${callerAddress(ctx.ip)}`;
-    await enforce(using.limiter, ctx, key, EXCHANGES_PER_MINUTE);
-    const { application, credential, seen } = await authenticate(using.log, request, environment);
-    ctx.state.position = seen;
+    await enforce(dependencies.limiter, ctx, key, EXCHANGES_PER_MINUTE);
+    const { application, credential, seen } = await authenticate(dependencies.log, request, environment);
+    ctx.state.logPosition = seen;
     const scopes = grantedScopes(request.scope, application.scopes);
     const token = { applicationId: application.id, credentialId: credential.id, environment, scopes };
     ctx.body = {
-      access_token: await using.issuer.sign(token, randomUUID(), ctx.state.now),
+      access_token: await dependencies.issuer.sign(token, randomUUID(), ctx.state.now),
       token_type: "Bearer",
       expires_in: TOKEN_LIFETIME,
       scope: scopes.join(" "),
@@ -50,8 +53,8 @@ export function exchangeToken(
 }
 
 /**
- * The application and the credential whose secret was given. Every live credential is compared, and one that matches
- * nothing where there is none, so that neither the time taken nor the answer tells which ids exist.
+ * Finds the application and the credential of a request. All active credentials are compared, or a dummy if there is
+ * none, so that neither time nor answer reveals which ids exist.
  */
 async function authenticate(
   log: EventLog,
@@ -70,4 +73,48 @@ async function authenticate(
   const rightPlace = request.environment === environment && application?.environment === environment;
   if (!credential || !application || !rightPlace || application.revoked) throw tokenRefusal("invalid_client");
   return { application, credential, seen: loaded?.events.at(-1)?.position };
+}
+
+/** A well-formed TokenRequest, not yet authenticated. */
+export interface TokenRequest {
+  /** Undefined if the text is not a UUID. */
+  clientId: string | undefined;
+  clientSecret: string;
+  environment: Environment;
+  /** Undefined to request all granted scopes. */
+  scope: string | undefined;
+}
+
+/** Creates an error of the token operation: always 401, with a code of RFC 6749, section 5.2. */
+export function tokenRefusal(
+  code: "invalid_request" | "invalid_client" | "unsupported_grant_type" | "invalid_scope",
+): ApiError {
+  return new ApiError(401, code);
+}
+
+/** @throws {ApiError} 401 `invalid_request` or `unsupported_grant_type` */
+export function readTokenRequest(body: unknown): TokenRequest {
+  const { success, data } = tokenRequest.safeParse(body);
+  if (!success) throw tokenRefusal("invalid_request");
+  if (data.grant_type !== "client_credentials") throw tokenRefusal("unsupported_grant_type");
+  return {
+    clientId: uuid.safeParse(data.client_id).data,
+    clientSecret: data.client_secret,
+    environment: data.environment,
+    // A parameter without a value counts as omitted (RFC 6749, section 3.2).
+    scope: data.scope?.trim() ? data.scope : undefined,
+  };
+}
+
+/**
+ * Returns the scopes of a token: the requested scopes that are granted, or all granted scopes if none is requested.
+ *
+ * @throws {ApiError} 401 `invalid_scope` for an unknown scope, or if no requested scope is granted
+ */
+export function grantedScopes(asked: string | undefined, grant: readonly Scope[]): Scope[] {
+  if (asked === undefined) return [...grant];
+  const names = z.array(scope).safeParse(asked.trim().split(/ +/));
+  const granted = grant.filter((name) => names.data?.includes(name));
+  if (granted.length === 0) throw tokenRefusal("invalid_scope");
+  return granted;
 }

@@ -5,7 +5,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { FindAccess, InstallationRecord } from "../../shared/partner-api/access.ts";
 import { load } from "../handling/handle.ts";
 
-/** Finds what is on record about a partner's access in the log itself, so that writes need no read model. */
+/** Finds a partner's access record in the event log, so that writes do not depend on read models. */
 export function findAccessIn(log: EventLog): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) => {
     const [application, installation] = await Promise.all([

@@ -1,12 +1,10 @@
 import type Koa from "koa";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
-import { replayDelivery } from "../operations/endpoint-operations.ts";
-import { toCommandContext } from "./command-context.ts";
-import { endpointOf } from "./endpoint-of-request.ts";
-import { pathId } from "./path-id.ts";
+import { replayDelivery } from "../operations/webhook-endpoint-operations.ts";
+import { endpointOf, pathId, toCommandContext } from "./request-context.ts";
 
-/** POST …/deliveries/{deliveryId}/replay: 202, the delivery is queued again. */
+/** POST …/deliveries/{deliveryId}/replay: 202, the replay is queued. */
 export function replayWebhookDelivery({ log }: { log: EventLog }): Koa.Middleware<ClinicState> {
   return async (ctx) => {
     const deliveryId = pathId(ctx, "deliveryId");

@@ -3,20 +3,19 @@ import type { Branch, Clinic } from "../../shared/domain/clinic/clinic.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { SandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
-import { resetSandbox } from "../operations/reset-sandbox.ts";
-import type { WriteState } from "./clinic-of-request.ts";
-import { toCommandContext } from "./command-context.ts";
+import { resetSandbox } from "../operations/sandbox-operations.ts";
+import { toCommandContext, type WriteState } from "./request-context.ts";
 
-/** POST /sandbox/reset: 200, the application's sandbox as it is from now on. */
+/** POST /sandbox/reset: 200 with the application's sandbox after the reset. */
 export function resetOwnSandbox({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const sandbox = await resetSandbox(log, ctx.state, toCommandContext(ctx.state));
-    ctx.state.position = sandbox.position;
+    ctx.state.logPosition = sandbox.position;
     ctx.body = { ok: true, sandbox: toSandboxRecord(sandbox, ctx.state.clinic) };
   };
 }
 
-/** The sandbox right after a reset, as GET /sandbox tells it too. */
+/** Converts a sandbox to the record that GET /sandbox also returns. */
 function toSandboxRecord(
   { clinicId, generation, resetAt, day, facts }: Sandbox,
   clinic: Clinic,
@@ -32,7 +31,7 @@ function toSandboxRecord(
   return { clinicId, generation, resetAt, day, ...lists, appointments };
 }
 
-/** By the bytes of UTF-8, as the query side's collation "C" has it. */
+/** Compares by the bytes of UTF-8, like the collation "C" of the query side. */
 function byName(one: { id: string; name: string }, other: { id: string; name: string }): number {
   return Buffer.compare(Buffer.from(one.name), Buffer.from(other.name)) || (one.id < other.id ? -1 : 1);
 }

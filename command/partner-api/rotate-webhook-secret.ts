@@ -1,20 +1,18 @@
 import type Koa from "koa";
 import type { SecretBox } from "../../shared/auth/secret-box.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import type { ClinicState } from "../../shared/partner-api/access.ts";
-import { rotateSecret } from "../operations/endpoint-operations.ts";
-import { toCommandContext } from "./command-context.ts";
-import { endpointOf, toEndpointRecord } from "./endpoint-of-request.ts";
+import { rotateSecret } from "../operations/webhook-endpoint-operations.ts";
+import { endpointOf, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
 
-/** POST /webhook-endpoints/{endpointId}/rotate-secret: 200 with the new secret, which is never shown again. */
-export function rotateWebhookSecret(using: {
+/** POST /webhook-endpoints/{endpointId}/rotate-secret: 200 with the new secret, which is shown only once. */
+export function rotateWebhookSecret(dependencies: {
   log: EventLog;
   secretBox: SecretBox;
-}): Koa.Middleware<ClinicState> {
+}): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const input = endpointOf(ctx);
-    const { endpoint, secret, seen } = await rotateSecret(using, input, toCommandContext(ctx.state));
-    ctx.state.position = seen;
+    const { endpoint, secret, seen } = await rotateSecret(dependencies, input, toCommandContext(ctx.state));
+    ctx.state.logPosition = seen;
     ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
   };
 }

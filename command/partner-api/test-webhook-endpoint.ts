@@ -1,11 +1,10 @@
 import type Koa from "koa";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
-import { testEndpoint } from "../operations/endpoint-operations.ts";
-import { toCommandContext } from "./command-context.ts";
-import { endpointOf } from "./endpoint-of-request.ts";
+import { testEndpoint } from "../operations/webhook-endpoint-operations.ts";
+import { endpointOf, toCommandContext } from "./request-context.ts";
 
-/** POST /webhook-endpoints/{endpointId}/test: 202, a test event is queued for this endpoint. */
+/** POST /webhook-endpoints/{endpointId}/test: 202, a test event is queued. */
 export function testWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<ClinicState> {
   return async (ctx) => {
     const { deliveryId } = await testEndpoint(log, endpointOf(ctx), toCommandContext(ctx.state));

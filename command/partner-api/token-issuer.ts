@@ -1,23 +1,24 @@
 import { type JSONWebKeySet, SignJWT } from "jose";
-import type { AccessToken } from "../../shared/auth/access-token.ts";
-import { audience, TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
+import type Koa from "koa";
+import { type AccessToken, audience, TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
 import { importSigningKeys } from "../../shared/auth/signing-keys.ts";
+import type { RequestState } from "../../shared/http/app.ts";
 import type { Config } from "../../shared/runtime/config.ts";
 
-/** Signs access tokens, and publishes what they are verified with. */
+/** Signs access tokens and provides the keys that verify them. */
 export interface TokenIssuer {
   /**
-   * @param token what it says
-   * @param jti its own id
+   * @param token the claims
+   * @param jti id of the token
    * @param now milliseconds since 1970
    * @returns a JWT access token (RFC 9068), signed with the first key
    */
   sign(token: AccessToken, jti: string, now: number): Promise<string>;
-  /** The public halves of all keys, retired ones included: tokens that they signed are still about. */
+  /** Public keys, including retired keys, whose tokens may still be in use. */
   jwks: JSONWebKeySet;
 }
 
-/** @throws {StartError} for a key that is not an Ed25519 private key */
+/** @throws {StartError} if a key is not an Ed25519 private key */
 export async function createTokenIssuer(
   keys: Config<"TOKEN_SIGNING_KEYS">["TOKEN_SIGNING_KEYS"]["keys"],
   issuer: string,
@@ -42,5 +43,16 @@ export async function createTokenIssuer(
         .setExpirationTime(issuedAt + TOKEN_LIFETIME)
         .sign(key);
     },
+  };
+}
+
+/** Time for which verifiers may cache the keys. Seconds. */
+const MAX_AGE_S = 300;
+
+/** GET /.well-known/jwks.json: the public keys of access tokens. */
+export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
+  return (ctx) => {
+    ctx.set("Cache-Control", `public, max-age=${MAX_AGE_S}`);
+    ctx.body = jwks;
   };
 }

@@ -1,6 +1,6 @@
 import { AccessDeniedError, type EventStoreDBClient } from "@eventstore/db-client";
 import { isUnavailable, LogUnavailable } from "../../shared/eventstore/log.ts";
-import type { Place } from "../../shared/eventstore/subscription.ts";
+import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { boundedRead } from "./bounded-read.ts";
 
 /**
@@ -11,9 +11,9 @@ import { boundedRead } from "./bounded-read.ts";
 export async function eventAt(
   client: EventStoreDBClient,
   position: bigint,
-): Promise<(Place & { id: string }) | undefined> {
+): Promise<(LogPosition & { id: string }) | undefined> {
   const read = client.readAll({ fromPosition: { commit: position, prepare: position }, maxCount: 1 });
-  let found: (Place & { id: string }) | undefined;
+  let found: (LogPosition & { id: string }) | undefined;
   try {
     for await (const { event } of boundedRead(read)) {
       if (event?.position.commit !== position) continue;

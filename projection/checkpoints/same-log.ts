@@ -1,8 +1,8 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
+import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { orAborted } from "../../shared/runtime/together.ts";
 import { type Checkpoint, READ_MODEL_SCHEMA, readStanding } from "./checkpoint.ts";
 import { eventAt } from "./event-at.ts";
 import { logEnd } from "./log-end.ts";
@@ -109,7 +109,7 @@ export async function untilSameLog(
   while (!signal.aborted) {
     await pause(ASK_EVERY, signal);
     try {
-      const checkpoints = await orAborted(requireSameLog(both), signal);
+      const checkpoints = await untilAborted(requireSameLog(both), signal);
       if (!checkpoints) return;
       const { readModels, relay } = checkpoints;
       logger.warn(

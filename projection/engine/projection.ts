@@ -124,13 +124,13 @@ async function fill(
   // The writer moves it on.
   const start = { ...standing };
   const after = start.position === BEFORE_FIRST ? undefined : start.position;
-  const passesOver = (stream: string, revision: bigint) => {
+  const isSkipped = (stream: string, revision: bigint) => {
     const gap = gaps.get(stream);
     return gap !== undefined && revision >= gap.revision;
   };
   let confirmed = false;
   try {
-    for await (const item of catchUp({ client, after, passesOver, signal })) {
+    for await (const item of catchUp({ client, after, isSkipped, signal })) {
       // The log may have been exchanged between the first check and the subscription.
       if (!confirmed) await requireLog(options, start);
       confirmed = true;

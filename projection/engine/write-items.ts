@@ -99,20 +99,20 @@ async function withConnection(
   }
 }
 
-type Placed = Extract<SubscriptionItem, { kind: "event" | "passedOver" }>;
+type Placed = Extract<SubscriptionItem, { kind: "event" | "skipped" }>;
 
 /**
  * Tells whether an item moves the checkpoint. Events of other programs do not: they may be deleted, and then they could
  * not identify the log.
  */
 function isPlaced(item: SubscriptionItem): item is Placed {
-  return item.kind === "event" || item.kind === "passedOver";
+  return item.kind === "event" || item.kind === "skipped";
 }
 
 function passedOverIn(items: readonly SubscriptionItem[], gaps: Gaps): Map<string, PassedOver> {
   const passed = new Map<string, PassedOver>();
   for (const item of items) {
-    const gap = item.kind === "passedOver" && gaps.get(item.stream);
+    const gap = item.kind === "skipped" && gaps.get(item.stream);
     if (!gap) continue;
     const { revision, position } = gap;
     passed.set(item.stream, { revision, position, events: (passed.get(item.stream)?.events ?? 0n) + 1n });

@@ -1,7 +1,7 @@
 import { streamName } from "../../shared/domain/events/category.ts";
 import { type ParkingEvent, parkingCategory } from "../../shared/domain/events/parking.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
-import type { Place } from "../../shared/eventstore/subscription.ts";
+import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 
 /** Where the operators' acts stand. */
 export const PARKING_STREAM = streamName(parkingCategory, "streams");
@@ -56,7 +56,7 @@ export type Follower = "projectors" | "relay";
 export function isParked(
   { streams, untold }: ParkedList,
   by: Follower,
-  { stream, revision }: Pick<Place, "stream" | "revision">,
+  { stream, revision }: Pick<LogPosition, "stream" | "revision">,
 ): boolean {
   const lists = by === "relay" ? [streams, untold] : [streams];
   return lists.some((list) => {

@@ -4,7 +4,7 @@ import type pg from "pg";
 import type { ParkingEvent } from "../../shared/domain/events/parking.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
-import type { Place } from "../../shared/eventstore/subscription.ts";
+import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { eventAt } from "../checkpoints/event-at.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
@@ -46,7 +46,7 @@ export async function parkStream(
   deps: ParkingDeps,
   position: bigint,
   act: Act,
-): Promise<Place & { passedOverBy: "all" | "relay" }> {
+): Promise<LogPosition & { passedOverBy: "all" | "relay" }> {
   const place = await eventAt(deps.client, position);
   if (!place) throw new ActRefused(`no event stands at position ${position}`);
   const stopped = await findStopped(deps.pool, position);

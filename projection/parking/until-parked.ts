@@ -1,5 +1,5 @@
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import type { Place } from "../../shared/eventstore/subscription.ts";
+import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { type Follower, isParked, readParked } from "./parked-streams.ts";
@@ -9,7 +9,7 @@ export interface StoppedAt {
   /** Who has stopped. */
   by: Follower;
   /** The event that somebody cannot get past; undefined where it is no event's fault, and parking is no help. */
-  place: Place | undefined;
+  place: LogPosition | undefined;
   /** Something else that makes it worth while to try again. */
   orElse?(): Promise<boolean>;
   logger: Logger;

@@ -3,10 +3,11 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
-import { catchUp, type Place, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import { catchUp, type LogPosition, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import { orAborted, together } from "../../shared/runtime/together.ts";
+import { runTaskGroup } from "../../shared/runtime/task-group.ts";
 import type { Anchor, Checkpoint } from "../checkpoints/checkpoint.ts";
 import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
@@ -29,9 +30,9 @@ export interface RelayRunOptions {
 /** An event that cannot be told. The relay stops there: what comes after must not overtake it. */
 export class RelayStopped extends Error {
   override readonly name = "RelayStopped";
-  readonly place: Place;
+  readonly place: LogPosition;
 
-  constructor(place: Place, cause: RelayFailure | UnreadableEvent) {
+  constructor(place: LogPosition, cause: RelayFailure | UnreadableEvent) {
     super(cause.message, { cause });
     this.place = place;
   }
@@ -75,7 +76,7 @@ export async function runRelay(
   let caughtUp = false;
   const report = () => options.onProgress({ position: ledger.settled.position, caughtUp });
   report();
-  await together(signal, [
+  await runTaskGroup(signal, [
     (life) => follow(options, checkpoint.position, steps, becomeCaughtUp, life),
     (life) => publish(connection, options.stream, steps, confirmations, ledger, life),
     (life) => confirm(confirmations, life),
@@ -102,7 +103,7 @@ async function follow(
   signal.addEventListener("abort", () => steps.close(), { once: true });
   if (signal.aborted) steps.close();
   let parked = await readParked(log);
-  const passesOver = (stream: string, revision: bigint) => isParked(parked, "relay", { stream, revision });
+  const isSkipped = (stream: string, revision: bigint) => isParked(parked, "relay", { stream, revision });
   const push = (step: Step) => {
     // A message is awaited in its turn; until then a failure must not count as unhandled.
     step.message?.catch(() => undefined);
@@ -110,12 +111,12 @@ async function follow(
   };
   let confirmed = false;
   try {
-    for await (const item of catchUp({ client, after, categories: relayedCategories, passesOver, signal })) {
+    for await (const item of catchUp({ client, after, categories: relayedCategories, isSkipped, signal })) {
       // The log may have been exchanged between the first check and the subscription.
       if (!confirmed) await requireSameLog(options);
       confirmed = true;
       if (item.kind === "caughtUp") onCaughtUp();
-      if (item.kind !== "event" && item.kind !== "passedOver") continue;
+      if (item.kind !== "event" && item.kind !== "skipped") continue;
       const at = { position: item.position, eventId: item.kind === "event" ? item.event.id : item.id };
       const act = item.kind === "event" && item.event.stream === PARKING_STREAM;
       if (act) parked = await readParked(log);
@@ -127,7 +128,7 @@ async function follow(
     if (!(error instanceof UnreadableEvent)) throw error;
     const at = { position: error.place.position, eventId: error.id };
     await push({ at, message: Promise.reject(new RelayStopped(error.place, error)) });
-    await orAborted(new Promise(() => undefined), signal);
+    await untilAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("the event log ended the subscription");
 }
@@ -172,7 +173,7 @@ async function publish(
   for (;;) {
     const taken = await gather(steps);
     if (taken.length === 0) return;
-    const made = await orAborted(Promise.allSettled(taken.map(({ message }) => message)), signal);
+    const made = await untilAborted(Promise.allSettled(taken.map(({ message }) => message)), signal);
     if (!made || signal.aborted) return;
     const sent: Confirmation[] = [];
     for (const [index, step] of taken.entries()) {
@@ -207,7 +208,7 @@ async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: Abort
   for (;;) {
     const [confirmation] = await confirmations.take(1);
     if (!confirmation) return;
-    await orAborted(confirmation, signal);
+    await untilAborted(confirmation, signal);
   }
 }
 

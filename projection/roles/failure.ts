@@ -1,4 +1,4 @@
-import { type Place, placeText } from "../../shared/eventstore/subscription.ts";
+import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
 
 /** The checkpoint was not where this process left it: another one writes, or a rebuild has taken its place. */
 export class LostLeadership extends Error {
@@ -13,10 +13,10 @@ export class ProjectionFailure extends Error {
   override readonly name = "ProjectionFailure";
   readonly reason: string;
   /** The event; undefined where it is not an event's fault. */
-  readonly place: Place | undefined;
+  readonly place: LogPosition | undefined;
 
-  constructor(reason: string, place: Place | undefined, cause: unknown) {
-    super(place ? `${placeText(place)}: ${reason}` : reason, { cause });
+  constructor(reason: string, place: LogPosition | undefined, cause: unknown) {
+    super(place ? `${describeLogPosition(place)}: ${reason}` : reason, { cause });
     this.reason = reason;
     // The place alone: the event's data are nobody's business here.
     this.place = place && {

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import type { Place } from "../../shared/eventstore/subscription.ts";
+import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { LastError, RoleStatus } from "./role.ts";
 
 /** What a process says of one of its roles. */
@@ -14,7 +14,7 @@ export interface ProcessStatus {
   /** Over the last seconds; null where the role takes no events, or not yet. */
   eventsPerSecond: number | null;
   lastError: LastError | null;
-  failedAt: Place | null;
+  failedAt: LogPosition | null;
   /** When it said so. Milliseconds since 1970. */
   at: number;
 }
@@ -89,7 +89,7 @@ export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[
   }));
 }
 
-function failedAt(row: StoredStatus): Place | null {
+function failedAt(row: StoredStatus): LogPosition | null {
   const { failed_position: position, failed_stream: stream, failed_revision: revision } = row;
   if (position === null || stream === null || revision === null) return null;
   return { position, stream, revision, type: row.failed_type ?? "" };

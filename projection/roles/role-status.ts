@@ -1,4 +1,4 @@
-import type { Place } from "../../shared/eventstore/subscription.ts";
+import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { DIFFERENT_LOG, DifferentLog } from "../checkpoints/same-log.ts";
 import { lastErrorNow } from "./last-error.ts";
 import type { RoleStatus } from "./role.ts";
@@ -13,7 +13,7 @@ export function kept({ position, events, lastError }: RoleStatus): Partial<RoleS
 }
 
 /** The status of a role that stopped, with the cause, and the event's place if an event is the cause. */
-export function failed(before: RoleStatus, error: unknown, place?: Place): RoleStatus {
+export function failed(before: RoleStatus, error: unknown, place?: LogPosition): RoleStatus {
   const detail = error instanceof DifferentLog ? DIFFERENT_LOG : null;
   return {
     ...kept(before),

@@ -1,4 +1,4 @@
-import type { Place } from "../../shared/eventstore/subscription.ts";
+import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { DIFFERENT_LOG } from "../checkpoints/same-log.ts";
 import type { OTHER_RELEASE } from "./failure.ts";
 
@@ -44,5 +44,5 @@ export interface RoleStatus {
   /** What last kept it from working, whether or not it does so still. */
   lastError?: LastError;
   /** The event that it cannot get past. */
-  failedAt?: Place;
+  failedAt?: LogPosition;
 }

@@ -1,4 +1,4 @@
-import { type Place, placeText } from "../../shared/eventstore/subscription.ts";
+import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import { ANOTHER_LEADS } from "../roles/leadership.ts";
 import type { Detail, Role } from "../roles/role.ts";
@@ -20,8 +20,8 @@ function problem(role: Role, reporter: Reporter): string | null {
   return `${why}${behind(role.name, reporter)}`;
 }
 
-function stopped(at: Place | undefined, detail: Detail | null): string {
-  if (at) return `stopped at ${placeText(at)}, ${at.type}`;
+function stopped(at: LogPosition | undefined, detail: Detail | null): string {
+  if (at) return `stopped at ${describeLogPosition(at)}, ${at.type}`;
   return detail ? `stopped: ${detail}` : "stopped";
 }
 

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import type { Waker } from "../../shared/runtime/waker.ts";
+import type { Notifier } from "../../shared/runtime/notifier.ts";
 import { keepTrying, type Troubles } from "./outbox/keep-trying.ts";
 import type { Outcome } from "./outcomes/outcome.ts";
 import { type OutcomeWriterOptions, writeEnded } from "./outcomes/outcome-writer.ts";
@@ -22,7 +22,7 @@ export interface SenderOptions extends DeliverOptions, OutcomeWriterOptions {
   /** Endpoints with deliveries to send, as far as they are known. */
   due: DueEndpoints;
   /** Woken when all endpoints are to be searched for deliveries that are due. */
-  search: Waker;
+  search: Notifier;
   /** From 0 up to, not including, 1. */
   random(): number;
 }

@@ -1,10 +1,10 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { orAborted } from "../../shared/runtime/together.ts";
-import { createWaker, type Waker } from "../../shared/runtime/waker.ts";
+import { createNotifier, type Notifier } from "../../shared/runtime/notifier.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { DifferentLog, requireSameLog, untilSameLog } from "../checkpoints/same-log.ts";
 import { eventStreamOf } from "../relay/event-stream.ts";
@@ -106,7 +106,7 @@ async function untilDifferentLog(
   let running: Promise<void> | undefined;
   while (!signal.aborted && !different) {
     try {
-      await orAborted(requireSameLog(options), signal);
+      await untilAborted(requireSameLog(options), signal);
       if (!signal.aborted) running ??= run(term.signal);
     } catch (error) {
       // What is out of reach is the parts' own trouble.
@@ -130,8 +130,8 @@ function createTerm(
   const { client, pool, natsUrl, logger, clock = Date.now, random = Math.random } = options;
   const troubles = createTroubles();
   const due = createDueEndpoints();
-  const search = createWaker();
-  const facts = createWaker();
+  const search = createNotifier();
+  const facts = createNotifier();
   const shared = {
     ...{ pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
     ...{ logger, troubles, clock, random, due, search, facts },
@@ -160,7 +160,7 @@ interface Shared {
   pool: pg.Pool;
   log: EventLog;
   requireLog(): Promise<void>;
-  facts: Waker;
+  facts: Notifier;
   clock(): number;
 }
 
@@ -170,7 +170,7 @@ async function drainOn(
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    const more = await orAborted(drainOutbox(pool, log, requireLog), signal);
+    const more = await untilAborted(drainOutbox(pool, log, requireLog), signal);
     works();
     if (!more) await facts.sleep(OUTBOX_REST, signal);
   }

@@ -4,19 +4,19 @@ import { type Environment, uuid } from "../domain/events/fields.ts";
 import { type Scope, scope } from "../domain/events/partner.ts";
 import { ApiError, unavailable } from "../http/api-error.ts";
 
-/** A token is good for this long. Seconds. */
+/** Lifetime of an access token. Seconds. */
 export const TOKEN_LIFETIME = 900;
 
-/** What a partner's access token says, once it is known to be ours. */
+/** Claims of a verified access token. */
 export interface AccessToken {
   applicationId: string;
-  /** The secret that it was exchanged for. */
+  /** Id of the credential that the token was issued for. */
   credentialId: string;
   environment: Environment;
   scopes: Scope[];
 }
 
-/** The audience of an environment's tokens: they are worth nothing at the other's base. */
+/** Returns the audience of an environment's tokens, so that the other environment refuses them. */
 export function audience(issuer: string, environment: Environment): string {
   return `${issuer}/${environment}/v1`;
 }
@@ -32,9 +32,9 @@ const claims = z.object({
 });
 
 /**
- * Verifies an access token for a base.
+ * Verifies the access token of a request to an environment.
  *
- * @param authorization every Authorization header of the request
+ * @param authorization all Authorization headers of the request
  */
 export type TokenVerifier = (
   authorization: readonly string[],
@@ -42,15 +42,15 @@ export type TokenVerifier = (
 ) => Promise<AccessToken>;
 
 /**
- * Verifies Bearer tokens of the partner API: JWT access tokens (RFC 9068), signed with EdDSA by a published key.
- * A token that is missing, malformed, forged, expired or of the other environment is refused with 401.
+ * Verifies Bearer tokens of the partner API: JWT access tokens (RFC 9068), signed with EdDSA by a published key. A
+ * token that is missing, malformed, forged, expired or of the other environment is refused with 401.
  *
  * @param keys the issuer's public keys
- * @throws {ApiError} 401 `missing_token` or `invalid_token`; 503 where the keys are out of reach
+ * @throws {ApiError} 401 `missing_token` or `invalid_token`; 503 if the keys are unavailable
  */
 export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): TokenVerifier {
   return async (authorization, environment) => {
-    // Of several headers nobody can say which one whoever stands between has looked at.
+    // With several headers, a proxy may have checked another one than this service would use.
     if (authorization.length > 1) throw refusal("invalid_token");
     const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authorization[0] ?? "")?.[1];
     if (token === undefined) throw refusal("missing_token");
@@ -78,7 +78,7 @@ export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): Toke
   };
 }
 
-/** What jose and zod say about the token itself; anything else is about the keys. */
+/** Returns whether the token is at fault. Any other error is a problem with the keys. */
 function isTokenFault(error: unknown): boolean {
   return (
     error instanceof z.ZodError ||
@@ -88,7 +88,7 @@ function isTokenFault(error: unknown): boolean {
     error instanceof errors.JWTClaimValidationFailed ||
     error instanceof errors.JWSSignatureVerificationFailed ||
     error instanceof errors.JWKSNoMatchingKey ||
-    // A token that names no key, while several are published.
+    // A token without a key id, while several keys are published.
     error instanceof errors.JWKSMultipleMatchingKeys ||
     error instanceof errors.JOSEAlgNotAllowed ||
     error instanceof errors.JOSENotSupported

@@ -1,18 +1,18 @@
 import { CompactEncrypt, compactDecrypt, type DecryptOptions } from "jose";
 import type { Config } from "../runtime/config.ts";
 
-/** Encrypts secrets that must be stored and used again. */
+/** Encrypts secrets for storage. */
 export interface SecretBox {
-  /** @returns a compact JWE under the current key, whose id stands in its header */
+  /** @returns a compact JWE, encrypted with the current key and with its id in the header */
   seal(secret: string): Promise<string>;
   /**
-   * @returns what was sealed, under the current key or a former one that is still configured
+   * @returns the secret, decrypted with the current key or another configured key
    * @throws {SecretBoxError}
    */
   open(sealed: string): Promise<string>;
 }
 
-/** Something that was not sealed here, or with a key that is no longer configured. */
+/** A secret cannot be decrypted: it is malformed, or its key is not configured. */
 export class SecretBoxError extends Error {
   override readonly name = "SecretBoxError";
 }
@@ -23,8 +23,8 @@ const ALGORITHMS: DecryptOptions = {
 };
 
 /**
- * A box with keys by id: AES-256-GCM, used directly. The current key seals, every key opens: a new key is added, made
- * current, and the former one taken out when nothing sealed with it is left.
+ * Creates a secret box with AES-256-GCM keys by id. The current key encrypts, all keys decrypt. To rotate, add a new
+ * key, make it current, and remove the old key when no secret uses it any more.
  */
 export function createSecretBox(config: Config<"WEBHOOK_SECRET_KEYS">["WEBHOOK_SECRET_KEYS"]): SecretBox {
   const keys = new Map(
@@ -32,7 +32,7 @@ export function createSecretBox(config: Config<"WEBHOOK_SECRET_KEYS">["WEBHOOK_S
   );
   const keyOf = (id: string | undefined): Uint8Array => {
     const key = keys.get(id ?? "");
-    if (!key) throw new SecretBoxError(`no key ${id ?? "without an id"} is configured`);
+    if (!key) throw new SecretBoxError(`key ${id ?? "without an id"} is not in WEBHOOK_SECRET_KEYS`);
     return key;
   };
   return {
@@ -47,7 +47,7 @@ export function createSecretBox(config: Config<"WEBHOOK_SECRET_KEYS">["WEBHOOK_S
         return new TextDecoder().decode(plaintext);
       } catch (error) {
         if (error instanceof SecretBoxError) throw error;
-        throw new SecretBoxError("the secret cannot be opened", { cause: error });
+        throw new SecretBoxError("the secret cannot be decrypted", { cause: error });
       }
     },
   };

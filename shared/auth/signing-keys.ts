@@ -6,24 +6,24 @@ import { StartError } from "../runtime/run-service.ts";
 type Setting = "TOKEN_SIGNING_KEYS" | "AUDIT_SIGNING_KEYS";
 type SigningKey = Config<Setting>[Setting]["keys"][number];
 
-/** A set of Ed25519 keys: the first signs. */
+/** A set of Ed25519 keys. The first key signs. */
 export interface SigningKeys {
   key: Awaited<ReturnType<typeof importJWK>>;
   kid: string;
-  /** The public half of the key that signs. */
+  /** Public key of the signing key. */
   publicKey: JWK;
-  /** The public halves of all keys, retired ones included: what they signed is still about. */
+  /** Public keys of all keys, including retired ones, whose signatures must remain verifiable. */
   jwks: JSONWebKeySet;
 }
 
 /**
- * @param setting that the keys come from, for the error
- * @throws {StartError} where there is no key, or one is not an Ed25519 private key
+ * @param setting name of the setting with the keys, for the error
+ * @throws {StartError} if there is no key, or a key is not an Ed25519 private key
  */
 export async function importSigningKeys(setting: Setting, keys: readonly SigningKey[]): Promise<SigningKeys> {
   const publicKeys = keys.map((key) => publicHalf(setting, key));
   const [first, publicKey] = [keys[0], publicKeys[0]];
-  if (!first || !publicKey) throw new StartError(`settings: ${setting} holds no key`);
+  if (!first || !publicKey) throw new StartError(`settings: ${setting} contains no key`);
   const key = await importJWK(first, "EdDSA").catch(() => unusable(setting, first));
   return { key, kid: first.kid, publicKey, jwks: { keys: publicKeys } };
 }

@@ -1,7 +1,7 @@
 import type { Category, EventOf } from "./events/category.ts";
 import type { NewEventMetadata } from "./events/metadata.ts";
 
-/** An aggregate: the category of its streams, and how its state follows from its events. */
+/** An aggregate: the category of its streams, and the fold of its events into a state. */
 export interface Aggregate<C extends Category, State> {
   category: C;
   /** Returns the state after one more event. Before the first event, the state is undefined. */

@@ -1,4 +1,4 @@
-/** An error that lies in a field: where (`branchId`, `header X-…`), and what is wrong. */
+/** A problem with one field: its path (`branchId`, `header X-…`) and what is wrong. */
 export interface ErrorDetail {
   path: string;
   message: string;
@@ -8,9 +8,12 @@ export interface ErrorDetail {
 export class DomainError extends Error {
   override readonly name = "DomainError";
   readonly code: string;
+  /** The fields that are wrong; undefined if the refusal is not about single fields. */
+  readonly details: ErrorDetail[] | undefined;
 
-  constructor(code: string, message: string) {
+  constructor(code: string, message: string, details?: ErrorDetail[]) {
     super(message);
     this.code = code;
+    this.details = details;
   }
 }

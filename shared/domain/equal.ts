@@ -1,4 +1,4 @@
-/** Tells whether two values of event data are equal: the same JSON, whatever the order of the members. */
+/** Returns whether two values of event data are equal as JSON, independent of the order of members. */
 export function isEqual(one: unknown, other: unknown): boolean {
   if (typeof one !== "object" || typeof other !== "object" || one === null || other === null)
     return Object.is(one, other);

@@ -12,62 +12,66 @@ import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.ts";
 import { parseStoredEvent, requireFit, type StoredEvent } from "../domain/events/stored-event.ts";
 import { currentVersion } from "../domain/events/upcasters.ts";
+import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 
-/** An event of the catalog as it stands in the log. */
+/** An event of the catalog, as recorded in the log. */
 export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
   id: string;
   stream: string;
-  /** Its place in the stream, from 0. */
+  /** Revision in the stream, from 0. */
   revision: bigint;
-  /** Its place in the whole log (commit position). */
+  /** Log position (commit position). */
   position: bigint;
   metadata: EventMetadata;
 };
 
-/** An event to append. The id makes a repeated append of the same event harmless. */
+/** An event to append. Because of its id, appending the same event again has no effect. */
 export interface NewEvent {
   id: string;
   event: CatalogEvent;
   metadata: NewEventMetadata;
 }
 
-/** The stream was not where the writer thought: somebody else appended first. */
+/** The stream is not at the expected revision, because another writer appended first. */
 export class WrongExpectedRevision extends Error {
   override readonly name = "WrongExpectedRevision";
 }
 
-/** The log did not answer. After an append the outcome is unknown; the same append may be repeated. */
+/** The event log did not answer. The outcome of an append is then unknown; the same append may be repeated. */
 export class LogUnavailable extends Error {
   override readonly name = "LogUnavailable";
 }
 
-/** The log answers within this, or counts as unavailable. Milliseconds. */
-const ANSWER_WITHIN = 4_000;
+/** Revision of a stream without events: the expected revision of a stream's first append. */
+export const EMPTY_STREAM = -1n;
 
-/** Reads and appends, through the client of EventStoreDB, in terms of the catalog. */
+/** Time limit for one request to the log. Milliseconds. */
+const ANSWER_TIMEOUT_MS = 4_000;
+
+/** The event log, with typed events of the catalog. */
 export interface EventLog {
   /**
-   * The events of a stream from its start, in order; none where there is no such stream.
+   * Reads the events of a stream from its start, in order; none if the stream does not exist.
    *
-   * @param upTo the last revision to read, all where absent
+   * @param upTo last revision to read; default: all
    * @throws {LogUnavailable}
-   * @throws {EventSchemaError} for a stored event that its schema does not accept, or of an unknown type
+   * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
   read<Event extends CatalogEvent>(stream: string, upTo?: bigint): Promise<RecordedEvent<Event>[]>;
   /**
-   * The last event of a stream; undefined where there is no such stream.
+   * Reads the last event of a stream; undefined if the stream does not exist.
    *
    * @throws {LogUnavailable}
-   * @throws {EventSchemaError} for a stored event that its schema does not accept, or of an unknown type
+   * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
   last<Event extends CatalogEvent>(stream: string): Promise<RecordedEvent<Event> | undefined>;
   /**
-   * Appends all or nothing, where the stream's last revision is the expected one (-1n: no stream yet).
+   * Appends all events or none, if the stream's last revision is the expected one (`EMPTY_STREAM` for a new stream).
    *
-   * @returns the position in the log of the last event appended
+   * @returns the log position of the last appended event
    * @throws {WrongExpectedRevision}
    * @throws {LogUnavailable}
-   * @throws {EventSchemaError} for an event that does not fit the catalog; nothing is appended
+   * @throws {EventSchemaError} if an event is invalid; nothing is appended
    */
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
 }
@@ -77,14 +81,17 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
     const read: StoredRecord[] = [];
     await answered(async () => {
       try {
-        for await (const { event } of client.readStream(stream, { ...options, deadline: ANSWER_WITHIN })) {
+        for await (const { event } of client.readStream(stream, {
+          ...options,
+          deadline: ANSWER_TIMEOUT_MS,
+        })) {
           if (event) read.push(event);
         }
       } catch (error) {
         if (!(error instanceof StreamNotFoundError)) throw error;
       }
     });
-    // Not before the read has ended: one that is left halfway keeps the client from ever being disposed of.
+    // Parsed only after the read has ended: a read that is left early prevents the client from being disposed.
     return read.map((event) => toRecordedEvent(event) as RecordedEvent<Event>);
   }
 
@@ -108,12 +115,11 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
       const append = () =>
         answered(() =>
           client.appendToStream(stream, proposed, {
-            expectedRevision: expectedRevision < 0n ? NO_STREAM : expectedRevision,
+            expectedRevision: expectedRevision === EMPTY_STREAM ? NO_STREAM : expectedRevision,
           }),
         );
       const result = await append().catch((error: unknown) => {
-        // A broken connection takes every pending append of the process with it, done or not. The same ids at the
-        // same revision are never appended twice, so one more try is safe.
+        // A broken connection fails all pending appends of the process, whether they were done or not. The same ids at the same revision are never appended twice, so one retry is safe.
         if (error instanceof LogUnavailable) return append();
         throw error;
       });
@@ -122,7 +128,7 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
   };
 }
 
-/** One event as the client gives it. */
+/** An event as returned by the client. */
 interface StoredRecord extends StoredEvent {
   id: string;
   streamId: string;
@@ -140,7 +146,7 @@ function toRecordedEvent(event: StoredRecord): RecordedEvent {
   };
 }
 
-/** The event as it goes into the log: with the current version of its schema. */
+/** Converts an event to its stored form, with the current schema version. */
 function toStored({ id, event, metadata }: NewEvent) {
   return jsonEvent({
     id,
@@ -150,31 +156,51 @@ function toStored({ id, event, metadata }: NewEvent) {
   });
 }
 
-/**
- * Runs one exchange with the log under a time limit of its own (the client has none for an append), and says
- * what went wrong in this module's terms.
- */
+/** Runs one request to the log with a time limit (the client has none for an append), and converts its errors. */
 async function answered<T>(exchange: () => Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new LogUnavailable("the event log did not answer in time")),
-      ANSWER_WITHIN,
-    );
-  });
   try {
-    return await Promise.race([exchange(), late]);
+    return await withTimeout(ANSWER_TIMEOUT_MS, exchange());
   } catch (error) {
     if (error instanceof WrongExpectedVersionError)
-      throw new WrongExpectedRevision("somebody else appended to the stream first");
-    if (isUnavailable(error)) throw new LogUnavailable("the event log is unavailable", { cause: error });
-    throw error;
+      throw new WrongExpectedRevision("another writer appended to the stream first");
+    throw toLogError(error);
+  }
+}
+
+/**
+ * Iterates over a read of the client, up to a time limit. The client's own deadline does not bound a server that accepts
+ * connections and never answers.
+ *
+ * @param milliseconds the time limit of the whole read
+ * @throws {LogUnavailable}
+ */
+export async function* readWithin<T>(
+  milliseconds: number,
+  read: AsyncIterable<T> & { destroy(error: Error): unknown },
+): AsyncGenerator<T, void> {
+  const late = () => read.destroy(new LogUnavailable("the event log did not answer in time"));
+  const timer = setTimeout(late, milliseconds);
+  try {
+    yield* read;
+  } catch (error) {
+    throw toLogError(error);
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** gRPC's codes for «not now»: cancelled 1, deadline 4, aborted 10, unavailable 14; the client's own names for them. */
+/** Returns an error of the client as {@link LogUnavailable} if the log is unavailable; else the error itself. */
+export function toLogError(error: unknown): unknown {
+  if (error instanceof LogUnavailable) return error;
+  if (error instanceof TimeoutError)
+    return new LogUnavailable("the event log did not answer in time", { cause: error });
+  return isUnavailable(error) ? new LogUnavailable("the event log is unavailable", { cause: error }) : error;
+}
+
+/**
+ * Returns whether an error is temporary, by gRPC's codes (cancelled 1, deadline 4, aborted 10, unavailable 14) or the
+ * client's names.
+ */
 export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code, type } = error as { code?: unknown; type?: unknown };

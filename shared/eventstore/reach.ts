@@ -1,48 +1,41 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { StartError } from "../runtime/run-service.ts";
-import { LogUnavailable } from "./log.ts";
+import { readWithin } from "./log.ts";
 
 /**
- * Asks the event log for its first event, to know whether it answers.
+ * Checks that the event log answers by reading its first event.
  *
- * @param within milliseconds
- * @throws what the client throws where it does not
+ * @param within time limit in milliseconds
+ * @throws {LogUnavailable} or what else the client throws
  */
 export async function reachEventStore(client: EventStoreDBClient, within: number): Promise<void> {
-  const read = client.readAll({ maxCount: 1, deadline: within });
-  // The client's deadline does not bound a server that takes connections and says nothing.
-  const timer = setTimeout(
-    () => read.destroy(new LogUnavailable("the event log did not answer in time")),
-    within,
-  );
-  try {
-    for await (const _ of read) {
-      // Read to its end: a read that is left early keeps its call, and the client could never be disposed of.
-    }
-  } finally {
-    clearTimeout(timer);
+  for await (const _ of readWithin(within, client.readAll({ maxCount: 1, deadline: within }))) {
+    // Read to the end: a read that is left early keeps its call open, and the client cannot be disposed of.
   }
 }
 
-/** A log that runs answers a service's first question within this, also on a busy machine. Milliseconds. */
-const REACH_WITHIN = 15_000;
+/** Time limit for the first answer of a running log, also on a busy machine. Milliseconds. */
+const REACH_TIMEOUT_MS = 15_000;
 
 /**
- * A service that cannot reach the log when it starts says so at once, in one line.
+ * Requires that the event log answers when a service starts.
  *
  * @throws {StartError}
  */
 export async function requireEventStore(client: EventStoreDBClient, url: string): Promise<void> {
   try {
-    await reachEventStore(client, REACH_WITHIN);
+    await reachEventStore(client, REACH_TIMEOUT_MS);
   } catch (error) {
-    throw new StartError(`the event log at ${withoutSecrets(url)} does not answer (EVENTSTORE_URL)`, {
-      cause: error,
-    });
+    throw new StartError(
+      `the event log at ${withoutSecrets(url)} does not answer; check EVENTSTORE_URL and that the log is running`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
-/** A connection string without what may be secret in it: user, password and options. */
+/** Removes possible secrets from a connection string: user, password and options. */
 function withoutSecrets(url: string): string {
   return url.replace(/\?.*$/s, "").replace(/\/\/.*@/s, "//");
 }

@@ -8,28 +8,29 @@ import {
 import { isCatalogStream } from "../domain/events/catalog.ts";
 import type { Category } from "../domain/events/category.ts";
 import { EventSchemaError, parseStoredEvent } from "../domain/events/stored-event.ts";
+import { onAbort } from "../runtime/abort.ts";
 import type { RecordedEvent } from "./log.ts";
 
-/** What a catch-up subscription gives. */
+/** An item of a catch-up subscription. */
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
-  /** An event that the subscriber wanted passed over. It was not parsed. */
-  | { kind: "passedOver"; stream: string; id: string; position: bigint }
-  /** An event of another program that shares the log. Its stream may be deleted at any time. */
+  /** An event that the subscriber skips. It was not parsed. */
+  | { kind: "skipped"; stream: string; id: string; position: bigint }
+  /** An event of another program in the same log. Its stream may be deleted at any time. */
   | { kind: "foreign"; position: bigint }
-  /** Every event that was stored when the subscription started has been given; live events follow. */
+  /** All events stored before the subscription started have been delivered; live events follow. */
   | { kind: "caughtUp" };
 
-/** Where an event stands, and of what type it is. */
-export interface Place {
+/** Position of an event in the log and in its stream, with its type. */
+export interface LogPosition {
   position: bigint;
   stream: string;
   revision: bigint;
   type: string;
 }
 
-/** The words for a place. */
-export function placeText({ position, stream, revision }: Place): string {
+/** Formats a log position for messages. */
+export function describeLogPosition({ position, stream, revision }: LogPosition): string {
   return `position ${position}, stream ${stream}, revision ${revision}`;
 }
 
@@ -37,12 +38,12 @@ export function placeText({ position, stream, revision }: Place): string {
 export class UnreadableEvent extends Error {
   override readonly name = "UnreadableEvent";
   readonly id: string;
-  readonly place: Place;
-  /** Why it cannot be read. */
+  readonly place: LogPosition;
+  /** Reason why the event cannot be read. */
   readonly reason: string;
 
-  constructor(id: string, place: Place, cause: EventSchemaError) {
-    super(`${placeText(place)}: ${cause.message}`, { cause });
+  constructor(id: string, place: LogPosition, cause: EventSchemaError) {
+    super(`${describeLogPosition(place)}: ${cause.message}`, { cause });
     this.id = id;
     this.place = place;
     this.reason = cause.message;
@@ -51,49 +52,48 @@ export class UnreadableEvent extends Error {
 
 export interface CatchUpOptions {
   client: EventStoreDBClient;
-  /** Exclusive: the position of the last event already handled; undefined for the log's start. */
+  /** Position of the last event that was handled, exclusive; undefined for the start of the log. */
   after: bigint | undefined;
-  /** Only streams of these categories; every stream but the system's own if absent. */
+  /** Categories of the streams; default: all streams except system streams. */
   categories?: readonly Category[];
-  /** Returns true for an event that is passed over without being parsed. */
-  passesOver?(stream: string, revision: bigint): boolean;
+  /** Returns true for an event that is skipped without being parsed. */
+  isSkipped?(stream: string, revision: bigint): boolean;
   /** Ends the subscription. */
   signal: AbortSignal;
 }
 
-/** The server reports its progress after this many times 32 events that it left out. Nobody here uses the reports. */
+/** The server reports its progress after this many times 32 filtered events. The reports are not used here. */
 const CHECKPOINT_INTERVAL = 1_000;
 
 /**
- * One catch-up subscription to the whole log. Items come in the log's order. It throws if the connection is lost. It
- * returns if the server ends it or the signal aborts. Unless the signal aborted, the caller backs off and subscribes
- * again after the last position that it has handled.
+ * Subscribes to the whole log. Items arrive in log order. The subscription throws if the connection is lost, and
+ * returns if the server ends it or the signal aborts. Unless the signal aborted, the caller should back off and
+ * subscribe again after the last position that it handled.
  *
- * An event of the catalog's streams that this release cannot read ends the subscription, whether its type or its
- * schema version is unknown. Events of other programs' streams are given as `foreign`.
+ * An unreadable event in a stream of the catalog ends the subscription, also if only its type or schema version is
+ * unknown. Events in streams of other programs are delivered as `foreign`.
  *
  * @throws {UnreadableEvent}
- * @throws what the client throws if the log is out of reach
+ * @throws errors of the client if the log is unavailable
  */
 export async function* catchUp(options: CatchUpOptions): AsyncGenerator<SubscriptionItem, void> {
-  const { client, after, categories, passesOver = () => false, signal } = options;
+  const { client, after, categories, isSkipped = () => false, signal } = options;
   if (signal.aborted) return;
   const subscription = client.subscribeToAll({
     fromPosition: after === undefined ? START : { commit: after, prepare: after },
     filter: filterFor(categories),
   });
-  // The client reports «caught up» beside the events; pushed into the same stream it keeps its place.
+  // The client reports "caught up" separately from the events. Pushed into the same stream, it keeps its order.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
-  const stop = () => subscription.destroy();
-  signal.addEventListener("abort", stop, { once: true });
+  const remove = onAbort(signal, () => subscription.destroy());
   try {
     for await (const given of subscription as AsyncIterable<Given>) {
-      yield "kind" in given ? given : toItem(given, passesOver);
+      yield "kind" in given ? given : toItem(given, isSkipped);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
   } finally {
-    signal.removeEventListener("abort", stop);
+    remove();
     await subscription.unsubscribe().catch(ignoreNeverConnected);
   }
 }
@@ -112,7 +112,9 @@ interface ResolvedEvent {
   commitPosition?: bigint;
 }
 
-/** Cancelling a call that was never made fails with the reason why it was not: the loop has thrown that already. */
+/**
+ * Unsubscribing from a call that never connected fails with the connection error, which the loop has already thrown.
+ */
 function ignoreNeverConnected(): void {}
 
 function filterFor(categories: readonly Category[] | undefined): Filter {
@@ -124,11 +126,11 @@ function filterFor(categories: readonly Category[] | undefined): Filter {
 
 function toItem(
   { event, commitPosition: position }: ResolvedEvent,
-  passesOver: NonNullable<CatchUpOptions["passesOver"]>,
+  isSkipped: NonNullable<CatchUpOptions["isSkipped"]>,
 ): SubscriptionItem {
-  if (!event || position === undefined) throw new Error("the log gave an event without a position");
+  if (!event || position === undefined) throw new Error("the event log returned an event without a position");
   const { id, type, streamId: stream, revision } = event;
-  if (passesOver(stream, revision)) return { kind: "passedOver", stream, id, position };
+  if (isSkipped(stream, revision)) return { kind: "skipped", stream, id, position };
   if (!isCatalogStream(stream)) return { kind: "foreign", position };
   try {
     const parsed = parseStoredEvent(event);

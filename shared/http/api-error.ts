@@ -1,6 +1,6 @@
 import type { ErrorDetail } from "../domain/domain-error.ts";
 
-/** An answer of status 400 or above that the caller is told about. The code is stable, in snake_case. */
+/** An HTTP error answer, status 400 or above. The code is stable, in snake_case. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly status: number;
@@ -22,10 +22,10 @@ export class ApiError extends Error {
 }
 
 /**
- * Something that the answer needs is out of reach for now.
+ * Creates a 503 for a dependency that is temporarily unavailable.
  *
- * @param code what the caller is told, for instance `data_source_unavailable`
- * @param retryAfter seconds after which to try again
+ * @param code error code, such as `data_source_unavailable`
+ * @param retryAfter value of the Retry-After header, in seconds
  */
 export function unavailable(code: string, cause: unknown, retryAfter = 2): ApiError {
   return new ApiError(503, code, { headers: { "Retry-After": String(retryAfter) }, cause });

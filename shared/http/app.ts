@@ -7,36 +7,36 @@ import { ApiError, unavailable } from "./api-error.ts";
 import { health, type Readiness } from "./health.ts";
 import { pathOfTarget } from "./request-target.ts";
 
-/** What every request carries. Operations add what they know of the caller. */
+/** State of every request. Operations extend it. */
 export interface RequestState {
   correlationId: string;
-  /** The time of the request, read once. Milliseconds since 1970. */
+  /** Time of the request. Milliseconds since 1970. */
   now: number;
   log: Logger;
 }
 
 export interface AppOptions {
   logger: Logger;
-  /** Path prefixes of operations that were taken out of service: 410. */
+  /** Path prefixes of retired operations, which answer 410. */
   retiredPaths: readonly string[];
-  /** Whether X-Forwarded-For is written by a proxy of ours. */
+  /** Whether X-Forwarded-For is set by a trusted proxy. */
   trustProxy: boolean;
-  /** What must be in reach for the service to do its job. */
+  /** Checks the dependencies of the service. */
   readiness: Readiness;
   clock?: () => number;
 }
 
 /**
- * The Koa application that every service starts from: correlation id, one log line a request, one rendering of
- * errors, no caching, health. The service adds its routes; whatever they leave unanswered is 404.
+ * Creates the Koa application of a service: correlation id, one log line per request, error answers, no caching,
+ * health checks. The service adds its routes. Unmatched requests are 404.
  */
 export function createApp(options: AppOptions): Koa<RequestState> {
   const clock = options.clock ?? Date.now;
-  // Our proxy appends the address that it saw; what stands before that in X-Forwarded-For is the caller's own word.
+  // The trusted proxy appends the client address to X-Forwarded-For. Earlier addresses come from the caller and are ignored.
   const app = new Koa<RequestState>({ proxy: options.trustProxy, maxIpsCount: 1 });
-  // Errors are rendered and logged below; what reaches Koa's own handler is a socket that broke while answering.
+  // Errors are answered and logged below. Only broken sockets reach Koa's own error handler.
   app.silent = true;
-  app.on("error", (error) => options.logger.debug({ error }, "connection broke while answering"));
+  app.on("error", (error) => options.logger.debug({ error }, "connection broke while the answer was sent"));
   app.use(async (ctx, next) => {
     ctx.state.correlationId = randomUUID();
     ctx.state.now = clock();
@@ -46,9 +46,9 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     const started = performance.now();
     await answer(ctx, next);
     const duration = Math.round(performance.now() - started);
-    // The route's pattern, not the URL: paths and queries may hold what logs must not.
+    // Logs the route pattern, not the URL: paths and queries may contain data that must not be logged.
     const route = (ctx as { _matchedRoute?: unknown })._matchedRoute ?? "none";
-    // Whoever asks for health asks every few moments, and would drown what the log file is for.
+    // Health checks are frequent and would flood the log.
     const level = ctx.req.url?.startsWith("/health/") ? "debug" : "info";
     ctx.state.log[level]({ method: ctx.method, route, status: ctx.status, duration }, "request");
   });
@@ -81,11 +81,11 @@ async function answer(ctx: Koa.ParameterizedContext<RequestState>, next: Koa.Nex
   }
 }
 
-/** Errors of the parts below become answers here and nowhere else; one that nobody foresaw becomes an opaque 500. */
+/** Converts errors to HTTP errors. An unexpected error becomes a 500 without details. */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof LogUnavailable) return unavailable("event_log_unavailable", error);
-  // A race that was lost again and again: nothing was appended, and later there will be room.
+  // Other writers kept changing the stream. Nothing was appended, and a later retry can succeed.
   if (error instanceof WrongExpectedRevision) return unavailable("too_many_changes", error);
   if (isPostgresUnavailable(error)) return unavailable("data_source_unavailable", error);
   return new ApiError(500, "internal_error", { cause: error });

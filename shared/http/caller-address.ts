@@ -1,8 +1,8 @@
 import ipaddr from "ipaddr.js";
 
 /**
- * Whom an address stands for, as far as counting goes: an IPv4 address, or the /64 network of an IPv6 address, since
- * a host has one of those to itself. A text that is no address is `unknown`.
+ * Returns the key of an address for rate limits: the IPv4 address, or the /64 network of an IPv6 address, because one
+ * host usually owns a whole /64 network. Invalid text is `unknown`.
  */
 export function callerAddress(ip: string): string {
   if (!ipaddr.isValid(ip)) return "unknown";

@@ -1,21 +1,21 @@
-import { within } from "../runtime/within.ts";
+import { withTimeout } from "../runtime/timeout.ts";
 
-/** While it does not work, one call in this time finds out whether it works again. Milliseconds. */
-const TRY_EVERY = 2_000;
+/** Interval between test calls while the dependency is failing. Milliseconds. */
+const RETRY_INTERVAL_MS = 2_000;
 
-/** Failures are told at most this often. Milliseconds. */
-const TELL_EVERY = 30_000;
+/** Minimum interval between reported failures. Milliseconds. */
+const REPORT_INTERVAL_MS = 30_000;
 
 /**
- * Guards calls of something that may be dead or slow and that the caller can do without. After a call that failed or
- * was late, further calls fail at once, but for one now and then that finds out whether it works again.
+ * Creates a circuit breaker for an optional dependency. After a call that failed or timed out, further calls fail
+ * immediately, except for periodic test calls.
  *
- * @param options.answerWithin milliseconds
- * @param options.onFailure is told of a failure, at most every 30 s
- * @param options.clock milliseconds of a clock that never goes back
+ * @param options.answerTimeoutMs time limit of a call
+ * @param options.onFailure called with a failure, at most every 30 s
+ * @param options.clock monotonic clock in milliseconds
  */
 export function createCircuit(options: {
-  answerWithin: number;
+  answerTimeoutMs: number;
   onFailure: (error: unknown) => void;
   clock?: () => number;
 }): <T>(call: () => Promise<T>) => Promise<T> {
@@ -24,16 +24,16 @@ export function createCircuit(options: {
   let toldAt = Number.NEGATIVE_INFINITY;
   return async (call) => {
     if (failing) {
-      if (clock() < failing.nextTry) throw new Error("it did not work a moment ago");
-      failing.nextTry = clock() + TRY_EVERY;
+      if (clock() < failing.nextTry) throw new Error("not called: the previous call failed");
+      failing.nextTry = clock() + RETRY_INTERVAL_MS;
     }
     try {
-      const result = await within(options.answerWithin, call());
+      const result = await withTimeout(options.answerTimeoutMs, call());
       failing = undefined;
       return result;
     } catch (error) {
-      failing = { nextTry: clock() + TRY_EVERY };
-      if (clock() - toldAt >= TELL_EVERY) {
+      failing = { nextTry: clock() + RETRY_INTERVAL_MS };
+      if (clock() - toldAt >= REPORT_INTERVAL_MS) {
         toldAt = clock();
         options.onFailure(error);
       }

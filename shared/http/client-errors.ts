@@ -4,7 +4,7 @@ import { answerError, errorAnswer } from "./error-answer.ts";
 
 type Refusal = [status: number, reason: string, code: string];
 
-/** What Node's parser says of a request that never becomes one, and what the caller is told. */
+/** Answers to errors of Node's HTTP parser, by error code. */
 const ANSWERS: Record<string, Refusal> = {
   HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large", "headers_too_large"],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "Content Too Large", "body_too_large"],
@@ -12,7 +12,7 @@ const ANSWERS: Record<string, Refusal> = {
 };
 const MALFORMED: Refusal = [400, "Bad Request", "malformed_request"];
 
-/** Answers what the HTTP parser refuses, in the error body of all other answers, and hangs up. */
+/** Answers requests that the HTTP parser refuses, with the usual error body, and closes the connection. */
 export function answerClientErrors(server: Server): void {
   const latest = new WeakMap<Duplex, ServerResponse>();
   server.prependListener("request", (request, response) => latest.set(request.socket, response));
@@ -21,18 +21,18 @@ export function answerClientErrors(server: Server): void {
     const response = latest.get(socket);
     if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
     else if (!response || response.writableFinished) refuse(socket, refusal);
-    // What is wrong came after a request that is being answered: this must not pass for its answer.
+    // The error follows a request that is still being answered, so the refusal must not be taken for its answer.
     else if (response.req.complete) response.once("finish", () => refuse(socket, refusal));
     else if (response.headersSent) socket.destroy();
     else refuse(socket, refusal);
   });
-  // Without a listener Node hangs up on CONNECT without a word.
+  // Without a listener, Node closes a CONNECT request without an answer.
   server.on("connect", (_request, socket) => refuse(socket, MALFORMED));
-  // An Expect that we do not know is no reason not to answer.
+  // Requests with an unknown Expect header are answered normally.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
 }
 
-/** Refuses a request without a Host, or with several (RFC 9112, 3.2). Node would answer it with an empty body. */
+/** Refuses a request with no or several Host headers (RFC 9112, 3.2), which Node would answer with an empty body. */
 export function requireHost(handler: RequestListener): RequestListener {
   return (request, response) => {
     const hosts = request.headersDistinct.host?.length ?? 0;

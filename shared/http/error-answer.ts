@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import { NO_SNIFFING } from "./no-sniffing.ts";
 
 /**
- * Makes the headers and the body of an error that no application renders.
+ * Creates headers and body of an error answer outside of Koa.
  *
  * @param code stable, in snake_case
  */
@@ -21,7 +21,7 @@ export function errorAnswer(code: string): { headers: Record<string, string | nu
 }
 
 /**
- * Answers a request that no application sees, in the error body and with the headers of all other errors.
+ * Answers a request outside of Koa with the usual error headers and body.
  *
  * @param code stable, in snake_case
  * @param more further headers

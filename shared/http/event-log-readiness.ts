@@ -3,20 +3,20 @@ import { reachEventStore } from "../eventstore/reach.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { Readiness } from "./health.ts";
 
-/** The log answers a question after its health within this. Milliseconds. */
-const REACH_WITHIN = 2_000;
+/** Time limit for a readiness check of the event log. Milliseconds. */
+const REACH_TIMEOUT_MS = 2_000;
 
 /**
- * Whether a service that can do nothing without the log is ready. Why it is not is for the service's own log alone: the
- * client names hosts and ports.
+ * Creates the readiness check of a service that requires the event log. The cause of a failure is only logged,
+ * because it contains hosts and ports.
  */
 export function eventStoreReadiness(client: EventStoreDBClient, logger: Logger): Readiness {
   return async () => {
     try {
-      await reachEventStore(client, REACH_WITHIN);
+      await reachEventStore(client, REACH_TIMEOUT_MS);
       return { eventstore: null };
     } catch (error) {
-      logger.warn({ error }, "not ready");
+      logger.warn({ error }, "not ready: the event log does not answer");
       return { eventstore: "unavailable" };
     }
   };

@@ -1,9 +1,12 @@
 import type Koa from "koa";
 
-/** Names each thing that the service needs, and says why it is not ready (null: it is). Bounded in time by itself. */
+/** Returns the problem of each dependency; null if it is ready. Must have its own time limit. */
 export type Readiness = () => Promise<Record<string, string | null>>;
 
-/** GET /health/live: the process answers. GET /health/ready: it can do its job; 503 with the reason where not. */
+/**
+ * Serves GET /health/live (the process answers) and GET /health/ready (all dependencies are ready, else 503 with the
+ * problems).
+ */
 export function health(readiness: Readiness): Koa.Middleware {
   return async (ctx, next) => {
     if (ctx.path === "/health/live") {

@@ -3,7 +3,7 @@ import type Koa from "koa";
 import bodyParser from "koa-bodyparser";
 import { ApiError } from "./api-error.ts";
 
-/** The largest body that is read. */
+/** Maximum size of a body. */
 const LIMIT = "64kb";
 
 /**
@@ -14,7 +14,7 @@ const LIMIT = "64kb";
 export function jsonBody(): Koa.Middleware {
   const parse = bodyParser({
     enableTypes: ["json"],
-    // The content type is judged below, more widely than by the parser's own list.
+    // The content type is checked below, because the parser's own list is too narrow.
     detectJSON: () => true,
     strict: false,
     jsonLimit: LIMIT,
@@ -38,10 +38,10 @@ export function jsonBody(): Koa.Middleware {
   };
 }
 
-/** A parameter of a content type: its name, and its value if there is one. A quoted value may hold semicolons. */
+/** Matches a parameter of a content type: its name and optional value. A quoted value may contain semicolons. */
 const PARAMETER = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;]*))?/g;
 
-/** Tells whether each charset that a content type declares is UTF-8. Malformed parameters hide none. */
+/** Returns whether all charset parameters of a content type are UTF-8, also next to malformed parameters. */
 function isUtf8Declared(contentType: string): boolean {
   const parameters = [...contentType.matchAll(PARAMETER)];
   const charsets = parameters.filter(([, name]) => name?.toLowerCase() === "charset");
@@ -49,10 +49,9 @@ function isUtf8Declared(contentType: string): boolean {
 }
 
 /**
- * Looks on while a body is read: the parser puts a mark in the place of bytes that are no UTF-8, and a text that
- * nobody wrote would be kept.
+ * Checks the encoding while a body is read. The parser would replace invalid UTF-8, and changed text would be stored.
  *
- * @returns tells, once the body is read, whether all of it was UTF-8
+ * @returns a function that returns, after the body is read, whether all of it was valid UTF-8
  */
 function watchUtf8(body: IncomingMessage): () => boolean {
   const decoder = new TextDecoder("utf-8", { fatal: true });

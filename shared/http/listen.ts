@@ -5,46 +5,46 @@ import { StartError } from "../runtime/run-service.ts";
 import { answerClientErrors, requireHost } from "./client-errors.ts";
 import { NoSniffingResponse } from "./no-sniffing.ts";
 
-/** An HTTP server that listens, and how to close it. */
-export interface Listening {
+/** A listening HTTP server. */
+export interface HttpServer {
   url: string;
-  /** Takes no more connections, lets the requests under way finish, then cuts what is left. */
+  /** Refuses new connections, waits for requests in progress, then closes the remaining connections. */
   close(): Promise<void>;
 }
 
-/** How slow a client may be. Milliseconds. */
-export interface Patience {
-  /** A request whose headers have not arrived within this is answered 408… */
-  headersWithin: number;
-  /** …and one that is not complete within this, too. */
-  requestWithin: number;
+/** Time limits for slow clients. Milliseconds. */
+export interface ClientTimeouts {
+  /** Time limit for the headers of a request; else 408. */
+  headersMs: number;
+  /** Time limit for a complete request; else 408. */
+  requestMs: number;
 }
 
-const PATIENCE: Patience = { headersWithin: 10_000, requestWithin: 20_000 };
+const CLIENT_TIMEOUTS: ClientTimeouts = { headersMs: 10_000, requestMs: 20_000 };
 
-/** Node looks for slow clients so often, and finds them up to so much later. Milliseconds. */
-const LOOK_EVERY = 1_000;
+/** Interval between Node's checks for slow clients, which are detected up to one interval late. Milliseconds. */
+const CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Listens on an address.
  *
- * @param drainWithin how long requests under way at a close may take to finish. Milliseconds
- * @param patience how slow a client may be; slower ones are answered 408
- * @throws {StartError} where the port is taken or not ours to take
+ * @param drainTimeoutMs time limit for requests in progress at a close. Milliseconds
+ * @param timeouts time limits for slow clients
+ * @throws {StartError} if the port is in use or not permitted
  */
 export async function listen(
   handler: RequestListener,
   host: string,
   port: number,
-  drainWithin = 5_000,
-  patience = PATIENCE,
-): Promise<Listening> {
-  const lookEvery = Math.min(LOOK_EVERY, patience.headersWithin / 2, patience.requestWithin / 2);
+  drainTimeoutMs = 5_000,
+  timeouts = CLIENT_TIMEOUTS,
+): Promise<HttpServer> {
+  const checkIntervalMs = Math.min(CHECK_INTERVAL_MS, timeouts.headersMs / 2, timeouts.requestMs / 2);
   const server = createServer(
     {
-      headersTimeout: patience.headersWithin - lookEvery,
-      requestTimeout: patience.requestWithin - lookEvery,
-      connectionsCheckingInterval: lookEvery,
+      headersTimeout: timeouts.headersMs - checkIntervalMs,
+      requestTimeout: timeouts.requestMs - checkIntervalMs,
+      connectionsCheckingInterval: checkIntervalMs,
       maxHeaderSize: 32_768,
       requireHostHeader: false,
       ServerResponse: NoSniffingResponse,
@@ -56,7 +56,7 @@ export async function listen(
   try {
     await once(server, "listening");
   } catch (error) {
-    throw new StartError(`cannot listen on ${host}:${port}`, { cause: error });
+    throw new StartError(`cannot listen on ${host}:${port}; check HOST and PORT`, { cause: error });
   }
   const { port: bound } = server.address() as AddressInfo;
   return {
@@ -65,7 +65,7 @@ export async function listen(
       const closed = once(server, "close");
       server.close();
       server.closeIdleConnections();
-      const cut = setTimeout(() => server.closeAllConnections(), drainWithin);
+      const cut = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);
       await closed;
       clearTimeout(cut);
     },

@@ -5,20 +5,19 @@ import {
   ServerResponse,
 } from "node:http";
 
-/** Tells browsers to take every answer for the type that it declares. */
+/** Header that forbids browsers to guess the content type. */
 export const NO_SNIFFING = ["X-Content-Type-Options", "nosniff"] as const;
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /**
- * A response that forbids sniffing, whoever sets its other headers. Every answer of an HTTP server passes `writeHead`,
- * so no service can leave the header out.
+ * A response that always has this header. All answers of an HTTP server pass `writeHead`, so no service can omit it.
  */
 export class NoSniffingResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
   override writeHead(status: number, reasonOrHeaders?: string | Headers, more?: Headers): this {
     const [reason, headers] =
       typeof reasonOrHeaders === "string" ? [reasonOrHeaders, more] : [this.statusMessage, reasonOrHeaders];
-    // Raw headers are passed on as they are: a header set before would make Node lose repeated ones.
+    // Raw headers are not merged with headers set earlier, because Node would lose repeated ones.
     if (Array.isArray(headers)) return super.writeHead(status, reason, withNoSniffing(headers));
     this.setHeader(...NO_SNIFFING);
     return super.writeHead(status, reason, headers);

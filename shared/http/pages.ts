@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import type Router from "@koa/router";
 import { ApiError } from "./api-error.ts";
 
-/** One file that a service serves, ready to be sent. */
+/** A static file that a service serves. */
 export interface Page {
   path: string;
   type: string;
   body: Buffer;
-  /** Strong: of the bytes. */
+  /** Strong ETag, a hash of the bytes. */
   etag: string;
 }
 
@@ -15,7 +15,10 @@ export function toPage(path: string, type: string, body: Buffer): Page {
   return { path, type, body, etag: `"${createHash("sha256").update(body).digest("base64url")}"` };
 }
 
-/** Serves each page at its path, to whoever asks, with these headers; 304 where the asker has it already. */
+/**
+ * Serves each page at its path with the given headers, without authentication. Answers 304 if the client has the
+ * current version.
+ */
 export function servePages(
   router: Pick<Router, "register" | "all">,
   pages: readonly Page[],

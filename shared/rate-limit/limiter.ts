@@ -3,7 +3,7 @@ import type pg from "pg";
 import { unavailable } from "../http/api-error.ts";
 import { createBatches, TooManyWaiting } from "../runtime/batches.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { within } from "../runtime/within.ts";
+import { withTimeout } from "../runtime/timeout.ts";
 import { watchOutage } from "./outage.ts";
 import { registerProcess } from "./processes.ts";
 import { addShared } from "./shared-counter.ts";
@@ -44,7 +44,7 @@ const MINUTE = 60;
 const COUNT_WITHIN = 1_200;
 
 /** Requests of a key that may wait for their count, and that one statement counts. */
-const MOST = { waiting: 2_000, together: 2_000 };
+const MOST = { maxWaiting: 2_000, maxBatch: 2_000 };
 
 /**
  * Creates a limiter whose counts are shared by all processes, in Postgres. If Postgres is slow, requests wait for their
@@ -67,10 +67,12 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
     const known = windows.find(key);
     const taken = windows.takeAlone(key);
     const addition = { key, requests: requests + taken, window: length, known };
-    const { used, endsAt, endsIn } = await within(COUNT_WITHIN, addShared(pool, addition)).catch((error) => {
-      windows.giveBack(key, taken);
-      throw error;
-    });
+    const { used, endsAt, endsIn } = await withTimeout(COUNT_WITHIN, addShared(pool, addition)).catch(
+      (error) => {
+        windows.giveBack(key, taken);
+        throw error;
+      },
+    );
     const alone = windows.find(key)?.alone ?? 0;
     windows.set(key, { used, alone, endsAt, until: performance.now() + endsIn });
     return Array.from({ length: requests }, (_, index) => ({

@@ -1,5 +1,5 @@
 import type { Logger } from "../runtime/logger.ts";
-import { Late, within } from "../runtime/within.ts";
+import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 
 /** During an outage, one call in this time finds out whether it is over. Milliseconds. */
 const TRY_EVERY = 2_000;
@@ -54,7 +54,7 @@ export function watchOutage(using: {
   };
   const attempt = async () => {
     try {
-      await within(using.answerWithin, using.tryOut());
+      await withTimeout(using.answerWithin, using.tryOut());
       const wasOn = nextTry !== undefined;
       nextTry = undefined;
       if (wasOn) using.onEnd();
@@ -89,7 +89,7 @@ export function watchOutage(using: {
 }
 
 function isSlow(error: unknown): boolean {
-  if (!(error instanceof Error) || error instanceof Late) return error instanceof Late;
+  if (!(error instanceof Error) || error instanceof TimeoutError) return error instanceof TimeoutError;
   const { code, message } = error as Error & { code?: unknown };
   return SLOW.has(String(code)) || (code === undefined && LATE.test(message));
 }

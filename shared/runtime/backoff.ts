@@ -1,14 +1,14 @@
 import { setTimeout as delay } from "node:timers/promises";
 
 export interface Backoff {
-  /** Waits longer each time, up to the most, with jitter; an abort ends the wait at once. */
+  /** Waits longer each time, up to the maximum, with jitter. An abort ends the wait immediately. */
   next(signal: AbortSignal): Promise<void>;
-  /** It works again: start from the shortest wait. */
+  /** Starts again from the shortest wait, after a success. */
   reset(): void;
 }
 
 /**
- * Waits between tries of something that is out of reach.
+ * Creates the waits between retries.
  *
  * @param bounds first and longest wait, in milliseconds
  */
@@ -26,7 +26,7 @@ export function backoff(bounds: { first: number; most: number }): Backoff {
   };
 }
 
-/** Waits, in milliseconds, or until the signal aborts, whichever comes first. */
+/** Waits for a number of milliseconds, or until the signal aborts. */
 export async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   try {
     await delay(milliseconds, undefined, { signal });

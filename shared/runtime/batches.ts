@@ -1,4 +1,4 @@
-/** More items of a key wait than may wait. */
+/** Too many items of a key are waiting. */
 export class TooManyWaiting extends Error {
   override readonly name = "TooManyWaiting";
 }
@@ -9,10 +9,10 @@ interface Waiting<Item, Outcome> {
   reject: (error: unknown) => void;
 }
 
-/** Takes items and returns one outcome for each, in order. The same for all items of a key. */
+/** Sends items and returns one outcome for each, in order. Must be the same function for all items of a key. */
 export type Send<Item, Outcome> = (items: Item[]) => Promise<Outcome[]>;
 
-/** Adds an item of a key. Throws what `send` throws for its batch, and {@link TooManyWaiting}. */
+/** Adds an item of a key. Throws {@link TooManyWaiting}, or the error of `send` for its batch. */
 export type AddToBatch<Item, Outcome> = (
   key: string,
   item: Item,
@@ -20,22 +20,22 @@ export type AddToBatch<Item, Outcome> = (
 ) => Promise<Outcome>;
 
 /**
- * Sends the items of a key in batches: one batch of a key is under way at a time, and items that arrive meanwhile make
- * up the next ones, in the order of their arrival. A slow key delays no other key.
+ * Sends the items of each key in batches. One batch of a key is in progress at a time; items that arrive meanwhile
+ * form the next batches, in order of arrival. A slow key does not delay other keys.
  *
- * @param most.waiting items of a key that may wait; further ones are refused at once
- * @param most.together items of one batch
+ * @param limits.maxWaiting maximum number of waiting items of a key; further items are refused immediately
+ * @param limits.maxBatch maximum number of items in a batch
  */
-export function createBatches<Item, Outcome>(most: {
-  waiting: number;
-  together: number;
+export function createBatches<Item, Outcome>(limits: {
+  maxWaiting: number;
+  maxBatch: number;
 }): AddToBatch<Item, Outcome> {
   const waiting = new Map<string, Waiting<Item, Outcome>[]>();
 
   async function sendAll(key: string, first: Waiting<Item, Outcome>, send: Send<Item, Outcome>) {
     const next: Waiting<Item, Outcome>[] = [];
     waiting.set(key, next);
-    for (let batch = [first]; batch.length > 0; batch = next.splice(0, most.together)) {
+    for (let batch = [first]; batch.length > 0; batch = next.splice(0, limits.maxBatch)) {
       try {
         const outcomes = await send(batch.map(({ item }) => item));
         for (const [index, { resolve }] of batch.entries()) resolve(outcomes[index] as Outcome);
@@ -50,7 +50,7 @@ export function createBatches<Item, Outcome>(most: {
     new Promise((resolve, reject) => {
       const next = waiting.get(key);
       if (!next) void sendAll(key, { item, resolve, reject }, send);
-      else if (next.length < most.waiting) next.push({ item, resolve, reject });
-      else reject(new TooManyWaiting(`${most.waiting} items of one key wait already`));
+      else if (next.length < limits.maxWaiting) next.push({ item, resolve, reject });
+      else reject(new TooManyWaiting(`${limits.maxWaiting} items of one key are already waiting`));
     });
 }

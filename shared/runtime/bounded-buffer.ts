@@ -1,4 +1,4 @@
-/** A queue between one producer and one consumer that makes the producer wait when it is full. */
+/** A bounded queue between one producer and one consumer. The producer waits while it is full. */
 export class BoundedBuffer<T> {
   readonly #capacity: number;
   #items: T[] = [];
@@ -6,15 +6,15 @@ export class BoundedBuffer<T> {
   #wakeProducer: (() => void) | undefined;
   #wakeConsumer: (() => void) | undefined;
 
-  /** @param capacity how many items it holds at the most */
+  /** @param capacity maximum number of items */
   constructor(capacity: number) {
     this.#capacity = capacity;
   }
 
   /**
-   * Adds an item, as soon as there is room. After the close it is dropped.
+   * Adds an item as soon as there is room. Drops it after the close.
    *
-   * @returns nothing to wait for where there is room at once: a promise for each of a million items costs
+   * @returns undefined if there is room, because a promise for each of a million items is expensive
    */
   push(item: T): Promise<void> | undefined {
     if (this.#items.length >= this.#capacity && !this.#closed) return this.#pushLater(item);
@@ -37,7 +37,7 @@ export class BoundedBuffer<T> {
     this.#wakeConsumer?.();
   }
 
-  /** Takes what is there, in order, up to a number; waits for the first. Nothing where it is closed and empty. */
+  /** Takes up to `most` items in order, and waits for the first. Returns none if the buffer is closed and empty. */
   async take(most: number): Promise<T[]> {
     while (this.#items.length === 0 && !this.#closed) {
       await new Promise<void>((resolve) => {
@@ -47,14 +47,14 @@ export class BoundedBuffer<T> {
     return this.takeNow(most);
   }
 
-  /** Takes what is there, in order, up to a number; nothing where it is empty. */
+  /** Takes up to `most` available items in order; none if the buffer is empty. */
   takeNow(most: number): T[] {
     const taken = this.#items.splice(0, most);
     this.#wakeProducer?.();
     return taken;
   }
 
-  /** No more items; what is there can still be taken. */
+  /** Ends the queue. Remaining items can still be taken. */
   close(): void {
     this.#closed = true;
     this.#wakeProducer?.();

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { inPlainWords } from "../domain/validation/plain-words.ts";
+import { describeIssue } from "../domain/validation/describe-issue.ts";
 
-/** A whole number of the given range, from its text. */
+/** Schema of a whole number in a range, given as text. */
 function whole(minimum: number, maximum: number) {
   return z
     .string()
@@ -10,7 +10,7 @@ function whole(minimum: number, maximum: number) {
     .pipe(z.number().min(minimum).max(maximum));
 }
 
-/** JSON text of the given shape. */
+/** Schema of JSON text with the given content. */
 function json<Schema extends z.ZodType>(schema: Schema) {
   return z
     .string()
@@ -42,51 +42,55 @@ const signingKey = z.looseObject({
   d: z.string(),
 });
 
-/** Every setting there is: the one list of names, defaults and meanings. Secrets have no default. */
+/** All settings with names, defaults and descriptions. Secrets have no default. */
 export const settings = {
   HOST: z.string().default("127.0.0.1").describe("Address to listen on."),
-  PORT: whole(0, 65_535).describe("Port to listen on; 0 takes a free one."),
+  PORT: whole(0, 65_535).describe("Port to listen on. 0 selects a free port."),
   LOG_LEVEL: z
     .enum(["fatal", "error", "warn", "info", "debug"])
     .default("info")
-    .describe("Least severe log line to write."),
+    .describe("Lowest level of log lines that are written."),
   EVENTSTORE_URL: url(/^(esdb|kurrentdb)(\+discover)?:$/, "esdb://host:2113?tls=false").describe(
-    "The event log.",
+    "Connection string of the event log.",
   ),
   DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic").describe(
-    "Postgres, with the role of the service: the owner for projection, a member of clinic_query for query-api, of clinic_command for command, of clinic_audit for audit.",
+    "Postgres URL with the service's role. Projection needs the owner; query-api a member of clinic_query, command of clinic_command, audit of clinic_audit.",
   ),
-  DATABASE_POOL_SIZE: whole(1, 100)
-    .prefault("6")
-    .describe("Most connections that the service opens to Postgres."),
-  NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("NATS server with JetStream."),
+  DATABASE_POOL_SIZE: whole(1, 100).prefault("6").describe("Maximum number of connections to Postgres."),
+  NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("URL of a NATS server with JetStream."),
   HEADER_BRAND: z
     .string()
     .regex(/^[A-Za-z0-9]+$/, "must be letters and digits")
     .default("SERVICE")
-    .describe("The brand segment of header names, X-<brand>-Clinic-ID."),
-  OPERATOR_NAME: z.string().min(1).describe("Who operates the service; sent as identityOwner."),
-  TRUST_PROXY: flag.prefault("false").describe("Whether X-Forwarded-For is written by a proxy of ours."),
+    .describe("Brand segment of header names, as in X-<brand>-Clinic-ID."),
+  OPERATOR_NAME: z.string().min(1).describe("Name of the service's operator, sent as identityOwner."),
+  TRUST_PROXY: flag
+    .prefault("false")
+    .describe(
+      "If true, the caller's address is read from X-Forwarded-For. Set it only behind your own proxy.",
+    ),
   RETIRED_PATHS: z
     .string()
     .default("/api/v1/mobile/")
     .transform((text) => text.split(",").filter((prefix) => prefix !== ""))
-    .describe("Path prefixes, separated by commas, that answer 410."),
+    .describe("Path prefixes that answer 410, separated by commas."),
   PORTAL_COOKIE_NAME: z
     .string()
     .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/, "must be a name like sb-<project_ref>-auth-token")
     .describe("Name of the portal's session cookie, sb-<project_ref>-auth-token."),
-  PORTAL_JWT_ISSUER: httpUrl.describe("Issuer of the portal's sessions."),
-  PORTAL_JWT_SECRET: z.string().min(32).optional().describe("Shared secret of HS256 sessions."),
-  PORTAL_JWKS_URL: httpUrl.optional().describe("Public keys of ES256 and RS256 sessions."),
+  PORTAL_JWT_ISSUER: httpUrl.describe("Issuer of portal sessions."),
+  PORTAL_JWT_SECRET: z.string().min(32).optional().describe("Shared secret that verifies HS256 sessions."),
+  PORTAL_JWKS_URL: httpUrl
+    .optional()
+    .describe("URL of the public keys that verify ES256 and RS256 sessions."),
   TOKEN_ISSUER: httpUrl.describe("Issuer of partner access tokens: the partner API's public origin."),
   TOKEN_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
-    "Private JWK Set of Ed25519 keys; the first signs, all are published.",
+    "Private JWK Set of Ed25519 keys. The first key signs; the public halves of all keys are published.",
   ),
   AUDIT_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
-    "Private JWK Set of Ed25519 keys that sign audit exports; the first signs, all are published.",
+    "Private JWK Set of Ed25519 keys for audit exports. The first key signs; the public halves of all keys are published.",
   ),
-  TOKEN_JWKS_URL: httpUrl.describe("Where the public keys of partner access tokens are published."),
+  TOKEN_JWKS_URL: httpUrl.describe("URL of the public keys that verify partner access tokens."),
   WEBHOOK_SECRET_KEYS: json(
     z
       .object({ current: z.string(), keys: z.record(z.string(), z.base64()) })
@@ -98,32 +102,34 @@ export const settings = {
   ).describe('Keys that encrypt webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.'),
   WEBHOOK_ALLOW_LOOPBACK: flag
     .prefault("false")
-    .describe("Whether webhooks may go to plain http on loopback. For one machine only."),
+    .describe("If true, webhooks may go to plain http on loopback. Only for a single machine."),
   WEBHOOK_RETRY_SCHEDULE: z
     .string()
     .default("5,30,300,1800,7200,18000,36000")
     .transform((text) => (text === "" ? [] : text.split(",").map(Number)))
     .pipe(z.array(z.number().positive()).max(20))
-    .describe("Seconds before each retry of a webhook, separated by commas."),
+    .describe("Seconds to wait before each retry of a webhook, separated by commas."),
   WEBHOOK_CONNECT_TIMEOUT_MS: whole(100, 60_000)
     .prefault("5000")
-    .describe("Time limit of an attempt for looking up the name, connecting and the TLS handshake together."),
+    .describe(
+      "Time limit for the DNS lookup, the connection and the TLS handshake of an attempt together. Milliseconds.",
+    ),
   WEBHOOK_TIMEOUT_MS: whole(100, 60_000)
     .prefault("10000")
-    .describe("Time limit of an attempt from the moment that it has a connection to the end of the answer."),
+    .describe("Time limit of an attempt from the ready connection to the end of the answer. Milliseconds."),
   ROLES: z
     .string()
     .default("projectors,relay,webhooks")
     .transform((text) => text.split(","))
     .pipe(z.array(z.enum(["projectors", "relay", "webhooks"])).min(1))
     .refine((roles) => new Set(roles).size === roles.length, "must name each role once")
-    .describe("What this projection process does."),
+    .describe("Roles of this projection process, separated by commas."),
 } as const;
 
 export type Settings = typeof settings;
 export type Config<Name extends keyof Settings> = { [Key in Name]: z.output<Settings[Key]> };
 
-/** Settings that are missing or wrong; the message names each. */
+/** Settings are missing or invalid. The message names each of them. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
@@ -131,7 +137,7 @@ export class ConfigError extends Error {
 /**
  * Reads the named settings from an environment.
  *
- * @throws {ConfigError} one line that names every setting that is missing or wrong, without its value
+ * @throws {ConfigError} with one line that names every missing or invalid setting, without its value
  */
 export function readConfig<Name extends keyof Settings>(
   names: readonly Name[],
@@ -143,7 +149,7 @@ export function readConfig<Name extends keyof Settings>(
     const result = settings[name].safeParse(env[name]);
     if (result.success) config[name] = result.data;
     else if (env[name] === undefined) problems.push(`${name} is missing (${settings[name].description})`);
-    else problems.push(`${name} ${result.error.issues.map(inPlainWords).join(", ")}`);
+    else problems.push(`${name} ${result.error.issues.map(describeIssue).join(", ")}`);
   }
   if (problems.length > 0) throw new ConfigError(`settings: ${problems.join("; ")}`);
   return config as Config<Name>;

@@ -1,41 +1,44 @@
 import fs from "node:fs";
 
-/** Text that waits while the output takes none; further lines are lost. Characters. */
+/** Maximum length of waiting text; further lines are lost. Characters. */
 const MAX_WAITING = 1_048_576;
 
-/** A failed write is repeated after this; sooner if a pipe is full, whose reader makes room all the time. Milliseconds. */
+/**
+ * Delay before a failed write is repeated; shorter for a full pipe, whose reader frees space continuously.
+ * Milliseconds.
+ */
 const RETRY_AFTER = 500;
 const RETRY_FULL_PIPE_AFTER = 10;
 
-/** Outputs with text that is not written yet. */
+/** Outputs with unwritten text. */
 const unwritten = new Set<LogOutput>();
 process.on("exit", () => {
   for (const output of unwritten) output.flush();
 });
 
 /**
- * Writes log lines to a file descriptor, in order and without blocking. No failure reaches the caller: while the disk is
- * full or nobody reads, lines wait up to a bound, and lines beyond it are counted. When writing works again, `onLost`
- * reports them once.
+ * Writes log lines to a file descriptor, in order and without blocking. Failures never reach the caller: while the
+ * disk is full or nobody reads, lines wait up to a limit, and lines beyond it are counted as lost. When writing works
+ * again, `onLost` reports them once.
  */
 export class LogOutput {
   readonly #descriptor: number;
   readonly #onLost: (lines: number, since: Date) => void;
   #waiting = "";
-  /** The bytes being written; a part of them may have been written already. */
+  /** The bytes being written, some of which may already be written. */
   #bytes: Buffer | undefined;
   #isWriting = false;
   #retry: NodeJS.Timeout | undefined;
   #lost = 0;
   #lostSince = new Date(0);
 
-  /** @param onLost takes the number of lost lines and the time of the first; it may write a line itself */
+  /** @param onLost receives the number of lost lines and the time of the first; it may write a line */
   constructor(descriptor: number, onLost: (lines: number, since: Date) => void) {
     this.#descriptor = descriptor;
     this.#onLost = onLost;
   }
 
-  /** Writes one line, which ends in a line feed. */
+  /** Writes one line, which must end with a line feed. */
   write(line: string): void {
     if (this.#waiting.length + line.length > MAX_WAITING) {
       if (this.#lost === 0) this.#lostSince = new Date();
@@ -46,15 +49,15 @@ export class LogOutput {
     if (!this.#isWriting && !this.#retry) this.#writeNext();
   }
 
-  /** Writes what waits before the process ends, as far as the output takes it. */
+  /** Writes the waiting text before the process ends, as far as possible. */
   flush(): void {
-    // A write under way belongs to another thread: its bytes must not be written twice.
+    // A write in progress runs in another thread; its bytes must not be written twice.
     const rest = this.#isWriting || !this.#bytes ? [] : [this.#bytes];
     try {
       for (let bytes = Buffer.concat([...rest, Buffer.from(this.#waiting)]); bytes.length > 0; )
         bytes = bytes.subarray(fs.writeSync(this.#descriptor, bytes));
     } catch {
-      // The output takes nothing, and the process ends: nobody is left to tell.
+      // The process is ending, so the failure cannot be reported.
     }
   }
 

@@ -1,9 +1,9 @@
-import { type Logger, pino } from "pino";
+import { type LevelWithSilent, type Logger, pino } from "pino";
 import { LogOutput } from "./log-output.ts";
 
 export type { Logger } from "pino";
 
-/** What never reaches a log line, wherever a caller might have put it. */
+/** Members whose values are redacted in log lines. */
 const REDACTED = [
   "authorization",
   "cookie",
@@ -17,14 +17,18 @@ const REDACTED = [
 const STDOUT = 1;
 
 /**
- * Structured logs, one JSON object a line, on stdout. A log call never fails: lines that cannot be written are counted,
- * and one line reports them when writing works again.
+ * Creates a logger that writes one JSON object per line to stdout. A log call never fails: lines that cannot be
+ * written are counted, and one line reports them when writing works again.
  *
- * @param service name of the process that writes
+ * @param service name of the process
+ * @param level least severe level that is written; the report about lost lines is always written
  */
 export function createLogger(service: string, level: string): Logger {
   const output = new LogOutput(STDOUT, (lost, since) =>
-    logger.warn({ lost, since }, "log lines were lost because the log could not be written"),
+    logger[logger.isLevelEnabled("warn") ? "warn" : (logger.level as LevelWithSilent)](
+      { lost, since },
+      "log lines were lost because the log could not be written",
+    ),
   );
   const logger = pino(
     {
@@ -40,14 +44,14 @@ export function createLogger(service: string, level: string): Logger {
   return logger;
 }
 
-/** An error's message, for eyes that must see no data. */
+/** Returns an error's message without data. */
 export function safeMessage(error: Error): string {
-  // Postgres quotes the value that it refuses (SQLSTATE classes 22 and 23), which may be a patient's.
+  // Postgres quotes the refused value (SQLSTATE classes 22 and 23), which may be patient data.
   const { code } = error as { code?: unknown };
   return /^2[23]...$/.test(String(code)) ? "the database refused a value" : error.message;
 }
 
-/** What an operator needs of an error: its name, message, code and causes. No stack, no bound values. */
+/** Describes an error for operators: name, message, code and causes, without stack and bound values. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return String(error);
   const code = (error as { code?: unknown }).code;

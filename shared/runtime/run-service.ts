@@ -1,25 +1,25 @@
 import { ConfigError } from "./config.ts";
 import { safeMessage } from "./logger.ts";
 
-/** A service that runs, and how to stop it. */
+/** A running service. */
 export interface RunningService {
-  /** Where it listens. */
+  /** URL of the service. */
   url: string;
-  /** Stops taking work, finishes what it has, closes its connections. */
+  /** Refuses new work, finishes the work in progress, and closes the connections. */
   stop(): Promise<void>;
 }
 
-/** The service cannot start, for a reason that one line can say. */
+/** The service cannot start. The message explains why in one line. */
 export class StartError extends Error {
   override readonly name = "StartError";
 }
 
-/** A stop takes this long at the most. Milliseconds. */
-const STOP_WITHIN = 8_000;
+/** Time limit of a stop. Milliseconds. */
+const STOP_TIMEOUT_MS = 8_000;
 
 /**
- * Runs a service as the whole process: starts it with the process's environment, and stops it on SIGTERM or SIGINT.
- * A start that fails ends the process with one readable line; so does an error that nobody caught.
+ * Runs a service as this process: starts it with the process's environment, and stops it on SIGTERM or SIGINT. A
+ * failed start or an uncaught error ends the process with a one-line message.
  */
 export async function runService(
   name: string,
@@ -37,7 +37,7 @@ export async function runService(
   const stop = () => {
     if (stopping) return;
     stopping = true;
-    setTimeout(() => fail(new Error(`did not stop within ${STOP_WITHIN} ms`)), STOP_WITHIN).unref();
+    setTimeout(() => fail(new Error(`did not stop within ${STOP_TIMEOUT_MS} ms`)), STOP_TIMEOUT_MS).unref();
     service.stop().then(() => process.exit(0), fail);
   };
   process.on("SIGTERM", stop);

@@ -3,7 +3,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
 import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
-import { grantMembership } from "../../command/operations/membership-operations.ts";
+import { grantMembership } from "../../command/operations/people-operations.ts";
 import { sessionCookie } from "../../deploy/local/demo-data/session.ts";
 import type { Difference } from "../../projection/engine/compare-tables.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";

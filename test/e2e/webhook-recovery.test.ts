@@ -127,7 +127,7 @@ describe("webhooks that a partner can trust", () => {
       const { found } = JSON.parse((await recover("--dry-run", "--json")).out.join());
       return found === 3;
     });
-    expect((await recover()).out).to.deep.equal(["webhooks recover: 3 of 3 deliveries are replayed"]);
+    expect((await recover()).out).to.deep.equal(["webhooks recover: 3 of 3 deliveries will be replayed"]);
     const listed = await untilListed("all delivered", (all) =>
       all.every(({ status }) => status === "delivered"),
     );

@@ -1,18 +1,20 @@
 import { randomUUID } from "node:crypto";
 import type { CommandContext } from "../../command/handling/handle.ts";
-import { registerAnimal } from "../../command/operations/animal-operations.ts";
 import { issueCredential, registerApplication } from "../../command/operations/application-operations.ts";
 import {
   changeSubscription,
   openBranch,
   registerClinic,
 } from "../../command/operations/clinic-operations.ts";
-import { registerCustomer } from "../../command/operations/customer-operations.ts";
 import {
   approveInstallation,
   requestInstallation,
 } from "../../command/operations/installation-operations.ts";
-import { grantMembership } from "../../command/operations/membership-operations.ts";
+import {
+  grantMembership,
+  registerAnimal,
+  registerCustomer,
+} from "../../command/operations/people-operations.ts";
 import { sessionCookie } from "../../deploy/local/demo-data/session.ts";
 import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { standingDeliveries } from "../../command/operations/standing-deliveries.ts";
+import { findReplayableDeliveries } from "../../command/operations/recover-deliveries.ts";
 import { READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import { readPassedOver } from "../../projection/parking/passed-over.ts";
@@ -23,7 +23,7 @@ describe("an event of a type that only a newer release knows", function () {
   const [customerId, other] = [randomUUID(), randomUUID()];
   const appointment = `appointment-${randomUUID()}`;
   let position: bigint;
-  const UNKNOWN = "is not in the catalog of this release: run the newer release that wrote it";
+  const UNKNOWN = "is unknown to this release; use the newer release that wrote it";
 
   async function start(): Promise<void> {
     const { natsUrl } = await testServers();
@@ -82,7 +82,7 @@ describe("an event of a type that only a newer release knows", function () {
     try {
       await elsewhere.append(`webhookDelivery-${randomUUID()}`, { type: "WebhookDeliveryPraised", data: {} });
       const filter = { endpointId: randomUUID(), since: 0, until: undefined };
-      const error = await standingDeliveries(elsewhere.client, filter).catch((error: Error) => error);
+      const error = await findReplayableDeliveries(elsewhere.client, filter).catch((error: Error) => error);
       expect(error).to.be.instanceOf(UnreadableEvent);
     } finally {
       await elsewhere.close();

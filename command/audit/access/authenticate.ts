@@ -3,17 +3,17 @@ import { type Auditor, auditorAggregate } from "../../../shared/domain/audit/aud
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { load } from "../../handling/handle.ts";
-import { readCredential } from "../../operations/auditor-credential.ts";
+import { readCredential } from "../../operations/auditor-operations.ts";
 
-/** Stands for the hash that an unknown auditor lacks, so that a comparison is made either way. */
+/** Compared for an unknown auditor, so that the response time does not reveal which auditors exist. */
 const NO_HASH = "0".repeat(64);
 
 /**
- * The auditor whose credential a request carries. The log is asked at every request, so that a revocation holds from
- * the next one on. A credential that is unknown, wrong, revoked or expired gets one answer, for one read and one
- * comparison.
+ * Returns the auditor whose credential a request carries. The event log is read for every request, so that a
+ * revocation is effective from the next request. An unknown, wrong, revoked or expired credential costs one read and
+ * one comparison and gets the same error.
  *
- * @param authorization the header
+ * @param authorization value of the Authorization header
  * @param now milliseconds since 1970
  * @throws {ApiError} 401 `missing_token` or `invalid_token`
  * @throws {LogUnavailable}

@@ -5,23 +5,23 @@ import {
   auditAccessCategory,
 } from "../../../shared/domain/events/audit.ts";
 import { streamName } from "../../../shared/domain/events/category.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 
-/** An access that is about to be. */
+/** An access to record. */
 export interface Access {
   /** Null for an operator at the command line. */
   auditorId: string | null;
   action: AuditAction;
-  /** What is asked, as it is asked; undefined members are left out. */
+  /** The query as given, without undefined members. */
   asked: Record<string, unknown>;
 }
 
 /**
- * Records that somebody looks, before anything is answered: where it cannot be recorded, nothing is shown.
+ * Records an access before any data is returned. If it cannot be recorded, no data may be returned.
  *
- * @param context says who, when, and by which request
- * @returns the access's id
+ * @param context the actor, time and request
+ * @returns the id of the access
  * @throws {LogUnavailable}
  */
 export async function recordAccess(log: EventLog, access: Access, context: CommandContext): Promise<string> {
@@ -29,6 +29,6 @@ export async function recordAccess(log: EventLog, access: Access, context: Comma
   const asked = Object.fromEntries(Object.entries(access.asked).filter(([, value]) => value !== undefined));
   const event: AuditAccessEvent = { type: "AuditAccessed", data: { accessId, ...access, asked } };
   const stream = streamName(auditAccessCategory, accessId);
-  await log.append(stream, -1n, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
+  await log.append(stream, EMPTY_STREAM, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
   return accessId;
 }

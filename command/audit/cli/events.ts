@@ -1,20 +1,25 @@
-import { listEvents, listQuestion } from "../ask/list-events.ts";
-import { type HowToAnswer, looking, questionOf, seesAll } from "./asking.ts";
+import { listEvents, listQuery } from "../queries/list-events.ts";
+import { everythingIsVisible, type HowToAnswer, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createScanProgress } from "./scan-progress.ts";
 import { tableHead, tableRow } from "./table.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
-/** Lists events, as a table for people or a JSON object a line for programs. */
+/** Prints events as a table or as one JSON object per line. */
 export async function showEvents(
   { actor, json, ...given }: HowToAnswer & Record<string, unknown>,
   terminal: AuditTerminal,
 ): Promise<void> {
-  const asked = questionOf(listQuestion, given);
-  await looking(terminal, { actor, action: "events", asked: given }, async ({ client }) => {
+  const query = readQuery(listQuery, given);
+  await withAuditedAccess(terminal, { actor, action: "events", asked: given }, async ({ client }) => {
     const progress = createScanProgress(terminal);
     const { signal } = new AbortController();
     const onProgress = progress.show;
-    const { events } = await listEvents(asked, { client, maySee: seesAll, signal, onProgress });
+    const { events } = await listEvents(query, {
+      client,
+      isVisible: everythingIsVisible,
+      signal,
+      onProgress,
+    });
     let count = 0;
     try {
       if (!json) await terminal.write(`${tableHead(terminal.columns)}\n`);

@@ -6,40 +6,43 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { InputError } from "../../cli/framework/failure.ts";
 import { load } from "../../handling/handle.ts";
-import { exportClinic, exportQuestion } from "../export/export-clinic.ts";
+import { exportClinic, exportQuery } from "../export/export-clinic.ts";
 import { createExportSigner } from "../export/signing.ts";
-import { type HowToAnswer, looking, questionOf } from "./asking.ts";
+import { type HowToAnswer, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { NotThere } from "./failure.ts";
 import { createScanProgress } from "./scan-progress.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
-/** Writes a clinic's events and the signed manifest into a file of the owner's alone, whole or not at all. */
+/**
+ * Writes a clinic's events and the signed manifest to a file that only its owner can read. The file is written
+ * completely or not at all.
+ */
 export async function exportToFile(
   { actor, json, out, ...given }: HowToAnswer & { out?: string } & Record<string, unknown>,
   terminal: AuditTerminal,
 ): Promise<void> {
-  const asked = questionOf(exportQuestion, given);
+  const query = readQuery(exportQuery, given);
   const signer = await createExportSigner(
     readConfig(["AUDIT_SIGNING_KEYS"], terminal.env).AUDIT_SIGNING_KEYS.keys,
   );
-  const file = out ?? `audit-${asked.clinic}.ndjson`;
-  if (fs.existsSync(file)) throw new InputError(`--out ${file} is there already`);
-  await looking(terminal, { actor, action: "export", asked: given }, async (using) => {
-    const { client, log, context, accessId } = using;
+  const file = out ?? `audit-${query.clinic}.ndjson`;
+  if (fs.existsSync(file)) throw new InputError(`--out ${file} already exists; choose another file`);
+  await withAuditedAccess(terminal, { actor, action: "export", asked: given }, async (dependencies) => {
+    const { client, log, context, accessId } = dependencies;
     for (const end of ["from", "to"] as const) {
-      const at = asked[end];
+      const at = query[end];
       if (at !== undefined && Date.parse(at) > context.now)
         throw new InputError(`--${end} must not be in the future`);
     }
-    await requireClinic(log, asked.clinic);
+    await requireClinic(log, query.clinic);
     const { signal } = new AbortController();
     const progress = createScanProgress(terminal);
     const by = { type: context.actor.type, id: context.actor.id };
     const made = { signer, by, accessId, now: toInstant(context.now) };
-    const lines = await exportClinic(asked, { client, signal, onProgress: progress.show, ...made });
+    const lines = await exportClinic(query, { client, signal, onProgress: progress.show, ...made });
     const count = await writeWhole(file, lines).finally(() => progress.end());
     const result = { file, events: count - 1, key: signer.thumbprint };
-    const range = { clinic: asked.clinic, from: asked.from ?? "start", to: asked.to ?? made.now };
+    const range = { clinic: query.clinic, from: query.from ?? "start", to: query.to ?? made.now };
     await terminal.write(json ? `${JSON.stringify(result)}\n` : `${textOf({ ...result, ...range })}\n`);
   });
 }
@@ -51,7 +54,7 @@ function textOf({
   ...range
 }: Record<"file" | "key" | "clinic" | "from" | "to", string> & { events: number }): string {
   const expected = `--clinic ${range.clinic} --from ${range.from} --to ${range.to}`;
-  return `export: ${events} events in ${file}\nverify it with: npm run audit -- verify ${file} --key ${key} ${expected}`;
+  return `export: wrote ${events} events to ${file}\nverify it with: npm run audit -- verify ${file} --key ${key} ${expected}`;
 }
 
 async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
@@ -59,13 +62,13 @@ async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
     throw new NotThere(`there is no clinic ${clinicId}`);
 }
 
-/** Under another name until it is whole; a file that is there is never written over. */
+/** Writes to a temporary name until the file is complete. An existing file is never overwritten. */
 async function writeWhole(file: string, lines: AsyncIterable<string>): Promise<number> {
   const part = `${file}.part`;
   const fd = openAnew(file, part);
   const stream = fs.createWriteStream(part, { fd, flush: true });
   const failed = new Promise<never>((_, reject) => stream.once("error", reject));
-  // It is raced with each wait below; until the first one it must not count as unhandled.
+  // The waits below race with this promise. Before the first wait, its rejection must not count as unhandled.
   failed.catch(() => undefined);
   try {
     let count = 0;
@@ -85,7 +88,7 @@ async function writeWhole(file: string, lines: AsyncIterable<string>): Promise<n
   }
 }
 
-/** Opens the file of that other name; what an export that was killed left there goes. */
+/** Opens the temporary file, and replaces one that a killed export left behind. */
 function openAnew(file: string, part: string): number {
   try {
     fs.rmSync(part, { force: true });
@@ -95,7 +98,7 @@ function openAnew(file: string, part: string): number {
   }
 }
 
-/** What the file system refuses, in one line that names the file; anything else as it is. */
+/** Converts a file system error to an {@link InputError} that names the file; returns other errors unchanged. */
 function asInputError(file: string, error: unknown): unknown {
   const { code, message } = error as NodeJS.ErrnoException;
   return code?.startsWith("E") ? new InputError(`--out ${file} cannot be written: ${message}`) : error;

@@ -1,23 +1,21 @@
 import { Command as Program } from "commander";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { subjectKinds } from "../concerns/subject.ts";
 import { createExportSigner } from "../export/signing.ts";
+import { subjectKinds } from "../related-events/related-events.ts";
 import { showEvents } from "./events.ts";
 import { exportToFile } from "./export-file.ts";
 import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
-import { type VerifyWords, verifyFile } from "./verify-file.ts";
+import { type VerifyOptions, verifyFile } from "./verify-file.ts";
 
 const CALL = "npm run audit --";
 const STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 const CLINIC = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
-/** The auditors' command line. Errors are thrown, not printed. */
+/** Creates the auditors' command line. Errors are thrown, not printed. */
 export function createProgram(terminal: AuditTerminal): Program {
   const program = new Program("audit")
-    .description(
-      "Shows what is recorded, how it came to be, and proves it. That somebody looked is recorded too.",
-    )
+    .description("Shows and proves what is recorded in the event log. Each access is itself recorded.")
     .exitOverride()
     .configureOutput({ writeOut: (text) => void terminal.write(text), writeErr: () => {} })
     .configureHelp({ helpWidth: 110 });
@@ -27,84 +25,93 @@ export function createProgram(terminal: AuditTerminal): Program {
   return program;
 }
 
-/** What every command that shows something has. */
-function looker(program: Program, name: string, description: string): Program {
+/** Adds a command with the options that all audited commands share. */
+function auditedCommand(program: Program, name: string, description: string): Program {
   return program
     .command(name)
     .description(description)
-    .option("--actor <name>", "who looks; by default the user of the operating system")
-    .option("--json", "answer in JSON, an object a line");
+    .option("--actor <name>", "name of the operator, recorded with the access; default: your user name")
+    .option("--json", "print one JSON object per line");
 }
 
 const BY =
-  "which time counts: occurred (when it happened) or stored (when the log took it); by default occurred";
+  "time to compare: occurred (reported by the writer) or stored (recorded by the log); default: occurred";
 const POINT = "a revision, position:<n>, a date-time with an offset, start or end";
 
 function addEvents(program: Program, terminal: AuditTerminal): void {
-  const events = looker(
+  const events = auditedCommand(
     program,
     "events",
-    "Lists the events of a stream, or everything that concerns one thing.",
+    "Lists the events of a stream, or all events related to one object.",
   );
-  events.option("--stream <name>", "of this stream");
-  for (const kind of subjectKinds) events.option(`--${kind} <uuid>`, CONCERNS[kind]);
+  events.option("--stream <name>", "events of this stream");
+  for (const kind of subjectKinds) events.option(`--${kind} <uuid>`, SUBJECT_HELP[kind]);
   events
-    .option("--from <time>", "from this time on, RFC 3339")
-    .option("--to <time>", "before this time")
+    .option("--from <time>", "events at or after this time, RFC 3339")
+    .option("--to <time>", "events before this time, RFC 3339")
     .option("--by <time>", BY)
-    .option("--type <names>", "only these event types, with commas")
-    .option("--done-by <actor>", "only what this actor did: an id, or type:id such as operator:ada")
-    .option("--after <position>", "only what stands after this position in the log")
-    .option("--limit <number>", "so many at the most")
+    .option("--type <names>", "only these event types, separated by commas")
+    .option("--done-by <actor>", "only events of this actor: an id, or type:id such as operator:ada")
+    .option("--after <position>", "only events after this log position")
+    .option("--limit <number>", "maximum number of events")
     .addHelpText("after", `\nExample:\n  ${CALL} events --appointment ${STREAM.slice(12)} --actor ada`)
     .action((given) => showEvents(given, terminal));
 }
 
-const CONCERNS: Record<(typeof subjectKinds)[number], string> = {
-  appointment: "of an appointment: its life, its queue ticket, its deliveries, what followed from them",
-  customer: "of a customer, with animals and appointments",
-  animal: "of an animal, with its appointments",
-  clinic: "of a clinic",
-  application: "of a partner's application: credentials, installations, endpoints, appointments, deliveries",
-  correlation: "of one request, and what followed from it",
-  auditor: "of an auditor, with everything that the auditor looked at",
+const SUBJECT_HELP: Record<(typeof subjectKinds)[number], string> = {
+  appointment: "events of an appointment, its queue ticket, its webhook deliveries, and their consequences",
+  customer: "events of a customer with their animals and appointments",
+  animal: "events of an animal and its appointments",
+  clinic: "events of a clinic",
+  application:
+    "events of a partner application: credentials, installations, endpoints, appointments, deliveries",
+  correlation: "events of one request and their consequences",
+  auditor: "events of an auditor, including all recorded accesses",
 };
 
 function addStates(program: Program, terminal: AuditTerminal): void {
-  looker(program, "as-of", "Shows the state of a stream at a point, folded by the service's own code.")
+  auditedCommand(
+    program,
+    "as-of",
+    "Shows the state of a stream at a point in its history, computed by the service's own code.",
+  )
     .argument("<stream>", "such as appointment-<id>")
-    .option("--at <point>", `${POINT}; by default end`)
+    .option("--at <point>", `${POINT}; default: end`)
     .option("--by <time>", BY)
     .addHelpText("after", `\nExample:\n  ${CALL} as-of ${STREAM} --at 2026-05-04T12:00:00Z`)
     .action((stream: string, given) => showState({ stream, ...given }, terminal));
-  looker(program, "diff", "Shows what differs between two points of a stream, field by field.")
+  auditedCommand(
+    program,
+    "diff",
+    "Shows the fields that differ between two points in the history of a stream.",
+  )
     .argument("<stream>", "such as appointment-<id>")
-    .option("--from <point>", `${POINT}; by default start`)
-    .option("--to <point>", "likewise; by default end")
+    .option("--from <point>", `${POINT}; default: start`)
+    .option("--to <point>", "same form as --from; default: end")
     .option("--by <time>", BY)
     .addHelpText("after", `\nExample:\n  ${CALL} diff ${STREAM} --from 0 --to end`)
     .action((stream: string, given) => showDiff({ stream, ...given }, terminal));
-  looker(
+  auditedCommand(
     program,
     "replay",
-    "Steps through a stream: each event, and what it changed. Enter: the next; q: end.",
+    "Steps through a stream and shows what each event changed. Press Enter for the next event, q to quit.",
   )
     .argument("<stream>", "such as appointment-<id>")
-    .option("--all", "all at once, as where there is no terminal")
+    .option("--all", "show all events without waiting for a key")
     .addHelpText("after", `\nExample:\n  ${CALL} replay ${STREAM}`)
     .action((stream: string, given) => showReplay({ stream, ...given }, terminal));
 }
 
 function addExport(program: Program, terminal: AuditTerminal): void {
-  looker(
+  auditedCommand(
     program,
     "export",
-    "Writes a clinic's events into a file that proves itself, with a signed manifest.",
+    "Exports the events of a clinic to a file with a signed manifest, which `verify` checks.",
   )
     .option("--clinic <uuid>", "the clinic (required)")
-    .option("--from <time>", "stored from this time on, RFC 3339; by default from the beginning")
-    .option("--to <time>", "stored before this time; by default now")
-    .option("--out <file>", "the file; by default audit-<clinic>.ndjson. It is never written over")
+    .option("--from <time>", "events stored at or after this time, RFC 3339; default: start of the log")
+    .option("--to <time>", "events stored before this time, RFC 3339; default: now")
+    .option("--out <file>", "output file, which must not exist; default: audit-<clinic>.ndjson")
     .addHelpText(
       "after",
       `\nExample:\n  ${CALL} export --clinic ${CLINIC} --to 2026-06-01T00:00:00Z --out may.ndjson`,
@@ -117,31 +124,36 @@ function addVerify(program: Program, terminal: AuditTerminal): void {
   program
     .command("verify")
     .description(
-      "Proves that an export is complete and unaltered, without the log, or names the first line that is not.",
+      "Verifies without the event log that an export is complete and unaltered. Names the first line that is not.",
     )
     .argument("<file>", "the export")
     .requiredOption(
       "--key <key>",
-      "the key that must have signed it (required): its thumbprint, or a file with the key or key set, as `keys` prints it; one that the export brings itself would prove nothing",
+      "the trusted key (required): a thumbprint, or a file with a public key or key set as printed by `keys`. Do not take the key from the export itself.",
     )
-    .option("--clinic <uuid>", "the clinic that it must be an export of")
-    .option("--from <time>", "the time that it must begin at, as it was exported; start: the log's beginning")
-    .option("--to <time>", "the time that it must end at, as it was exported")
-    .option("--json", "answer in one line of JSON")
+    .option("--clinic <uuid>", "expected clinic of the export")
+    .option(
+      "--from <time>",
+      "expected start of the range, as given to `export`; `start` for the start of the log",
+    )
+    .option("--to <time>", "expected end of the range, as given to `export`")
+    .option("--json", "print the result as one line of JSON")
     .addHelpText(
       "after",
-      `\nWithout --clinic, --from and --to, a genuine export of any clinic and range passes.
+      `\nWithout --clinic, --from and --to, a genuine export of any clinic and range is accepted.
 
-Exit codes: 0 it verifies, 2 bad input, 3 it does not verify or is another export than expected.
+Exit codes: 0 verified, 2 bad input, 3 not verified or not the expected export.
 
 Example:
   ${CALL} verify may.ndjson --key audit-keys.json --clinic ${CLINIC} --from start --to 2026-06-01T00:00:00Z`,
     )
-    .action((file: string, given: VerifyWords) => verifyFile(file, given, terminal));
+    .action((file: string, given: VerifyOptions) => verifyFile(file, given, terminal));
   program
     .command("keys")
-    .description("Prints the public keys that verify exports, as a key set; the first one signs.")
-    .option("--thumbprint", "print the thumbprint of the key that signs, to be pinned")
+    .description(
+      "Prints the public keys that verify exports as a JSON Web Key Set. The first key signs new exports.",
+    )
+    .option("--thumbprint", "print only the thumbprint of the signing key")
     .addHelpText("after", `\nExample:\n  ${CALL} keys > audit-keys.json`)
     .action(async ({ thumbprint }: { thumbprint?: boolean }) => {
       const signer = await createExportSigner(

@@ -7,8 +7,8 @@ import { type AuditTerminal, printable } from "./terminal.ts";
 /**
  * Runs one command line.
  *
- * @returns the exit code: 0 done, 2 bad input, 3 what is asked for is not there or does not hold, 4 event log out of
- *   reach, 1 anything else
+ * @returns the exit code: 0 done, 2 bad input, 3 not found or not verified, 4 event log unavailable, 1 any other
+ *   error
  */
 export async function runAudit(words: string[], terminal: AuditTerminal): Promise<number> {
   try {
@@ -22,10 +22,10 @@ export async function runAudit(words: string[], terminal: AuditTerminal): Promis
   }
 }
 
-/** Help that was asked for is no error; help that was shown since a word is missing is one. */
+/** Requested help is a success. Help that is shown because a command is missing is an error. */
 function endOfCommander({ code, exitCode, message }: CommanderError, terminal: AuditTerminal): number {
   if (exitCode === 0) return EXIT.done;
-  const line = code === "commander.help" ? "a command is missing; see --help" : message;
+  const line = code === "commander.help" ? "no command given; see --help" : message;
   terminal.err(`audit: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
   return EXIT.badInput;
 }

@@ -1,58 +1,58 @@
 import type { Change } from "../state/changes.ts";
-import { type ReplayStep, replay, replayQuestion } from "../state/replay.ts";
-import { type Diff, diff, diffQuestion, type StateAt, stateAt, stateQuestion } from "../state/state-at.ts";
-import { type HowToAnswer, looking, questionOf, seesAll } from "./asking.ts";
+import { type ReplayStep, replay, replayQuery } from "../state/replay.ts";
+import { type Diff, diff, diffQuery, type StateAt, stateAt, stateQuery } from "../state/state-at.ts";
+import { everythingIsVisible, type HowToAnswer, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { NotThere } from "./failure.ts";
 import { type AuditTerminal, fitted, printable } from "./terminal.ts";
 
 type Given = HowToAnswer & Record<string, unknown>;
 
-/** Shows a stream's state at a point. */
+/** Prints the state of a stream at a point in its history. */
 export async function showState({ actor, json, ...given }: Given, terminal: AuditTerminal): Promise<void> {
-  const asked = questionOf(stateQuestion, given);
-  await looking(terminal, { actor, action: "state", asked: given }, async ({ client }) => {
-    const found = await stateAt(asked, { client, maySee: seesAll });
-    if (!found) throw new NotThere(`there is no stream ${asked.stream}`);
+  const query = readQuery(stateQuery, given);
+  await withAuditedAccess(terminal, { actor, action: "state", asked: given }, async ({ client }) => {
+    const found = await stateAt(query, { client, isVisible: everythingIsVisible });
+    if (!found) throw new NotThere(`stream ${query.stream} does not exist`);
     await terminal.write(json ? `${JSON.stringify(found)}\n` : stateText(found));
   });
 }
 
-/** Shows what differs between two points of a stream. */
+/** Prints the differences between two points in the history of a stream. */
 export async function showDiff({ actor, json, ...given }: Given, terminal: AuditTerminal): Promise<void> {
-  const asked = questionOf(diffQuestion, given);
-  await looking(terminal, { actor, action: "diff", asked: given }, async ({ client }) => {
-    const found = await diff(asked, { client, maySee: seesAll });
-    if (!found) throw new NotThere(`there is no stream ${asked.stream}`);
+  const query = readQuery(diffQuery, given);
+  await withAuditedAccess(terminal, { actor, action: "diff", asked: given }, async ({ client }) => {
+    const found = await diff(query, { client, isVisible: everythingIsVisible });
+    if (!found) throw new NotThere(`stream ${query.stream} does not exist`);
     await terminal.write(json ? `${JSON.stringify(found)}\n` : diffText(found, terminal.columns));
   });
 }
 
-/** Steps through a stream: at a keyboard one event a key, else all at once. */
+/** Steps through a stream: one event per key press on a terminal, else all events at once. */
 export async function showReplay(
   { actor, json, all, ...given }: Given & { all?: boolean },
   terminal: AuditTerminal,
 ): Promise<void> {
-  const { stream } = questionOf(replayQuestion, given);
-  await looking(terminal, { actor, action: "replay", asked: given }, async ({ client }) => {
+  const { stream } = readQuery(replayQuery, given);
+  await withAuditedAccess(terminal, { actor, action: "replay", asked: given }, async ({ client }) => {
     const key = all || json ? undefined : terminal.key;
     let count = 0;
-    for await (const step of replay(stream, { client, maySee: seesAll })) {
+    for await (const step of replay(stream, { client, isVisible: everythingIsVisible })) {
       if (count > 0 && (await key?.()) === "end") return;
       count += 1;
       await terminal.write(json ? `${JSON.stringify(step)}\n` : stepText(step, terminal.columns));
-      if (key && count === 1) terminal.err("(enter: the next event; q: end)");
+      if (key && count === 1) terminal.err("(Enter: next event; q: quit)");
     }
-    if (count === 0) throw new NotThere(`there is no stream ${stream}`);
+    if (count === 0) throw new NotThere(`stream ${stream} does not exist`);
   });
 }
 
 function stateText({ stream, last, state }: StateAt): string {
   const json = JSON.stringify(state, null, 2).split("\n").map(printable).join("\n");
-  return `${stream} ${placeText(last)}\n${json}\n`;
+  return `${stream} ${lastEventText(last)}\n${json}\n`;
 }
 
 function diffText({ stream, from, to, changes }: Diff, columns: number | undefined): string {
-  return `${stream}\n  from ${placeText(from)}\n  to   ${placeText(to)}\n${changesText(changes, columns)}`;
+  return `${stream}\n  from ${lastEventText(from)}\n  to   ${lastEventText(to)}\n${changesText(changes, columns)}`;
 }
 
 function stepText({ event, changes }: ReplayStep, columns: number | undefined): string {
@@ -61,14 +61,14 @@ function stepText({ event, changes }: ReplayStep, columns: number | undefined): 
   return `${fitted(printable(head), columns)}\n${changesText(changes, columns)}`;
 }
 
-function placeText(last: StateAt["last"]): string {
+function lastEventText(last: StateAt["last"]): string {
   if (!last) return "before the first event";
   const { revision, type, occurredAt, storedAt, position } = last;
-  return `@ ${revision} (${type}, happened ${occurredAt}, stored ${storedAt}, position ${position})`;
+  return `@ ${revision} (${type}, occurred ${occurredAt}, stored ${storedAt}, position ${position})`;
 }
 
 function changesText(changes: Change[], columns: number | undefined): string {
-  if (changes.length === 0) return "    nothing changes\n";
+  if (changes.length === 0) return "    no changes in the state\n";
   return changes
     .map((change) => `${fitted(printable(`    ${change.path}: ${sidesText(change)}`), columns)}\n`)
     .join("");

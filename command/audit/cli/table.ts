@@ -1,9 +1,12 @@
 import type { AuditEvent } from "../log/audit-event.ts";
 import { fitted, printable } from "./terminal.ts";
 
-/** Title, width on a terminal and elsewhere, text. What matters most comes first: a narrow terminal cuts the rest off. */
+/**
+ * Title, width on a terminal, width elsewhere, text. Important columns come first, because a narrow terminal
+ * truncates the rest.
+ */
 const COLUMNS: [title: string, cut: number, whole: number, of: (event: AuditEvent) => string][] = [
-  ["HAPPENED", 24, 24, ({ occurredAt }) => occurredAt ?? "unknown"],
+  ["OCCURRED", 24, 24, ({ occurredAt }) => occurredAt ?? "unknown"],
   ["EVENT", 30, 30, ({ type }) => type],
   ["BY", 24, 48, ({ actor }) => (actor ? `${actor.type}:${actor.id}` : "unknown")],
   ["STREAM @ REVISION", 58, 66, ({ stream, revision }) => `${stream} @ ${revision}`],
@@ -13,7 +16,7 @@ const COLUMNS: [title: string, cut: number, whole: number, of: (event: AuditEven
   ["POSITION", 10, 10, ({ position }) => position],
 ];
 
-/** @param columns of the terminal; undefined where it is none: then nothing is cut off */
+/** @param columns columns width of the terminal; undefined for no truncation */
 export function tableHead(columns: number | undefined): string {
   return line(
     COLUMNS.map(([title]) => title),
@@ -21,7 +24,7 @@ export function tableHead(columns: number | undefined): string {
   );
 }
 
-/** One event in the table, aligned and cut to the terminal. */
+/** Formats one event as a table row, aligned and truncated to the terminal. */
 export function tableRow(event: AuditEvent, columns: number | undefined): string {
   return line(
     COLUMNS.map(([, , , of]) => printable(of(event))),

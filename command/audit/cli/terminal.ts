@@ -1,22 +1,22 @@
-/** Where the auditors' command line gets its surroundings from. */
+/** Environment of the auditors' command line: variables, streams and keyboard. */
 export interface AuditTerminal {
   env: NodeJS.ProcessEnv;
-  /** Writes a text on standard output, as fast as it is taken. */
+  /** Writes text to standard output. Resolves when the reader keeps up. */
   write(text: string): Promise<void>;
-  /** Writes a line on standard error. */
+  /** Writes a line to standard error. */
   err(line: string): void;
-  /** Redraws the last line of standard error; undefined where that is no terminal. */
+  /** Redraws the last line of standard error; undefined if standard error is not a terminal. */
   redraw: ((text: string) => void) | undefined;
-  /** How wide standard output is; undefined where it is no terminal. */
+  /** Width of standard output in characters; undefined if standard output is not a terminal. */
   columns: number | undefined;
-  /** Waits for a key; undefined where nobody sits at the keyboard. */
+  /** Waits for a key; undefined if standard input is not a terminal. */
   key: (() => Promise<"next" | "end">) | undefined;
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are the ones to find
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** What is stored may hold what makes a terminal do things: such characters are shown by their number. */
+/** Escapes characters that could control the terminal, because stored text may contain them. */
 export function printable(text: string): string {
   return text.replaceAll(UNSEEN, (character) => {
     const code = character.codePointAt(0) ?? 0;
@@ -24,7 +24,7 @@ export function printable(text: string): string {
   });
 }
 
-/** A line that fits, its end cut off where it is longer. @param columns undefined: as long as it is */
+/** Truncates a line to the given width. @param columns undefined for no limit */
 export function fitted(line: string, columns: number | undefined): string {
   const characters = [...line];
   if (columns === undefined || characters.length <= columns) return line;

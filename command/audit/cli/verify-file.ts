@@ -8,11 +8,11 @@ import { isThumbprint, readTrustedKeys, type TrustedKeys } from "../export/verif
 import { NotThere } from "./failure.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
-/** A line longer than this, in characters, is no line of an export. */
-const LONGEST_LINE = 16 * 1024 * 1024;
+/** Maximum length of an export's line, in characters. */
+const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
-/** What the command line said. */
-export interface VerifyWords {
+/** Options of `verify` on the command line. */
+export interface VerifyOptions {
   key: string;
   clinic?: string;
   from?: string;
@@ -27,26 +27,26 @@ const expectation = z.object({
 });
 
 /**
- * Proves an export, from the file and the key alone: neither log nor database nor network is asked. With expectations,
- * a genuine export of another clinic or range fails too.
+ * Verifies an export using only the file and the key, without event log, database or network. With expectations, a
+ * genuine export of another clinic or range also fails.
  *
- * @throws {InputError} for an option that is not what it must be, or a file that cannot be read
- * @throws {NotThere} for an export that is altered, incomplete, or another one than expected
+ * @throws {InputError} for an invalid option or an unreadable file
+ * @throws {NotThere} for an export that is altered, incomplete, or not the expected one
  */
 export async function verifyFile(
   file: string,
-  { key, json, ...given }: VerifyWords,
+  { key, json, ...given }: VerifyOptions,
   terminal: AuditTerminal,
 ): Promise<void> {
   const verdict = await verifyExport(linesOf(file), await trustedKeys(key), expectedOf(given));
   if (!verdict.ok) {
     if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
-    throw new NotThere(`${file} does not verify: line ${verdict.line}: ${verdict.problem}`);
+    throw new NotThere(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
   }
   await terminal.write(json ? `${JSON.stringify(verdict)}\n` : `${textOf(file, verdict.manifest)}\n`);
 }
 
-function expectedOf({ clinic, from, to }: Omit<VerifyWords, "key" | "json">): Expected {
+function expectedOf({ clinic, from, to }: Omit<VerifyOptions, "key" | "json">): Expected {
   const checked = expectation.safeParse({ clinicId: clinic, from, to });
   if (checked.success) return checked.data;
   const wrong = checked.error.issues.map(({ path: [name] }) => WRONG[String(name)]);
@@ -60,30 +60,30 @@ const WRONG: Record<string, string> = {
 };
 
 async function trustedKeys(key: string): Promise<TrustedKeys> {
-  // Whoever made the files that lie here could have called one of them as the thumbprint, with another key in it.
+  // A thumbprint is never read as a file name: an attacker could provide a file with that name and another key.
   const text = isThumbprint(key.trim()) || !fs.existsSync(key) ? key : fs.readFileSync(key, "utf8");
   const keys = await readTrustedKeys(text);
-  if (!keys) throw new InputError("--key must be a thumbprint, or a file with a public key or a key set");
+  if (!keys) throw new InputError("--key must be a thumbprint or a file with a public key or key set");
   return keys;
 }
 
-/** Each line with its line end; the last one may lack it. */
+/** Yields each line with its line ending. The last line may have none. */
 async function* linesOf(file: string): AsyncGenerator<string, void> {
   let rest = "";
   try {
-    // Bytes that are no UTF-8 must not be read as if they were others.
+    // Invalid UTF-8 must be an error, not replaced.
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     for await (const chunk of fs.createReadStream(file)) {
       const parts = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split("\n");
       rest = parts.pop() ?? "";
       for (const part of parts) yield `${part}\n`;
-      if (rest.length > LONGEST_LINE) throw new InputError(`${file} is no export: a line is too long`);
+      if (rest.length > MAX_LINE_BYTES) throw new InputError(`${file} is not an export: a line is too long`);
     }
     rest += decoder.decode();
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === "ERR_ENCODING_INVALID_ENCODED_DATA")
-      throw new NotThere(`${file} does not verify: it is not valid UTF-8`);
+      throw new NotThere(`${file} is not verified: the file is not valid UTF-8`);
     if (code !== undefined) throw new InputError(`${file} cannot be read: ${message}`);
     throw error;
   }

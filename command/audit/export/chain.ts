@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
 
-/** Each link is the SHA-256 of the link before and the canonical bytes (RFC 8785) of the event. */
+/** Hash chain. Each link is the SHA-256 of the previous link and the canonical bytes (RFC 8785) of the event. */
 export interface Chain {
-  /** The latest link, hex. */
+  /** The last link, in hex. */
   readonly head: string;
   /** Adds an event. @param canonical its canonical JSON @returns the new link */
   add(canonical: string): string;
 }
 
-/** What every chain begins with. */
+/** First input of every chain. */
 const SEED = createHash("sha256").update("clinic-service audit export 1").digest();
 
 export function createChain(): Chain {
@@ -25,9 +25,12 @@ export function createChain(): Chain {
   };
 }
 
-/** The one JSON text of a value (RFC 8785). @throws {Error} for a value that has none, such as half a surrogate pair */
+/**
+ * Returns the canonical JSON of a value (RFC 8785). @throws {Error} for a value without JSON, such as a lone
+ * surrogate
+ */
 export function canonicalJson(value: unknown): string {
   const text = canonicalize(value);
-  if (text === undefined) throw new Error("a value without JSON");
+  if (text === undefined) throw new Error("the value has no JSON form");
   return text;
 }

@@ -6,23 +6,23 @@ const hash = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in hex");
 const instant = z.iso.datetime({ precision: 3 });
 const place = z.strictObject({ position: z.string().regex(/^\d+$/, "must be a position"), id: z.string() });
 
-/** What an export is and holds: the last line of the file says it, signed. */
+/** Signed description of an export, in the last line of the file. */
 export const manifest = z.strictObject({
   format: z.literal(FORMAT),
   clinicId: z.guid(),
-  /** By when the log took them: from inclusive (null: the log's beginning), to exclusive. */
+  /** Range of storage times: from inclusive (null: start of the log), to exclusive. */
   stored: z.strictObject({ from: instant.nullable(), to: instant }),
   count: z.int().min(0),
   first: place.nullable(),
   last: place.nullable(),
-  /** The last link of the chain. */
+  /** Last link of the hash chain. */
   chain: hash,
-  /** Along the chain, to find the first line that is another one where somebody made the chain anew. */
+  /** Selected links, to locate the first changed line if somebody recomputed the chain. */
   marks: z.strictObject({
     every: z.int().min(1),
     links: z.array(z.string().regex(/^[0-9a-f]{16}$/, "must be 16 hex digits")),
   }),
-  /** When and by whom, and where the log ended then: all that differs when the same range is exported again. */
+  /** Time, creator and log end of the export. Only these members differ if the same range is exported again. */
   made: z.strictObject({
     at: instant,
     by: z.strictObject({ type: z.string(), id: z.string() }),
@@ -32,11 +32,11 @@ export const manifest = z.strictObject({
 });
 export type Manifest = z.infer<typeof manifest>;
 
-/** A line that holds an event, and the chain's link with it. */
+/** A line with an event and its link of the chain. */
 export const eventLine = z.strictObject({
   chain: hash,
   event: z.looseObject({ position: z.string(), id: z.string() }),
 });
 
-/** The last line. */
+/** The last line of an export. */
 export const manifestLine = z.strictObject({ manifest: z.unknown(), signature: z.string() });

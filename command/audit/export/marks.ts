@@ -1,25 +1,25 @@
-/** Beginnings of links along the chain: they do not prove it, they tell where it is another one. */
+/** Shortened links along the hash chain. They locate the first difference between two chains; they are no proof. */
 export interface Marks {
-  /** A link is kept after every so many lines: 1, or a power of 2 where the lines are many. */
+  /** Number of lines between two marks: 1, or a power of 2 for a long export. */
   every: number;
   links: string[];
 }
 
-/** So many links are kept at the most: up to here each line has its own. */
-const MOST = 4_096;
+/** Maximum number of marks. Up to this number of lines, each line has a mark. */
+const MAX_MARKS = 4_096;
 
-/** Of a link, in hex digits. */
-const LENGTH = 16;
+/** Length of a mark in hex digits. */
+const MARK_LENGTH = 16;
 
-/** Keeps marks while lines come: when they are too many, every other one goes. */
-export function createMarks(most = MOST): { add(link: string): void; marks(): Marks } {
+/** Collects marks line by line. If there are too many, every other mark is dropped. */
+export function createMarks(most = MAX_MARKS): { add(link: string): void; marks(): Marks } {
   let every = 1;
   let links: string[] = [];
   let lines = 0;
   return {
     add(link) {
       lines += 1;
-      if (lines % every === 0) links.push(link.slice(0, LENGTH));
+      if (lines % every === 0) links.push(link.slice(0, MARK_LENGTH));
       if (links.length <= most) return;
       links = links.filter((_, index) => index % 2 === 1);
       every *= 2;
@@ -29,9 +29,9 @@ export function createMarks(most = MOST): { add(link: string): void; marks(): Ma
 }
 
 /**
- * Where two chains part.
+ * Locates the first difference between two chains.
  *
- * @returns the first and the last of the lines among which is the first that differs
+ * @returns the range of lines that contains the first difference
  */
 export function firstDifference(one: Marks, other: Marks): { first: number; last: number } {
   const every = Math.max(one.every, other.every);

@@ -2,20 +2,20 @@ import { CompactSign, calculateJwkThumbprint, type JSONWebKeySet, type JWK } fro
 import { importSigningKeys } from "../../../shared/auth/signing-keys.ts";
 import type { Config } from "../../../shared/runtime/config.ts";
 
-/** What an export's signature says that it is. */
+/** Type header of an export's signature. */
 export const SIGNATURE_TYPE = "audit-export+jws";
 
-/** Signs exports, and publishes what they are verified with. */
+/** Signs exports and provides the keys that verify them. */
 export interface ExportSigner {
   /** @returns a compact JWS of the text, EdDSA, with the public key in its header */
   sign(text: string): Promise<string>;
-  /** The public halves of all keys: files that retired ones signed are still about. */
+  /** Public keys, including retired keys, whose exports must remain verifiable. */
   jwks: JSONWebKeySet;
-  /** RFC 7638, SHA-256, of the key that signs: what is pinned. */
+  /** Thumbprint (RFC 7638, SHA-256) of the signing key. */
   thumbprint: string;
 }
 
-/** @throws {StartError} for a key that is not an Ed25519 private key */
+/** @throws {StartError} if a key is not an Ed25519 private key */
 export async function createExportSigner(
   keys: Config<"AUDIT_SIGNING_KEYS">["AUDIT_SIGNING_KEYS"]["keys"],
 ): Promise<ExportSigner> {

@@ -5,18 +5,18 @@ import { createMarks, firstDifference } from "./marks.ts";
 import { SIGNATURE_TYPE } from "./signing.ts";
 import { type TrustedKeys, UntrustedKey } from "./verify-key.ts";
 
-/** What came of it: the manifest of a file that is as it was made, or the first line that is not. */
+/** Result of a verification: the manifest of a genuine file, or the first line that is wrong. */
 export type Verdict = { ok: true; manifest: Manifest } | ({ ok: false } & Fault);
 
-/** The first line that is not as it was, from 1, and why. */
+/** The first line that is wrong, counted from 1, and the reason. */
 interface Fault {
   line: number;
   problem: string;
 }
 
 /**
- * What an export is expected to hold. What is left out is not checked; `from` null expects an export from the log's
- * beginning. Times are RFC 3339 in UTC with milliseconds.
+ * Expected clinic and range of an export. Omitted members are not checked. `from` null expects an export from the
+ * start of the log. Times are RFC 3339 in UTC with milliseconds.
  */
 export interface Expected {
   clinicId?: string | undefined;
@@ -24,7 +24,7 @@ export interface Expected {
   to?: string | undefined;
 }
 
-/** What has been read of a file. */
+/** Summary of the lines read so far. */
 interface Seen {
   chain: Chain;
   marks: ReturnType<typeof createMarks>;
@@ -34,14 +34,14 @@ interface Seen {
 }
 
 /**
- * Proves that an export is complete and unaltered, from its lines and the trusted key alone.
+ * Verifies that an export is complete and unaltered, using only its lines and the trusted keys.
  *
- * A line that does not fit the chain is named. Where somebody made the whole chain anew, the lines fit each other, but
- * not the marks that were signed: they tell the first line that is another one, exactly in an export of up to 4,096
- * events, and else within a few lines.
+ * The result names the first line that does not fit the hash chain. If somebody recomputed the whole chain, the lines
+ * fit each other but not the signed marks. The marks then locate the first changed line: exactly in an export of up
+ * to 4,096 events, else within a few lines.
  *
- * @param lines each with its line end, the last one too where it has one
- * @param expected compared with the signed manifest, once all lines are proven
+ * @param lines each with its line ending, if it has one
+ * @param expected compared with the signed manifest after all lines are verified
  */
 export async function verifyExport(
   lines: AsyncIterable<string>,
@@ -61,12 +61,16 @@ export async function verifyExport(
   }
   number += 1;
   if (pending === undefined)
-    return { ok: false, line: 1, problem: "the file is empty: its manifest is missing" };
+    return { ok: false, line: 1, problem: "the file is empty; the manifest is missing" };
   const value = parse(pending);
   if (eventLine.safeParse(value).success) {
     const problem = addEvent(pending, seen);
     if (problem !== undefined) return { ok: false, line: number, problem };
-    return { ok: false, line: number + 1, problem: "the file ends here: lines and the manifest are missing" };
+    return {
+      ok: false,
+      line: number + 1,
+      problem: "the file ends here; the manifest is missing, and events may be missing",
+    };
   }
   const judged = await judgeEnd(pending, value, seen, keys);
   if ("problem" in judged) return { ok: false, ...judged };
@@ -74,7 +78,7 @@ export async function verifyExport(
   return problem === undefined ? { ok: true, manifest: judged } : { ok: false, line: number, problem };
 }
 
-/** @returns how a proven manifest differs from what is expected */
+/** @returns the difference between a verified manifest and the expectation; undefined if there is none */
 function unexpected(
   { clinicId, stored }: Manifest,
   { clinicId: wanted, from, to }: Expected,
@@ -86,21 +90,23 @@ function unexpected(
     differences.push(`expected from ${from ?? "start"}, the manifest says ${stored.from ?? "start"}`);
   if (to !== undefined && stored.to !== to)
     differences.push(`expected to ${to}, the manifest says ${stored.to}`);
-  return differences.length > 0 ? `it is another export: ${differences.join("; ")}` : undefined;
+  return differences.length > 0 ? `it is not the expected export: ${differences.join("; ")}` : undefined;
 }
 
-/** @returns what is wrong with the line */
+/** @returns the problem of the line; undefined if there is none */
 function addEvent(text: string, seen: Seen): string | undefined {
   const value = parse(text);
   const line = eventLine.safeParse(value);
   if (!line.success) {
-    return manifestLine.safeParse(value).success ? "the manifest stands before the end" : "it is no event";
+    return manifestLine.safeParse(value).success
+      ? "the manifest is not the last line"
+      : "the line is not an event";
   }
   const { chain, event } = line.data;
-  if (!isCanonical(text, value)) return "it is not written as it was";
+  if (!isCanonical(text, value)) return "the line is not in its canonical form";
   const link = seen.chain.add(canonicalJson(event));
   if (link !== chain) {
-    return "it is not the line that followed here: it was altered or put in, or one was left out";
+    return "the line does not fit the hash chain: it was altered or inserted, or a line before it was removed";
   }
   const { position, id } = event;
   seen.marks.add(link);
@@ -110,7 +116,10 @@ function addEvent(text: string, seen: Seen): string | undefined {
   return undefined;
 }
 
-/** The last line. The lines before are judged first, by what was signed, whatever else the manifest says by now. */
+/**
+ * Checks the last line. The events are checked against the signed text first, because the manifest itself may be
+ * altered.
+ */
 async function judgeEnd(
   text: string,
   value: unknown,
@@ -119,28 +128,29 @@ async function judgeEnd(
 ): Promise<Manifest | Fault> {
   const here = (problem: string): Fault => ({ line: seen.count + 1, problem });
   const line = manifestLine.safeParse(value);
-  if (!line.success) return here("it is neither an event nor the signed manifest");
-  if (!isCanonical(text, value)) return here("it is not written as it was");
+  if (!line.success) return here("the line is neither an event nor the signed manifest");
+  if (!isCanonical(text, value)) return here("the line is not in its canonical form");
   const signed = await readSigned(line.data.signature, keys);
   if ("problem" in signed) return here(signed.problem);
   const known = manifest.safeParse(parse(signed.text));
-  if (!known.success) return here("the manifest is of a form that is not known here");
+  if (!known.success) return here("the manifest has a format that this release does not support");
   const { count, chain, first, last, marks } = known.data;
   if (chain !== seen.chain.head) return partingOf(marks, seen);
   if (signed.text !== canonicalJson(line.data.manifest))
-    return here("the manifest is not the one that was signed");
-  if (count !== seen.count) return here(`the manifest counts ${count} events, the file holds ${seen.count}`);
+    return here("the manifest differs from the signed manifest");
+  if (count !== seen.count)
+    return here(`the manifest lists ${count} events, but the file contains ${seen.count}`);
   const ends = canonicalJson({ first, last }) === canonicalJson({ first: seen.first, last: seen.last });
-  return ends ? known.data : here("the manifest names other first and last events");
+  return ends ? known.data : here("the manifest names a different first or last event");
 }
 
-/** The lines fit each other, but another chain was signed. */
+/** Locates the first changed line if the lines fit each other but a different chain was signed. */
 function partingOf(signed: Manifest["marks"], seen: Seen): Fault {
   const { first, last } = firstDifference(signed, seen.marks.marks());
-  const among = first === last ? "it is" : `it or one of those up to line ${last} is`;
+  const changed = first === last ? "the line was" : `a line from here up to line ${last} was`;
   return {
     line: first,
-    problem: `${among} not the line that was signed: the chain was made anew, or the last lines left out`,
+    problem: `${changed} changed after signing and the hash chain recomputed, or the last events were removed`,
   };
 }
 
@@ -151,15 +161,16 @@ async function readSigned(
   try {
     const options = { algorithms: ["EdDSA"] };
     const { payload, protectedHeader } = await compactVerify(signature, keys.getKey, options);
-    if (protectedHeader.typ !== SIGNATURE_TYPE) return { problem: "the signature is for something else" };
+    if (protectedHeader.typ !== SIGNATURE_TYPE)
+      return { problem: "the signature is not for an audit export" };
     return { text: Buffer.from(payload).toString("utf8") };
   } catch (error) {
     if (error instanceof UntrustedKey) return { problem: error.message };
-    return { problem: "the signature does not hold" };
+    return { problem: "the signature is invalid" };
   }
 }
 
-/** Whether a line is the one way to write what it says, and ended. What has no such way was never written. */
+/** Returns whether a line is the canonical JSON of its value with a line ending. */
 function isCanonical(text: string, value: unknown): boolean {
   try {
     return text === `${canonicalJson(value)}\n`;

@@ -9,26 +9,26 @@ const publicKey = z.looseObject({
 });
 const keySet = z.object({ keys: z.array(publicKey).min(1) });
 
-/** What a signature must be by. */
+/** Keys that the verifier trusts. */
 export interface TrustedKeys {
   getKey: CompactVerifyGetKey;
 }
 
-/** Not one of the keys that are trusted. */
+/** The signing key is not trusted. */
 export class UntrustedKey extends Error {
   override readonly name = "UntrustedKey";
 }
 
-/** Whether a text has the form of a thumbprint: base64url of 32 bytes. */
+/** Returns whether a text has the form of a thumbprint: base64url of 32 bytes. */
 export function isThumbprint(text: string): boolean {
   return /^[\w-]{43}$/.test(text);
 }
 
 /**
- * Reads what the verifier trusts: the JSON of a key or of a key set, or a key's thumbprint (RFC 7638, SHA-256), by which
- * the key that the file itself brings is recognised.
+ * Reads the trusted keys: JSON of a public key or key set, or a thumbprint (RFC 7638, SHA-256) of the key in the
+ * file.
  *
- * @returns undefined for a text that is none of these
+ * @returns undefined for any other text
  */
 export async function readTrustedKeys(text: string): Promise<TrustedKeys | undefined> {
   const thumbprints = isThumbprint(text.trim()) ? [text.trim()] : await thumbprintsOf(text);
@@ -37,9 +37,10 @@ export async function readTrustedKeys(text: string): Promise<TrustedKeys | undef
   return {
     async getKey({ jwk }) {
       const brought = publicKey.safeParse(jwk);
-      if (!brought.success) throw new UntrustedKey("the signature does not bring its key");
+      if (!brought.success) throw new UntrustedKey("the signature does not contain its public key");
       const thumbprint = await calculateJwkThumbprint(brought.data as JWK);
-      if (!trusted.has(thumbprint)) throw new UntrustedKey(`it is signed by another key, ${thumbprint}`);
+      if (!trusted.has(thumbprint))
+        throw new UntrustedKey(`the signature was made by an untrusted key, thumbprint ${thumbprint}`);
       const { kty, crv, x } = brought.data;
       return { kty, crv, x, alg: "EdDSA" };
     },

@@ -1,32 +1,32 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
-import type { AuditContext } from "./ask.ts";
+import type { AuditContext } from "./audited-query.ts";
 
-/** A line about the progress goes out this often, where it is wanted. Milliseconds. */
-const TELL_EVERY = 1_000;
+/** Interval between progress lines, if requested. Milliseconds. */
+const REPORT_INTERVAL_MS = 1_000;
 
-/** Whoever takes nothing for this long is hung up on: the place of the scan is wanted by others. Milliseconds. */
-const STALLED_AFTER = 120_000;
+/** A client that reads nothing for this long is disconnected, to free its scan slot. Milliseconds. */
+const STALL_TIMEOUT_MS = 120_000;
 
 export interface LineAnswer {
-  /** Each with its line end; read as fast as the client takes them. */
+  /** Lines with line endings, read as fast as the client reads them. */
   lines: AsyncIterable<string>;
-  /** A line that says how far it is; undefined where nobody wants to know. */
+  /** Returns a progress line; undefined if not requested. */
   progress?: (() => string) | undefined;
-  /** Called once, when the answer is over, whichever way. */
+  /** Called once when the response has ended for any reason. */
   over(): void;
 }
 
 /**
- * Answers with lines while they are read. A client that goes away, or takes nothing for long, ends the reading; a
- * reading that fails cuts the connection, so that nobody takes a part for the whole.
+ * Streams lines as the response. If the client disconnects or stops reading, the source is ended. If the source
+ * fails, the connection is cut, so that a client cannot mistake a part for the whole.
  *
  * @param stalledAfter milliseconds
  */
 export function answerLines(
   ctx: AuditContext,
   { lines, progress, over }: LineAnswer,
-  stalledAfter = STALLED_AFTER,
+  stalledAfter = STALL_TIMEOUT_MS,
 ): void {
   const out = new PassThrough();
   const gone = new AbortController();
@@ -36,11 +36,11 @@ export function answerLines(
   });
   const timer = setInterval(() => {
     if (progress && !out.writableNeedDrain && out.writable) out.write(progress());
-  }, TELL_EVERY);
+  }, REPORT_INTERVAL_MS);
   const drained = async () => {
     const stalled = setTimeout(() => {
-      ctx.state.log.warn("a list was broken off: its reader took nothing for too long");
-      out.destroy(new Error("its reader took nothing for too long"));
+      ctx.state.log.warn("response aborted: the client stopped reading");
+      out.destroy(new Error("the client stopped reading"));
     }, stalledAfter);
     try {
       await once(out, "drain", { signal: gone.signal });
@@ -58,7 +58,7 @@ export function answerLines(
   pump()
     .catch((error: unknown) => {
       if (gone.signal.aborted) return;
-      ctx.state.log.error({ error }, "a list was broken off");
+      ctx.state.log.error({ error }, "response aborted: the source failed");
       out.destroy(error as Error);
     })
     .finally(() => clearInterval(timer));

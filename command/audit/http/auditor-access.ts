@@ -7,27 +7,33 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import type { RequestState } from "../../../shared/http/app.ts";
 import { callerAddress } from "../../../shared/http/caller-address.ts";
 import { authenticate } from "../access/authenticate.ts";
-import { type MaySee, maySeeOf } from "../access/may-see.ts";
+import { type IsVisible, visibleTo } from "../access/visibility.ts";
 
-/** What a request of an auditor carries. */
+/** State of an auditor's request. */
 export interface AuditorState extends RequestState {
   auditor: Auditor;
-  maySee: MaySee;
+  isVisible: IsVisible;
 }
 
-/** Requests a minute, for each auditor. */
+/** Maximum number of requests per minute of one auditor. */
 const REQUESTS_PER_MINUTE = 240;
 
 /**
- * Credentials from one address that are worth nothing, a minute. Each costs a read of the log, and guessing one is
- * hopeless: more come from a flood, which must reach the log no further.
+ * Maximum number of invalid credentials per minute from one address. Each costs a read of the event log. Guessing a
+ * credential is infeasible, so more are a flood that must not reach the log.
  */
-const REFUSED_PER_MINUTE = 300;
+const MAX_REFUSED_PER_MINUTE = 300;
 
-/** So many credentials are remembered as good: those who hold one are not held up by a flood from their address. */
-const MOST_GOOD = 1_000;
+/**
+ * Maximum number of valid credentials that are remembered. Their holders are not blocked by a flood from the same
+ * address.
+ */
+const MAX_KNOWN_CREDENTIALS = 1_000;
 
-/** Lets in whoever holds an auditor's credential, to read, and not too often. Counted by this process alone. */
+/**
+ * Requires an auditor's credential, the method GET, and a request rate below the limit. Each process counts
+ * separately.
+ */
 export function auditorAccess(log: EventLog): Koa.Middleware<AuditorState> {
   const limiter = new RateLimiterMemory({ points: REQUESTS_PER_MINUTE, duration: 60 });
   const recognise = recogniser(log);
@@ -36,26 +42,29 @@ export function auditorAccess(log: EventLog): Koa.Middleware<AuditorState> {
     const auditor = await recognise(ctx);
     await limiter.consume(auditor.id).catch(tooMany);
     ctx.state.auditor = auditor;
-    ctx.state.maySee = maySeeOf(auditor.clinicIds);
+    ctx.state.isVisible = visibleTo(auditor.clinicIds);
     await next();
   };
 }
 
-/** Tells whose credential a request carries, and keeps a flood of others from the log. Throws as {@link authenticate}. */
+/**
+ * Authenticates requests, and keeps a flood of invalid credentials from the event log. Throws as {@link
+ * authenticate}.
+ */
 function recogniser(log: EventLog): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
-  const refused = new RateLimiterMemory({ points: REFUSED_PER_MINUTE, duration: 60 });
+  const refused = new RateLimiterMemory({ points: MAX_REFUSED_PER_MINUTE, duration: 60 });
   const good = new Set<string>();
   return async (ctx) => {
     const header = ctx.get("Authorization");
     const credential = createHash("sha256").update(header).digest("base64");
     const address = callerAddress(ctx.ip);
     const flood = good.has(credential) ? null : await refused.get(address);
-    if (flood && flood.consumedPoints >= REFUSED_PER_MINUTE) tooMany(flood);
+    if (flood && flood.consumedPoints >= MAX_REFUSED_PER_MINUTE) tooMany(flood);
     try {
       const auditor = await authenticate(log, header, ctx.state.now);
       good.add(credential);
       for (const oldest of good) {
-        if (good.size <= MOST_GOOD) break;
+        if (good.size <= MAX_KNOWN_CREDENTIALS) break;
         good.delete(oldest);
       }
       return auditor;
@@ -68,7 +77,7 @@ function recogniser(log: EventLog): (ctx: Koa.ParameterizedContext<AuditorState>
   };
 }
 
-/** @throws {ApiError} 429; what is no count is thrown on */
+/** @throws {ApiError} 429 for a count; other errors are rethrown */
 function tooMany(counted: unknown): never {
   if (!(counted instanceof RateLimiterRes)) throw counted;
   const after = String(Math.max(1, Math.ceil(counted.msBeforeNext / 1000)));

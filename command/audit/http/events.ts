@@ -1,46 +1,47 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { type EventList, type ListQuestion, listEvents, listQuestion } from "../ask/list-events.ts";
 import type { ScanProgress } from "../log/scan.ts";
-import { type AuditContext, questionOf, recordedAccess } from "./ask.ts";
-import { type TakeSlot, withSlot } from "./with-slot.ts";
+import { type EventList, type ListQuery, listEvents, listQuery } from "../queries/list-events.ts";
+import { type AuditContext, readQuery, recordRequestAccess } from "./audited-query.ts";
+import { type TakeSlot, withSlot } from "./scan-slots.ts";
 
-export interface Using {
+export interface AuditDependencies {
   log: EventLog;
   client: EventStoreDBClient;
   takeSlot: TakeSlot;
 }
 
-/** `progress`: whether lines that say how far the scan is are wanted among the others. */
+/** `progress` requests progress lines between the events. */
 const question = z.object({ progress: z.enum(["true", "false"]).default("false") });
 
 /**
- * GET /audit/v1/events: what is asked for, an event a line. The last line says `{"end": …}`: an answer without it is
- * not whole.
+ * GET /audit/v1/events: the matching events, one per line. The last line is `{"end": …}`; a response without it is
+ * incomplete.
  */
-export function answerEvents({ log, client, takeSlot }: Using): (ctx: AuditContext) => Promise<void> {
+export function answerEvents({
+  log,
+  client,
+  takeSlot,
+}: AuditDependencies): (ctx: AuditContext) => Promise<void> {
   return async (ctx) => {
     const { progress, ...query } = ctx.query;
-    const asked = questionOf(query, listQuestion);
-    const wanted = questionOf(progress === undefined ? {} : { progress }, question).progress === "true";
+    const asked = readQuery(query, listQuery);
+    const wanted = readQuery(progress === undefined ? {} : { progress }, question).progress === "true";
     await withSlot(ctx, takeSlot, async (signal) => {
-      await recordedAccess(log, ctx, "events", query);
+      await recordRequestAccess(log, ctx, "events", query);
       let told: ScanProgress = { read: 0, share: 0 };
       const onProgress = (now: ScanProgress) => {
         told = now;
       };
-      const list = await listEvents(asked, { client, maySee: ctx.state.maySee, signal, onProgress });
+      const list = await listEvents(asked, { client, isVisible: ctx.state.isVisible, signal, onProgress });
       const tell = () => `${JSON.stringify({ progress: told })}\n`;
       return { lines: toLines(list, asked), progress: wanted ? tell : undefined };
     });
   };
 }
 
-async function* toLines(
-  { events, through }: EventList,
-  { limit }: ListQuestion,
-): AsyncGenerator<string, void> {
+async function* toLines({ events, through }: EventList, { limit }: ListQuery): AsyncGenerator<string, void> {
   let count = 0;
   let last: string | null = null;
   for await (const event of events) {
@@ -48,7 +49,7 @@ async function* toLines(
     last = event.position;
     yield `${JSON.stringify(event)}\n`;
   }
-  // A full page may have been the last one: then the next is empty.
+  // A full page may be the last page. The next page is then empty.
   const next = count === limit ? last : null;
   yield `${JSON.stringify({ end: { count, next, through: String(through) } })}\n`;
 }

@@ -1,32 +1,34 @@
 import { ApiError } from "../../../shared/http/api-error.ts";
+import { answerLines, type LineAnswer } from "./answer-lines.ts";
+import type { AuditContext } from "./audited-query.ts";
 
-/** What runs at once: of all auditors, and of one. */
-export interface Most {
+/** Maximum number of concurrent queries: of all auditors, and of one auditor. */
+export interface SlotLimits {
   all: number;
   each: number;
 }
 
-/** Scans, and answers that are as long as a stream. */
-const MOST: Most = { all: 4, each: 2 };
+/** Limits for scans and other long responses. */
+const SCAN_LIMITS: SlotLimits = { all: 4, each: 2 };
 
-/** Questions with a short answer, which may read a long stream for it all the same. */
-export const MOST_STATES: Most = { all: 8, each: 4 };
+/** Limits for queries with a short response, which may still read a long stream. */
+export const STATE_LIMITS: SlotLimits = { all: 8, each: 4 };
 
-/** Seconds. */
-const RETRY_AFTER = 5;
+/** Retry-After header of a refused query. Seconds. */
+const RETRY_AFTER_S = 5;
 
 /**
- * Bounds the scans that run at once.
+ * Limits the number of concurrent scans.
  *
- * @returns takes a slot for an auditor and gives what lets it go again, once
+ * @returns a function that takes a slot for an auditor and returns a function that releases it
  */
-export function createScanSlots(most = MOST): (auditorId: string) => () => void {
+export function createScanSlots(limits = SCAN_LIMITS): (auditorId: string) => () => void {
   const taken = new Map<string, number>();
   let all = 0;
   return (auditorId) => {
     const own = taken.get(auditorId) ?? 0;
-    if (all >= most.all || own >= most.each) {
-      throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER) } });
+    if (all >= limits.all || own >= limits.each) {
+      throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER_S) } });
     }
     all += 1;
     taken.set(auditorId, own + 1);
@@ -40,4 +42,31 @@ export function createScanSlots(most = MOST): (auditorId: string) => () => void 
       else taken.set(auditorId, left);
     };
   };
+}
+
+export type TakeSlot = ReturnType<typeof createScanSlots>;
+
+/**
+ * Streams lines while holding a slot. When the response ends, the slot is released and the signal aborts. A client
+ * that disconnects thus ends its scan.
+ *
+ * @throws {ApiError} 429 `too_many_scans`
+ */
+export async function withSlot(
+  ctx: AuditContext,
+  takeSlot: TakeSlot,
+  begin: (signal: AbortSignal) => Promise<Omit<LineAnswer, "over">>,
+): Promise<void> {
+  const release = takeSlot(ctx.state.auditor.id);
+  const end = new AbortController();
+  const over = () => {
+    end.abort();
+    release();
+  };
+  try {
+    answerLines(ctx, { ...(await begin(end.signal)), over });
+  } catch (error) {
+    over();
+    throw error;
+  }
 }

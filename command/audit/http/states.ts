@@ -1,39 +1,38 @@
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { replay, replayQuestion } from "../state/replay.ts";
-import { diff, diffQuestion, stateAt, stateQuestion } from "../state/state-at.ts";
-import { type StreamReading, UnreadableStream } from "../state/walk.ts";
-import { type AuditContext, questionOf, recordedAccess } from "./ask.ts";
-import type { Using } from "./events.ts";
-import { type TakeSlot, withSlot } from "./with-slot.ts";
+import { replay, replayQuery, type StreamReading, UnreadableStream } from "../state/replay.ts";
+import { diff, diffQuery, stateAt, stateQuery } from "../state/state-at.ts";
+import { type AuditContext, readQuery, recordRequestAccess } from "./audited-query.ts";
+import type { AuditDependencies } from "./events.ts";
+import { type TakeSlot, withSlot } from "./scan-slots.ts";
 
-/** States have slots of their own, so that they do not wait for scans. */
-type UsingStates = Using & { takeStateSlot: TakeSlot };
+/** States have separate slots, so that they do not wait for scans. */
+type StateDependencies = AuditDependencies & { takeStateSlot: TakeSlot };
 
-/** GET /audit/v1/state: a stream's state at a point. */
-export function answerState(using: UsingStates): (ctx: AuditContext) => Promise<void> {
-  return answerObject(using, "state", stateQuestion, stateAt);
+/** GET /audit/v1/state: the state of a stream at a point in its history. */
+export function answerState(dependencies: StateDependencies): (ctx: AuditContext) => Promise<void> {
+  return answerObject(dependencies, "state", stateQuery, stateAt);
 }
 
-/** GET /audit/v1/diff: what differs between two points. */
-export function answerDiff(using: UsingStates): (ctx: AuditContext) => Promise<void> {
-  return answerObject(using, "diff", diffQuestion, diff);
+/** GET /audit/v1/diff: the differences between two points in the history of a stream. */
+export function answerDiff(dependencies: StateDependencies): (ctx: AuditContext) => Promise<void> {
+  return answerObject(dependencies, "diff", diffQuery, diff);
 }
 
-/** One answer about one stream. A stream that does not exist for the auditor is 404, whoever it belongs to. */
+/** Answers a query about one stream. A stream outside the auditor's limit is 404, as if it did not exist. */
 function answerObject<Schema extends z.ZodType>(
-  { log, client, takeStateSlot }: UsingStates,
+  { log, client, takeStateSlot }: StateDependencies,
   action: AuditAction,
   schema: Schema,
-  find: (asked: z.output<Schema>, reading: StreamReading) => Promise<object | undefined>,
+  find: (query: z.output<Schema>, reading: StreamReading) => Promise<object | undefined>,
 ): (ctx: AuditContext) => Promise<void> {
   return async (ctx) => {
-    const asked = questionOf(ctx.query, schema);
+    const query = readQuery(ctx.query, schema);
     const release = takeStateSlot(ctx.state.auditor.id);
     try {
-      await recordedAccess(log, ctx, action);
-      const found = await find(asked, { client, maySee: ctx.state.maySee }).catch(unreadable);
+      await recordRequestAccess(log, ctx, action);
+      const found = await find(query, { client, isVisible: ctx.state.isVisible }).catch(unreadable);
       if (!found) throw new ApiError(404, "stream_not_found");
       ctx.body = { ok: true, ...found };
     } finally {
@@ -42,13 +41,17 @@ function answerObject<Schema extends z.ZodType>(
   };
 }
 
-/** GET /audit/v1/replay: each event of a stream, what it changed and the state that it left, a line each. */
-export function answerReplay({ log, client, takeSlot }: Using): (ctx: AuditContext) => Promise<void> {
+/** GET /audit/v1/replay: each event of a stream with its changes and the resulting state, one per line. */
+export function answerReplay({
+  log,
+  client,
+  takeSlot,
+}: AuditDependencies): (ctx: AuditContext) => Promise<void> {
   return async (ctx) => {
-    const { stream } = questionOf(ctx.query, replayQuestion);
+    const { stream } = readQuery(ctx.query, replayQuery);
     await withSlot(ctx, takeSlot, async () => {
-      await recordedAccess(log, ctx, "replay");
-      const steps = replay(stream, { client, maySee: ctx.state.maySee });
+      await recordRequestAccess(log, ctx, "replay");
+      const steps = replay(stream, { client, isVisible: ctx.state.isVisible });
       const first = await steps.next().catch(unreadable);
       if (first.done) throw new ApiError(404, "stream_not_found");
       return { lines: toLines(first.value, steps) };

@@ -3,42 +3,42 @@ import { type EventMetadata, eventMetadata } from "../../../shared/domain/events
 import { EventSchemaError, parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
-/** An event as auditors see it: what is stored, with its place, and in one form for people and programs. */
+/** An event as auditors see it. */
 export interface AuditEvent {
-  /** Its place in the whole log, in decimal digits. */
+  /** Log position, in decimal digits. */
   position: string;
   stream: string;
-  /** Its place in the stream, from 0. */
+  /** Revision in the stream, from 0. */
   revision: number;
   id: string;
   type: string;
-  /** When it happened, as its writer says. */
+  /** Time of the event, as reported by its writer. */
   occurredAt: Instant | null;
-  /** When the log took it. */
+  /** Time at which the log stored the event. */
   storedAt: Instant;
-  /** Who did it. */
+  /** Actor who caused the event. */
   actor: { type: string; id: string } | null;
   clinicId: string | null;
   environment: string | null;
-  /** The request that it came of. */
+  /** Id of the request that led to the event. */
   correlationId: string | null;
-  /** What caused it: the request, or an event. */
+  /** Id of the request or event that directly caused the event. */
   causationId: string | null;
   schemaVersion: number | null;
-  /** As stored, but for secrets. */
+  /** Stored data without secrets. */
   data: unknown;
-  /** Why the catalog cannot read it; absent where it can. */
+  /** Reason why this release cannot read the event; absent if it can. */
   problem?: string;
 }
 
-/** An event of the log: as it is shown, and as the service reads it. */
+/** An event of the log, as shown to auditors and as parsed by the service. */
 export interface LogEvent {
   shown: AuditEvent;
-  /** Undefined where the catalog cannot read it. */
+  /** Undefined if this release cannot read the event. */
   parsed: (CatalogEvent & { metadata: EventMetadata }) | undefined;
 }
 
-/** An event as the log's client gives it. */
+/** An event as returned by the client of the event log. */
 export interface ClientEvent {
   id: string;
   type: string;
@@ -51,9 +51,9 @@ export interface ClientEvent {
 }
 
 /**
- * Reads one event for auditors. One that the catalog cannot read is told with what is wrong with it, not left out.
+ * Converts an event for auditors. An event that this release cannot read is included with its problem.
  *
- * @param position in the log, where the event itself does not say it
+ * @param position log position, if the event itself does not have it
  */
 export function toLogEvent(event: ClientEvent, position?: bigint): LogEvent {
   const metadata = eventMetadata.safeParse(event.metadata).data;
@@ -92,13 +92,13 @@ function parse(event: { type: string; data: unknown; metadata: unknown }): {
   }
 }
 
-/** Hashes and ciphertexts of secrets: of no use to an auditor, of some to a thief. */
+/** Members that hold hashes and ciphertexts of secrets, which auditors do not need. */
 const SECRETS = new Set(["secretHash", "encryptedSecret"]);
 const WITHHELD = "(withheld)";
 
 function withoutSecrets(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  // Bytes that are no JSON come as they are.
+  // Data that is not JSON is returned as bytes.
   if (value instanceof Uint8Array) return Buffer.from(value).toString("base64");
   if (Array.isArray(value)) return value.map(withoutSecrets);
   return Object.fromEntries(

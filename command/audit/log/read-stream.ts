@@ -1,16 +1,16 @@
 import { type EventStoreDBClient, StreamNotFoundError } from "@eventstore/db-client";
-import { isUnavailable, LogUnavailable } from "../../../shared/eventstore/log.ts";
+import { readWithin } from "../../../shared/eventstore/log.ts";
 import { type ClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
 
-/** A stream is read in parts of so many events, each within the time limit. */
-const PART = 1_000;
+/** Number of events that are read at a time. */
+const PAGE = 1_000;
 
-/** Milliseconds. */
-const PART_WITHIN = 10_000;
+/** Time limit for one page. Milliseconds. */
+const PAGE_TIMEOUT_MS = 10_000;
 
 /**
- * The events of one stream, in order, none where there is no such stream. Events that are appended meanwhile may or
- * may not be among them.
+ * Reads the events of one stream in order; none if the stream does not exist. Events appended meanwhile may be
+ * included.
  *
  * @throws {LogUnavailable}
  */
@@ -19,27 +19,23 @@ export async function* readStreamEvents(
   stream: string,
 ): AsyncGenerator<LogEvent> {
   for (let from = 0n; ; ) {
-    const part = await readPart(client, stream, from);
-    yield* part;
-    const last = part.at(-1);
-    if (part.length < PART || !last) return;
+    const page = await readPage(client, stream, from);
+    yield* page;
+    const last = page.at(-1);
+    if (page.length < PAGE || !last) return;
     from = BigInt(last.shown.revision) + 1n;
   }
 }
 
-async function readPart(client: EventStoreDBClient, stream: string, from: bigint): Promise<LogEvent[]> {
-  const read = client.readStream(stream, { fromRevision: from, maxCount: PART, deadline: PART_WITHIN });
-  // The client's deadline does not bound a server that takes connections and says nothing.
-  const timer = setTimeout(() => read.destroy(new LogUnavailable("the event log is silent")), PART_WITHIN);
+async function readPage(client: EventStoreDBClient, stream: string, from: bigint): Promise<LogEvent[]> {
+  const read = client.readStream(stream, { fromRevision: from, maxCount: PAGE, deadline: PAGE_TIMEOUT_MS });
   const events: LogEvent[] = [];
   try {
-    for await (const { event } of read) if (event) events.push(toLogEvent(event as ClientEvent));
+    for await (const { event } of readWithin(PAGE_TIMEOUT_MS, read))
+      if (event) events.push(toLogEvent(event as ClientEvent));
   } catch (error) {
     if (error instanceof StreamNotFoundError) return [];
-    if (isUnavailable(error)) throw new LogUnavailable("the event log is unavailable", { cause: error });
     throw error;
-  } finally {
-    clearTimeout(timer);
   }
   return events;
 }

@@ -8,39 +8,40 @@ import {
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
-import { isUnavailable, LogUnavailable } from "../../../shared/eventstore/log.ts";
+import { LogUnavailable, readWithin, toLogError } from "../../../shared/eventstore/log.ts";
+import { onAbort } from "../../../shared/runtime/abort.ts";
 import { type ClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
 
-/** How far a scan is. */
+/** Progress of a scan. */
 export interface ScanProgress {
-  /** Events that the log has given. */
+  /** Number of events that were read. */
   read: number;
-  /** Of the whole way, from 0 to 1. */
+  /** Fraction of the log that was scanned, from 0 to 1. */
   share: number;
 }
 
 export interface ScanOptions {
   client: EventStoreDBClient;
-  /** Beginnings of stream names: the server leaves all other streams out; all of them where absent. */
+  /** Prefixes of stream names. The server omits all other streams. Undefined for all streams. */
   prefixes: readonly string[] | undefined;
-  /** The last position that is read, inclusive. */
+  /** Log position at which the scan ends, inclusive. */
   through: bigint;
   /** Ends the scan. */
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
 
-/** The log answers a single question within this. Milliseconds. */
-const ANSWER_WITHIN = 4_000;
+/** Time limit for a single request to the log. Milliseconds. */
+const ANSWER_TIMEOUT_MS = 4_000;
 
-/** A scan that gets nothing for this long has lost the log. Milliseconds. */
+/** Time after which a scan without any item fails. Milliseconds. */
 const SILENCE = 10_000;
 
-/** A sign of life comes after this many times 32 events that the filter left out. */
+/** The server reports its progress after this many times 32 filtered events. */
 const CHECKPOINT_INTERVAL = 32;
 
 /**
- * Where the log ends just now: what is appended later is not part of a scan up to here.
+ * Returns the current end of the log.
  *
  * @throws {LogUnavailable}
  */
@@ -49,23 +50,16 @@ export async function logEnd(client: EventStoreDBClient): Promise<bigint> {
     direction: BACKWARDS,
     fromPosition: END,
     maxCount: 1,
-    deadline: ANSWER_WITHIN,
+    deadline: ANSWER_TIMEOUT_MS,
   });
-  const timer = setTimeout(() => read.destroy(new LogUnavailable("the event log is silent")), ANSWER_WITHIN);
   let end = 0n;
-  try {
-    for await (const { event, commitPosition } of read)
-      end = commitPosition ?? event?.position?.commit ?? end;
-    return end;
-  } catch (error) {
-    throw inOurTerms(error);
-  } finally {
-    clearTimeout(timer);
-  }
+  for await (const { event, commitPosition } of readWithin(ANSWER_TIMEOUT_MS, read))
+    end = commitPosition ?? event?.position?.commit ?? end;
+  return end;
 }
 
 /**
- * Goes through the log once, from its start, event by event, as fast as they are taken and never faster.
+ * Scans the log from its start to a position, as fast as the consumer reads.
  *
  * @throws {LogUnavailable}
  */
@@ -80,9 +74,10 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
     }),
   });
   subscription.on("caughtUp", () => push(subscription, { mark: "caughtUp" }));
-  const stop = () => subscription.destroy();
-  signal.addEventListener("abort", stop, { once: true });
-  const watch = watchdog(() => subscription.destroy(new LogUnavailable("the event log is silent")));
+  const remove = onAbort(signal, () => subscription.destroy());
+  const watch = watchdog(() =>
+    subscription.destroy(new LogUnavailable("the event log stopped sending events")),
+  );
   const share = (position: bigint) => (through === 0n ? 1 : Number(position) / Number(through));
   let read = 0;
   try {
@@ -94,7 +89,7 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
         continue;
       }
       const position = given.commitPosition ?? given.event?.position?.commit;
-      if (position === undefined) throw new Error("the log gave an event without a position");
+      if (position === undefined) throw new Error("the event log returned an event without a position");
       if (position > through) return;
       if (!given.event) continue;
       read += 1;
@@ -104,11 +99,13 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
       watch.heard();
       if (position === through) return;
     }
+    if (!signal.aborted)
+      throw new LogUnavailable("the event log ended the subscription before the scan's end");
   } catch (error) {
-    if (!signal.aborted) throw inOurTerms(error);
+    if (!signal.aborted) throw toLogError(error);
   } finally {
     watch.end();
-    signal.removeEventListener("abort", stop);
+    remove();
     await subscription.unsubscribe().catch(ignoreNeverConnected);
   }
 }
@@ -116,7 +113,9 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
 type Mark = { mark: "caughtUp" } | { mark: "checkpoint"; position: bigint };
 type Given = Mark | { event?: ClientEvent; commitPosition?: bigint };
 
-/** Cancelling a call that was never made fails with the reason why it was not: the loop has thrown that already. */
+/**
+ * Unsubscribing from a call that never connected fails with the connection error, which the loop has already thrown.
+ */
 function ignoreNeverConnected(): void {}
 
 function filterFor(
@@ -130,7 +129,9 @@ function filterFor(
   return prefixes ? streamNameFilter({ prefixes: [...prefixes], ...options }) : excludeSystemEvents(options);
 }
 
-/** Says when the log has been silent for too long, not counting the time that its events are worked on. */
+/**
+ * Calls `silent` if the log sends nothing for too long. Time in which the consumer processes an event is not counted.
+ */
 function watchdog(silent: () => void): { heard(): void; busy(): void; end(): void } {
   let since: number | undefined = performance.now();
   const timer = setInterval(() => {
@@ -146,9 +147,4 @@ function watchdog(silent: () => void): { heard(): void; busy(): void; end(): voi
     },
     end: () => clearInterval(timer),
   };
-}
-
-function inOurTerms(error: unknown): unknown {
-  if (error instanceof LogUnavailable || !isUnavailable(error)) return error;
-  return new LogUnavailable("the event log is unavailable", { cause: error });
 }

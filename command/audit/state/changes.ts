@@ -1,4 +1,4 @@
-/** One field that is not as it was. A field that was not there, or is no more, has no such side. */
+/** A changed field. `before` is absent for an added field, `after` for a removed field. */
 export interface Change {
   /** Such as `status`, `subscription.plan`, `assignments[<id>].active`. */
   path: string;
@@ -7,8 +7,8 @@ export interface Change {
 }
 
 /**
- * What differs between two states, field by field, in the order of the fields. Lists of things with an id are compared
- * by id, other lists as a whole.
+ * Returns the fields that differ between two states, in the order of the fields. Lists of objects with ids are
+ * compared by id, other lists as a whole.
  */
 export function changesBetween(before: unknown, after: unknown): Change[] {
   return [...compare("", before, after)];
@@ -16,7 +16,7 @@ export function changesBetween(before: unknown, after: unknown): Change[] {
 
 function* compare(path: string, before: unknown, after: unknown): Generator<Change> {
   const [was, is] = [fieldsOf(before, after), fieldsOf(after, before)];
-  // A whole that comes or goes is told by its parts.
+  // An added or removed object is reported field by field.
   if ((was && (is || after === undefined)) || (is && before === undefined)) {
     yield* compareFields(path, was ?? new Map(), is ?? new Map());
     return;
@@ -41,9 +41,9 @@ function* compareFields(
 }
 
 /**
- * The parts of an object or of a list of things with ids; undefined for a value that is compared as a whole.
+ * Returns the fields of an object, or the items of a list by id; undefined for a value that is compared as a whole.
  *
- * @param other the other side: an empty list is one of things with ids where that is
+ * @param other the other value: an empty list is treated like the other list
  */
 function fieldsOf(value: unknown, other: unknown): Map<string, unknown> | undefined {
   if (Array.isArray(value) && value.length === 0 && Array.isArray(other)) {

@@ -17,10 +17,10 @@ import { installationAggregate } from "../../../shared/domain/partner/installati
 import { deliveryAggregate } from "../../../shared/domain/partner/webhook-delivery.ts";
 import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
-import { toSandbox } from "../../operations/sandbox.ts";
-import { categoryOf } from "../ask/stream.ts";
+import { toSandbox } from "../../operations/sandbox-operations.ts";
+import { categoryOf } from "../queries/query-fields.ts";
 
-/** The state after one more event. Pure; the events are of the one stream. */
+/** Returns the state after one more event of a stream. Pure. */
 export type Fold = (state: unknown, event: RecordedEvent) => unknown;
 
 const aggregates = [
@@ -42,8 +42,8 @@ folds.set("sandbox", (_, event) => {
 });
 
 /**
- * How the service itself folds a stream: the very `evolve` that its commands decide on. Of a category whose commands
- * keep no state the last event of each type stands for it.
+ * Returns the fold of a stream: the `evolve` that the service's own commands use. For a category without an
+ * aggregate, the state is the last event of each type.
  */
 export function foldOf(stream: string): Fold {
   return folds.get(categoryOf(stream)) ?? lastOfEachType;

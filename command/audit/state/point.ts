@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { instant } from "../../../shared/domain/events/fields.ts";
-import { type Clock, timeOf } from "../ask/filter.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
+import { type TimeBasis, timeOf } from "../queries/query-fields.ts";
 
-/** A place in a stream's life. */
+/** A point in the history of a stream. */
 export type Point =
   | { kind: "start" | "end" }
   | { kind: "revision"; revision: number }
@@ -11,7 +11,7 @@ export type Point =
   | { kind: "time"; time: string };
 
 /** `3` or `revision:3`, `position:8812`, a date-time or `time:…`, `start` (before the first event) or `end`. */
-export const pointField = z.string().transform((text, context): Point => {
+export const streamPointField = z.string().transform((text, context): Point => {
   const [kind, value] = /^(revision|position|time):(.*)$/.exec(text)?.slice(1) ?? [undefined, text];
   if (text === "start" || text === "end") return { kind: text };
   if (kind !== "position" && kind !== "time" && /^\d{1,15}$/.test(value ?? "")) {
@@ -27,8 +27,8 @@ export const pointField = z.string().transform((text, context): Point => {
   return z.NEVER;
 });
 
-/** Whether an event belongs to the state at a point: it stands there or before. */
-export function isUpTo(point: Point, by: Clock): (event: AuditEvent) => boolean {
+/** Returns whether an event is at or before a point. */
+export function isUpTo(point: Point, by: TimeBasis): (event: AuditEvent) => boolean {
   switch (point.kind) {
     case "start":
       return () => false;

@@ -1,34 +1,33 @@
 import { z } from "zod";
-import { clockField } from "../ask/filter.ts";
-import { streamField } from "../ask/stream.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
+import { streamField, timeBasisField } from "../queries/query-fields.ts";
 import { type Change, changesBetween } from "./changes.ts";
-import { isUpTo, type Point, pointField } from "./point.ts";
-import { type StreamReading, walk } from "./walk.ts";
+import { isUpTo, type Point, streamPointField } from "./point.ts";
+import { type StreamReading, walk } from "./replay.ts";
 
-export const stateQuestion = z.strictObject({
+export const stateQuery = z.strictObject({
   stream: streamField,
-  at: pointField.prefault("end"),
-  by: clockField,
+  at: streamPointField.prefault("end"),
+  by: timeBasisField,
 });
-export type StateQuestion = z.output<typeof stateQuestion>;
+export type StateQuery = z.output<typeof stateQuery>;
 
-export const diffQuestion = z.strictObject({
+export const diffQuery = z.strictObject({
   stream: streamField,
-  from: pointField.prefault("start"),
-  to: pointField.prefault("end"),
-  by: clockField,
+  from: streamPointField.prefault("start"),
+  to: streamPointField.prefault("end"),
+  by: timeBasisField,
 });
-export type DiffQuestion = z.output<typeof diffQuestion>;
+export type DiffQuery = z.output<typeof diffQuery>;
 
-/** The last event that a state holds. */
+/** The last event that is included in a state. */
 type LastEvent = Pick<AuditEvent, "revision" | "position" | "type" | "occurredAt" | "storedAt">;
 
 export interface StateAt {
   stream: string;
-  /** Null where nothing had happened yet. */
+  /** Null before the first event. */
   last: LastEvent | null;
-  /** Null where there was nothing, or the stream holds nothing that may be seen. */
+  /** Null before the first visible event. */
   state: unknown;
 }
 
@@ -40,29 +39,31 @@ export interface Diff {
 }
 
 /**
- * The state of a stream at a point, folded by the service's own code. At a time it is made of what had happened (or
- * been stored) by then, in the stream's order.
+ * Returns the state of a stream at a point in its history, computed by the service's own code. For a time, the state
+ * includes the events that had occurred (or had been stored) by then, in stream order.
  *
- * @returns undefined where there is no such stream for this reader
+ * @returns undefined if the stream does not exist for this reader
  * @throws {UnreadableStream}
  * @throws {LogUnavailable}
  */
-export async function stateAt(asked: StateQuestion, reading: StreamReading): Promise<StateAt | undefined> {
-  const { stream } = asked;
-  const found = await foldUpTo(asked.stream, asked.at, asked.by, reading);
+export async function stateAt(query: StateQuery, reading: StreamReading): Promise<StateAt | undefined> {
+  const { stream } = query;
+  const found = await foldUpTo(query.stream, query.at, query.by, reading);
   return found && { stream, last: found.last, state: found.state ?? null };
 }
 
-/** What differs between a stream's state at two points. Returns and throws as {@link stateAt} does. */
-export async function diff(asked: DiffQuestion, reading: StreamReading): Promise<Diff | undefined> {
-  const { stream, by } = asked;
-  const one = await foldUpTo(stream, asked.from, by, reading);
-  const other = await foldUpTo(stream, asked.to, by, reading);
+/**
+ * Returns the differences between two points in the history of a stream. Returns and throws as {@link stateAt} does.
+ */
+export async function diff(query: DiffQuery, reading: StreamReading): Promise<Diff | undefined> {
+  const { stream, by } = query;
+  const one = await foldUpTo(stream, query.from, by, reading);
+  const other = await foldUpTo(stream, query.to, by, reading);
   if (!one || !other) return undefined;
   return { stream, from: one.last, to: other.last, changes: changesBetween(one.state, other.state) };
 }
 
-async function foldUpTo(stream: string, point: Point, by: StateQuestion["by"], reading: StreamReading) {
+async function foldUpTo(stream: string, point: Point, by: StateQuery["by"], reading: StreamReading) {
   const wanted = isUpTo(point, by);
   let exists = false;
   const picks = (event: AuditEvent) => {

@@ -1,8 +1,7 @@
 import { animalCategory } from "../../../shared/domain/events/people.ts";
-import { changeAnimal, registerAnimal, weighAnimal } from "../../operations/animal-operations.ts";
+import { changeAnimal, registerAnimal, weighAnimal } from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { named } from "../framework/named.ts";
-import { id, newId, number, text, textOrNull, textToChange } from "../framework/option.ts";
+import { id, newId, number, omitUndefined, text, textOrNull, textToChange } from "../framework/option.ts";
 
 const { AnimalRegistered, AnimalWeighed } = animalCategory.events;
 const registered = AnimalRegistered.shape;
@@ -19,14 +18,14 @@ export const animalCommands: Command[] = [
     options: {
       id: newId("the new animal's id"),
       clinic,
-      customer: id("its owner"),
+      customer: id("the owner"),
       name: text(registered.name, "name"),
-      species: text(registered.species, "such as dog or cat"),
+      species: text(registered.species, "species, such as dog or cat"),
       breed: textOrNull(registered.breed.unwrap(), "breed"),
       sex: textOrNull(registered.sex.unwrap(), "sex"),
       birthDate: textOrNull(registered.birthDate.unwrap(), "date of birth", "YYYY-MM-DD"),
       weightKg: number(registered.weightKg.default(null), "weight in kilograms"),
-      microchip: textOrNull(registered.microchip.unwrap(), "number of its microchip"),
+      microchip: textOrNull(registered.microchip.unwrap(), "microchip number"),
     },
     category: animalCategory,
     changes: (values) => values.id,
@@ -35,22 +34,22 @@ export const animalCommands: Command[] = [
   }),
   defineCommand({
     name: "animal change",
-    summary: "Changes what is named of an animal; an empty value clears it.",
+    summary: "Changes the given details of an animal. An empty value clears a detail.",
     example: `${ID} ${CLINIC} --name Luna --microchip 900000012345678`,
     options: {
       id: id("the animal"),
       clinic,
       name: textToChange(registered.name, "name"),
-      species: textToChange(registered.species, "such as dog or cat"),
+      species: textToChange(registered.species, "species, such as dog or cat"),
       breed: textToChange(registered.breed, "breed"),
       sex: textToChange(registered.sex, "sex"),
       birthDate: textToChange(registered.birthDate, "date of birth", "YYYY-MM-DD"),
-      microchip: textToChange(registered.microchip, "number of its microchip"),
+      microchip: textToChange(registered.microchip, "microchip number"),
     },
     category: animalCategory,
     changes: (values) => values.id,
     run: (log, { id: animalId, clinic: clinicId, ...given }, context) =>
-      changeAnimal(log, { animalId, clinicId, details: named(given) }, context),
+      changeAnimal(log, { animalId, clinicId, details: omitUndefined(given) }, context),
   }),
   defineCommand({
     name: "animal weigh",

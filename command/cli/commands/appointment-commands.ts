@@ -7,6 +7,7 @@ import {
   checkInAppointment,
   completeAppointment,
   confirmAppointment,
+  importAppointment,
   markNoShow,
   putAppointmentInWaiting,
   releaseResource,
@@ -14,10 +15,8 @@ import {
   rescheduleAppointment,
   startConsultation,
 } from "../../operations/appointment-operations.ts";
-import { importAppointment } from "../../operations/import-appointment.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { named } from "../framework/named.ts";
-import { id, list, newId, number, text, textOrNull } from "../framework/option.ts";
+import { id, list, newId, number, omitUndefined, text, textOrNull } from "../framework/option.ts";
 
 const requested = appointmentCategory.events.AppointmentRequested.shape;
 const imported = appointmentCategory.events.AppointmentImported.shape;
@@ -51,9 +50,9 @@ export const appointmentCommands: Command[] = [
       clinic,
       branch: id("the branch"),
       animal: textOrNull(requested.animalId.unwrap(), "the animal", "uuid"),
-      scheduledAt: text(requested.scheduledAt, "when", "date-time"),
-      durationMinutes: number(requested.durationMinutes.default(30), "minutes; 30 where left out"),
-      reason: textOrNull(requested.reason.unwrap(), "why"),
+      scheduledAt: text(requested.scheduledAt, "start time", "date-time"),
+      durationMinutes: number(requested.durationMinutes.default(30), "duration in minutes; default: 30"),
+      reason: textOrNull(requested.reason.unwrap(), "reason for the appointment"),
       notes: textOrNull(requested.notes.unwrap(), "notes"),
     },
     category: appointmentCategory,
@@ -66,8 +65,7 @@ export const appointmentCommands: Command[] = [
   }),
   defineCommand({
     name: "appointment import",
-    summary:
-      "Takes an appointment over from another system, with its status. Partners are not notified of it.",
+    summary: "Imports an appointment from another system with its status. Partners are not notified.",
     example: `${CLINIC} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2024-03-01T09:00:00+01:00 --status completed`,
     options: {
       id: newId("the appointment's id"),
@@ -76,27 +74,27 @@ export const appointmentCommands: Command[] = [
       animal: textOrNull(imported.animalId.unwrap(), "the animal", "uuid"),
       customer: textOrNull(
         imported.customerId.unwrap(),
-        "the customer; left out: the animal's owner",
+        "the customer; default: the owner of the animal",
         "uuid",
       ),
-      scheduledAt: text(imported.scheduledAt, "when, in the past or future", "date-time"),
-      durationMinutes: number(imported.durationMinutes.default(30), "minutes; 30 where left out"),
-      reason: textOrNull(imported.reason.unwrap(), "why"),
+      scheduledAt: text(imported.scheduledAt, "start time, in the past or future", "date-time"),
+      durationMinutes: number(imported.durationMinutes.default(30), "duration in minutes; default: 30"),
+      reason: textOrNull(imported.reason.unwrap(), "reason for the appointment"),
       notes: textOrNull(imported.notes.unwrap(), "notes"),
       status: text(
         imported.status,
-        "completed, cancelled or no_show; or, in the future, requested, confirmed or cancelled",
+        "past appointments: completed, cancelled or no_show; future appointments: requested, confirmed or cancelled",
         "status",
       ),
-      requestedAt: textOrNull(imported.requestedAt.unwrap(), "when it was requested, if known", "date-time"),
+      requestedAt: textOrNull(imported.requestedAt.unwrap(), "time of the request, if known", "date-time"),
       statusAt: textOrNull(
         imported.statusAt.unwrap(),
-        "when it came to its status; left out: derived from its time",
+        "time at which it reached its status; default: derived from the start time",
         "date-time",
       ),
       resources: list(
         z.array(uuid).max(20).default([]),
-        "the resources of the branch that it had, with commas",
+        "resources of the branch that were allocated, separated by commas",
         "uuids",
       ),
     },
@@ -111,15 +109,15 @@ export const appointmentCommands: Command[] = [
   }),
   move("confirm", "Confirms a requested appointment.", confirmAppointment),
   move("check-in", "Records that the animal has arrived.", checkInAppointment),
-  move("wait", "Puts a checked-in appointment in the waiting room.", putAppointmentInWaiting),
+  move("wait", "Moves a checked-in appointment to the waiting room.", putAppointmentInWaiting),
   move("start", "Starts the consultation.", startConsultation),
   move("complete", "Completes the consultation.", completeAppointment),
-  move("no-show", "Records that nobody came, after the appointed time.", markNoShow),
+  move("no-show", "Records, after the start time, that nobody came.", markNoShow),
   defineCommand({
     name: "appointment cancel",
-    summary: "Cancels an appointment before its consultation.",
+    summary: "Cancels an appointment before the consultation starts.",
     example: `${ID} ${CLINIC} --reason 'Owner called off'`,
-    options: { ...appointment, reason: textOrNull(AppointmentCancelled.shape.reason.unwrap(), "why") },
+    options: { ...appointment, reason: textOrNull(AppointmentCancelled.shape.reason.unwrap(), "reason") },
     category: appointmentCategory,
     changes: (values) => values.id,
     run: (log, { id: appointmentId, clinic: clinicId, reason }, context) =>
@@ -131,13 +129,16 @@ export const appointmentCommands: Command[] = [
     example: `${ID} ${CLINIC} --scheduled-at 2027-03-02T10:00:00+01:00`,
     options: {
       ...appointment,
-      scheduledAt: text(requested.scheduledAt, "when", "date-time"),
-      durationMinutes: number(requested.durationMinutes.optional(), "minutes; as before where left out"),
+      scheduledAt: text(requested.scheduledAt, "start time", "date-time"),
+      durationMinutes: number(
+        requested.durationMinutes.optional(),
+        "duration in minutes; default: unchanged",
+      ),
     },
     category: appointmentCategory,
     changes: (values) => values.id,
     run: (log, { id: appointmentId, clinic: clinicId, scheduledAt, durationMinutes }, context) => {
-      const to = { appointmentId, clinicId, scheduledAt, ...named({ durationMinutes }) };
+      const to = { appointmentId, clinicId, scheduledAt, ...omitUndefined({ durationMinutes }) };
       return rescheduleAppointment(log, to, context);
     },
   }),
@@ -149,8 +150,8 @@ export const appointmentCommands: Command[] = [
       ...appointment,
       assignment: newId("the new assignment's id"),
       resource: id("the resource"),
-      from: text(ResourceAllocated.shape.allocationStart, "from", "date-time"),
-      until: text(ResourceAllocated.shape.allocationEnd, "until", "date-time"),
+      from: text(ResourceAllocated.shape.allocationStart, "start of the allocation", "date-time"),
+      until: text(ResourceAllocated.shape.allocationEnd, "end of the allocation", "date-time"),
     },
     category: appointmentCategory,
     changes: (values) => values.id,
@@ -162,7 +163,7 @@ export const appointmentCommands: Command[] = [
   }),
   defineCommand({
     name: "appointment release",
-    summary: "Gives a resource of an appointment free again.",
+    summary: "Releases a resource that is allocated to an appointment.",
     example: `${ID} ${CLINIC} --assignment 8b1f0d2c-7f4e-4b0a-a5c7-2e9d6f3a0008`,
     options: { ...appointment, assignment: id("the assignment") },
     category: appointmentCategory,

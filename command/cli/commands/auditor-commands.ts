@@ -8,17 +8,21 @@ const registered = auditorCategory.events.AuditorRegistered.shape;
 export const auditorCommands: Command[] = [
   defineCommand({
     name: "auditor register",
-    summary: "Lets an auditor look at what is recorded; shows the credential this once.",
+    summary: "Registers an auditor, who can read the records. The credential is shown only once.",
     example: "--name 'Ada Example' --clinics 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
     options: {
       id: newId("the new auditor's id"),
       name: text(registered.name, "name"),
       clinics: list(
         registered.clinicIds.default(null),
-        "the clinics, with commas; left out: all of them, and what belongs to none",
+        "clinics the auditor may see, separated by commas; default: all records, including those of no clinic",
         "uuids",
       ),
-      expiresAt: textOrNull(registered.expiresAt.unwrap(), "when the credential ends by itself", "date-time"),
+      expiresAt: textOrNull(
+        registered.expiresAt.unwrap(),
+        "time at which the credential expires",
+        "date-time",
+      ),
     },
     importable: false,
     category: auditorCategory,
@@ -34,11 +38,11 @@ export const auditorCommands: Command[] = [
   }),
   defineCommand({
     name: "auditor revoke",
-    summary: "Ends an auditor's access for good, from the next request on.",
+    summary: "Revokes an auditor's access permanently, effective from the next request.",
     example: "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --reason 'Audit closed'",
     options: {
       id: id("the auditor"),
-      reason: textOrNull(auditorCategory.events.AuditorRevoked.shape.reason.unwrap(), "why"),
+      reason: textOrNull(auditorCategory.events.AuditorRevoked.shape.reason.unwrap(), "reason"),
     },
     category: auditorCategory,
     changes: (values) => values.id,

@@ -1,11 +1,14 @@
 import { resourceCategory, serviceCategory } from "../../../shared/domain/events/clinic.ts";
-import { addResource, removeRule, retireResource, setRule } from "../../operations/resource-operations.ts";
 import {
+  addResource,
   offerService,
   reinstateService,
+  removeRule,
   repriceService,
+  retireResource,
+  setRule,
   withdrawService,
-} from "../../operations/service-operations.ts";
+} from "../../operations/catalog-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
 import { flag, id, json, newId, number, text, textOrNull, timeZone } from "../framework/option.ts";
 
@@ -29,7 +32,7 @@ export const catalogCommands: Command[] = [
       name: text(offered.name, "name"),
       category: textOrNull(offered.category.unwrap(), "category"),
       price: number(offered.price, "price"),
-      taxable: flag("tax is due on it"),
+      taxable: flag("the service is taxable"),
     },
     category: serviceCategory,
     changes: (values) => values.id,
@@ -48,7 +51,7 @@ export const catalogCommands: Command[] = [
   }),
   defineCommand({
     name: "service withdraw",
-    summary: "Takes a service out of the catalog.",
+    summary: "Removes a service from the catalog.",
     example: `${ID} ${CLINIC}`,
     options: service,
     category: serviceCategory,
@@ -68,17 +71,17 @@ export const catalogCommands: Command[] = [
   }),
   defineCommand({
     name: "resource add",
-    summary: "Adds a bookable resource (room, device, person's time) to a branch.",
+    summary: "Adds a bookable resource (room, device or staff time) to a branch.",
     example: `${CLINIC} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --type room --name 'Room 1'`,
     options: {
       id: newId("the new resource's id"),
       clinic: resource.clinic,
       branch: id("the branch"),
-      type: text(added.resourceType, "such as room"),
+      type: text(added.resourceType, "resource type, such as room"),
       name: text(added.name, "name"),
-      capacity: number(added.capacity.default(1), "how many at a time; 1 where left out"),
-      timezone: textOrNull(timeZone, "IANA time zone, where not the clinic's", "zone"),
-      metadata: json(added.metadata.default({}), "anything else about it, a JSON object"),
+      capacity: number(added.capacity.default(1), "number of simultaneous appointments; default: 1"),
+      timezone: textOrNull(timeZone, "IANA time zone; default: time zone of the clinic", "zone"),
+      metadata: json(added.metadata.default({}), "other properties, as a JSON object"),
     },
     category: resourceCategory,
     changes: (values) => values.id,
@@ -100,19 +103,19 @@ export const catalogCommands: Command[] = [
   }),
   defineCommand({
     name: "rule set",
-    summary: "Sets a rule of a resource's availability, or replaces the rule of that id.",
+    summary: "Sets an availability rule of a resource. Replaces an existing rule with the same id.",
     example: `${CLINIC} --resource ${ID.slice(5)} --weekday 1 --starts-at 08:00:00 --ends-at 18:00:00`,
     options: {
       id: newId("the rule's id"),
       clinic: resource.clinic,
       resource: resource.id,
-      weekday: number(rule.weekday, "0 (Sunday) to 6"),
-      startsAt: text(rule.startsAt, "time of day", "HH:MM:SS"),
-      endsAt: text(rule.endsAt, "time of day, on the same day", "HH:MM:SS"),
+      weekday: number(rule.weekday, "0 (Sunday) to 6 (Saturday)"),
+      startsAt: text(rule.startsAt, "start, time of day", "HH:MM:SS"),
+      endsAt: text(rule.endsAt, "end, time of day on the same day", "HH:MM:SS"),
       validFrom: textOrNull(rule.validFrom.unwrap(), "first day", "YYYY-MM-DD"),
       validUntil: textOrNull(rule.validUntil.unwrap(), "last day", "YYYY-MM-DD"),
-      type: text(rule.ruleType.default("opening_hours"), "kind of rule; opening_hours where left out"),
-      recurrence: json(rule.recurrence.default(null), "a recurrence, a JSON object"),
+      type: text(rule.ruleType.default("opening_hours"), "rule type; default: opening_hours"),
+      recurrence: json(rule.recurrence.default(null), "recurrence, as a JSON object"),
     },
     category: resourceCategory,
     changes: (values) => values.resource,
@@ -121,7 +124,7 @@ export const catalogCommands: Command[] = [
   }),
   defineCommand({
     name: "rule remove",
-    summary: "Removes a rule of a resource's availability.",
+    summary: "Removes an availability rule of a resource.",
     example: `--id c5d0b7a2-1f3e-4a68-9b7c-0d1e2f3a400c ${CLINIC} --resource ${ID.slice(5)}`,
     options: { id: id("the rule"), clinic: resource.clinic, resource: resource.id },
     category: resourceCategory,

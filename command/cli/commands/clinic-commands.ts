@@ -17,25 +17,29 @@ const registered = ClinicRegistered.shape;
 const EXAMPLE = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
 const clinic = id("the clinic");
-const reason = text(ClinicSuspended.shape.reason, "why");
+const reason = text(ClinicSuspended.shape.reason, "reason");
 
 export const clinicCommands: Command[] = [
   defineCommand({
     name: "clinic register",
-    summary: "Registers a clinic, active from now on and without branches.",
+    summary: "Registers a clinic. It is active at once and has no branches yet.",
     example:
       "--slug lake-vets --name 'Lake Vets' --timezone Europe/Zurich --currency CHF --locale de-CH --city Zug",
     options: {
       id: newId("the new clinic's id"),
       environment: text(registered.environment.default("production"), "sandbox or production", "name"),
-      slug: text(registered.slug, "short name for addresses: small letters, digits, hyphens"),
+      slug: text(registered.slug, "short name for URLs: lower-case letters, digits and hyphens"),
       name: text(registered.name, "name"),
       timezone: text(timeZone, "IANA time zone, such as Europe/Zurich", "zone"),
       currency: text(registered.currency, "ISO 4217 code, such as CHF", "code"),
       locale: text(registered.locale, "BCP 47 language tag, such as de-CH", "tag"),
       city: textOrNull(registered.city.unwrap(), "city"),
-      demo: flag("a demonstration, not a real clinic"),
-      demoExpiresAt: textOrNull(registered.demoExpiresAt.unwrap(), "when a demonstration ends", "date-time"),
+      demo: flag("the clinic is a demonstration"),
+      demoExpiresAt: textOrNull(
+        registered.demoExpiresAt.unwrap(),
+        "time at which a demonstration clinic expires",
+        "date-time",
+      ),
     },
     category: clinicCategory,
     changes: (values) => values.id,
@@ -44,7 +48,7 @@ export const clinicCommands: Command[] = [
   }),
   defineCommand({
     name: "clinic suspend",
-    summary: "Suspends a clinic: its portal users and partners are refused until it is reinstated.",
+    summary: "Suspends a clinic. Its portal users and partners are refused access until it is reinstated.",
     example: `--id ${EXAMPLE} --reason 'Invoice overdue'`,
     options: { id: clinic, reason },
     category: clinicCategory,
@@ -62,7 +66,7 @@ export const clinicCommands: Command[] = [
   }),
   defineCommand({
     name: "clinic close",
-    summary: "Closes a clinic for good: nothing changes in it any more.",
+    summary: "Closes a clinic permanently. A closed clinic cannot be changed.",
     example: `--id ${EXAMPLE} --reason 'Practice given up'`,
     options: { id: clinic, reason },
     category: clinicCategory,
@@ -83,7 +87,7 @@ export const clinicCommands: Command[] = [
       ),
       currentPeriodEnd: textOrNull(
         SubscriptionChanged.shape.currentPeriodEnd.unwrap(),
-        "when the paid period ends",
+        "end of the paid period",
         "date-time",
       ),
     },
@@ -94,14 +98,18 @@ export const clinicCommands: Command[] = [
   }),
   defineCommand({
     name: "clinic entitle",
-    summary: "Sets one entitlement of a clinic, on or (with --disabled) off.",
+    summary: "Enables one entitlement of a clinic, or disables it with --disabled.",
     example: `--id ${EXAMPLE} --key scheduling.advanced`,
     options: {
       id: clinic,
-      key: text(EntitlementSet.shape.key, "such as scheduling.advanced"),
-      disabled: flag("switch it off"),
-      limit: number(EntitlementSet.shape.limit.default(null), "how much of it, where it is counted"),
-      effectiveUntil: textOrNull(EntitlementSet.shape.effectiveUntil.unwrap(), "when it ends", "date-time"),
+      key: text(EntitlementSet.shape.key, "name of the entitlement, such as scheduling.advanced"),
+      disabled: flag("disable the entitlement"),
+      limit: number(EntitlementSet.shape.limit.default(null), "quantity, for a counted entitlement"),
+      effectiveUntil: textOrNull(
+        EntitlementSet.shape.effectiveUntil.unwrap(),
+        "time at which the entitlement ends",
+        "date-time",
+      ),
     },
     category: clinicCategory,
     changes: (values) => values.id,
@@ -110,7 +118,7 @@ export const clinicCommands: Command[] = [
   }),
   defineCommand({
     name: "branch open",
-    summary: "Opens a branch of a clinic; the first one is its main branch.",
+    summary: "Opens a branch of a clinic. The first branch is the main branch.",
     example: `--clinic ${EXAMPLE} --name 'Old Town' --city Zug`,
     options: {
       id: newId("the new branch's id"),

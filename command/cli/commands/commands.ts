@@ -11,7 +11,7 @@ import { installationCommands } from "./installation-commands.ts";
 import { partnerCommands } from "./partner-commands.ts";
 import { peopleCommands } from "./people-commands.ts";
 
-/** Every command of the operator's, in the order of the help. */
+/** All operator commands, in the order of the help. */
 export const commands: Command[] = [
   ...clinicCommands,
   ...peopleCommands,

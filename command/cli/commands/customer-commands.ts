@@ -1,8 +1,7 @@
 import { customerCategory } from "../../../shared/domain/events/people.ts";
-import { changeCustomer, registerCustomer } from "../../operations/customer-operations.ts";
+import { changeCustomer, registerCustomer } from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { named } from "../framework/named.ts";
-import { id, newId, text, textOrNull, textToChange } from "../framework/option.ts";
+import { id, newId, omitUndefined, text, textOrNull, textToChange } from "../framework/option.ts";
 
 const customer = customerCategory.events.CustomerRegistered.shape;
 const CLINIC = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
@@ -13,7 +12,7 @@ const clinic = id("the clinic");
 export const customerCommands: Command[] = [
   defineCommand({
     name: "customer register",
-    summary: "Registers an owner of animals.",
+    summary: "Registers a customer, the owner of animals.",
     example: `${CLINIC} --full-name 'Ada Example' --phone '+41 41 555 0101' --city Zug`,
     options: {
       id: newId("the new customer's id"),
@@ -30,7 +29,7 @@ export const customerCommands: Command[] = [
   }),
   defineCommand({
     name: "customer change",
-    summary: "Changes what is named of a customer; an empty value clears it.",
+    summary: "Changes the given details of a customer. An empty value clears a detail.",
     example: `${ID} ${CLINIC} --phone '+41 41 555 0102' --email ''`,
     options: {
       id: id("the customer"),
@@ -43,6 +42,6 @@ export const customerCommands: Command[] = [
     category: customerCategory,
     changes: (values) => values.id,
     run: (log, { id: customerId, clinic: clinicId, ...given }, context) =>
-      changeCustomer(log, { customerId, clinicId, details: named(given) }, context),
+      changeCustomer(log, { customerId, clinicId, details: omitUndefined(given) }, context),
   }),
 ];

@@ -1,12 +1,12 @@
 import { environment } from "../../../shared/domain/events/fields.ts";
 import { webhookEndpointCategory } from "../../../shared/domain/events/partner.ts";
 import {
-  anybodysEndpoint,
   disableEndpoint,
   enableEndpoint,
+  findEndpoint,
   revokeEndpoint,
   testEndpoint,
-} from "../../operations/endpoint-operations.ts";
+} from "../../operations/webhook-endpoint-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, text } from "../framework/option.ts";
 
@@ -19,8 +19,12 @@ function endpointMove(verb: string, summary: string, move: typeof disableEndpoin
     options: {
       id: id("the webhook endpoint"),
       application: id("the application that registered it"),
-      clinic: id("the clinic whose events it gets"),
-      environment: text(environment.default("production"), "sandbox, or production where left out", "name"),
+      clinic: id("the clinic whose events it receives"),
+      environment: text(
+        environment.default("production"),
+        "sandbox or production; default: production",
+        "name",
+      ),
     },
     category: webhookEndpointCategory,
     changes: (values) => values.id,
@@ -35,11 +39,11 @@ export const endpointCommands: Command[] = [
     "Stops deliveries to a webhook endpoint until it is enabled again.",
     disableEndpoint,
   ),
-  endpointMove("enable", "Takes deliveries to a disabled webhook endpoint up again.", enableEndpoint),
-  endpointMove("revoke", "Ends a webhook endpoint for good.", revokeEndpoint),
+  endpointMove("enable", "Enables a disabled webhook endpoint and resumes its deliveries.", enableEndpoint),
+  endpointMove("revoke", "Revokes a webhook endpoint permanently.", revokeEndpoint),
   defineCommand({
     name: "webhooks test",
-    summary: "Sends a webhook endpoint, and no other, a test event.",
+    summary: "Sends a test event to one webhook endpoint.",
     example: "--endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b",
     options: { endpoint: id("the webhook endpoint") },
     importable: false,
@@ -48,7 +52,7 @@ export const endpointCommands: Command[] = [
     run: async (log, { endpoint }, context) => {
       const { events, position, deliveryId } = await testEndpoint(
         log,
-        await anybodysEndpoint(log, endpoint),
+        await findEndpoint(log, endpoint),
         context,
       );
       return { events, position, shown: { delivery: deliveryId } };

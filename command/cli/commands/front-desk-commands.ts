@@ -1,12 +1,13 @@
 import { holdCategory, queueTicketCategory } from "../../../shared/domain/events/appointment.ts";
-import { placeHold, releaseHold } from "../../operations/hold-operations.ts";
 import {
   callTicket,
   cancelTicket,
   completeTicket,
   issueTicket,
   markTicketNoShow,
-} from "../../operations/queue-ticket-operations.ts";
+  placeHold,
+  releaseHold,
+} from "../../operations/front-desk-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, newId, number, text, textOrNull } from "../framework/option.ts";
 
@@ -34,16 +35,20 @@ function ticketMove(verb: string, summary: string, move: typeof callTicket): Com
 export const frontDeskCommands: Command[] = [
   defineCommand({
     name: "hold place",
-    summary: "Keeps a time free before an appointment exists.",
+    summary: "Reserves a time before an appointment exists.",
     example: `${CLINIC} ${BRANCH} --starts-at 2027-03-01T09:00:00+01:00 --ends-at 2027-03-01T09:30:00+01:00 --expires-at 2027-02-28T18:00:00+01:00`,
     options: {
       id: newId("the new hold's id"),
       clinic,
       branch,
-      resource: textOrNull(placed.resourceId.unwrap(), "the resource; left out: any of the branch", "uuid"),
-      startsAt: text(placed.startsAt, "from", "date-time"),
-      endsAt: text(placed.endsAt, "until", "date-time"),
-      expiresAt: text(placed.expiresAt, "when the hold lapses by itself", "date-time"),
+      resource: textOrNull(
+        placed.resourceId.unwrap(),
+        "the resource; default: any resource of the branch",
+        "uuid",
+      ),
+      startsAt: text(placed.startsAt, "start of the hold", "date-time"),
+      endsAt: text(placed.endsAt, "end of the hold", "date-time"),
+      expiresAt: text(placed.expiresAt, "time at which the hold expires", "date-time"),
     },
     category: holdCategory,
     changes: (values) => values.id,
@@ -52,7 +57,7 @@ export const frontDeskCommands: Command[] = [
   }),
   defineCommand({
     name: "hold release",
-    summary: "Gives a held time free.",
+    summary: "Releases a hold.",
     example: `${ID} ${CLINIC}`,
     options: { id: id("the hold"), clinic },
     category: holdCategory,
@@ -61,7 +66,7 @@ export const frontDeskCommands: Command[] = [
   }),
   defineCommand({
     name: "ticket issue",
-    summary: "Issues a place in the front desk's queue.",
+    summary: "Issues a ticket for the front-desk queue.",
     example: `${CLINIC} ${BRANCH} --number A017 --date 2027-03-01`,
     options: {
       id: newId("the new ticket's id"),
@@ -70,11 +75,11 @@ export const frontDeskCommands: Command[] = [
       appointment: textOrNull(issued.appointmentId.unwrap(), "the appointment", "uuid"),
       visit: textOrNull(issued.visitId.unwrap(), "the visit", "uuid"),
       animal: textOrNull(issued.animalId.unwrap(), "the animal", "uuid"),
-      number: text(issued.ticketNumber, "the number that is called"),
-      date: text(issued.queueDate, "the queue's day at the clinic", "YYYY-MM-DD"),
-      arrivalType: text(issued.arrivalType.default("appointment"), "appointment (where left out), walk_in …"),
-      priority: text(issued.priority.default("normal"), "normal (where left out), urgent …"),
-      estimatedWaitMinutes: number(issued.estimatedWaitMinutes.default(null), "minutes to wait"),
+      number: text(issued.ticketNumber, "ticket number that is called"),
+      date: text(issued.queueDate, "date of the queue, in the clinic's time zone", "YYYY-MM-DD"),
+      arrivalType: text(issued.arrivalType.default("appointment"), "such as walk_in; default: appointment"),
+      priority: text(issued.priority.default("normal"), "such as urgent; default: normal"),
+      estimatedWaitMinutes: number(issued.estimatedWaitMinutes.default(null), "estimated wait in minutes"),
       notes: textOrNull(issued.notes.unwrap(), "notes"),
     },
     category: queueTicketCategory,
@@ -94,7 +99,7 @@ export const frontDeskCommands: Command[] = [
     },
   }),
   ticketMove("call", "Calls a waiting ticket.", callTicket),
-  ticketMove("complete", "Completes a ticket that was called.", completeTicket),
+  ticketMove("complete", "Completes a called ticket.", completeTicket),
   ticketMove("cancel", "Cancels a ticket.", cancelTicket),
   ticketMove("no-show", "Records that nobody came when the ticket was called.", markTicketNoShow),
 ];

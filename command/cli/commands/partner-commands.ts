@@ -16,7 +16,7 @@ const registered = partnerApplicationCategory.events.ApplicationRegistered.shape
 const APPLICATION = "4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009";
 
 const application = id("the application");
-const reason = textOrNull(label, "why");
+const reason = textOrNull(label, "reason");
 const origin = text(
   z.string().max(300),
   "scheme, host and port, such as https://hooks.example.com",
@@ -26,13 +26,13 @@ const origin = text(
 export const partnerCommands: Command[] = [
   defineCommand({
     name: "partner register",
-    summary: "Registers a partner's application in one environment; its id is the OAuth client id.",
+    summary: "Registers a partner application in one environment. Its id is the OAuth client id.",
     example: "--name 'Pet Planner' --environment sandbox --scopes clinic:read,appointments:read",
     options: {
       id: newId("the new application's id"),
       name: text(registered.name, "name"),
       environment: text(registered.environment, "sandbox or production", "name"),
-      scopes: list(registered.scopes, `of ${scopes.join(", ")}`, "scopes"),
+      scopes: list(registered.scopes, `scopes, from ${scopes.join(", ")}`, "scopes"),
     },
     category: partnerApplicationCategory,
     changes: (values) => values.id,
@@ -41,7 +41,7 @@ export const partnerCommands: Command[] = [
   }),
   defineCommand({
     name: "partner revoke",
-    summary: "Ends an application's access everywhere, for good.",
+    summary: "Revokes an application's access to all clinics permanently.",
     example: `--id ${APPLICATION} --reason 'Contract ended'`,
     options: { id: application, reason },
     category: partnerApplicationCategory,
@@ -51,7 +51,8 @@ export const partnerCommands: Command[] = [
   }),
   defineCommand({
     name: "partner issue-credential",
-    summary: "Issues a client secret and shows it, this once; two may be live at a time.",
+    summary:
+      "Issues a client secret. The secret is shown only once. An application can have two active secrets.",
     example: `--application ${APPLICATION}`,
     options: { application },
     importable: false,
@@ -65,7 +66,7 @@ export const partnerCommands: Command[] = [
   }),
   defineCommand({
     name: "partner revoke-credential",
-    summary: "Revokes a client secret and every token that was exchanged for it.",
+    summary: "Revokes a client secret and all access tokens issued for it.",
     example: `--application ${APPLICATION} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
     options: { application, credential: id("the credential") },
     category: partnerApplicationCategory,
@@ -75,7 +76,7 @@ export const partnerCommands: Command[] = [
   }),
   defineCommand({
     name: "partner approve-origin",
-    summary: "Approves an origin for an application's webhooks in production; held deliveries go out.",
+    summary: "Approves an origin for an application's webhooks in production, and releases held deliveries.",
     example: `--application ${APPLICATION} --origin https://hooks.example.com`,
     options: { application, origin },
     category: partnerApplicationCategory,
@@ -85,7 +86,8 @@ export const partnerCommands: Command[] = [
   }),
   defineCommand({
     name: "partner withdraw-origin",
-    summary: "Withdraws the approval of an origin; deliveries to it are held until it is approved again.",
+    summary:
+      "Withdraws the approval of an origin. Deliveries to the origin are held until it is approved again.",
     example: `--application ${APPLICATION} --origin https://hooks.example.com`,
     options: { application, origin },
     category: partnerApplicationCategory,

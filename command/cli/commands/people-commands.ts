@@ -6,11 +6,13 @@ import {
 import {
   acceptMembership,
   changePermissions,
+  deactivateStaff,
   grantMembership,
+  hireStaff,
+  reactivateStaff,
   revokeMembership,
-} from "../../operations/membership-operations.ts";
-import { selectClinic } from "../../operations/portal-user-operations.ts";
-import { deactivateStaff, hireStaff, reactivateStaff } from "../../operations/staff-operations.ts";
+  selectClinic,
+} from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, list, newId, text, textOrNull } from "../framework/option.ts";
 
@@ -23,12 +25,16 @@ const clinic = id("the clinic");
 const member = { id: id("the membership"), clinic };
 const employee = { id: id("the staff member"), clinic };
 const rights = {
-  role: text(granted.role, "owner, manager, veterinarian, receptionist or assistant: a label only", "role"),
+  role: text(
+    granted.role,
+    "owner, manager, veterinarian, receptionist or assistant; grants no permissions",
+    "role",
+  ),
   permissions: list(
     granted.permissions,
-    "of manage_staff, view_clinical, manage_schedule, manage_tenant, with commas",
+    "permissions, separated by commas: manage_staff, view_clinical, manage_schedule, manage_tenant",
   ),
-  branches: list(granted.branchIds.default([]), "the branches, with commas; left out: all of them", "uuids"),
+  branches: list(granted.branchIds.default([]), "the branches, separated by commas; default: all", "uuids"),
 };
 
 function toRights<Role, Permissions>(given: { role: Role; permissions: Permissions; branches: string[] }) {
@@ -41,15 +47,15 @@ export const peopleCommands: Command[] = [
   defineCommand({
     name: "membership grant",
     summary:
-      "Lets a portal user into a clinic; the user must accept, unless --accepted-at says when that was.",
+      "Grants a portal user a membership of a clinic. The user must accept it, unless --accepted-at is given.",
     example: `${CLINIC} --user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f --role owner --permissions manage_staff,view_clinical,manage_schedule,manage_tenant`,
     options: {
       id: newId("the new membership's id"),
       clinic,
-      user: id("the portal user, the `sub` of the session"),
-      staff: textOrNull(granted.staffId.unwrap(), "the staff member that the user is", "uuid"),
+      user: id("the portal user: `sub` claim of the session"),
+      staff: textOrNull(granted.staffId.unwrap(), "the staff member who is this user", "uuid"),
       ...rights,
-      acceptedAt: textOrNull(granted.acceptedAt.unwrap(), "when the user accepted", "date-time"),
+      acceptedAt: textOrNull(granted.acceptedAt.unwrap(), "time at which the user accepted", "date-time"),
     },
     category: membershipCategory,
     changes: (values) => values.id,
@@ -70,7 +76,7 @@ export const peopleCommands: Command[] = [
   }),
   defineCommand({
     name: "membership change",
-    summary: "Replaces role, permissions and branches of a membership.",
+    summary: "Replaces the role, permissions and branches of a membership.",
     example: `${ID} ${CLINIC} --role manager --permissions manage_staff,manage_schedule`,
     options: { ...member, ...rights },
     category: membershipCategory,
@@ -80,11 +86,11 @@ export const peopleCommands: Command[] = [
   }),
   defineCommand({
     name: "membership revoke",
-    summary: "Ends a membership for good.",
+    summary: "Revokes a membership permanently.",
     example: `${ID} ${CLINIC} --reason 'Left the practice'`,
     options: {
       ...member,
-      reason: textOrNull(membershipCategory.events.MembershipRevoked.shape.reason.unwrap(), "why"),
+      reason: textOrNull(membershipCategory.events.MembershipRevoked.shape.reason.unwrap(), "reason"),
     },
     category: membershipCategory,
     changes: (values) => values.id,
@@ -93,14 +99,14 @@ export const peopleCommands: Command[] = [
   }),
   defineCommand({
     name: "user select",
-    summary: "Chooses the clinic and branch that a portal user looks at.",
+    summary: "Selects the clinic and branch that a portal user sees.",
     example: `--user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f ${CLINIC}`,
     options: {
       user: id("the portal user"),
       clinic,
       branch: textOrNull(
         portalUserCategory.events.ClinicSelected.shape.branchId.unwrap(),
-        "the branch; left out: the user's first",
+        "the branch; default: the user's first branch",
         "uuid",
       ),
     },
@@ -116,7 +122,7 @@ export const peopleCommands: Command[] = [
     options: {
       id: newId("the new staff member's id"),
       clinic,
-      user: textOrNull(hired.userId.unwrap(), "the portal user who it is", "uuid"),
+      user: textOrNull(hired.userId.unwrap(), "the portal user who is this staff member", "uuid"),
       fullName: textOrNull(hired.fullName.unwrap(), "name"),
       email: textOrNull(hired.email.unwrap(), "e-mail address", "address"),
       role: rights.role,
@@ -128,7 +134,7 @@ export const peopleCommands: Command[] = [
   }),
   defineCommand({
     name: "staff deactivate",
-    summary: "Records that a staff member works there no more.",
+    summary: "Deactivates a staff member.",
     example: `${ID} ${CLINIC}`,
     options: employee,
     category: staffCategory,
@@ -138,7 +144,7 @@ export const peopleCommands: Command[] = [
   }),
   defineCommand({
     name: "staff reactivate",
-    summary: "Records that a staff member works there again.",
+    summary: "Reactivates a staff member.",
     example: `${ID} ${CLINIC}`,
     options: employee,
     category: staffCategory,

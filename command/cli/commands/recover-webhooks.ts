@@ -7,8 +7,8 @@ import { operatorContext, withEventLog } from "../framework/operator.ts";
 import { createProgressBar } from "../framework/progress-bar.ts";
 import { optionName, type Terminal } from "../framework/run-command.ts";
 
-/** What the command line said. */
-export interface RecoverWords {
+/** Options of `webhooks recover` on the command line. */
+export interface RecoverOptions {
   endpoint?: string;
   since?: string;
   until?: string;
@@ -29,12 +29,12 @@ const schema = z.object({
 const NAME = "webhooks recover";
 
 /**
- * Replays every delivery of an endpoint that failed or was skipped in a span of time, and says how many.
+ * Replays all deliveries of an endpoint that failed or were skipped in a time range, and prints how many.
  *
- * @throws {InputError} which names the options
- * @throws {DomainError | LogUnavailable} where it stops; what was asked for by then stays asked for
+ * @throws {InputError} that names the invalid options
+ * @throws {DomainError | LogUnavailable} if the recovery stops; replays requested so far are kept
  */
-export async function recoverWebhooks(words: RecoverWords, terminal: Terminal): Promise<void> {
+export async function recoverWebhooks(words: RecoverOptions, terminal: Terminal): Promise<void> {
   const { actor, json, ...given } = words;
   const checked = schema.safeParse(given);
   if (!checked.success) throw new InputError(problemsLine(problemsOf(checked.error, given), optionName));
@@ -55,7 +55,7 @@ export async function recoverWebhooks(words: RecoverWords, terminal: Terminal): 
 
 function text({ found, requested, left }: Recovery, dryRun: boolean): string {
   const said = dryRun
-    ? `${found} deliveries failed or were skipped; nothing was replayed`
-    : `${requested} of ${found} deliveries are replayed${left > 0 ? `; ${left} no longer stood failed or skipped, or their endpoint is not active any more` : ""}`;
+    ? `${found} deliveries failed or were skipped; none was replayed (dry run)`
+    : `${requested} of ${found} deliveries will be replayed${left > 0 ? `; ${left} can no longer be replayed` : ""}`;
   return `${NAME}: ${said}`;
 }

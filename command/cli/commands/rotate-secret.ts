@@ -2,14 +2,14 @@ import { z } from "zod";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { anybodysEndpoint, rotateSecret } from "../../operations/endpoint-operations.ts";
+import { findEndpoint, rotateSecret } from "../../operations/webhook-endpoint-operations.ts";
 import { problemsOf } from "../framework/command.ts";
 import { InputError, problemsLine } from "../framework/failure.ts";
 import { operatorContext, withEventLog } from "../framework/operator.ts";
 import { optionName, outcomeLine, type Terminal } from "../framework/run-command.ts";
 
-/** What the command line said. */
-export interface RotateWords {
+/** Options of `endpoint rotate-secret` on the command line. */
+export interface RotateOptions {
   id?: string;
   leaked?: boolean;
   actor?: string;
@@ -19,13 +19,13 @@ export interface RotateWords {
 const schema = z.object({ id: uuid, leaked: z.boolean().default(false) });
 
 /**
- * Gives an endpoint a new signing secret and shows it, this once.
+ * Issues a new signing secret for an endpoint and prints it. The secret is shown only once.
  *
- * @throws {InputError} which names the options
- * @throws {ConfigError} without the keys that encrypt webhook secrets
+ * @throws {InputError} that names the invalid options
+ * @throws {ConfigError} if the keys that encrypt webhook secrets are missing
  * @throws {DomainError | LogUnavailable}
  */
-export async function rotateEndpointSecret(words: RotateWords, terminal: Terminal): Promise<void> {
+export async function rotateEndpointSecret(words: RotateOptions, terminal: Terminal): Promise<void> {
   const { actor, json, ...given } = words;
   const checked = schema.safeParse(given);
   if (!checked.success) throw new InputError(problemsLine(problemsOf(checked.error, given), optionName));
@@ -33,7 +33,7 @@ export async function rotateEndpointSecret(words: RotateWords, terminal: Termina
   const context = operatorContext(actor, Date.now());
   const secretBox = createSecretBox(readConfig(["WEBHOOK_SECRET_KEYS"], terminal.env).WEBHOOK_SECRET_KEYS);
   const { secret, seen } = await withEventLog(terminal.env, async (log) =>
-    rotateSecret({ log, secretBox }, { ...(await anybodysEndpoint(log, id)), leaked }, context),
+    rotateSecret({ log, secretBox }, { ...(await findEndpoint(log, id)), leaked }, context),
   );
   const outcome = { id, events: 1, position: seen, shown: { secret } };
   await terminal.out(outcomeLine({ noun: "endpoint", verb: "rotate-secret" }, outcome, json));

@@ -3,23 +3,23 @@ import { LogUnavailable, WrongExpectedRevision } from "../../../shared/eventstor
 import { ConfigError } from "../../../shared/runtime/config.ts";
 import type { OptionProblem } from "./command.ts";
 
-/** What the process ends with. */
+/** Exit codes of the command lines. */
 export const EXIT = {
   done: 0,
   broken: 1,
   badInput: 2,
   refused: 3,
   logUnavailable: 4,
-  /** As shells report a process that SIGINT ended. */
+  /** The code that shells report for a process ended by SIGINT. */
   interrupted: 130,
 } as const;
 
-/** What the operator gave is wrong. */
+/** Invalid input of the operator. */
 export class InputError extends Error {
   override readonly name = "InputError";
 }
 
-/** What went wrong, as one line, and the exit code that stands for it. */
+/** One line that describes an error, and the exit code for it. */
 export interface Failure {
   code: number;
   line: string;
@@ -31,14 +31,17 @@ export function failureOf(error: unknown): Failure {
   if (error instanceof DomainError)
     return { code: EXIT.refused, line: `refused: ${error.message} (${error.code})` };
   if (error instanceof WrongExpectedRevision)
-    return { code: EXIT.refused, line: "refused: it is being changed by somebody else; try again" };
+    return { code: EXIT.refused, line: "refused: another process changed the same object; try again" };
   if (error instanceof LogUnavailable)
-    return { code: EXIT.logUnavailable, line: "the event log is out of reach" };
+    return {
+      code: EXIT.logUnavailable,
+      line: "the event log is unavailable; check EVENTSTORE_URL and try again",
+    };
   const line = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return { code: EXIT.broken, line: line.replaceAll("\n", " ") };
 }
 
-/** @param nameOf how an option is written where the reader gave it */
+/** @param nameOf returns the name of an option as the operator writes it */
 export function problemsLine(problems: OptionProblem[], nameOf: (option: string) => string): string {
   return problems.map(({ option, message }) => `${nameOf(option)} ${message}`).join("; ");
 }

@@ -7,7 +7,7 @@ import { readConfig } from "../../../shared/runtime/config.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { InputError } from "./failure.ts";
 
-/** Runs a piece of work on the event log and closes the connection, whatever came of it. */
+/** Runs work on the event log and closes the connection afterwards. */
 export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,
   work: (log: EventLog, client: EventStoreDBClient) => Promise<Result>,
@@ -22,9 +22,9 @@ export async function withEventLog<Result>(
 }
 
 /**
- * The context of an operator's command: clinic and environment follow from what it is about.
+ * Creates the context of an operator's command. The operation adds the clinic and the environment.
  *
- * @param actor the operator's name; the user of the operating system where absent
+ * @param actor name of the operator; default: the user name of the operating system
  */
 export function operatorContext(actor: string | undefined, now: number): CommandContext {
   const id = actor ?? os.userInfo().username;

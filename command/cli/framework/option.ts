@@ -2,15 +2,15 @@ import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { TIME_ZONE_RULE, timeZones } from "../../../shared/domain/time/time-zone.ts";
 
-/** An option of a command: how its value is checked, and how it is read from the text of a command line. */
+/** An option of a command. */
 export interface Option<Schema extends z.ZodType = z.ZodType> {
   schema: Schema;
   help: string;
-  /** What stands for the value in the help; undefined for a flag, which has none. */
+  /** Placeholder for the value in the help; undefined for a flag. */
   placeholder: string | undefined;
-  /** A value of the JSON kind that the schema expects, where the text looks like one; else the text as it is. */
+  /** Converts text of the command line to the JSON type that the schema expects; returns other text unchanged. */
   fromText(text: string): unknown;
-  /** Whether an id is made where none is given. */
+  /** Whether an id is generated if none is given. */
   made: boolean;
 }
 
@@ -27,12 +27,12 @@ export function text<Schema extends z.ZodType>(schema: Schema, help: string, pla
   return option(schema, help, placeholder, (given) => given);
 }
 
-/** A text that may be left out or, on the command line, be empty: then it is null. */
+/** An optional text. It is null if omitted or, on the command line, empty. */
 export function textOrNull<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
   return option(schema.nullable().default(null), help, placeholder, emptyIsNull);
 }
 
-/** A text that stays as it was where it is left out; empty, on the command line, it becomes null. */
+/** A text to change. It is unchanged if omitted, and null if empty on the command line. */
 export function textToChange<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
   return option(schema.optional(), help, placeholder, emptyIsNull);
 }
@@ -45,20 +45,20 @@ export function flag(help: string) {
   return option(z.boolean().default(false), help, undefined, () => true);
 }
 
-/** Several values, on the command line separated by commas. */
+/** A list of values, separated by commas on the command line. */
 export function list<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "list") {
   return option(schema, help, placeholder, (given) => given.split(",").map((item) => item.trim()));
 }
 
-/** A JSON value may nest this deep: far beyond any use, and far below what ends a recursion. */
-const MOST_NESTED = 100;
+/** Maximum nesting of a JSON value: more than any use needs, and far below the stack limit. */
+const MAX_NESTING = 100;
 
-/** Any JSON value. Its stored form may nest deeper, since events that were accepted once stay readable. */
+/** A JSON value. The schema of the stored event allows deeper nesting, so that earlier events stay readable. */
 export function json<Schema extends z.ZodType>(schema: Schema, help: string) {
   const bounded = z
     .unknown()
     .optional()
-    .refine(isNestedWithin, `must not nest more than ${MOST_NESTED} levels deep`)
+    .refine(isNestedWithin, `must not nest more than ${MAX_NESTING} levels deep`)
     .pipe(schema);
   return option(bounded, help, "json", (given) => {
     try {
@@ -69,24 +69,27 @@ export function json<Schema extends z.ZodType>(schema: Schema, help: string) {
   });
 }
 
-/** A time zone. Its stored form is wider, since events that were accepted once stay readable. */
+/** A time zone. The schema of the stored event allows other names, so that earlier events stay readable. */
 export const timeZone = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
 
-/** The id of something that exists. */
+/** The id of an existing object. */
 export function id(help: string): Option<typeof uuid> {
   return text(uuid, help, "uuid");
 }
 
-/** The id of what the command makes: a random one where it is left out, except in an import. */
+/** The id of the object that the command creates. If omitted, it is generated, except in an import. */
 export function newId(help: string): Option<typeof uuid> {
   return { ...id(help), made: true };
 }
 
-/** Goes level by level: a recursion would not come to the end of a deep value. */
+/**
+ * Returns whether a value nests within the limit. It works level by level, because recursion could overflow the
+ * stack.
+ */
 function isNestedWithin(value: unknown): boolean {
   let level = [value];
   for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > MOST_NESTED) return false;
+    if (depth > MAX_NESTING) return false;
     level = level.flatMap((item) => (typeof item === "object" && item !== null ? Object.values(item) : []));
   }
   return true;
@@ -94,4 +97,13 @@ function isNestedWithin(value: unknown): boolean {
 
 function emptyIsNull(given: string): string | null {
   return given === "" ? null : given;
+}
+
+/** Returns a copy without the members that are undefined. */
+export function omitUndefined<Given extends object>(
+  given: Given,
+): { [Name in keyof Given]?: Exclude<Given[Name], undefined> } {
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as {
+    [Name in keyof Given]?: Exclude<Given[Name], undefined>;
+  };
 }

@@ -2,11 +2,11 @@ import type { Terminal } from "./run-command.ts";
 
 const WIDTH = 30;
 
-/** Shows how far a long run is: as a bar on a terminal, else as a line after each tenth. */
+/** Shows the progress of a long run: a bar on a terminal, else one line after each tenth. */
 export function createProgressBar(name: string, all: number, terminal: Terminal) {
   let tenth = 0;
   return {
-    /** @param counts said beside the bar */
+    /** @param counts text next to the bar */
     show(done: number, counts: string): void {
       const share = done / all;
       if (terminal.redraw) {

@@ -1,50 +1,50 @@
-import type { Command, Outcome } from "./command.ts";
+import type { Command, CommandOutcome } from "./command.ts";
 import { InputError, problemsLine } from "./failure.ts";
 import { operatorContext, withEventLog } from "./operator.ts";
 
-/** What the command line said: texts by option in camelCase, flags as true. */
+/** Options from the command line by name in camelCase. Flags are true. */
 export type GivenOptions = Record<string, string | boolean | undefined>;
 
-/** What a command is called. */
-type Words = Pick<Command, "noun" | "verb">;
+/** Name of a command. */
+type CommandName = Pick<Command, "noun" | "verb">;
 
-/** Where a command of the command line gets its surroundings from. */
+/** Environment of a command: variables, streams and signals. */
 export interface Terminal {
   env: NodeJS.ProcessEnv;
-  /** Writes a line on standard output. Resolves when the reader keeps up. */
+  /** Writes a line to standard output. Resolves when the line is written. */
   out(line: string): Promise<void>;
-  /** Writes a line on standard error. Resolves when the reader keeps up. */
+  /** Writes a line to standard error. Resolves when the line is written. */
   err(line: string): Promise<void>;
   stdin: NodeJS.ReadableStream;
-  /** Redraws the progress bar on standard error; undefined where that is no terminal. */
+  /** Redraws the progress bar on standard error; undefined if standard error is not a terminal. */
   redraw: ((text: string) => void) | undefined;
   /**
-   * Takes the first Ctrl-C or SIGTERM over from the system: the signal aborts, and the caller ends in order. The second
-   * one ends the process at once.
+   * Handles the first Ctrl-C or SIGTERM: the returned signal aborts, and the caller stops in an orderly way. A second
+   * one ends the process immediately.
    */
   interruption(): AbortSignal;
 }
 
 /**
- * Carries out one command and says what came of it in one line, of text or of JSON.
+ * Runs one command and prints its result as one line of text or JSON.
  *
- * @throws {InputError} which names the options
+ * @throws {InputError} that names the invalid options
  */
 export async function runCommand(command: Command, given: GivenOptions, terminal: Terminal): Promise<void> {
   const { json, actor, ...texts } = given;
-  const call = command.check(fromTexts(command, texts), true);
-  if (Array.isArray(call)) throw new InputError(problemsLine(call, optionName));
+  const checked = command.check(fromTexts(command, texts), true);
+  if ("problems" in checked) throw new InputError(problemsLine(checked.problems, optionName));
   const context = operatorContext(typeof actor === "string" ? actor : undefined, Date.now());
-  const outcome = await withEventLog(terminal.env, (log) => call.outcome(log, context));
+  const outcome = await withEventLog(terminal.env, (log) => checked.call.outcome(log, context));
   await terminal.out(outcomeLine(command, outcome, json === true));
 }
 
-/** What came of a command, in one line of text or of JSON. */
-export function outcomeLine(command: Words, outcome: Outcome, json = false): string {
+/** Formats the result of a command as one line of text or JSON. */
+export function outcomeLine(command: CommandName, outcome: CommandOutcome, json = false): string {
   return json ? jsonLine(command, outcome) : textLine(command, outcome);
 }
 
-/** `fullName` is `--full-name` on the command line. */
+/** Converts an option name to its form on the command line: `fullName` becomes `--full-name`. */
 export function optionName(option: string): string {
   return `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
@@ -58,13 +58,13 @@ function fromTexts(command: Command, given: GivenOptions): Record<string, unknow
   );
 }
 
-function textLine({ noun, verb }: Words, { id, events, shown }: Outcome): string {
+function textLine({ noun, verb }: CommandName, { id, events, shown }: CommandOutcome): string {
   const done = events > 0 ? "done" : "nothing to change";
   const more = Object.entries(shown).map(([name, value]) => `, ${name} ${value}`);
   return `${noun} ${verb}: ${done}, id ${id}${more.join("")}`;
 }
 
-function jsonLine({ noun, verb }: Words, { id, events, position, shown }: Outcome): string {
+function jsonLine({ noun, verb }: CommandName, { id, events, position, shown }: CommandOutcome): string {
   const where = position === undefined ? null : String(position);
   return JSON.stringify({ command: `${noun} ${verb}`, id, changed: events > 0, position: where, ...shown });
 }

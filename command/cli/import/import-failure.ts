@@ -2,7 +2,7 @@ import { InvalidAppointment } from "../../../shared/domain/appointment/request.t
 import type { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { Command } from "../framework/command.ts";
 
-/** What is wrong with one field of a line. */
+/** A problem with one field of a line. */
 export interface FieldProblem {
   /** JSONPath (RFC 9535) within the line; `$` is the whole line. */
   field: string;
@@ -13,14 +13,14 @@ export interface FieldProblem {
 export interface LineFailure {
   /** Number of the line in the file, from 1. */
   line: number;
-  /** `invalid` for a line that cannot be read as a command; else the domain's code for the refusal. */
+  /** `invalid` for a line that is not a valid command; else the code of the domain rule that refused the command. */
   code: string;
   problems: FieldProblem[];
   /** All problems as one text for people. */
   text: string;
 }
 
-/** Codes whose words do not name the option that is refused. */
+/** The refused option, for codes that do not contain its name. */
 const OPTION_OF_CODE: Record<string, string> = {
   allocation_empty: "until",
   expiry_without_demo: "demoExpiresAt",
@@ -33,8 +33,8 @@ const OPTION_OF_CODE: Record<string, string> = {
 };
 
 /**
- * Describes the refusal of a line's command, with the fields that it is refused for. A refusal that is not about one
- * field, such as an illegal transition, is about what the command changes.
+ * Describes why a line's command was refused, and which fields are wrong. If no single field is wrong, as in an
+ * illegal transition, the field is the id of the changed object.
  */
 export function refusalOf(line: number, error: DomainError, command: Command): LineFailure {
   const { code, message } = error;
@@ -49,14 +49,14 @@ export function refusalOf(line: number, error: DomainError, command: Command): L
   return { line, code, problems, text: `refused: ${said} (${code})` };
 }
 
-/** The domain's `resourceIds.1` is the import's `resources[1]`. */
+/** Converts a path of the domain to the path in the line: `resourceIds.1` becomes `resources[1]`. */
 function fieldOf(path: string, { options }: Command): string {
   const [name = "", ...rest] = path.split(".");
   const option = [name, name.replace(/Id(s?)$/, "$1")].find((known) => known in options);
   return jsonPath(option === undefined ? [] : [option, ...rest.map(Number)]);
 }
 
-/** `branch_not_found` is about the option `branch`, or about `id` if the command is one about branches. */
+/** Finds the option that a code is about: `branch_not_found` is about `branch`, or about `id` in a branch command. */
 function optionOf(code: string, { noun, options }: Command): string {
   const names = Object.keys(options);
   const exact = OPTION_OF_CODE[code];

@@ -3,21 +3,21 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { EXIT, InputError } from "../framework/failure.ts";
 import { operatorContext, withEventLog } from "../framework/operator.ts";
 import type { Terminal } from "../framework/run-command.ts";
+import { createCachingEventLog } from "./caching-log.ts";
 import { createLineIds, importId, readLine } from "./import-line.ts";
 import { type Input, linesOf, withInput } from "./import-lines.ts";
 import { createImportReport, type ImportReport } from "./import-report.ts";
 import { carryOutLines, type ImportOutcome, type Survey } from "./import-run.ts";
-import { rememberingLog } from "./remembering-log.ts";
-import { retryingLog } from "./retrying-log.ts";
+import { createRetryingEventLog } from "./retrying-log.ts";
 
-/** Line ids are held in memory: about 200 bytes each. */
-const MOST_LINES = 1_000_000;
+/** Limits the memory for line ids, about 200 bytes each. */
+const MAX_LINES = 1_000_000;
 
-/** How long the import waits for an event log that does not answer, unless told otherwise. Seconds. */
-export const DEFAULT_LOG_WAIT = 300;
+/** Default time to wait for an event log that does not answer, in seconds. */
+export const DEFAULT_LOG_WAIT_S = 300;
 
-/** What the command line said. */
-export interface ImportWords {
+/** Options of `import` on the command line. */
+export interface ImportOptions {
   dryRun?: boolean;
   logWait?: string;
   actor?: string;
@@ -25,16 +25,16 @@ export interface ImportWords {
 }
 
 /**
- * Carries out the commands of a file of JSON lines. A line that is invalid or refused is reported with its number, and
- * the import goes on; only lines that change the same thing as a failed line are left. The same file again changes
- * nothing, and running an import again that was stopped, however hard, finishes it.
+ * Applies the commands of a file of JSON lines. A line that is invalid or refused is reported with its number, and
+ * the import continues. Lines that change the same object as a failed line are not applied. Importing the same file
+ * again changes nothing. Running a stopped or killed import again finishes it.
  *
- * @param words.dryRun does everything but the writing
+ * @param words.dryRun checks every line without writing
  * @returns the exit code
- * @throws {InputError} for a file that cannot be read or is too long
- * @throws what stopped the import and is no line's fault, such as {LogUnavailable}, after the totals were written
+ * @throws {InputError} if the file cannot be read or has too many lines
+ * @throws {LogUnavailable} or any other error that stopped the import, after the totals are printed
  */
-export async function importFile(name: string, words: ImportWords, terminal: Terminal): Promise<number> {
+export async function importFile(name: string, words: ImportOptions, terminal: Terminal): Promise<number> {
   const how = { json: words.json === true, dryRun: words.dryRun === true };
   const seconds = secondsOf(words.logWait);
   return withInput(name, terminal.stdin, async (input) => {
@@ -44,7 +44,7 @@ export async function importFile(name: string, words: ImportWords, terminal: Ter
     const interruption = terminal.interruption();
     interruption.addEventListener("abort", () => report.note(ENDING), { once: true });
     const { tally, end, error } = await withEventLog(terminal.env, (log) => {
-      const target = how.dryRun ? rememberingLog(log, "kept") : log;
+      const target = how.dryRun ? createCachingEventLog(log, "kept") : log;
       const patient = retried(target, seconds, interruption, report);
       return carryOutLines(linesOf(input), { survey, log: patient, base, report, interruption });
     });
@@ -54,28 +54,28 @@ export async function importFile(name: string, words: ImportWords, terminal: Ter
   });
 }
 
-const ENDING = "finishing the lines that were begun; press Ctrl-C again to end at once";
+const ENDING = "finishing the lines in progress; press Ctrl-C again to stop immediately";
 
 function retried(log: EventLog, seconds: number, signal: AbortSignal, report: ImportReport): EventLog {
-  return retryingLog(log, {
+  return createRetryingEventLog(log, {
     within: seconds * 1000,
     signal,
     onChange: (answers) =>
       report.note(
         answers
-          ? "the event log answers again"
-          : `the event log does not answer; trying again for up to ${seconds} s`,
+          ? "the event log is available again"
+          : `the event log does not answer; retrying for up to ${seconds} s`,
       ),
   });
 }
 
-/** Highest wait that is taken, in seconds: a day. */
-const LONGEST_WAIT = 86_400;
+/** Longest wait that is accepted, in seconds: one day. */
+const MAX_LOG_WAIT_S = 86_400;
 
-function secondsOf(text = String(DEFAULT_LOG_WAIT)): number {
+function secondsOf(text = String(DEFAULT_LOG_WAIT_S)): number {
   const seconds = Number(text);
-  if (/^\d+$/.test(text) && seconds <= LONGEST_WAIT) return seconds;
-  throw new InputError(`--log-wait must be a whole number of seconds from 0 to ${LONGEST_WAIT}`);
+  if (/^\d+$/.test(text) && seconds <= MAX_LOG_WAIT_S) return seconds;
+  throw new InputError(`--log-wait must be a whole number of seconds from 0 to ${MAX_LOG_WAIT_S}`);
 }
 
 function exitCodeOf({ tally, end }: ImportOutcome): number {
@@ -91,7 +91,8 @@ async function surveyOf(input: Input): Promise<Survey> {
   let lines = 0;
   for await (const line of linesOf(input)) {
     lines += 1;
-    if (lines > MOST_LINES) throw new InputError(`an import has at most ${MOST_LINES} lines: split the file`);
+    if (lines > MAX_LINES)
+      throw new InputError(`the file has more than ${MAX_LINES} lines; split it into smaller files`);
     if (!("text" in line)) continue;
     hash.update(line.text).update("\n");
     const read = readLine(line.text);

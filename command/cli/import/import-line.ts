@@ -6,10 +6,16 @@ import { type FieldProblem, jsonPath } from "./import-failure.ts";
 
 const NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
 
-/** What a line says: a command to carry out, or what is wrong with it, as one text and by field. */
-export type ReadLine =
-  | { command: Command; call: Call; key: string }
-  | { reason: string; problems: FieldProblem[] };
+/** A line that was read: a command, or the problems of the line. */
+export type ReadLine = { command: Command; call: Call; key: string } | UnusableLine;
+
+/** A line that is not a command, or that has invalid options. */
+export interface UnusableLine {
+  reason: string;
+  problems: FieldProblem[];
+  /** The id of what the line would change; undefined if the line does not say. */
+  changes: string | undefined;
+}
 
 const importable = new Map(
   commands
@@ -17,10 +23,10 @@ const importable = new Map(
     .map((command) => [`${command.noun} ${command.verb}`, command]),
 );
 
-/** At most this many problems of one line are listed. */
-const MOST_PROBLEMS = 20;
+/** Maximum number of problems that are listed for one line. */
+const MAX_PROBLEMS = 20;
 
-/** Reads a line of an import: `{"command": "customer register", "id": …, …}`. Every id must be given. */
+/** Reads a line of an import: `{"command": "customer register", "id": …, …}`. Every id is required. */
 export function readLine(text: string): ReadLine {
   const value = parse(text);
   if (value === undefined) return unreadable("is not valid JSON");
@@ -30,35 +36,38 @@ export function readLine(text: string): ReadLine {
   if (name === undefined) return wrongCommand("is missing");
   const command = typeof name === "string" ? importable.get(name) : undefined;
   if (!command) return wrongCommand(`${shown(name)} cannot be imported; see \`import --help\``);
-  const call = command.check(given, false);
-  if (!Array.isArray(call)) {
-    return { command, call, key: JSON.stringify([name, ...Object.entries(given).sort(byName)]) };
+  const checked = command.check(given, false);
+  if ("call" in checked) {
+    const key = JSON.stringify([name, ...Object.entries(given).sort(byName)]);
+    return { command, call: checked.call, key };
   }
-  const listed = call.slice(0, MOST_PROBLEMS);
-  const left = call.length - listed.length;
+  const listed = checked.problems.slice(0, MAX_PROBLEMS);
+  const left = checked.problems.length - listed.length;
   const problems = listed.map(({ path, message }) => ({ field: jsonPath(path), reason: message }));
   if (left > 0) problems.push({ field: jsonPath([]), reason: `has ${left} more problems` });
   const reason = problemsLine(listed, (option) => option);
-  return { reason: left > 0 ? `${reason}; and ${left} more problems` : reason, problems };
+  const { changes } = checked;
+  return { reason: left > 0 ? `${reason}; and ${left} more problems` : reason, problems, changes };
 }
 
-/** A line that cannot be read as a command. */
-export function unreadable(reason: string): ReadLine {
-  return { reason, problems: [{ field: jsonPath([]), reason }] };
+/** Describes a line that is not a command. */
+export function unreadable(reason: string): UnusableLine {
+  return { reason, problems: [{ field: jsonPath([]), reason }], changes: undefined };
 }
 
-function wrongCommand(reason: string): ReadLine {
-  return { reason: `command ${reason}`, problems: [{ field: jsonPath(["command"]), reason }] };
+function wrongCommand(reason: string): UnusableLine {
+  const problems = [{ field: jsonPath(["command"]), reason }];
+  return { reason: `command ${reason}`, problems, changes: undefined };
 }
 
-/** A command's name as it was given, as far as it can be a name. */
+/** Formats the given command name for an error message. */
 function shown(name: unknown): string {
   return typeof name === "string" ? JSON.stringify(name.slice(0, 60)) : "is not a text and";
 }
 
 /**
- * Tells the lines of an import apart by what they say, so that a line is known again when the import is repeated,
- * wherever it then stands. Of lines that say the same, each one counts.
+ * Creates ids of lines from their content, so that a repeated import recognizes its lines in any order. Lines with
+ * equal content get different ids.
  */
 export function createLineIds(): (key: string) => string {
   const seen = new Map<string, number>();
@@ -70,7 +79,7 @@ export function createLineIds(): (key: string) => string {
   };
 }
 
-/** An id that follows from the content of the whole file. */
+/** Derives the id of an import from the digest of its file. */
 export function importId(digest: string): string {
   return uuidv5(digest, NAMESPACE);
 }

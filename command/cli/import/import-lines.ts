@@ -4,23 +4,23 @@ import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { InputError } from "../framework/failure.ts";
 
-/** A line that is not blank: its number in the file, from 1, and its text or why it has none. */
+/** A line that is not blank: its number in the file, from 1, and its text, or the reason why it cannot be read. */
 export type Line = { number: number; text: string } | { number: number; problem: string };
 
-/** An import's content. It can be opened more than once. */
+/** Content of an import, which can be read more than once. */
 export interface Input {
   name: string;
   open(): AsyncIterable<Buffer>;
 }
 
-/** Longest line that is read, in bytes. Longer ones are skipped without being kept. */
-const LONGEST_LINE = 1024 * 1024;
+/** Maximum length of a line in bytes. Longer lines are not kept in memory. */
+const MAX_LINE_BYTES = 1024 * 1024;
 
 const NEWLINE = 0x0a;
 
 /**
- * Reads the lines of an input one at a time, in memory that does not grow with the input or its lines. Accepts `\n` and
- * `\r\n`, a byte order mark at the start, and a last line without its end.
+ * Reads the lines of an input one at a time, in bounded memory. Accepts `\n` and `\r\n`, a byte order mark at the
+ * start, and a last line without a line ending.
  *
  * @throws {InputError} if the input cannot be read
  */
@@ -43,7 +43,7 @@ export async function* linesOf(input: Input): AsyncGenerator<Line> {
   if (last) yield last;
 }
 
-/** A line under way: its bytes while they are few enough. */
+/** The bytes of a line that is being read; empty if the line is too long. */
 interface Bytes {
   parts: Buffer[];
   length: number;
@@ -53,7 +53,7 @@ const emptyLine = (): Bytes => ({ parts: [], length: 0 });
 
 function add(line: Bytes, part: Buffer): void {
   line.length += part.length;
-  if (line.length <= LONGEST_LINE) line.parts.push(part);
+  if (line.length <= MAX_LINE_BYTES) line.parts.push(part);
   else line.parts = [];
 }
 
@@ -61,7 +61,7 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** @returns undefined for a blank line */
 function toLine(number: number, { parts, length }: Bytes): Line | undefined {
-  if (length > LONGEST_LINE) return { number, problem: "is longer than 1 MiB" };
+  if (length > MAX_LINE_BYTES) return { number, problem: "is longer than 1 MiB" };
   const text = decoded(Buffer.concat(parts));
   if (text === undefined) return { number, problem: "is not valid UTF-8" };
   const content = number === 1 ? text.replace(/^\uFEFF/, "") : text;
@@ -87,8 +87,8 @@ async function* chunksOf({ name, open }: Input): AsyncGenerator<Buffer> {
 }
 
 /**
- * Gives the work an input that it can read twice: the named file, or, for `-`, a copy of standard input. The copy has
- * no name, so that nobody else finds it and it is gone with the process, however that ends.
+ * Runs work on an input that can be read twice: the named file or, for `-`, a copy of standard input. The copy is an
+ * unlinked file: no other process can open it, and it disappears when this process ends.
  */
 export async function withInput<Result>(
   name: string,

@@ -1,53 +1,53 @@
 import type { Call } from "../framework/command.ts";
 
-/** A command's turn among others. */
+/** The turn of one command in the order of all commands. */
 export interface Turn {
-  /** Resolves when everything that it must follow is over. */
-  come: Promise<unknown>;
-  /** To be called when it is over, well or not. */
-  over(): void;
+  /** Resolves when all commands that must come first have ended. */
+  ready: Promise<unknown>;
+  /** Ends the turn, whether the command succeeded or failed. */
+  end(): void;
 }
 
-interface Place {
+interface Access {
   writer: Promise<void> | undefined;
   readers: Set<Promise<void>>;
 }
 
 /**
- * Keeps commands that touch the same thing in the order in which they are entered, and lets all others run side by
- * side: a command follows those that change what it names, and those that name what it changes.
+ * Keeps commands about the same object in order and lets all other commands run concurrently. A command waits for
+ * earlier commands that change an id it names, and for earlier commands that name the id it changes.
  */
 export function createOrder(): (call: Pick<Call, "changes" | "ids">) => Turn {
-  const places = new Map<string, Place>();
+  const accesses = new Map<string, Access>();
 
   return ({ changes, ids }) => {
     let resolve = () => {};
-    const end = new Promise<void>((done) => {
+    const ended = new Promise<void>((done) => {
       resolve = done;
     });
     const before: (Promise<void> | undefined)[] = [];
     for (const id of ids) {
-      const place = places.get(id) ?? { writer: undefined, readers: new Set() };
-      places.set(id, place);
-      before.push(place.writer);
+      const access = accesses.get(id) ?? { writer: undefined, readers: new Set() };
+      accesses.set(id, access);
+      before.push(access.writer);
       if (id === changes) {
-        before.push(...place.readers);
-        place.writer = end;
-        place.readers = new Set();
+        before.push(...access.readers);
+        access.writer = ended;
+        access.readers = new Set();
       } else {
-        place.readers.add(end);
+        access.readers.add(ended);
       }
     }
-    const over = () => {
+    const end = () => {
       resolve();
       for (const id of ids) {
-        const place = places.get(id);
-        if (!place) continue;
-        place.readers.delete(end);
-        if (place.writer === end) place.writer = undefined;
-        if (!place.writer && place.readers.size === 0) places.delete(id);
+        const access = accesses.get(id);
+        if (!access) continue;
+        access.readers.delete(ended);
+        if (access.writer === ended) access.writer = undefined;
+        if (!access.writer && access.readers.size === 0) accesses.delete(id);
       }
     };
-    return { come: Promise.all(before), over };
+    return { ready: Promise.all(before), end };
   };
 }

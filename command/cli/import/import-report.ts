@@ -2,21 +2,23 @@ import { createProgressBar } from "../framework/progress-bar.ts";
 import type { Terminal } from "../framework/run-command.ts";
 import type { LineFailure } from "./import-failure.ts";
 
-/** How many lines of an import came to which end. */
+/** Number of lines of an import by result. */
 export interface Tally {
   applied: number;
-  /** Their effect was there before: an earlier run applied them, or there was nothing to change. */
+  /** An earlier run applied these lines, or they change nothing. */
   alreadyApplied: number;
-  /** They cannot be read as a command. */
+  /** These lines are not valid commands. */
   invalid: number;
-  /** A rule of the domain refused them. */
+  /** A domain rule refused these lines. */
   refused: number;
 }
 
-/** How an import ended: with its last line, on the operator's word, or because of a failure that is no line's fault. */
+/**
+ * How an import ended: after its last line, interrupted by the operator, or stopped by an error that no line caused.
+ */
 export type ImportEnd = "complete" | "interrupted" | "failed";
 
-/** Tells the operator how an import goes: failed lines as they fail, progress, and the totals. */
+/** Reports an import to the operator: each failed line, the progress, and the totals. */
 export interface ImportReport {
   failure(failure: LineFailure): Promise<void>;
   progress(tally: Tally): void;
@@ -26,9 +28,9 @@ export interface ImportReport {
 }
 
 /**
- * @param all lines to import
- * @param how.json failed lines and totals go to standard output as JSON, one object a line; else failed lines go to
- *   standard error and the totals to standard output, as text
+ * @param all number of lines to import
+ * @param how.json prints failed lines and totals to standard output, one JSON object per line. Without it, failed
+ *   lines go to standard error and the totals to standard output, as text.
  */
 export function createImportReport(
   all: number,
@@ -56,7 +58,7 @@ export function createImportReport(
       }
       if (end !== "complete")
         await terminal.err(
-          `import: stopped after ${ended(tally)} of ${all} lines; run the same import again to go on`,
+          `import: stopped after ${ended(tally)} of ${all} lines; run the same import again to continue`,
         );
       const applied = how.dryRun ? "would be applied" : "applied";
       const counts = `${tally.applied} ${applied}, ${tally.alreadyApplied} already applied, ${failed(tally)} failed`;
@@ -66,8 +68,8 @@ export function createImportReport(
   };
 }
 
-/** Lines that came to an end. */
-function ended(tally: Tally): number {
+/** Number of lines that were applied or failed. */
+export function ended(tally: Tally): number {
   return tally.applied + tally.alreadyApplied + failed(tally);
 }
 

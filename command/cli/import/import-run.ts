@@ -1,55 +1,58 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailable } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
+import { AlreadyApplied, createIdempotentEventLog } from "./idempotent-log.ts";
 import { type LineFailure, refusalOf } from "./import-failure.ts";
-import { createLineIds, type ReadLine, readLine, unreadable } from "./import-line.ts";
+import { createLineIds, type ReadLine, readLine, type UnusableLine, unreadable } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
 import { createOrder } from "./import-order.ts";
-import type { ImportEnd, ImportReport, Tally } from "./import-report.ts";
-import { AlreadyApplied, onceOnly } from "./once.ts";
+import { ended, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
 
-/** What a file holds, seen before anything is done. */
+/** Content of the file, read completely before any line is applied. */
 export interface Survey {
-  /** Lines that are not blank. */
+  /** Number of lines that are not blank. */
   lines: number;
-  /** Follows from the content. */
+  /** Id of the import, derived from the content of the file. */
   importId: string;
-  /** The number of each readable line, by the line's id. */
+  /** Line number of each valid line, by the line's id. */
   lineOf: Map<string, number>;
 }
 
-/** How an import ended, and what stopped it if that was a failure. */
+/** Result of an import, with the error if one stopped it. */
 export interface ImportOutcome {
   tally: Tally;
   end: ImportEnd;
   error?: unknown;
 }
 
-/** At most this many lines are begun and not over, those that wait for their turn included. */
-const IN_FLIGHT = 64;
+/** Maximum number of lines in progress, including lines that wait for an earlier line. */
+const MAX_IN_FLIGHT = 64;
 
-/** A line that is a command. */
+/** A valid line with its number and id. */
 type CommandLine = Extract<ReadLine, { call: unknown }> & { number: number; id: string };
 
-/** An import under way. */
+/** An import in progress. */
 interface Running {
   survey: Survey;
   log: EventLog;
-  /** Whose import it is; each line's own id becomes the cause of its events. */
+  /** Context of all commands. Each line's id becomes the causation id of its events. */
   base: CommandContext;
   report: ImportReport;
-  /** Aborted when the operator ends the import: no further line begins. */
+  /** Aborts when the operator interrupts the import. No further line is started. */
   interruption: AbortSignal;
   takeTurn: ReturnType<typeof createOrder>;
   tally: Tally;
-  /** What a line failed to change, with its number: later lines about the same are left. */
+  /**
+   * Ids that a failed line should have changed, with the number of that line. Later lines that change the same id are
+   * not applied.
+   */
   failed: Map<string, number>;
-  /** A failure that is no line's fault: no further line begins. */
+  /** An error that no line caused. No further line is started. */
   broken: { error: unknown } | undefined;
 }
 
-/** Carries lines out, those that depend on each other in order and the others side by side. */
+/** Applies lines: lines that depend on each other in order, all others concurrently. */
 export async function carryOutLines(
   lines: AsyncIterable<Line>,
   given: Pick<Running, "survey" | "log" | "base" | "report" | "interruption">,
@@ -65,7 +68,9 @@ export async function carryOutLines(
   }
   await Promise.all(inFlight);
   if (running.broken) return { tally, end: "failed", error: running.broken.error };
-  return { tally, end: given.interruption.aborted ? "interrupted" : "complete" };
+  // After an interruption, the lines in flight may have been the last ones.
+  const isInterrupted = given.interruption.aborted && ended(tally) < given.survey.lines;
+  return { tally, end: isInterrupted ? "interrupted" : "complete" };
 }
 
 async function beginLines(
@@ -77,15 +82,13 @@ async function beginLines(
   for await (const line of lines) {
     if (isStopped(running)) return;
     const read = "text" in line ? readLine(line.text) : unreadable(line.problem);
-    if ("reason" in read) {
-      const { reason, problems } = read;
-      await fail(running, "invalid", { line: line.number, code: "invalid", problems, text: reason });
-      continue;
-    }
-    const command = { ...read, number: line.number, id: idOf(read.key) };
-    const work = carryOutInTurn(running, command).finally(() => inFlight.delete(work));
+    const begun =
+      "reason" in read
+        ? failInTurn(running, line.number, read)
+        : carryOutInTurn(running, { ...read, number: line.number, id: idOf(read.key) });
+    const work = begun.finally(() => inFlight.delete(work));
     inFlight.add(work);
-    if (inFlight.size >= IN_FLIGHT) await Promise.race(inFlight);
+    if (inFlight.size >= MAX_IN_FLIGHT) await Promise.race(inFlight);
   }
 }
 
@@ -93,24 +96,44 @@ function isStopped({ broken, interruption }: Running): boolean {
   return broken !== undefined || interruption.aborted;
 }
 
+/** Reports an invalid line in its turn, so that only later lines that change the same object are not applied. */
+async function failInTurn(running: Running, number: number, line: UnusableLine): Promise<void> {
+  const { reason, problems, changes } = line;
+  const failure = { line: number, code: "invalid", problems, text: reason };
+  if (changes === undefined) return fail(running, "invalid", failure);
+  const turn = running.takeTurn({ changes, ids: [changes] });
+  await turn.ready;
+  try {
+    if (isStopped(running)) return;
+    markFailed(running, changes, number);
+    await fail(running, "invalid", failure);
+  } finally {
+    turn.end();
+  }
+}
+
+function markFailed({ failed }: Running, id: string, line: number): void {
+  if (!failed.has(id)) failed.set(id, line);
+}
+
 async function carryOutInTurn(running: Running, line: CommandLine): Promise<void> {
   const { failed, interruption } = running;
   const { number, command, call } = line;
   const turn = running.takeTurn(call);
-  await turn.come;
+  await turn.ready;
   try {
     if (isStopped(running)) return;
     const cause = failed.get(call.changes);
     if (cause !== undefined)
-      throw new DomainError("follows_failure", `it follows line ${cause}, which failed`);
+      throw new DomainError("follows_failure", `line ${cause} about the same object failed`);
     count(running, await carryOutOnce(running, line));
   } catch (error) {
     if (error instanceof DomainError) {
-      if (!failed.has(call.changes)) failed.set(call.changes, number);
+      markFailed(running, call.changes, number);
       await fail(running, "refused", refusalOf(number, error, command));
-    } else if (!interruption.aborted) running.broken ??= { error };
+    } else if (!(interruption.aborted && error instanceof LogUnavailable)) running.broken ??= { error };
   } finally {
-    turn.over();
+    turn.end();
   }
 }
 
@@ -123,7 +146,7 @@ async function carryOutOnce(
     $correlationId === importId && (lineOf.get($causationId) ?? 0) > number;
   const context = { ...base, correlationId: importId, causationId: id };
   try {
-    const once = await onceOnly(log, { stream: call.stream, causationId: id, isLater });
+    const once = await createIdempotentEventLog(log, { stream: call.stream, causationId: id, isLater });
     const { events } = await call.outcome(once, context);
     return events > 0 ? "applied" : "alreadyApplied";
   } catch (error) {

@@ -2,26 +2,26 @@ import { setMaxListeners } from "node:events";
 import { type EventLog, LogUnavailable } from "../../../shared/eventstore/log.ts";
 import { backoff } from "../../../shared/runtime/backoff.ts";
 
-/** Between two tries of one operation. Milliseconds. */
+/** Delay between two attempts of one operation. Milliseconds. */
 const WAIT = { first: 200, most: 5_000 };
 
 export interface RetryOptions {
-  /** How long one operation is retried after its first failure. Milliseconds. */
+  /** Time limit for the retries of one operation. Milliseconds. */
   within: number;
-  /** Ends all waits: the operation fails with what it failed with last. */
+  /** Ends all retries: the operation fails with its last error. */
   signal: AbortSignal;
-  /** Called when the log stops answering, and when it answers again. */
+  /** Called when the log becomes unavailable or available again. */
   onChange(answers: boolean): void;
 }
 
 /**
- * A log whose operations are retried with backoff while the log is unavailable. A retried append is safe: it has the same
- * event ids and the same expected revision, so the log appends it at most once.
+ * Creates an event log that retries its operations with backoff while the log is unavailable. Retrying an append is
+ * safe: the event ids and the expected revision are the same, so the log appends at most once.
  *
- * @throws {LogUnavailable} from an operation that is not answered in time
+ * @throws {LogUnavailable} from an operation whose retries have timed out
  */
-export function retryingLog(log: EventLog, { within, signal, onChange }: RetryOptions): EventLog {
-  // Each operation that waits listens: as many as the caller has under way.
+export function createRetryingEventLog(log: EventLog, { within, signal, onChange }: RetryOptions): EventLog {
+  // Each waiting operation adds a listener, as many as the caller has in progress.
   setMaxListeners(0, signal);
   let answers = true;
   const note = (answered: boolean) => {

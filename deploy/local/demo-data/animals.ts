@@ -1,5 +1,4 @@
-import { registerAnimal } from "../../../command/operations/animal-operations.ts";
-import { registerCustomer } from "../../../command/operations/customer-operations.ts";
+import { registerAnimal, registerCustomer } from "../../../command/operations/people-operations.ts";
 import type { AnimalRegistration } from "../../../shared/domain/clinic/animal.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { choices, demoId } from "./random.ts";

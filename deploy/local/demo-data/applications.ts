@@ -3,8 +3,11 @@ import {
   approveInstallation,
   requestInstallation,
 } from "../../../command/operations/installation-operations.ts";
-import { approveSandbox, openSandboxClinic } from "../../../command/operations/open-sandbox.ts";
-import { fillSandbox } from "../../../command/operations/reset-sandbox.ts";
+import {
+  approveSandbox,
+  fillSandbox,
+  openSandboxClinic,
+} from "../../../command/operations/sandbox-operations.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { sandboxClinicId, sandboxEntityId } from "../../../shared/domain/events/ids.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";

@@ -2,10 +2,12 @@ import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import { z } from "zod";
 import { type CommandContext, load } from "../../../command/handling/handle.ts";
-import { issueCredential, revokeCredential } from "../../../command/operations/application-operations.ts";
-import { readCredential } from "../../../command/operations/auditor-credential.ts";
-import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
-import { hashClientSecret } from "../../../command/operations/client-secret.ts";
+import {
+  hashClientSecret,
+  issueCredential,
+  revokeCredential,
+} from "../../../command/operations/application-operations.ts";
+import { readCredential, registerAuditor } from "../../../command/operations/auditor-operations.ts";
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";

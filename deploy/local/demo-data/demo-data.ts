@@ -1,4 +1,4 @@
-import { rememberingLog } from "../../../command/cli/import/remembering-log.ts";
+import { createCachingEventLog } from "../../../command/cli/import/caching-log.ts";
 import { load } from "../../../command/handling/handle.ts";
 import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";
@@ -80,7 +80,7 @@ async function seed(log: EventLog, now: number, options: DemoOptions): Promise<v
     if (quarter > reported) options.log(`demo data: ${done} of ${all} steps`);
     reported = Math.max(reported, quarter);
   };
-  await runSteps(rememberingLog(log, "through"), demoPhases(now), report, options.signal);
+  await runSteps(createCachingEventLog(log, "through"), demoPhases(now), report, options.signal);
 }
 
 async function portalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {

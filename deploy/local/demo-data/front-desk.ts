@@ -1,9 +1,10 @@
-import { placeHold, releaseHold } from "../../../command/operations/hold-operations.ts";
 import {
   callTicket,
   completeTicket,
   issueTicket,
-} from "../../../command/operations/queue-ticket-operations.ts";
+  placeHold,
+  releaseHold,
+} from "../../../command/operations/front-desk-operations.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { demoAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";

@@ -1,6 +1,10 @@
-import { acceptMembership, grantMembership } from "../../../command/operations/membership-operations.ts";
-import { selectClinic } from "../../../command/operations/portal-user-operations.ts";
-import { deactivateStaff, hireStaff } from "../../../command/operations/staff-operations.ts";
+import {
+  acceptMembership,
+  deactivateStaff,
+  grantMembership,
+  hireStaff,
+  selectClinic,
+} from "../../../command/operations/people-operations.ts";
 import type { MembershipRights } from "../../../shared/domain/clinic/membership.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { demoId } from "./random.ts";

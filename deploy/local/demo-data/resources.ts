@@ -1,4 +1,4 @@
-import { addResource, setRule } from "../../../command/operations/resource-operations.ts";
+import { addResource, setRule } from "../../../command/operations/catalog-operations.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { demoId } from "./random.ts";
 import type { Chain } from "./steps.ts";

@@ -1,3 +1,4 @@
+import { offerService, withdrawService } from "../../../command/operations/catalog-operations.ts";
 import {
   changeSubscription,
   openBranch,
@@ -5,7 +6,6 @@ import {
   setEntitlement,
   suspendClinic,
 } from "../../../command/operations/clinic-operations.ts";
-import { offerService, withdrawService } from "../../../command/operations/service-operations.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { demoId } from "./random.ts";

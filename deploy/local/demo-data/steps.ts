@@ -1,4 +1,4 @@
-import { AlreadyApplied, recognisingLog } from "../../../command/cli/import/once.ts";
+import { AlreadyApplied, createRecognizingEventLog } from "../../../command/cli/import/idempotent-log.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { allOrError } from "../servers/servers.ts";
@@ -65,7 +65,7 @@ async function runStep(log: EventLog, { name, at, run }: Step): Promise<void> {
   };
   try {
     await run(
-      recognisingLog(log, ({ $causationId }) => $causationId === causationId),
+      createRecognizingEventLog(log, ({ $causationId }) => $causationId === causationId),
       context,
     );
   } catch (error) {

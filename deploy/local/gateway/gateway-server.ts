@@ -1,7 +1,7 @@
 import http from "node:http";
 import { pipeline } from "node:stream";
 import { answerError } from "../../../shared/http/error-answer.ts";
-import { type Listening, listen } from "../../../shared/http/listen.ts";
+import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { forwardedHeaders } from "./gateway-headers.ts";
 import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
 
@@ -41,7 +41,7 @@ const BODIES: BodyLimits = { each: 65_536, all: 64 * 1024 * 1024 };
  *
  * @throws {StartError} if it cannot listen
  */
-export async function startGateway(options: GatewayOptions): Promise<Listening> {
+export async function startGateway(options: GatewayOptions): Promise<HttpServer> {
   const bodies = new RequestBodies(options.bodies ?? BODIES);
   const kept = new http.Agent({ keepAlive: true, maxSockets: MAX_SOCKETS });
   const fresh = new http.Agent({ keepAlive: false, maxSockets: MAX_SOCKETS });

@@ -1,10 +1,11 @@
 import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import type pg from "pg";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { untilAborted } from "../../../shared/runtime/abort.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
-import { orAborted, together } from "../../../shared/runtime/together.ts";
+import { runTaskGroup } from "../../../shared/runtime/task-group.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream } from "../../relay/event-stream.ts";
 import { type EventMessage, type ReplayMessage, relayMessage } from "../../relay/message.ts";
@@ -81,10 +82,10 @@ export async function runDispatcher(
     for (;;) {
       const received = await buffer.take(BATCH);
       if (received.length === 0 || life.aborted) return;
-      await orAborted(dispatchBatch(received, options, works, life), life);
+      await untilAborted(dispatchBatch(received, options, works, life), life);
     }
   };
-  await together(signal, [take, dispatch]);
+  await runTaskGroup(signal, [take, dispatch]);
 }
 
 async function dispatchBatch(

@@ -1,5 +1,5 @@
 import { type Environment, environment as environments } from "../../../shared/domain/events/fields.ts";
-import { createWaker } from "../../../shared/runtime/waker.ts";
+import { createNotifier } from "../../../shared/runtime/notifier.ts";
 
 /** First attempts and retries have slots of their own, so that neither holds up the other. */
 export type Lane = "first" | "retry";
@@ -49,7 +49,7 @@ type Entries = Map<string, Map<string, DueEntry>>;
 
 export function createDueEndpoints(): DueEndpoints {
   const pools = new Map<string, Entries>();
-  const waker = createWaker();
+  const waker = createNotifier();
   let additions = 0;
   const entriesOf = (lane: Lane, environment: Environment): Entries => {
     const key = `${lane} ${environment}`;

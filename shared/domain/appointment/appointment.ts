@@ -1,5 +1,9 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
+import type { Resource } from "../clinic/resource.ts";
+import { DomainError } from "../domain-error.ts";
+import { isEqual } from "../equal.ts";
 import { type AppointmentEvent, appointmentCategory } from "../events/appointment.ts";
+import { requireExisting } from "../preconditions.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
 export const appointmentStatuses = [
@@ -14,7 +18,7 @@ export const appointmentStatuses = [
 ] as const;
 export type AppointmentStatus = (typeof appointmentStatuses)[number];
 
-/** An appointment as its events tell it. */
+/** State of an appointment. */
 export interface Appointment {
   id: string;
   clinicId: string;
@@ -28,14 +32,14 @@ export interface Appointment {
   notes: string | null;
   applicationId: string | null;
   requestHash: string | null;
-  /** Of the application's sandbox that it belongs to; 0 outside of sandboxes. */
+  /** Generation of the sandbox that the appointment belongs to; 0 outside of sandboxes. */
   sandboxGeneration: number;
   createdAt: Instant;
   updatedAt: Instant;
   assignments: { id: string; resourceId: string; start: Instant; end: Instant; active: boolean }[];
 }
 
-/** The status that each event of the appointment's life leads to. */
+/** Status after each event of the lifecycle. */
 export const statusAfter = {
   AppointmentRequested: "requested",
   AppointmentConfirmed: "confirmed",
@@ -47,12 +51,12 @@ export const statusAfter = {
   AppointmentMarkedNoShow: "no_show",
 } as const satisfies Partial<Record<AppointmentEvent["type"], AppointmentStatus>>;
 
-/** An appointment's event and when it happened. */
+/** An event of an appointment and its time. */
 export type HappenedEvent = AppointmentEvent & { metadata: { occurredAt: Instant } };
 
 /**
- * The state after one more event. Undefined stands for no appointment yet. An appointment begins with its request or its
- * import; any other event leaves it undefined.
+ * Returns the state after one more event. An appointment starts with its request or import; before that, the state is
+ * undefined.
  */
 export function evolveAppointment(
   state: Appointment | undefined,
@@ -99,7 +103,7 @@ export function evolveAppointment(
   }
 }
 
-/** Folds an appointment's events, in order. */
+/** Folds the events of an appointment, in order. */
 export function foldAppointment(events: readonly HappenedEvent[]): Appointment | undefined {
   return events.reduce<Appointment | undefined>(evolveAppointment, undefined);
 }
@@ -108,3 +112,139 @@ export const appointmentAggregate: Aggregate<typeof appointmentCategory, Appoint
   category: appointmentCategory,
   evolve: evolveAppointment,
 };
+
+type AppointmentDecision = Decision<Appointment, AppointmentEvent>;
+
+type Move = Exclude<keyof typeof statusAfter, "AppointmentRequested">;
+
+/** Statuses in which each transition is legal: the whole lifecycle. */
+const legalFrom = {
+  AppointmentConfirmed: ["requested"],
+  AppointmentCheckedIn: ["requested", "confirmed"],
+  AppointmentPutInWaiting: ["checked_in"],
+  ConsultationStarted: ["checked_in", "waiting"],
+  AppointmentCompleted: ["in_consultation"],
+  AppointmentCancelled: ["requested", "confirmed", "checked_in", "waiting"],
+  AppointmentMarkedNoShow: ["confirmed"],
+} as const satisfies Record<Move, AppointmentStatus[]>;
+
+/** Deciders of the lifecycle. Each throws {@link DomainError} `illegal_transition` in any other status. */
+
+export const decideConfirm = (): AppointmentDecision => simpleTransition("AppointmentConfirmed");
+export const decideCheckIn = (): AppointmentDecision => simpleTransition("AppointmentCheckedIn");
+export const decidePutInWaiting = (): AppointmentDecision => simpleTransition("AppointmentPutInWaiting");
+export const decideStartConsultation = (): AppointmentDecision => simpleTransition("ConsultationStarted");
+export const decideComplete = (): AppointmentDecision => simpleTransition("AppointmentCompleted");
+
+/** Cancels an appointment and releases its resources. */
+export function decideCancel(reason: string | null): AppointmentDecision {
+  return (state) => {
+    const appointment = requireTransition(state, "AppointmentCancelled");
+    const { id: appointmentId } = appointment;
+    return [{ type: "AppointmentCancelled", data: { appointmentId, reason } }, ...releaseAll(appointment)];
+  };
+}
+
+/**
+ * Records that nobody came, after the start time, and releases the resources. `now` is in milliseconds since 1970.
+ */
+export function decideMarkNoShow(now: number): AppointmentDecision {
+  return (state) => {
+    const appointment = requireTransition(state, "AppointmentMarkedNoShow");
+    if (now < Date.parse(appointment.scheduledAt)) {
+      throw new DomainError("appointment_not_due", "the appointment has not started yet");
+    }
+    const { id: appointmentId } = appointment;
+    return [{ type: "AppointmentMarkedNoShow", data: { appointmentId } }, ...releaseAll(appointment)];
+  };
+}
+
+/**
+ * Moves an appointment to a future time before check-in, and releases its resources. `now` is in milliseconds since
+ * 1970.
+ */
+export function decideReschedule(
+  to: { scheduledAt: Instant; durationMinutes?: number | undefined },
+  now: number,
+): AppointmentDecision {
+  return (state) => {
+    const appointment = requireExisting(state, "appointment");
+    const { id: appointmentId, status, scheduledAt } = appointment;
+    if (status !== "requested" && status !== "confirmed") throw illegal(status, "rescheduled");
+    if (Date.parse(to.scheduledAt) <= now) {
+      throw new DomainError("time_not_in_future", "the new time must be in the future");
+    }
+    const durationMinutes = to.durationMinutes ?? appointment.durationMinutes;
+    if (to.scheduledAt === scheduledAt && durationMinutes === appointment.durationMinutes) return [];
+    const data = { appointmentId, scheduledAt: to.scheduledAt, durationMinutes };
+    return [{ type: "AppointmentRescheduled", data }, ...releaseAll(appointment)];
+  };
+}
+
+function simpleTransition(
+  type: Exclude<Move, "AppointmentCancelled" | "AppointmentMarkedNoShow">,
+): AppointmentDecision {
+  return (state) => [{ type, data: { appointmentId: requireTransition(state, type).id } }];
+}
+
+function releaseAll({ id: appointmentId, assignments }: Appointment): AppointmentEvent[] {
+  return assignments
+    .filter(({ active }) => active)
+    .map(({ id: assignmentId }) => ({ type: "ResourceReleased", data: { appointmentId, assignmentId } }));
+}
+
+function requireTransition(state: Appointment | undefined, move: Move): Appointment {
+  const appointment = requireExisting(state, "appointment");
+  const from: readonly AppointmentStatus[] = legalFrom[move];
+  if (!from.includes(appointment.status)) throw illegal(appointment.status, move);
+  return appointment;
+}
+
+function illegal(status: AppointmentStatus, move: string): DomainError {
+  return new DomainError("illegal_transition", `${move} is not possible in status ${status}`);
+}
+
+/** Final statuses, in which an appointment needs no resources. */
+const OVER: readonly string[] = ["completed", "cancelled", "no_show"];
+
+/**
+ * Allocates a resource of the appointment's branch for a time range. Conflicts with other appointments are not
+ * checked: this stream does not contain them.
+ */
+export function decideAllocate(
+  asked: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },
+  resource: Resource,
+): AppointmentDecision {
+  return (state) => {
+    const { id: appointmentId, status, branchId, assignments } = requireExisting(state, "appointment");
+    const { assignmentId, allocationStart, allocationEnd } = asked;
+    const wanted = { id: assignmentId, resourceId: resource.id, start: allocationStart, end: allocationEnd };
+    const same = assignments.find(({ id }) => id === assignmentId);
+    if (same && isEqual(same, { ...wanted, active: true })) return [];
+    if (resource.branchId !== branchId || !resource.active) {
+      throw new DomainError("resource_not_available", "the resource is retired or belongs to another branch");
+    }
+    if (same) throw new DomainError("assignment_exists", "the id already belongs to another assignment");
+    if (OVER.includes(status)) throw new DomainError("appointment_over", `the appointment is ${status}`);
+    if (allocationEnd <= allocationStart) {
+      throw new DomainError("allocation_empty", "the allocation must end after it starts");
+    }
+    const overlaps = assignments.some(
+      ({ active, resourceId, start, end }) =>
+        active && resourceId === resource.id && start < allocationEnd && allocationStart < end,
+    );
+    if (overlaps)
+      throw new DomainError("resource_allocated", "the resource is already allocated at that time");
+    return [{ type: "ResourceAllocated", data: { appointmentId, ...asked, resourceId: resource.id } }];
+  };
+}
+
+/** Releases a resource. Repeating it changes nothing. */
+export function decideRelease(assignmentId: string): AppointmentDecision {
+  return (state) => {
+    const { id: appointmentId, assignments } = requireExisting(state, "appointment");
+    const assignment = assignments.find(({ id }) => id === assignmentId);
+    if (!assignment) throw new DomainError("assignment_not_found", "the appointment has no such assignment");
+    return assignment.active ? [{ type: "ResourceReleased", data: { appointmentId, assignmentId } }] : [];
+  };
+}

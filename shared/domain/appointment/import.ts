@@ -1,3 +1,4 @@
+import type { Decision } from "../aggregate.ts";
 import type { Animal } from "../clinic/animal.ts";
 import type { Clinic } from "../clinic/clinic.ts";
 import type { Customer } from "../clinic/customer.ts";
@@ -10,34 +11,37 @@ import { type Instant, toInstant } from "../time/rfc3339.ts";
 import type { Appointment } from "./appointment.ts";
 import { InvalidAppointment } from "./request.ts";
 
-/** An appointment of another system. */
+/** An appointment from another system. */
 export interface AppointmentImport extends DataOf<AppointmentEvent, "AppointmentImported"> {
-  /** The resources that it was allocated for its whole time. */
+  /** Resources that were allocated for the whole duration. */
   resourceIds: string[];
 }
 
-/** What an import is judged by. What the import names may belong to any clinic, or be undefined. */
+/** Facts that an import is checked against. Referenced objects may belong to another clinic or be undefined. */
 export interface ImportFacts {
   clinic: Clinic;
   animal: Animal | undefined;
   customer: Customer | undefined;
-  /** In the order of `resourceIds`. */
+  /** Resources in the order of `resourceIds`. */
   resources: (Resource | undefined)[];
-  /** Milliseconds since 1970. */
+  /** Time of the import. Milliseconds since 1970. */
   now: number;
 }
 
 /**
- * Takes an appointment over from another system with its status. A past appointment must have its final status; a future
- * one can only be requested, confirmed or cancelled. The same import again changes nothing.
+ * Imports an appointment from another system with its status. A past appointment must have a final status. A future
+ * appointment must be requested, confirmed or cancelled. Repeating the import changes nothing.
  *
  * @throws {InvalidAppointment}
  * @throws {DomainError} `appointment_exists` if the id belongs to another appointment
  */
-export function decideImport({ resourceIds, ...asked }: AppointmentImport, facts: ImportFacts) {
-  return (state: Appointment | undefined): AppointmentEvent[] => {
+export function decideImport(
+  { resourceIds, ...asked }: AppointmentImport,
+  facts: ImportFacts,
+): Decision<Appointment, AppointmentEvent> {
+  return (state) => {
     if (state?.requestHash === asked.requestHash) return [];
-    if (state) throw new DomainError("appointment_exists", "the id belongs to another appointment already");
+    if (state) throw new DomainError("appointment_exists", "the id already belongs to another appointment");
     const details = [
       ...wrongReferences({ resourceIds, ...asked }, facts),
       ...wrongStatus(asked, resourceIds, facts.now),
@@ -50,10 +54,10 @@ export function decideImport({ resourceIds, ...asked }: AppointmentImport, facts
 }
 
 /**
- * Tells when an appointment came to its status, as far as that is known. If it is not: an appointment that took place, or
- * to which nobody came, was over at its end; a cancelled one was cancelled by its time; a future one is as it was requested.
+ * Returns the time at which an imported appointment reached its status. If the time is unknown, it is derived: the
+ * end of a completed or missed appointment, the start of a cancelled one, the request of a future one.
  *
- * @param now milliseconds since 1970; nothing happened later
+ * @param now milliseconds since 1970; the latest possible time
  * @returns milliseconds since 1970
  */
 export function occurredAt(
@@ -67,7 +71,7 @@ export function occurredAt(
   return Math.min(now, Math.max(over, requested ?? over));
 }
 
-/** What belongs to another clinic is reported like what does not exist. */
+/** Checks references. An object of another clinic is reported as if it did not exist. */
 function wrongReferences(asked: AppointmentImport, facts: ImportFacts): ErrorDetail[] {
   const { clinic, animal, customer, resources, now } = facts;
   const details: ErrorDetail[] = [];
@@ -108,7 +112,7 @@ function wrongStatus(
   if (released && resourceIds.length > 0)
     details.push({ path: "resourceIds", message: `must be empty: a ${status} appointment has no resources` });
   if (new Set(resourceIds).size < resourceIds.length)
-    details.push({ path: "resourceIds", message: "must name each resource once" });
+    details.push({ path: "resourceIds", message: "must contain each resource only once" });
   return details;
 }
 

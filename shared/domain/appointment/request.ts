@@ -1,3 +1,4 @@
+import type { Decision } from "../aggregate.ts";
 import type { Animal } from "../clinic/animal.ts";
 import type { Clinic } from "../clinic/clinic.ts";
 import { DomainError, type ErrorDetail } from "../domain-error.ts";
@@ -7,39 +8,41 @@ import type { Appointment } from "./appointment.ts";
 
 export type AppointmentRequest = Omit<DataOf<AppointmentEvent, "AppointmentRequested">, "customerId">;
 
-/** What a request is judged by. */
+/** Facts that a request is checked against. */
 export interface RequestFacts {
   clinic: Clinic;
-  /** The animal that the request names, wherever it belongs; undefined where there is none. */
+  /** The requested animal, which may belong to another clinic; undefined if it does not exist. */
   animal: Animal | undefined;
-  /** The branches that the caller may use; null for all of the clinic. */
+  /** Branches that the caller may use; null for all branches of the clinic. */
   permittedBranchIds: string[] | null;
-  /** Milliseconds since 1970. */
+  /** Time of the request. Milliseconds since 1970. */
   now: number;
 }
 
-/** A request with something wrong in it, all of it named. */
+/** An invalid request, with all its problems. */
 export class InvalidAppointment extends DomainError {
-  readonly details: ErrorDetail[];
+  declare readonly details: ErrorDetail[];
 
   constructor(details: ErrorDetail[]) {
-    super("validation_failed", details.map(({ path, message }) => `${path} ${message}`).join("; "));
-    this.details = details;
+    super("validation_failed", details.map(({ path, message }) => `${path} ${message}`).join("; "), details);
   }
 }
 
 /**
- * Requests an appointment. The same request again changes nothing, whatever has become of its time and of what it
- * names; the owner is the animal's.
+ * Requests an appointment for the animal's owner. Repeating the request changes nothing, even if its time has passed
+ * or a referenced object has changed.
  *
  * @throws {InvalidAppointment}
- * @throws {DomainError} `idempotency_conflict` where the id stands for another request
+ * @throws {DomainError} `idempotency_conflict` if the id belongs to another request
  */
-export function decideRequest(request: AppointmentRequest, facts: RequestFacts) {
-  return (state: Appointment | undefined): AppointmentEvent[] => {
+export function decideRequest(
+  request: AppointmentRequest,
+  facts: RequestFacts,
+): Decision<Appointment, AppointmentEvent> {
+  return (state) => {
     if (state) {
       if (state.requestHash !== null && state.requestHash === request.requestHash) return [];
-      throw new DomainError("idempotency_conflict", "another appointment was requested by this key");
+      throw new DomainError("idempotency_conflict", "the idempotency key was used for another request");
     }
     const details = problems(request, facts);
     if (details.length > 0) throw new InvalidAppointment(details);
@@ -48,7 +51,10 @@ export function decideRequest(request: AppointmentRequest, facts: RequestFacts) 
   };
 }
 
-/** What belongs to another clinic is unknown, in the same words, so that nobody learns of it. */
+/**
+ * Checks a request. An object of another clinic is reported as if it did not exist, so that its existence is not
+ * revealed.
+ */
 function problems(request: AppointmentRequest, facts: RequestFacts): ErrorDetail[] {
   const { clinic, animal, permittedBranchIds, now } = facts;
   const { branchId } = request;

@@ -1,15 +1,16 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type AuditorEvent, auditorCategory } from "../events/audit.ts";
+import { requireExisting } from "../preconditions.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
-/** An auditor as the events tell it. */
+/** State of an auditor. */
 export interface Auditor {
   id: string;
   name: string;
   /** SHA-256 of the credential's secret, hex. */
   secretHash: string;
-  /** Null: every clinic, and what belongs to none. */
+  /** Clinics whose records the auditor may see; null for all records. */
   clinicIds: string[] | null;
   expiresAt: Instant | null;
   revoked: boolean;
@@ -26,11 +27,11 @@ export const auditorAggregate: Aggregate<typeof auditorCategory, Auditor> = {
   },
 };
 
-type Decision = (state: Auditor | undefined) => AuditorEvent[];
+type AuditorDecision = Decision<Auditor, AuditorEvent>;
 
 /**
- * An auditor gets one credential, with the registration; who needs another one is registered anew, so that a credential
- * and its bounds are one fact.
+ * Registers an auditor with one credential. The credential and its limits never change: register another auditor
+ * instead.
  *
  * @param now milliseconds since 1970
  * @throws {DomainError} `auditor_exists`, `expiry_passed`
@@ -39,21 +40,21 @@ export function decideRegisterAuditor(
   data: { auditorId: string; name: string; clinicIds: string[] | null; expiresAt: Instant | null },
   secretHash: string,
   now: number,
-): Decision {
+): AuditorDecision {
   return (state) => {
-    if (state) throw new DomainError("auditor_exists", "the id belongs to another auditor already");
+    if (state) throw new DomainError("auditor_exists", "the id already belongs to another auditor");
     if (data.expiresAt !== null && Date.parse(data.expiresAt) <= now) {
-      throw new DomainError("expiry_passed", "the credential would have expired already");
+      throw new DomainError("expiry_passed", "the expiry time is in the past");
     }
     const clinicIds = data.clinicIds && [...new Set(data.clinicIds)];
     return [{ type: "AuditorRegistered", data: { ...data, clinicIds, secretHash } }];
   };
 }
 
-/** A revoked auditor stays revoked; again changes nothing. @throws {DomainError} `auditor_not_found` */
-export function decideRevokeAuditor(reason: string | null): Decision {
+/** Revokes an auditor permanently. Repeating it changes nothing. @throws {DomainError} `auditor_not_found` */
+export function decideRevokeAuditor(reason: string | null): AuditorDecision {
   return (state) => {
-    if (!state) throw new DomainError("auditor_not_found", "there is no such auditor");
-    return state.revoked ? [] : [{ type: "AuditorRevoked", data: { auditorId: state.id, reason } }];
+    const { id: auditorId, revoked } = requireExisting(state, "auditor");
+    return revoked ? [] : [{ type: "AuditorRevoked", data: { auditorId, reason } }];
   };
 }

@@ -1,14 +1,13 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type AnimalEvent, animalCategory } from "../events/people.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type AnimalRegistration = DataOf<AnimalEvent, "AnimalRegistered">;
 export type AnimalDetails = Omit<DataOf<AnimalEvent, "AnimalDetailsChanged">, "animalId">;
 
-/** An animal as one clinic knows it. */
+/** State of an animal of one clinic. */
 export interface Animal {
   id: string;
   clinicId: string;
@@ -34,35 +33,37 @@ export const animalAggregate: Aggregate<typeof animalCategory, Animal> = {
   },
 };
 
-/** An animal as its registration tells it. */
+type AnimalDecision = Decision<Animal, AnimalEvent>;
+
+/** Returns the state of an animal after its registration. */
 export function registeredAnimal(registration: AnimalRegistration): Animal {
   const { animalId: id, clinicId, customerId, weightKg, ...details } = registration;
   return { id, clinicId, customerId, registration, details, weightKg };
 }
 
-type Decision = (state: Animal | undefined) => AnimalEvent[];
-type OfClinic = { clinicId: string; animalId: string };
+/** Identifies an animal of a clinic. */
+type AnimalRef = { clinicId: string; animalId: string };
 
-export function decideRegisterAnimal(data: AnimalRegistration): Decision {
-  return (state) => registerOnce(state?.registration, { type: "AnimalRegistered", data }, "animal");
+export function decideRegisterAnimal(data: AnimalRegistration): AnimalDecision {
+  return (state) => registerIdempotently(state?.registration, { type: "AnimalRegistered", data }, "animal");
 }
 
-/** What is not named stays as it is. */
-export function decideChangeAnimal(change: OfClinic & { details: Partial<AnimalDetails> }): Decision {
+/** Changes the given details; omitted details are unchanged. */
+export function decideChangeAnimal(change: AnimalRef & { details: Partial<AnimalDetails> }): AnimalDecision {
   return (state) => {
     const { animalId } = change;
-    const animal = owned(state, change.clinicId, "animal");
+    const animal = requireOwnedBy(change.clinicId, state, "animal");
     const details = { ...animal.details, ...change.details };
     if (isEqual(animal.details, details)) return [];
     return [{ type: "AnimalDetailsChanged", data: { animalId, ...details } }];
   };
 }
 
-/** Every weighing is a fact, also one that gives the weight of the last. */
-export function decideWeighAnimal(weighing: OfClinic & { weightKg: number }): Decision {
+/** Records a weight. Each weighing is an event, also with an unchanged weight. */
+export function decideWeighAnimal(weighing: AnimalRef & { weightKg: number }): AnimalDecision {
   return (state) => {
     const { animalId, weightKg } = weighing;
-    owned(state, weighing.clinicId, "animal");
+    requireOwnedBy(weighing.clinicId, state, "animal");
     return [{ type: "AnimalWeighed", data: { animalId, weightKg } }];
   };
 }

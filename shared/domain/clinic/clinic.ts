@@ -1,11 +1,11 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ClinicEvent, clinicCategory } from "../events/clinic.ts";
 import type { Environment } from "../events/fields.ts";
+import { registerIdempotently, requireExisting } from "../preconditions.ts";
 import { requireCurrency, requireLocale, requireTimeZone } from "./locality.ts";
-import { registerOnce } from "./register-once.ts";
 
 export type ClinicStatus = "active" | "suspended" | "closed";
 export type ClinicRegistration = DataOf<ClinicEvent, "ClinicRegistered">;
@@ -19,18 +19,18 @@ export interface Branch {
   isMain: boolean;
 }
 
-/** A clinic (tenant) as its events tell it. */
+/** State of a clinic (tenant). */
 export interface Clinic {
   id: string;
   environment: Environment;
   status: ClinicStatus;
-  /** In the order in which they were opened; the first is the main one. */
+  /** Branches in the order of opening; the first is the main branch. */
   branches: Branch[];
   timezone: string;
   currency: string;
-  /** The application whose sandbox it is; null for every other clinic. */
+  /** Application that owns the clinic as its sandbox; null for every other clinic. */
   sandboxOf: string | null;
-  /** The sandbox's generation, where the clinic was loaded with it; 0 for a clinic that is none. */
+  /** Generation of the sandbox, if the clinic was loaded with it; 0 for a clinic that is not a sandbox. */
   sandboxGeneration: number;
   registration: ClinicRegistration;
   subscription: Subscription | null;
@@ -65,6 +65,8 @@ export const clinicAggregate: Aggregate<typeof clinicCategory, Clinic> = {
   },
 };
 
+type ClinicDecision = Decision<Clinic, ClinicEvent>;
+
 function registered(registration: ClinicRegistration): Clinic {
   const { clinicId: id, environment, timezone, currency } = registration;
   return {
@@ -82,84 +84,80 @@ function registered(registration: ClinicRegistration): Clinic {
   };
 }
 
-type Decision = (state: Clinic | undefined) => ClinicEvent[];
+/**
+ * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
+ */
 
-/** What may be decided about a clinic. Each refuses with {@link DomainError}; what is so already gives no event. */
-
-export function decideRegisterClinic(data: ClinicRegistration): Decision {
+export function decideRegisterClinic(data: ClinicRegistration): ClinicDecision {
   return (state) => {
     requireTimeZone(data.timezone);
     requireCurrency(data.currency);
     requireLocale(data.locale);
     if (data.demoExpiresAt !== null && !data.isDemo)
-      throw new DomainError("expiry_without_demo", "only a demo clinic expires");
-    return registerOnce(state?.registration, { type: "ClinicRegistered", data }, "clinic");
+      throw new DomainError("expiry_without_demo", "only a demonstration clinic can expire");
+    return registerIdempotently(state?.registration, { type: "ClinicRegistered", data }, "clinic");
   };
 }
 
-export function decideSuspendClinic(data: DataOf<ClinicEvent, "ClinicSuspended">): Decision {
+export function decideSuspendClinic(data: DataOf<ClinicEvent, "ClinicSuspended">): ClinicDecision {
   return (state) => (requireOpen(state).status === "suspended" ? [] : [{ type: "ClinicSuspended", data }]);
 }
 
-export function decideReinstateClinic(data: DataOf<ClinicEvent, "ClinicReinstated">): Decision {
+export function decideReinstateClinic(data: DataOf<ClinicEvent, "ClinicReinstated">): ClinicDecision {
   return (state) => (requireOpen(state).status === "active" ? [] : [{ type: "ClinicReinstated", data }]);
 }
 
-/** A clinic that is closed stays closed. */
-export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): Decision {
-  return (state) => (known(state).status === "closed" ? [] : [{ type: "ClinicClosed", data }]);
+/** Closes a clinic permanently. */
+export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): ClinicDecision {
+  return (state) =>
+    requireExisting(state, "clinic").status === "closed" ? [] : [{ type: "ClinicClosed", data }];
 }
 
-/** The first branch is the clinic's main one, and stays the only one. */
-export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): Decision {
+/** Opens a branch. The first branch becomes the main branch permanently. */
+export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): ClinicDecision {
   return (state) => {
-    const same = known(state).branches.find(({ id }) => id === data.branchId);
+    const same = requireExisting(state, "clinic").branches.find(({ id }) => id === data.branchId);
     if (same?.name === data.name && same.city === data.city) return [];
     const { branches } = requireOpen(state);
-    if (same) throw new DomainError("branch_exists", "the id belongs to another branch already");
+    if (same) throw new DomainError("branch_exists", "the id already belongs to another branch");
     return [{ type: "BranchOpened", data: { ...data, isMain: branches.length === 0 } }];
   };
 }
 
-export function decideChangeSubscription(data: DataOf<ClinicEvent, "SubscriptionChanged">): Decision {
+export function decideChangeSubscription(data: DataOf<ClinicEvent, "SubscriptionChanged">): ClinicDecision {
   return (state) => {
     const { clinicId: _, ...subscription } = data;
-    if (isEqual(known(state).subscription, subscription)) return [];
+    if (isEqual(requireExisting(state, "clinic").subscription, subscription)) return [];
     requireOpen(state);
     return [{ type: "SubscriptionChanged", data }];
   };
 }
 
-export function decideSetEntitlement(data: DataOf<ClinicEvent, "EntitlementSet">): Decision {
+export function decideSetEntitlement(data: DataOf<ClinicEvent, "EntitlementSet">): ClinicDecision {
   return (state) => {
     const { clinicId: _, key, ...entitlement } = data;
-    if (isEqual(known(state).entitlements[key], entitlement)) return [];
+    if (isEqual(requireExisting(state, "clinic").entitlements[key], entitlement)) return [];
     requireOpen(state);
     return [{ type: "EntitlementSet", data }];
   };
 }
 
-function known(state: Clinic | undefined): Clinic {
-  if (!state) throw new DomainError("clinic_not_found", "there is no such clinic");
-  return state;
-}
-
 function requireOpen(state: Clinic | undefined): Clinic {
-  const clinic = known(state);
+  const clinic = requireExisting(state, "clinic");
   if (clinic.status === "closed") throw new DomainError("clinic_closed", "the clinic is closed");
   return clinic;
 }
 
 /**
- * Restricts a decision to an open clinic. Nothing changes in a closed clinic: a command whose effect is already there
- * returns no event, so that it can be repeated. Every other command is refused.
+ * Restricts a decision to an open clinic. In a closed clinic, a command without effect returns no event, so that it
+ * can be repeated. All other commands are refused.
  *
  * @throws {DomainError} `clinic_closed`
  */
 export function whileOpen<State, Event>(
   { status }: Clinic,
-  decide: (state: State | undefined) => Event[],
-): (state: State | undefined) => Event[] {
+  decide: Decision<State, Event>,
+): Decision<State, Event> {
   if (status !== "closed") return decide;
   return (state) => {
     if (hasNoEffect(() => decide(state))) return [];
@@ -184,11 +182,15 @@ export function branchOf(clinic: Clinic, branchId: string): Branch {
 }
 
 /**
- * A sandbox holds its fixture and what its application makes: nobody else adds to it, so that a reset has all of it.
+ * Refuses a change to a sandbox: only its fixture and its application may add to it, so that a reset covers
+ * everything.
  *
  * @throws {DomainError} `clinic_is_a_sandbox`
  */
 export function refuseSandbox({ sandboxOf }: Clinic): void {
   if (sandboxOf === null) return;
-  throw new DomainError("clinic_is_a_sandbox", "a sandbox holds its fixture and what its application makes");
+  throw new DomainError(
+    "clinic_is_a_sandbox",
+    "a sandbox contains only its fixture and the data of its application",
+  );
 }

@@ -1,14 +1,13 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type CustomerEvent, customerCategory } from "../events/people.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type CustomerRegistration = DataOf<CustomerEvent, "CustomerRegistered">;
 export type CustomerDetails = Omit<DataOf<CustomerEvent, "CustomerDetailsChanged">, "customerId">;
 
-/** An owner of animals as one clinic knows them. */
+/** State of a customer, who owns animals, of one clinic. */
 export interface Customer {
   id: string;
   clinicId: string;
@@ -28,21 +27,22 @@ export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
   },
 };
 
-type Decision = (state: Customer | undefined) => CustomerEvent[];
+type CustomerDecision = Decision<Customer, CustomerEvent>;
 
-export function decideRegisterCustomer(data: CustomerRegistration): Decision {
-  return (state) => registerOnce(state?.registration, { type: "CustomerRegistered", data }, "customer");
+export function decideRegisterCustomer(data: CustomerRegistration): CustomerDecision {
+  return (state) =>
+    registerIdempotently(state?.registration, { type: "CustomerRegistered", data }, "customer");
 }
 
-/** What is not named stays as it is. */
+/** Changes the given details; omitted details are unchanged. */
 export function decideChangeCustomer(change: {
   clinicId: string;
   customerId: string;
   details: Partial<CustomerDetails>;
-}): Decision {
+}): CustomerDecision {
   return (state) => {
     const { customerId } = change;
-    const customer = owned(state, change.clinicId, "customer");
+    const customer = requireOwnedBy(change.clinicId, state, "customer");
     const details = { ...customer.details, ...change.details };
     if (isEqual(customer.details, details)) return [];
     return [{ type: "CustomerDetailsChanged", data: { customerId, ...details } }];

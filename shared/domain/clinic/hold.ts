@@ -1,15 +1,14 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type HoldEvent, holdCategory } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { toInstant } from "../time/rfc3339.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
 
 export type HoldPlacement = DataOf<HoldEvent, "HoldPlaced">;
 
-/** A time kept free before an appointment exists. */
+/** State of a hold: a time reserved before an appointment exists. */
 export interface Hold {
   id: string;
   clinicId: string;
@@ -26,24 +25,24 @@ export const holdAggregate: Aggregate<typeof holdCategory, Hold> = {
   },
 };
 
-type Decision = (state: Hold | undefined) => HoldEvent[];
+type HoldDecision = Decision<Hold, HoldEvent>;
 
-export function decidePlaceHold(data: HoldPlacement, clinic: Clinic, now: number): Decision {
+export function decidePlaceHold(data: HoldPlacement, clinic: Clinic, now: number): HoldDecision {
   return (state) => {
     branchOf(clinic, data.branchId);
     if (data.endsAt <= data.startsAt)
-      throw new DomainError("hold_ends_before_start", "the hold ends too early");
-    const events: HoldEvent[] = registerOnce(state?.placement, { type: "HoldPlaced", data }, "hold");
-    // Asked of a new hold only: an old one may be repeated after it has expired.
+      throw new DomainError("hold_ends_before_start", "the hold must end after it starts");
+    const events: HoldEvent[] = registerIdempotently(state?.placement, { type: "HoldPlaced", data }, "hold");
+    // Checked only for a new hold, so that an earlier command can be repeated after the hold has expired.
     if (events.length > 0 && data.expiresAt <= toInstant(now))
-      throw new DomainError("hold_expired", "the hold would have expired already");
+      throw new DomainError("hold_expired", "the expiry time of the hold is in the past");
     return events;
   };
 }
 
-export function decideReleaseHold({ clinicId, holdId }: { clinicId: string; holdId: string }): Decision {
+export function decideReleaseHold({ clinicId, holdId }: { clinicId: string; holdId: string }): HoldDecision {
   return (state) => {
-    if (!owned(state, clinicId, "hold").active) return [];
+    if (!requireOwnedBy(clinicId, state, "hold").active) return [];
     return [{ type: "HoldReleased", data: { holdId } }];
   };
 }

@@ -1,17 +1,16 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type MembershipEvent, membershipCategory } from "../events/people.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
 
 export type MembershipGrant = DataOf<MembershipEvent, "MembershipGranted">;
-/** What a member may do: the role is a label, the permissions and branches count. */
+/** Rights of a member. The role is only a label; permissions and branches decide about access. */
 export type MembershipRights = Omit<DataOf<MembershipEvent, "MembershipPermissionsChanged">, "membershipId">;
 
-/** A portal user's membership of a clinic. */
+/** State of a portal user's membership of a clinic. */
 export interface Membership {
   id: string;
   clinicId: string;
@@ -41,21 +40,23 @@ export const membershipAggregate: Aggregate<typeof membershipCategory, Membershi
   },
 };
 
+type MembershipDecision = Decision<Membership, MembershipEvent>;
+
 function rightsOf({ role, permissions, branchAccess, branchIds }: MembershipRights): MembershipRights {
   return { role, permissions, branchAccess, branchIds };
 }
 
-type Decision = (state: Membership | undefined) => MembershipEvent[];
-type OfClinic = { clinicId: string; membershipId: string };
+/** Identifies a membership of a clinic. */
+type MembershipRef = { clinicId: string; membershipId: string };
 
-export function decideGrantMembership(data: MembershipGrant, clinic: Clinic): Decision {
+export function decideGrantMembership(data: MembershipGrant, clinic: Clinic): MembershipDecision {
   return (state) => {
     requireScope(data, clinic);
-    return registerOnce(state?.grant, { type: "MembershipGranted", data }, "membership");
+    return registerIdempotently(state?.grant, { type: "MembershipGranted", data }, "membership");
   };
 }
 
-export function decideAcceptMembership({ clinicId, membershipId }: OfClinic): Decision {
+export function decideAcceptMembership({ clinicId, membershipId }: MembershipRef): MembershipDecision {
   return (state) => {
     if (live(state, clinicId).status === "active") return [];
     return [{ type: "MembershipAccepted", data: { membershipId } }];
@@ -63,9 +64,9 @@ export function decideAcceptMembership({ clinicId, membershipId }: OfClinic): De
 }
 
 export function decideChangePermissions(
-  change: OfClinic & { rights: MembershipRights },
+  change: MembershipRef & { rights: MembershipRights },
   clinic: Clinic,
-): Decision {
+): MembershipDecision {
   return (state) => {
     const { clinicId, membershipId, rights } = change;
     requireScope(rights, clinic);
@@ -74,25 +75,33 @@ export function decideChangePermissions(
   };
 }
 
-/** A membership that is revoked stays so; the user may be granted a new one. */
-export function decideRevokeMembership(revocation: OfClinic & { reason: string | null }): Decision {
+/** Revokes a membership permanently. The user may be granted a new one. */
+export function decideRevokeMembership(
+  revocation: MembershipRef & { reason: string | null },
+): MembershipDecision {
   return (state) => {
     const { clinicId, membershipId, reason } = revocation;
-    if (owned(state, clinicId, "membership").status === "revoked") return [];
+    if (requireOwnedBy(clinicId, state, "membership").status === "revoked") return [];
     return [{ type: "MembershipRevoked", data: { membershipId, reason } }];
   };
 }
 
 function live(state: Membership | undefined, clinicId: string): Membership {
-  const membership = owned(state, clinicId, "membership");
+  const membership = requireOwnedBy(clinicId, state, "membership");
   if (membership.status !== "revoked") return membership;
   throw new DomainError("membership_revoked", "the membership is revoked");
 }
 
 function requireScope({ branchAccess, branchIds }: MembershipRights, clinic: Clinic): void {
   if (branchAccess === "all" && branchIds.length > 0)
-    throw new DomainError("branches_of_unscoped", "a member of all branches has no list of branches");
+    throw new DomainError(
+      "branches_of_unscoped",
+      "a member with access to all branches must not have a list of branches",
+    );
   if (branchAccess === "scoped" && branchIds.length === 0)
-    throw new DomainError("branches_missing", "a member of some branches needs their list");
+    throw new DomainError(
+      "branches_missing",
+      "a member with access to some branches needs a list of branches",
+    );
   for (const branchId of branchIds) branchOf(clinic, branchId);
 }

@@ -1,11 +1,11 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type PortalUserEvent, portalUserCategory } from "../events/people.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
 
 export type ClinicSelection = DataOf<PortalUserEvent, "ClinicSelected">;
 
-/** What a portal user chose to look at last. */
+/** State of a portal user: the selected clinic and branch. */
 export interface PortalUser {
   id: string;
   clinicId: string;
@@ -19,9 +19,12 @@ export const portalUserAggregate: Aggregate<typeof portalUserCategory, PortalUse
   },
 };
 
-/** A choice grants nothing: whether the user may see what was chosen is asked when it is read. */
-export function decideSelectClinic(data: ClinicSelection, clinic: Clinic) {
-  return (state: PortalUser | undefined): PortalUserEvent[] => {
+/** Selects a clinic and branch. A selection grants no access: access is checked on each read. */
+export function decideSelectClinic(
+  data: ClinicSelection,
+  clinic: Clinic,
+): Decision<PortalUser, PortalUserEvent> {
+  return (state) => {
     if (data.branchId !== null) branchOf(clinic, data.branchId);
     if (state?.clinicId === data.clinicId && state.branchId === data.branchId) return [];
     return [{ type: "ClinicSelected", data }];

@@ -1,15 +1,14 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type QueueTicketEvent, queueTicketCategory } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
 
 export type QueueTicketIssue = DataOf<QueueTicketEvent, "QueueTicketIssued">;
 export type QueueTicketStatus = "waiting" | "called" | "completed" | "cancelled" | "no_show";
 
-/** A place in the front desk's queue. */
+/** State of a ticket in the front-desk queue. */
 export interface QueueTicket {
   id: string;
   clinicId: string;
@@ -17,7 +16,7 @@ export interface QueueTicket {
   issue: QueueTicketIssue;
 }
 
-/** The status that each event of a ticket's life leads to. */
+/** Status after each event of the lifecycle. */
 const statusAfter = {
   QueueTicketCalled: "called",
   QueueTicketCompleted: "completed",
@@ -34,13 +33,15 @@ export const queueTicketAggregate: Aggregate<typeof queueTicketCategory, QueueTi
   },
 };
 
-type Decision = (state: QueueTicket | undefined) => QueueTicketEvent[];
-type OfClinic = { clinicId: string; ticketId: string };
+type QueueTicketDecision = Decision<QueueTicket, QueueTicketEvent>;
 
-export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): Decision {
+/** Identifies a queue ticket of a clinic. */
+type QueueTicketRef = { clinicId: string; ticketId: string };
+
+export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): QueueTicketDecision {
   return (state) => {
     branchOf(clinic, data.branchId);
-    return registerOnce(state?.issue, { type: "QueueTicketIssued", data }, "queue_ticket");
+    return registerIdempotently(state?.issue, { type: "QueueTicketIssued", data }, "queue_ticket");
   };
 }
 
@@ -49,15 +50,18 @@ export const decideCompleteTicket = move("QueueTicketCompleted", "completed", ["
 export const decideCancelTicket = move("QueueTicketCancelled", "cancelled", ["waiting", "called"]);
 export const decideMarkTicketNoShow = move("QueueTicketMarkedNoShow", "no_show", ["waiting", "called"]);
 
-/** A move to where the ticket stands already changes nothing; one from elsewhere than `from` is refused. */
+/**
+ * Creates the decider of a transition. A transition to the current status changes nothing; from a status not in
+ * `from` it is refused.
+ */
 function move(
   type: Exclude<QueueTicketEvent["type"], "QueueTicketIssued">,
   to: QueueTicketStatus,
   from: QueueTicketStatus[],
 ) {
-  return ({ clinicId, ticketId }: OfClinic): Decision =>
+  return ({ clinicId, ticketId }: QueueTicketRef): QueueTicketDecision =>
     (state) => {
-      const { status } = owned(state, clinicId, "queue_ticket");
+      const { status } = requireOwnedBy(clinicId, state, "queue_ticket");
       if (status === to) return [];
       if (from.includes(status)) return [{ type, data: { ticketId } }];
       throw new DomainError("illegal_ticket_move", `a ticket that is ${status} cannot become ${to}`);

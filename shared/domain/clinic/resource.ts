@@ -1,17 +1,16 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ResourceEvent, resourceCategory } from "../events/clinic.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
 import { requireTimeZone } from "./locality.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
 
 export type ResourceAddition = DataOf<ResourceEvent, "ResourceAdded">;
 export type AvailabilityRule = Omit<DataOf<ResourceEvent, "AvailabilityRuleSet">, "resourceId">;
 
-/** A bookable resource of a branch and the rules of its availability. */
+/** State of a bookable resource of a branch, with its availability rules. */
 export interface Resource {
   id: string;
   clinicId: string;
@@ -44,49 +43,54 @@ export const resourceAggregate: Aggregate<typeof resourceCategory, Resource> = {
   },
 };
 
-type Decision = (state: Resource | undefined) => ResourceEvent[];
-type OfClinic = { clinicId: string; resourceId: string };
+type ResourceDecision = Decision<Resource, ResourceEvent>;
 
-/** A resource without a time zone of its own keeps the clinic's. */
+/** Identifies a resource of a clinic. */
+type ResourceRef = { clinicId: string; resourceId: string };
+
+/** Adds a resource. Its default time zone is that of the clinic. */
 export function decideAddResource(
   addition: Omit<ResourceAddition, "timezone"> & { timezone: string | null },
   clinic: Clinic,
-): Decision {
+): ResourceDecision {
   return (state) => {
     const timezone = addition.timezone ?? clinic.timezone;
     requireTimeZone(timezone);
     branchOf(clinic, addition.branchId);
     const data = { ...addition, timezone };
-    return registerOnce(state?.addition, { type: "ResourceAdded", data }, "resource");
+    return registerIdempotently(state?.addition, { type: "ResourceAdded", data }, "resource");
   };
 }
 
-export function decideRetireResource({ clinicId, resourceId }: OfClinic): Decision {
+export function decideRetireResource({ clinicId, resourceId }: ResourceRef): ResourceDecision {
   return (state) => {
-    if (!owned(state, clinicId, "resource").active) return [];
+    if (!requireOwnedBy(clinicId, state, "resource").active) return [];
     return [{ type: "ResourceRetired", data: { resourceId } }];
   };
 }
 
-/** Sets a rule, or replaces the rule of the same id. Times are of the resource's own day, and end on it. */
-export function decideSetRule(change: OfClinic & { rule: AvailabilityRule }): Decision {
+/**
+ * Sets an availability rule, or replaces the rule with the same id. Times are in the resource's time zone and within
+ * one day.
+ */
+export function decideSetRule(change: ResourceRef & { rule: AvailabilityRule }): ResourceDecision {
   return (state) => {
     const { clinicId, resourceId, rule } = change;
-    const resource = owned(state, clinicId, "resource");
+    const resource = requireOwnedBy(clinicId, state, "resource");
     if (isEqual(resource.rules[rule.ruleId], rule)) return [];
     if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
     if (rule.endsAt <= rule.startsAt)
-      throw new DomainError("rule_ends_before_start", "the rule ends too early");
+      throw new DomainError("rule_ends_before_start", "the rule must end after it starts");
     if (rule.validFrom !== null && rule.validUntil !== null && rule.validUntil < rule.validFrom)
-      throw new DomainError("rule_never_valid", "the rule's validity ends before it starts");
+      throw new DomainError("rule_never_valid", "the last valid day must not be before the first valid day");
     return [{ type: "AvailabilityRuleSet", data: { resourceId, ...rule } }];
   };
 }
 
-export function decideRemoveRule(change: OfClinic & { ruleId: string }): Decision {
+export function decideRemoveRule(change: ResourceRef & { ruleId: string }): ResourceDecision {
   return (state) => {
     const { clinicId, resourceId, ruleId } = change;
-    if (!owned(state, clinicId, "resource").rules[ruleId]) return [];
+    if (!requireOwnedBy(clinicId, state, "resource").rules[ruleId]) return [];
     return [{ type: "AvailabilityRuleRemoved", data: { resourceId, ruleId } }];
   };
 }

@@ -1,13 +1,12 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ServiceEvent, serviceCategory } from "../events/clinic.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import type { Clinic } from "./clinic.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
 
 export type ServiceOffer = DataOf<ServiceEvent, "ServiceOffered">;
 
-/** An item of a clinic's service catalog. */
+/** State of a service in a clinic's catalog. */
 export interface Service {
   id: string;
   clinicId: string;
@@ -35,33 +34,35 @@ export const serviceAggregate: Aggregate<typeof serviceCategory, Service> = {
   },
 };
 
-type Decision = (state: Service | undefined) => ServiceEvent[];
-type OfClinic = { clinicId: string; serviceId: string };
+type ServiceDecision = Decision<Service, ServiceEvent>;
 
-/** A clinic sells in its own currency. */
-export function decideOfferService(offer: Omit<ServiceOffer, "currency">, clinic: Clinic): Decision {
+/** Identifies a service of a clinic. */
+type ServiceRef = { clinicId: string; serviceId: string };
+
+/** Offers a service, priced in the clinic's currency. */
+export function decideOfferService(offer: Omit<ServiceOffer, "currency">, clinic: Clinic): ServiceDecision {
   const data = { ...offer, currency: clinic.currency };
-  return (state) => registerOnce(state?.offer, { type: "ServiceOffered", data }, "service");
+  return (state) => registerIdempotently(state?.offer, { type: "ServiceOffered", data }, "service");
 }
 
-export function decideRepriceService(change: OfClinic & { price: number }): Decision {
+export function decideRepriceService(change: ServiceRef & { price: number }): ServiceDecision {
   return (state) => {
     const { clinicId, serviceId, price } = change;
-    if (owned(state, clinicId, "service").price === price) return [];
+    if (requireOwnedBy(clinicId, state, "service").price === price) return [];
     return [{ type: "ServiceRepriced", data: { serviceId, price } }];
   };
 }
 
-export function decideWithdrawService({ clinicId, serviceId }: OfClinic): Decision {
+export function decideWithdrawService({ clinicId, serviceId }: ServiceRef): ServiceDecision {
   return (state) => {
-    if (!owned(state, clinicId, "service").active) return [];
+    if (!requireOwnedBy(clinicId, state, "service").active) return [];
     return [{ type: "ServiceWithdrawn", data: { serviceId } }];
   };
 }
 
-export function decideReinstateService({ clinicId, serviceId }: OfClinic): Decision {
+export function decideReinstateService({ clinicId, serviceId }: ServiceRef): ServiceDecision {
   return (state) => {
-    if (owned(state, clinicId, "service").active) return [];
+    if (requireOwnedBy(clinicId, state, "service").active) return [];
     return [{ type: "ServiceReinstated", data: { serviceId } }];
   };
 }

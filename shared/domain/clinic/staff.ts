@@ -1,12 +1,11 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type StaffEvent, staffCategory } from "../events/people.ts";
-import { owned } from "./owned.ts";
-import { registerOnce } from "./register-once.ts";
+import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type StaffHire = DataOf<StaffEvent, "StaffMemberHired">;
 
-/** A person who works at a clinic. */
+/** State of a staff member of a clinic. */
 export interface StaffMember {
   id: string;
   clinicId: string;
@@ -30,23 +29,25 @@ export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
   },
 };
 
-type Decision = (state: StaffMember | undefined) => StaffEvent[];
-type OfClinic = { clinicId: string; staffId: string };
+type StaffMemberDecision = Decision<StaffMember, StaffEvent>;
 
-export function decideHireStaff(data: StaffHire): Decision {
-  return (state) => registerOnce(state?.hire, { type: "StaffMemberHired", data }, "staff_member");
+/** Identifies a staff member of a clinic. */
+type StaffMemberRef = { clinicId: string; staffId: string };
+
+export function decideHireStaff(data: StaffHire): StaffMemberDecision {
+  return (state) => registerIdempotently(state?.hire, { type: "StaffMemberHired", data }, "staff_member");
 }
 
-export function decideDeactivateStaff({ clinicId, staffId }: OfClinic): Decision {
+export function decideDeactivateStaff({ clinicId, staffId }: StaffMemberRef): StaffMemberDecision {
   return (state) => {
-    if (!owned(state, clinicId, "staff_member").active) return [];
+    if (!requireOwnedBy(clinicId, state, "staff_member").active) return [];
     return [{ type: "StaffMemberDeactivated", data: { staffId } }];
   };
 }
 
-export function decideReactivateStaff({ clinicId, staffId }: OfClinic): Decision {
+export function decideReactivateStaff({ clinicId, staffId }: StaffMemberRef): StaffMemberDecision {
   return (state) => {
-    if (owned(state, clinicId, "staff_member").active) return [];
+    if (requireOwnedBy(clinicId, state, "staff_member").active) return [];
     return [{ type: "StaffMemberReactivated", data: { staffId } }];
   };
 }

@@ -4,7 +4,7 @@ import { calendarDate, instant, label, notes, uuid, word } from "./fields.ts";
 
 const appointmentId = uuid;
 
-/** An appointment and the resources allocated to it. Stream id: the appointment's. */
+/** Events of an appointment and its allocated resources. Stream id: id of the appointment. */
 export const appointmentCategory = defineCategory("appointment", {
   AppointmentRequested: z.object({
     appointmentId,
@@ -16,16 +16,16 @@ export const appointmentCategory = defineCategory("appointment", {
     durationMinutes: z.int().min(1).max(1440),
     reason: label.nullable(),
     notes: notes.nullable(),
-    /** The partner application that created it, null for the clinic's own front desk. */
+    /** Partner application that requested the appointment; null for the clinic's front desk. */
     applicationId: uuid.nullable(),
-    /** SHA-256 (hex) of the request that created it: tells a retry from a reuse of its idempotency key. */
+    /** SHA-256 (hex) of the request, to distinguish a retry from a reuse of the idempotency key. */
     requestHash: z.string().nullable(),
-    /** The generation of the sandbox that the application created it in; 0 outside of sandboxes, and in their fixtures. */
+    /** Generation of the sandbox in which the application requested it; 0 outside of sandboxes and in fixtures. */
     sandboxGeneration: z.int().min(0),
   }),
   /**
-   * An appointment taken over from another system with the status that it had there. The event occurred when the
-   * appointment came to that status; what happened to it before is not recorded here.
+   * An appointment was imported from another system with its status there. The event's time is when the appointment
+   * reached that status. Its earlier history is not recorded.
    */
   AppointmentImported: z.object({
     appointmentId,
@@ -38,11 +38,11 @@ export const appointmentCategory = defineCategory("appointment", {
     reason: label.nullable(),
     notes: notes.nullable(),
     status: z.enum(["requested", "confirmed", "completed", "cancelled", "no_show"]),
-    /** When it was requested; null if the other system did not say. */
+    /** Time of the request; null if unknown. */
     requestedAt: instant.nullable(),
-    /** When it came to its status; null if the other system did not say, and the event's time is derived. */
+    /** Time at which it reached its status; null if unknown, and the event's time is derived. */
     statusAt: instant.nullable(),
-    /** SHA-256 (hex) of what was imported: tells a repetition from another appointment with the same id. */
+    /** SHA-256 (hex) of the imported data, to distinguish a repetition from another appointment with the same id. */
     requestHash: z.string(),
   }),
   AppointmentConfirmed: z.object({ appointmentId }),
@@ -68,7 +68,7 @@ export const appointmentCategory = defineCategory("appointment", {
 });
 export type AppointmentEvent = EventOf<typeof appointmentCategory>;
 
-/** A time kept free on a resource before an appointment exists. Stream id: the hold's. */
+/** Events of a hold: a time reserved before an appointment exists. Stream id: id of the hold. */
 export const holdCategory = defineCategory("hold", {
   HoldPlaced: z.object({
     holdId: uuid,
@@ -83,7 +83,7 @@ export const holdCategory = defineCategory("hold", {
 });
 export type HoldEvent = EventOf<typeof holdCategory>;
 
-/** A place in the front desk's queue. Stream id: the ticket's. */
+/** Events of a ticket in the front-desk queue. Stream id: id of the ticket. */
 export const queueTicketCategory = defineCategory("queueTicket", {
   QueueTicketIssued: z.object({
     ticketId: uuid,

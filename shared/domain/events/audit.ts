@@ -3,35 +3,35 @@ import { defineCategory, type EventOf } from "./category.ts";
 import { freeForm, instant, label, uuid } from "./fields.ts";
 
 /**
- * Somebody who may look at what is recorded, and change nothing. The secret of the credential has 256 random bits, so
- * a plain SHA-256 (hex) of it is kept, never the secret. Stream id: the auditor's.
+ * Events of an auditor, who may read the records but not change them. Only a plain SHA-256 (hex) of the credential's
+ * secret is stored, which is sufficient for 256 random bits. Stream id: id of the auditor.
  */
 export const auditorCategory = defineCategory("auditor", {
   AuditorRegistered: z.object({
     auditorId: uuid,
     name: label,
     secretHash: z.string().length(64),
-    /** Null: every clinic, and what belongs to none. */
+    /** Clinics whose records the auditor may see; null for all records. */
     clinicIds: z.array(uuid).min(1).max(1_000).nullable(),
-    /** From then on the credential is worth nothing; null: it has no end. */
+    /** Time at which the credential expires; null if it does not expire. */
     expiresAt: instant.nullable(),
   }),
   AuditorRevoked: z.object({ auditorId: uuid, reason: label.nullable() }),
 });
 export type AuditorEvent = EventOf<typeof auditorCategory>;
 
-/** What can be asked of the record. */
+/** Kinds of access to the records. */
 const auditAction = z.enum(["sign-in", "events", "state", "diff", "replay", "deliveries", "export"]);
 export type AuditAction = z.infer<typeof auditAction>;
 
-/** Somebody looked, or is about to: written before anything is answered. Stream id: the access's own. */
+/** An access to the records, written before any data is returned. Stream id: id of the access. */
 export const auditAccessCategory = defineCategory("auditAccess", {
   AuditAccessed: z.object({
     accessId: uuid,
-    /** Null for an operator at the command line, whom the metadata names. */
+    /** Null for an operator at the command line, who is named in the metadata. */
     auditorId: uuid.nullable(),
     action: auditAction,
-    /** What was asked, as it was asked. */
+    /** The query as given. */
     asked: freeForm,
   }),
 });

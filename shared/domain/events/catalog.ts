@@ -19,7 +19,7 @@ import {
 } from "./people.ts";
 import { sandboxCategory } from "./sandbox.ts";
 
-/** Every category of streams there is. */
+/** All categories of streams. */
 export const categories = [
   clinicCategory,
   serviceCategory,
@@ -43,13 +43,13 @@ export const categories = [
   parkingCategory,
 ] as const;
 
-/** Every event of the catalog, told apart by `type`; a type belongs to one category. */
+/** Union of all events, discriminated by `type`. Each type belongs to one category. */
 export type CatalogEvent = EventOf<(typeof categories)[number]>;
 export type CatalogEventType = CatalogEvent["type"];
 
 const categoryNames = new Set<string>(categories.map(({ name }) => name));
 
-/** Tells whether a stream belongs to a category of the catalog. Streams of other programs may share the log. */
+/** Returns whether a stream belongs to a category of the catalog. Other programs may have streams in the same log. */
 export function isCatalogStream(stream: string): boolean {
   const end = stream.indexOf("-");
   return end > 0 && categoryNames.has(stream.slice(0, end));

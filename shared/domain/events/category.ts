@@ -1,6 +1,6 @@
 import type { z } from "zod";
 
-/** A category of streams: `<name>-<id>`, with the schema of each event type that its streams may hold. */
+/** A category of streams named `<name>-<id>`, with the schema of each event type in its streams. */
 export interface Category<Name extends string = string, Schemas extends EventSchemas = EventSchemas> {
   name: Name;
   events: Schemas;
@@ -8,7 +8,7 @@ export interface Category<Name extends string = string, Schemas extends EventSch
 
 export type EventSchemas = Record<string, z.ZodType>;
 
-/** The events of a category (or of each of several), as a union told apart by `type`. */
+/** Union of the events of one or several categories, discriminated by `type`. */
 export type EventOf<C extends Category> = C extends Category
   ? {
       [Type in keyof C["events"] & string]: { type: Type; data: z.output<C["events"][Type]> };

@@ -4,7 +4,10 @@ import { calendarDate, environment, freeForm, instant, label, timeOfDay, uuid, w
 
 const clinicId = uuid;
 
-/** A clinic (tenant): its identity, life, branches, subscription and entitlements. Stream id: the clinic's. */
+/**
+ * Events of a clinic (tenant): identity, status, branches, subscription and entitlements. Stream id: id of the
+ * clinic.
+ */
 export const clinicCategory = defineCategory("clinic", {
   ClinicRegistered: z.object({
     clinicId,
@@ -20,7 +23,7 @@ export const clinicCategory = defineCategory("clinic", {
     city: label.nullable(),
     isDemo: z.boolean(),
     demoExpiresAt: instant.nullable(),
-    /** The application whose sandbox the clinic is; absent for every other clinic. */
+    /** Application that owns the clinic as its sandbox; absent for every other clinic. */
     sandboxOf: uuid.optional(),
   }),
   ClinicSuspended: z.object({ clinicId, reason: label }),
@@ -54,7 +57,7 @@ export const clinicCategory = defineCategory("clinic", {
 });
 export type ClinicEvent = EventOf<typeof clinicCategory>;
 
-/** An item of a clinic's service catalog. Stream id: the service's. */
+/** Events of a service in a clinic's catalog. Stream id: id of the service. */
 export const serviceCategory = defineCategory("service", {
   ServiceOffered: z.object({
     serviceId: uuid,
@@ -71,7 +74,10 @@ export const serviceCategory = defineCategory("service", {
 });
 export type ServiceEvent = EventOf<typeof serviceCategory>;
 
-/** A bookable resource (room, device, person's time) and the rules of its availability. Stream id: the resource's. */
+/**
+ * Events of a bookable resource (room, device or staff time) and its availability rules. Stream id: id of the
+ * resource.
+ */
 export const resourceCategory = defineCategory("resource", {
   ResourceAdded: z.object({
     resourceId: uuid,

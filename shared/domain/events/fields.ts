@@ -1,12 +1,15 @@
 import { z } from "zod";
 import { parseRfc3339, toInstant } from "../time/rfc3339.ts";
 
-/** Field schemas that events and HTTP bodies have in common. */
+/** Field schemas shared by events and HTTP bodies. */
 
-/** Any RFC 9562 text form, kept in lower case. */
+/** A UUID in any RFC 9562 text form, converted to lower case. */
 export const uuid = z.guid().transform((text) => text.toLowerCase());
 
-/** RFC 3339 with an offset; kept in UTC with milliseconds and `Z`. The years are those that Postgres has too: 0001–9999. */
+/**
+ * An RFC 3339 date-time with an offset, converted to UTC with milliseconds and `Z`. Years are 0001 to 9999, as in
+ * Postgres.
+ */
 export const instant = z.string().transform((text, context) => {
   if (CANONICAL.test(text)) return text;
   const milliseconds = parseRfc3339(text);
@@ -18,11 +21,11 @@ export const instant = z.string().transform((text, context) => {
   return iso;
 });
 
-/** What stored events have: instants in the form that is kept. Of days that not every month has, the parser tells. */
+/** Matches converted instants, as in stored events, to skip parsing. Days after the 28th need the parser. */
 const CANONICAL =
   /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
-/** YYYY-MM-DD, of the calendar. */
+/** A calendar date, YYYY-MM-DD. */
 export const calendarDate = z
   .string()
   .refine(
@@ -31,17 +34,17 @@ export const calendarDate = z
     "must be a date YYYY-MM-DD",
   );
 
-/** HH:MM:SS */
+/** A time of day, HH:MM:SS. */
 export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "must be a time HH:MM:SS");
 
-/** Text that every store keeps as it is: Postgres takes no NUL, and UTF-8 no half of a surrogate pair. */
+/** Text that all stores can keep: Postgres refuses NUL, and UTF-8 has no lone surrogates. */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
-const storable = z.string().refine(isStorable, "must be text without NUL or half a character");
+const storable = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
 
 /** A JSON object of any shape. */
 export const freeForm = z
   .record(z.string(), z.unknown())
-  .refine((value) => isStorableDeep(value), "must have texts without NUL or half a character");
+  .refine((value) => isStorableDeep(value), "must not contain NUL or lone surrogates");
 
 function isStorableDeep(value: unknown): boolean {
   if (typeof value === "string") return isStorable(value);
@@ -49,10 +52,10 @@ function isStorableDeep(value: unknown): boolean {
   return Object.entries(value).every(([key, member]) => isStorable(key) && isStorableDeep(member));
 }
 
-/** A text that a person wrote: not blank, bounded. */
+/** A short text written by a person, not blank. */
 export const label = storable.pipe(z.string().trim().min(1).max(200));
 
-/** A word or code, not empty, of up to so many characters. */
+/** A non-empty word or code of up to `most` characters. */
 export const word = (most: number) => storable.pipe(z.string().min(1).max(most));
 
 /** Free text of up to 2000 characters, as JSON Schema counts them: code points. */

@@ -1,14 +1,17 @@
 import { z } from "zod";
 import { environment, instant, uuid, word } from "./fields.ts";
 
-/** Who did it: a partner's application, a portal user, an operator by name, an auditor, or the service itself by part. */
+/**
+ * Actor who caused an event: a partner application, a portal user, an operator by name, an auditor, or a component of
+ * the service.
+ */
 export const actor = z.object({
   type: z.enum(["application", "user", "operator", "auditor", "system"]),
   id: word(200),
 });
 export type Actor = z.infer<typeof actor>;
 
-/** What every stored event says about itself. `$correlationId` and `$causationId` are EventStoreDB's own names. */
+/** Metadata of every stored event. `$correlationId` and `$causationId` are names defined by EventStoreDB. */
 export const eventMetadata = z.object({
   $correlationId: uuid,
   $causationId: uuid,
@@ -20,5 +23,5 @@ export const eventMetadata = z.object({
 });
 export type EventMetadata = z.infer<typeof eventMetadata>;
 
-/** What a writer says; the version of the schema is the log's to add. */
+/** Metadata given by the writer. The event log adds the schema version. */
 export type NewEventMetadata = Omit<EventMetadata, "schemaVersion">;

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
 import { environment, instant, label, uuid } from "./fields.ts";
 
-/** What an application may be allowed to do; a request needs the token's and the installation's. */
+/** Scopes of an application. A request needs its scope in the token, the application and the installation. */
 export const scopes = [
   "clinic:read",
   "appointments:read",
@@ -15,12 +15,13 @@ export const scopes = [
 export const scope = z.enum(scopes);
 export type Scope = z.infer<typeof scope>;
 
-/** Requests a minute, agreed for an application at a clinic. */
+/** Rate limit of an installation, in requests per minute. */
 export const rateLimit = z.int().min(1).max(100_000);
 
 /**
- * A partner's application in one environment, with its credentials. The application id is the OAuth client id.
- * Secrets have 256 random bits, so a plain SHA-256 (hex) of one is kept, never the secret. Stream id: the application's.
+ * Events of a partner application in one environment, with its credentials. The application id is the OAuth client
+ * id. Only a plain SHA-256 (hex) of a secret is stored, which is sufficient for 256 random bits. Stream id: id of the
+ * application.
  */
 export const partnerApplicationCategory = defineCategory("partnerApplication", {
   ApplicationRegistered: z.object({
@@ -39,11 +40,11 @@ export type PartnerApplicationEvent = EventOf<typeof partnerApplicationCategory>
 
 const grant = {
   scopes: z.array(scope).min(1),
-  /** Null: every branch of the clinic. */
+  /** Permitted branches; null for all branches of the clinic. */
   branchIds: z.array(uuid).min(1).nullable(),
 };
 
-/** An application's access to one clinic. Stream id: derived from both, see `installationId`. */
+/** Events of an application's access to one clinic. Stream id: derived from both ids, see `installationId`. */
 export const installationCategory = defineCategory("installation", {
   InstallationRequested: z.object({
     installationId: uuid,
@@ -55,7 +56,7 @@ export const installationCategory = defineCategory("installation", {
     installationId: uuid,
     applicationId: uuid,
     clinicId: uuid,
-    /** The clinic administrator who approved; null for a sandbox, which is approved from the start. */
+    /** User id of the clinic administrator who approved; null for a sandbox, which needs no approval. */
     approvedBy: uuid.nullable(),
     rateLimitPerMinute: rateLimit,
     ...grant,
@@ -69,14 +70,14 @@ export type InstallationEvent = EventOf<typeof installationCategory>;
 export const webhookEventType = z.enum(["appointment.created", "appointment.updated"]);
 export type WebhookEventType = z.infer<typeof webhookEventType>;
 
-/** What a delivery may be of: an event that the endpoint asked for, or a test. */
+/** Types of deliveries: the subscribed events, or a test. */
 export const deliveredType = z.enum([...webhookEventType.options, "endpoint.test"]);
 
 const endpointId = uuid;
 
 /**
- * Where an application wants a clinic's events delivered. Secrets are held encrypted (JWE compact, key by id).
- * Stream id: the endpoint's.
+ * Events of a webhook endpoint, which receives a clinic's events for an application. Secrets are encrypted (JWE
+ * compact, with key id). Stream id: id of the endpoint.
  */
 export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
   WebhookEndpointRegistered: z.object({
@@ -93,13 +94,15 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     endpointId,
     secretId: uuid,
     encryptedSecret: z.string(),
-    /** Until then the former secret signs beside the new one; equal to the rotation's time where it leaked. */
+    /** Time until which the previous secret also signs; equal to the time of the rotation if it leaked. */
     previousExpiresAt: instant,
   }),
   WebhookEndpointDisabled: z.object({ endpointId, reason: z.enum(["operator", "gone", "no_success"]) }),
   WebhookEndpointEnabled: z.object({ endpointId }),
   WebhookEndpointRevoked: z.object({ endpointId }),
-  /** A test was asked for: it is delivered like an event, to this endpoint alone. Its public event has the test's id. */
+  /**
+   * A test was requested. It is delivered like an event, only to this endpoint. Its public event id is the test's id.
+   */
   WebhookEndpointTested: z.object({ endpointId, testId: uuid }),
 });
 export type WebhookEndpointEvent = EventOf<typeof webhookEndpointCategory>;
@@ -108,8 +111,8 @@ const endpointPlace = z.object({ endpointId, takenAt: instant });
 export type EndpointPlace = z.infer<typeof endpointPlace>;
 
 /**
- * Which endpoints an application has at a clinic, so that there are never too many. Each event tells all there is to
- * know; revoked endpoints may be among them. Stream id: the installation's.
+ * Events of the endpoint quota of an application at a clinic. Each event contains all reservations, possibly
+ * including revoked endpoints. Stream id: id of the installation.
  */
 export const webhookEndpointPlacesCategory = defineCategory("webhookEndpointPlaces", {
   WebhookEndpointPlaceTaken: z.object({ installationId: uuid, places: z.array(endpointPlace).min(1) }),
@@ -118,13 +121,13 @@ export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesCat
 
 const deliveryId = uuid;
 
-/** Where the event that a delivery tells of stands, so that the delivery can be made again when it is no longer kept. */
+/** Stream and revision of the delivered event, to recreate the delivery after it was deleted. */
 const source = z.object({ stream: z.string(), revision: z.int().min(0) });
 export type DeliverySource = z.infer<typeof source>;
 
 /**
- * The facts of a delivery's life that decide about a replay; its attempts are rows, not events.
- * Stream id: the delivery's.
+ * Events of a delivery that decide about a replay. Its attempts are rows in the database, not events. Stream id: id
+ * of the delivery.
  */
 export const webhookDeliveryCategory = defineCategory("webhookDelivery", {
   WebhookDeliveryFailed: z.object({
@@ -133,7 +136,7 @@ export const webhookDeliveryCategory = defineCategory("webhookDelivery", {
   }),
   WebhookDeliverySkipped: z.object({ deliveryId, endpointId, source: source.optional() }),
   WebhookDeliveryReplayRequested: z.object({ deliveryId, endpointId }),
-  /** It was to be replayed, but is no longer kept and cannot be made again. */
+  /** A replay was requested, but the delivery was deleted and cannot be recreated. */
   WebhookDeliveryExpired: z.object({ deliveryId, endpointId }),
 });
 export type WebhookDeliveryEvent = EventOf<typeof webhookDeliveryCategory>;

@@ -13,8 +13,8 @@ const branchScope = {
 };
 
 /**
- * A user's membership of a clinic: what a portal user may do there. The role is a label; the permissions count.
- * Stream id: the membership's.
+ * Events of a portal user's membership of a clinic. The role is only a label; permissions decide about access. Stream
+ * id: id of the membership.
  */
 export const membershipCategory = defineCategory("membership", {
   MembershipGranted: z.object({
@@ -38,7 +38,7 @@ export const membershipCategory = defineCategory("membership", {
 });
 export type MembershipEvent = EventOf<typeof membershipCategory>;
 
-/** A person who works at a clinic, with or without a portal user. Stream id: the staff member's. */
+/** Events of a staff member of a clinic, with or without a portal user. Stream id: id of the staff member. */
 export const staffCategory = defineCategory("staff", {
   StaffMemberHired: z.object({
     staffId: uuid,
@@ -53,7 +53,7 @@ export const staffCategory = defineCategory("staff", {
 });
 export type StaffEvent = EventOf<typeof staffCategory>;
 
-/** What a portal user chose to look at. Stream id: the user's. */
+/** Events of a portal user's selection. Stream id: id of the user. */
 export const portalUserCategory = defineCategory("portalUser", {
   ClinicSelected: z.object({ userId: uuid, clinicId: uuid, branchId: uuid.nullable() }),
 });
@@ -66,7 +66,7 @@ const customerDetails = {
   city: label.nullable(),
 };
 
-/** An owner of animals, as one clinic knows them. Stream id: the customer's. */
+/** Events of a customer, who owns animals, of one clinic. Stream id: id of the customer. */
 export const customerCategory = defineCategory("customer", {
   CustomerRegistered: z.object({ customerId: uuid, clinicId: uuid, ...customerDetails }),
   CustomerDetailsChanged: z.object({ customerId: uuid, ...customerDetails }),
@@ -82,7 +82,7 @@ const animalDetails = {
   microchip: word(40).nullable(),
 };
 
-/** An animal, as one clinic knows it. Stream id: the animal's. */
+/** Events of an animal of one clinic. Stream id: id of the animal. */
 export const animalCategory = defineCategory("animal", {
   AnimalRegistered: z.object({
     animalId: uuid,

@@ -6,7 +6,7 @@ import { resourceCategory, serviceCategory } from "./clinic.ts";
 import { calendarDate, instant, uuid } from "./fields.ts";
 import { animalCategory, customerCategory } from "./people.ts";
 
-/** What a sandbox is filled with at a reset: events of these categories. */
+/** Categories of the events in a sandbox's fixture data. */
 const fixtureCategories = [
   serviceCategory,
   customerCategory,
@@ -15,9 +15,9 @@ const fixtureCategories = [
   appointmentCategory,
 ] as const;
 
-/** One fact of a fixture: an event that stands in the reset instead of a stream of its own. */
+/** One fact of the fixture data: an event that is part of the reset instead of its own stream. */
 export type FixtureFact = EventOf<(typeof fixtureCategories)[number]> & {
-  /** When it happened, as the sandbox tells it. */
+  /** Time of the event in the sandbox. */
   at: Instant;
 };
 
@@ -30,22 +30,25 @@ const fixtureFact = z
   .transform(({ type, data, at }, context) => {
     const read = schemas.get(type)?.safeParse(data);
     if (read?.success) return { type, data: read.data, at } as FixtureFact;
-    context.addIssue({ code: "custom", message: `${type} is no fact that a fixture may hold` });
+    context.addIssue({
+      code: "custom",
+      message: `${type} is not allowed in fixture data, or has invalid data`,
+    });
     return z.NEVER;
   });
 
 /**
- * An application's own clinic to try things out. A reset is one event with the whole fixture in it, so that it happens
- * at once for everybody: for who writes by the event's append, for who reads by the one transaction that projects it.
- * Stream id: the application's.
+ * Events of a sandbox: an application's own clinic for tests. A reset is one event with all fixture data, so that it
+ * takes effect at once: for writers with the append, for readers with the transaction that projects it. Stream id: id
+ * of the application.
  */
 export const sandboxCategory = defineCategory("sandbox", {
   SandboxReset: z.object({
     applicationId: uuid,
     clinicId: uuid,
-    /** From 1, by one at each reset. */
+    /** Number of the reset, from 1. */
     generation: z.int().min(1),
-    /** The day (UTC) that the fixture's times are about. */
+    /** Day (UTC) that the times of the fixture data refer to. */
     day: calendarDate,
     facts: z.array(fixtureFact),
   }),

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { inPlainWords } from "../validation/plain-words.ts";
+import { describeIssue } from "../validation/describe-issue.ts";
 import { type CatalogEvent, categories } from "./catalog.ts";
 import type { Category } from "./category.ts";
 import { type EventMetadata, eventMetadata } from "./metadata.ts";
@@ -8,30 +8,30 @@ import { currentVersion, upcast } from "./upcasters.ts";
 const schemas = new Map<string, z.ZodType>();
 for (const category of categories as readonly Category[]) {
   for (const [type, schema] of Object.entries(category.events)) {
-    if (schemas.has(type)) throw new Error(`event type ${type} stands in two categories`);
+    if (schemas.has(type)) throw new Error(`event type ${type} is in two categories`);
     schemas.set(type, schema);
   }
 }
 
-/** An event as the log holds it, before its shape is known. */
+/** An event of the log before validation. */
 export interface StoredEvent {
   type: string;
   data: unknown;
   metadata: unknown;
 }
 
-/** A stored event that this release cannot read: its type is unknown, or its schema does not accept it. */
+/** This release cannot read a stored event: its type is unknown, or its data is invalid. */
 export class EventSchemaError extends Error {
   override readonly name = "EventSchemaError";
 }
 
 /**
- * Reads a stored event by the catalog: data that was written by a former version of its schema is brought into the
- * present form first, so that nobody else knows of former versions.
+ * Validates a stored event. Data of an earlier schema version is first converted to the current version, so that no
+ * other code knows earlier versions.
  *
  * @returns the event with typed data and metadata
- * @throws {EventSchemaError} if the data or metadata do not fit the schema, naming type and field, and if a newer
- *   release wrote the event: its type is unknown here, or its schema version is
+ * @throws {EventSchemaError} if data or metadata are invalid, naming type and fields, or if a newer release wrote the
+ *   event, so that its type or schema version is unknown
  */
 export function parseStoredEvent(stored: StoredEvent): CatalogEvent & { metadata: EventMetadata } {
   const schema = schemas.get(stored.type);
@@ -49,7 +49,7 @@ export function parseStoredEvent(stored: StoredEvent): CatalogEvent & { metadata
 }
 
 /**
- * Refuses to write what could not be read again: one such event would stop everybody who follows the log.
+ * Validates an event before it is written. One unreadable event would stop all consumers of the log.
  *
  * @throws {EventSchemaError}
  */
@@ -60,18 +60,16 @@ export function requireFit({ type, data }: { type: string; data: unknown }): voi
 }
 
 function unknownType(type: string): EventSchemaError {
-  return new EventSchemaError(
-    `${type} is not in the catalog of this release: run the newer release that wrote it`,
-  );
+  return new EventSchemaError(`${type} is unknown to this release; use the newer release that wrote it`);
 }
 
 function newerVersion(type: string, version: number, known: number): EventSchemaError {
   return new EventSchemaError(
-    `${type} is of schema version ${version}, and this release knows none after ${known}: run the newer release that wrote it`,
+    `${type} has schema version ${version}, but this release supports only up to ${known}; use the newer release that wrote it`,
   );
 }
 
 function schemaError(type: string, part: string, error: z.ZodError): EventSchemaError {
-  const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")} ${inPlainWords(issue)}`);
+  const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")} ${describeIssue(issue)}`);
   return new EventSchemaError(`${type} does not fit its schema: ${fields.join("; ")}`);
 }

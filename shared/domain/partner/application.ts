@@ -1,7 +1,8 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { Environment } from "../events/fields.ts";
 import { type PartnerApplicationEvent, partnerApplicationCategory, type Scope } from "../events/partner.ts";
+import { requireExisting } from "../preconditions.ts";
 
 export interface Credential {
   id: string;
@@ -9,17 +10,17 @@ export interface Credential {
   secretHash: string;
 }
 
-/** A partner's application as its events tell it. */
+/** State of a partner application. */
 export interface Application {
   id: string;
   environment: Environment;
   name: string;
   scopes: Scope[];
-  /** Those that are live, oldest first. */
+  /** Active credentials, oldest first. */
   credentials: Credential[];
-  /** Ids of credentials that were revoked: they never come back. */
+  /** Ids of revoked credentials. */
   revokedCredentialIds: string[];
-  /** Origins that the operator approved as webhook destinations. */
+  /** Origins that the operator has approved for webhooks. */
   webhookOrigins: string[];
   revoked: boolean;
 }
@@ -56,40 +57,48 @@ export const applicationAggregate: Aggregate<typeof partnerApplicationCategory, 
   },
 };
 
-type Decision = (state: Application | undefined) => PartnerApplicationEvent[];
+type ApplicationDecision = Decision<Application, PartnerApplicationEvent>;
 
-/** So many credentials are live at once: enough to change from one to the next without a gap. */
-const LIVE_CREDENTIALS = 2;
+/** Maximum number of active credentials: two allow a rotation without a gap. */
+const MAX_ACTIVE_CREDENTIALS = 2;
 
-/** What may be decided about an application. Each refuses with {@link DomainError}; what is so already gives no event. */
+/**
+ * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
+ */
 
 export function decideRegisterApplication(data: {
   applicationId: string;
   environment: Environment;
   name: string;
   scopes: Scope[];
-}): Decision {
+}): ApplicationDecision {
   return (state) => {
-    if (state) throw new DomainError("application_exists", "the id belongs to another application already");
+    if (state) throw new DomainError("application_exists", "the id already belongs to another application");
     const { applicationId, environment, name } = data;
     const scopes = [...new Set(data.scopes)];
     return [{ type: "ApplicationRegistered", data: { applicationId, environment, name, scopes } }];
   };
 }
 
-export function decideIssueCredential(data: { credentialId: string; secretHash: string }): Decision {
+export function decideIssueCredential(data: {
+  credentialId: string;
+  secretHash: string;
+}): ApplicationDecision {
   return (state) => {
     const application = live(state);
-    if (application.credentials.length >= LIVE_CREDENTIALS) {
-      throw new DomainError("too_many_credentials", "two credentials are live already: revoke one first");
+    if (application.credentials.length >= MAX_ACTIVE_CREDENTIALS) {
+      throw new DomainError(
+        "too_many_credentials",
+        "there are already two active credentials; revoke one first",
+      );
     }
     return [{ type: "CredentialIssued", data: { applicationId: application.id, ...data } }];
   };
 }
 
-export function decideRevokeCredential(credentialId: string): Decision {
+export function decideRevokeCredential(credentialId: string): ApplicationDecision {
   return (state) => {
-    const { id: applicationId, credentials, revokedCredentialIds } = known(state);
+    const { id: applicationId, credentials, revokedCredentialIds } = requireExisting(state, "application");
     if (revokedCredentialIds.includes(credentialId)) return [];
     if (!credentials.some(({ id }) => id === credentialId)) {
       throw new DomainError("credential_not_found", "the application has no such credential");
@@ -98,8 +107,8 @@ export function decideRevokeCredential(credentialId: string): Decision {
   };
 }
 
-/** @param url any URL of the origin; user info and everything but scheme, host and port are left out */
-export function decideApproveWebhookOrigin(url: string): Decision {
+/** @param url any URL of the origin; only scheme, host and port are used */
+export function decideApproveWebhookOrigin(url: string): ApplicationDecision {
   return (state) => {
     const { id: applicationId, webhookOrigins } = live(state);
     const origin = originOf(url);
@@ -108,19 +117,19 @@ export function decideApproveWebhookOrigin(url: string): Decision {
   };
 }
 
-export function decideWithdrawWebhookOrigin(url: string): Decision {
+export function decideWithdrawWebhookOrigin(url: string): ApplicationDecision {
   return (state) => {
-    const { id: applicationId, webhookOrigins } = known(state);
+    const { id: applicationId, webhookOrigins } = requireExisting(state, "application");
     const origin = originOf(url);
     if (!webhookOrigins.includes(origin)) return [];
     return [{ type: "WebhookOriginWithdrawn", data: { applicationId, origin } }];
   };
 }
 
-/** A revoked application stays revoked. */
-export function decideRevokeApplication(reason: string | null): Decision {
+/** Revokes an application permanently. */
+export function decideRevokeApplication(reason: string | null): ApplicationDecision {
   return (state) => {
-    const { id: applicationId, revoked } = known(state);
+    const { id: applicationId, revoked } = requireExisting(state, "application");
     return revoked ? [] : [{ type: "ApplicationRevoked", data: { applicationId, reason } }];
   };
 }
@@ -128,16 +137,11 @@ export function decideRevokeApplication(reason: string | null): Decision {
 function originOf(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed && /^https?:$/.test(parsed.protocol)) return parsed.origin;
-  throw new DomainError("invalid_origin", "an origin is like https://hooks.example.com");
-}
-
-function known(state: Application | undefined): Application {
-  if (!state) throw new DomainError("application_not_found", "there is no such application");
-  return state;
+  throw new DomainError("invalid_origin", "an origin must have the form https://hooks.example.com");
 }
 
 function live(state: Application | undefined): Application {
-  const application = known(state);
+  const application = requireExisting(state, "application");
   if (application.revoked) throw new DomainError("application_revoked", "the application is revoked");
   return application;
 }

@@ -1,25 +1,26 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { branchOf, type Clinic } from "../clinic/clinic.ts";
 import type { Membership } from "../clinic/membership.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import { type InstallationEvent, installationCategory, type Scope } from "../events/partner.ts";
+import { requireExisting } from "../preconditions.ts";
 import type { Application } from "./application.ts";
 
-/** An application's access to one clinic, as its events tell it. */
+/** State of an application's access to one clinic. */
 export interface Installation {
   id: string;
   applicationId: string;
   clinicId: string;
   status: "requested" | "approved" | "revoked";
-  /** Asked for while requested, granted from the approval on. */
+  /** Requested scopes before the approval, granted scopes after it. */
   scopes: Scope[];
-  /** Null: every branch of the clinic. */
+  /** Permitted branches; null for all branches of the clinic. */
   branchIds: string[] | null;
   rateLimitPerMinute: number;
 }
 
-/** Requests a minute where nothing else was agreed. */
+/** Default rate limit, in requests per minute. */
 export const DEFAULT_RATE_LIMIT = 120;
 
 export const installationAggregate: Aggregate<typeof installationCategory, Installation> = {
@@ -50,29 +51,37 @@ export const installationAggregate: Aggregate<typeof installationCategory, Insta
   },
 };
 
-type Decision = (state: Installation | undefined) => InstallationEvent[];
+type InstallationDecision = Decision<Installation, InstallationEvent>;
 
-/** What may be decided about an installation. Each refuses with {@link DomainError}; what is so already gives no event. */
+/**
+ * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
+ */
 
-/** An application asks for a clinic of its own environment, and for no more than its own scopes. */
+/** Requests access to a clinic of the application's environment, within the application's scopes. */
 export function decideRequestInstallation(
   asked: { installationId: string; scopes: Scope[] },
-  application: Application | undefined,
+  applicant: Application | undefined,
   clinic: Clinic,
-): Decision {
+): InstallationDecision {
   return (state) => {
-    if (!application) throw new DomainError("application_not_found", "there is no such application");
+    const application = requireExisting(applicant, "application");
     if (application.revoked) throw new DomainError("application_revoked", "the application is revoked");
     if (application.environment !== clinic.environment) {
-      throw new DomainError("environment_mismatch", "application and clinic are of different environments");
+      throw new DomainError(
+        "environment_mismatch",
+        "the application and the clinic belong to different environments",
+      );
     }
     if (clinic.sandboxOf !== null && clinic.sandboxOf !== application.id) {
-      throw new DomainError("clinic_is_a_sandbox", "a sandbox is there for its own application alone");
+      throw new DomainError("clinic_is_a_sandbox", "a sandbox can only be used by its own application");
     }
     const scopes = within(asked.scopes, application.scopes);
     if (state && state.status !== "revoked") {
       if (isEqual(state.scopes, scopes)) return [];
-      throw new DomainError("installation_exists", "the application has asked this clinic already");
+      throw new DomainError(
+        "installation_exists",
+        "the application has already requested access to this clinic",
+      );
     }
     const { installationId } = asked;
     const { id: applicationId } = application;
@@ -86,31 +95,39 @@ export function decideRequestInstallation(
 }
 
 export interface Approval {
-  /** Absent: all that were asked for. */
+  /** Approved scopes; default: all requested scopes. */
   scopes?: Scope[] | undefined;
-  /** Absent or null: every branch of the clinic. */
+  /** Approved branches; default or null: all branches of the clinic. */
   branchIds?: string[] | null | undefined;
-  /** Requests a minute. */
+  /** Rate limit, in requests per minute. */
   rateLimitPerMinute?: number | undefined;
 }
 
 /**
- * A clinic administrator approves what was asked for, or less.
+ * Approves the requested access or a part of it.
  *
- * @param approver the membership of who approves; null where nobody needs to, which is in the sandbox alone
+ * @param approver membership of the approving clinic administrator; null only in the sandbox, which needs no approval
  */
 export function decideApproveInstallation(
   approval: Approval,
   approver: Membership | null | undefined,
   clinic: Clinic,
-): Decision {
+): InstallationDecision {
   return (state) => {
-    const { id: installationId, applicationId, clinicId, status, scopes: asked } = known(state);
+    const {
+      id: installationId,
+      applicationId,
+      clinicId,
+      status,
+      scopes: asked,
+    } = requireExisting(state, "installation");
     requireAdministrator(approver, clinic);
     const branchIds = approval.branchIds?.map((id) => branchOf(clinic, id).id) ?? null;
     requireBranches(branchIds);
-    if (status === "approved") throw new DomainError("installation_approved", "it is approved already");
-    if (status === "revoked") throw new DomainError("installation_revoked", "it must be asked for again");
+    if (status === "approved")
+      throw new DomainError("installation_approved", "the installation is already approved");
+    if (status === "revoked")
+      throw new DomainError("installation_revoked", "the installation is revoked; request access again");
     const scopes = within(approval.scopes ?? asked, asked);
     const rateLimitPerMinute = approval.rateLimitPerMinute ?? DEFAULT_RATE_LIMIT;
     const approvedBy = approver?.userId ?? null;
@@ -119,26 +136,26 @@ export function decideApproveInstallation(
   };
 }
 
-/** Takes scopes or branches away; what is absent stays as it is. */
+/** Removes scopes or branches; omitted members are unchanged. */
 export function decideNarrowInstallation(narrowed: {
   scopes?: Scope[] | undefined;
   branchIds?: string[] | undefined;
-}): Decision {
+}): InstallationDecision {
   return (state) => {
     const { id: installationId, scopes: granted, branchIds: permitted } = approved(state);
     const scopes = within(narrowed.scopes ?? granted, granted);
     const branchIds = narrowed.branchIds ?? permitted;
     requireBranches(branchIds);
     if (permitted && !branchIds?.every((id) => permitted.includes(id))) {
-      throw new DomainError("installation_widened", "an approval can be narrowed, not widened");
+      throw new DomainError("installation_widened", "an installation can be narrowed but not widened");
     }
     if (isEqual({ scopes, branchIds }, { scopes: granted, branchIds: permitted })) return [];
     return [{ type: "InstallationNarrowed", data: { installationId, scopes, branchIds } }];
   };
 }
 
-/** @param rateLimitPerMinute requests a minute */
-export function decideAgreeRateLimit(rateLimitPerMinute: number): Decision {
+/** @param rateLimitPerMinute requests per minute */
+export function decideAgreeRateLimit(rateLimitPerMinute: number): InstallationDecision {
   return (state) => {
     const installation = approved(state);
     if (installation.rateLimitPerMinute === rateLimitPerMinute) return [];
@@ -147,10 +164,10 @@ export function decideAgreeRateLimit(rateLimitPerMinute: number): Decision {
   };
 }
 
-/** Ends an installation for good; again changes nothing. */
-export function decideRevokeInstallation(reason: string | null): Decision {
+/** Revokes an installation. Repeating it changes nothing. */
+export function decideRevokeInstallation(reason: string | null): InstallationDecision {
   return (state) => {
-    const { id: installationId, status } = known(state);
+    const { id: installationId, status } = requireExisting(state, "installation");
     return status === "revoked" ? [] : [{ type: "InstallationRevoked", data: { installationId, reason } }];
   };
 }
@@ -161,29 +178,31 @@ function requireAdministrator(approver: Membership | null | undefined, clinic: C
     approver?.clinicId === clinic.id &&
     approver.status === "active" &&
     approver.rights.permissions.includes("manage_tenant");
-  if (!mayApprove) throw new DomainError("not_an_administrator", "a clinic administrator must approve this");
+  if (!mayApprove)
+    throw new DomainError(
+      "not_an_administrator",
+      "the approver must be an active member of the clinic with permission manage_tenant",
+    );
 }
 
 function requireBranches(branchIds: string[] | null): void {
   if (branchIds?.length === 0) {
-    throw new DomainError("branches_missing", "an access to no branch is none: revoke it instead");
+    throw new DomainError(
+      "branches_missing",
+      "at least one branch is required; to remove all access, revoke the installation",
+    );
   }
 }
 
 function within(asked: readonly Scope[], grant: readonly Scope[]): Scope[] {
   if (asked.length === 0 || !asked.every((scope) => grant.includes(scope))) {
-    throw new DomainError("scope_not_granted", "the scopes are none, or more than what was granted");
+    throw new DomainError("scope_not_granted", "at least one scope is required, and all must be granted");
   }
   return grant.filter((scope) => asked.includes(scope));
 }
 
-function known(state: Installation | undefined): Installation {
-  if (!state) throw new DomainError("installation_not_found", "the application has not asked this clinic");
-  return state;
-}
-
 function approved(state: Installation | undefined): Installation {
-  const installation = known(state);
+  const installation = requireExisting(state, "installation");
   if (installation.status === "approved") return installation;
   throw new DomainError("installation_not_approved", "the installation is not approved");
 }

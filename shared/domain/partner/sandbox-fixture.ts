@@ -6,12 +6,12 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** The day (UTC) of a time, YYYY-MM-DD. */
+/** Returns the day (UTC) of a time, YYYY-MM-DD. */
 export function dayOf(now: number): string {
   return toInstant(now).slice(0, 10);
 }
 
-/** The branches of every sandbox; the first is the main one. They belong to the clinic and stay over resets. */
+/** Returns the branches of a sandbox; the first is the main branch. A reset does not change them. */
 export function sandboxBranches(applicationId: string): { id: string; name: string; city: string }[] {
   const branch = (name: string) => ({
     id: sandboxEntityId(applicationId, "branch", name),
@@ -22,35 +22,34 @@ export function sandboxBranches(applicationId: string): { id: string; name: stri
 }
 
 /**
- * What a sandbox holds after a reset. It follows from the application and the day alone, so that two resets on one day
- * give the same to the byte; ids follow from the application, times are about the day. Nothing in it happened later
- * than the day's start.
+ * Returns the fixture data of a sandbox. It depends only on the application and the day, so that two resets on one
+ * day give identical data. No event is later than the start of the day.
  *
  * @param day YYYY-MM-DD, UTC
  */
 export function fixture(applicationId: string, day: string): FixtureFact[] {
   const start = Date.parse(`${day}T00:00:00.000Z`);
   const at = (days: number, hours: number) => toInstant(start + days * DAY + hours * HOUR);
-  const using: Using = {
+  const context: FixtureContext = {
     clinicId: sandboxClinicId(applicationId),
     id: (...names) => sandboxEntityId(applicationId, ...names),
     branches: sandboxBranches(applicationId).map(({ id }) => id),
     long: at(-30, 9),
     at,
   };
-  return [...catalog(using), ...owners(using), ...rooms(using), ...appointments(using)];
+  return [...catalog(context), ...owners(context), ...rooms(context), ...appointments(context)];
 }
 
-interface Using {
+interface FixtureContext {
   clinicId: string;
   id(...names: string[]): string;
   branches: string[];
-  /** When what has always been there began. */
+  /** Time of the basic data: services, customers, animals and rooms. */
   long: Instant;
   at(days: number, hours: number): Instant;
 }
 
-function catalog({ clinicId, id, long: at }: Using): FixtureFact[] {
+function catalog({ clinicId, id, long: at }: FixtureContext): FixtureFact[] {
   const offered = (name: string, category: string, price: number): FixtureFact => ({
     type: "ServiceOffered",
     data: { serviceId: id("service", name), clinicId, name, category, price, currency: "GBP", taxable: true },
@@ -72,7 +71,7 @@ const OWNERS = {
   "Cleo Example": [["Pepper", "dog", 27]],
 } as const;
 
-function owners({ clinicId, id, long: at }: Using): FixtureFact[] {
+function owners({ clinicId, id, long: at }: FixtureContext): FixtureFact[] {
   return Object.entries(OWNERS).flatMap(([fullName, animals]): FixtureFact[] => {
     const customerId = id("customer", fullName);
     const contact = {
@@ -102,8 +101,8 @@ function owners({ clinicId, id, long: at }: Using): FixtureFact[] {
   });
 }
 
-/** One room at each branch, open on weekdays. */
-function rooms({ clinicId, id, branches, long: at }: Using): FixtureFact[] {
+/** Adds one room to each branch, open on weekdays. */
+function rooms({ clinicId, id, branches, long: at }: FixtureContext): FixtureFact[] {
   return branches.flatMap((branchId, index): FixtureFact[] => {
     const resourceId = id("resource", branchId);
     const name = `Room ${index + 1}`;
@@ -123,14 +122,14 @@ function rooms({ clinicId, id, branches, long: at }: Using): FixtureFact[] {
 interface Planned {
   owner: keyof typeof OWNERS;
   animal: string;
-  /** Place among the branches. */
+  /** Index of the branch. */
   branch: 0 | 1;
-  /** From the fixture's day on. */
+  /** Days from the day of the fixture. */
   days: number;
-  /** UTC. */
+  /** Hour of the start, UTC. */
   hour: number;
   reason: string;
-  /** What became of it, in order, before the day. */
+  /** Events after the request, in order. */
   moves: Move[];
 }
 
@@ -188,13 +187,19 @@ const PLANNED: Planned[] = [
   { owner: ada, animal: "Biscuit", branch: 1, days: 6, hour: 16, reason: "Follow-up", moves: [] },
 ];
 
-function appointments(using: Using): FixtureFact[] {
-  return PLANNED.flatMap((planned) => lifeOf(planned, using));
+function appointments(context: FixtureContext): FixtureFact[] {
+  return PLANNED.flatMap((planned) => lifeOf(planned, context));
 }
 
-/** It is asked for three days before the day, or before its own time; what came of it followed, hour by hour. */
-function lifeOf({ owner, animal, branch, days, hour, reason, moves }: Planned, using: Using): FixtureFact[] {
-  const { clinicId, id, branches, at } = using;
+/**
+ * Creates the events of an appointment. It is requested three days before the day of the fixture or of the
+ * appointment, whichever is earlier.
+ */
+function lifeOf(
+  { owner, animal, branch, days, hour, reason, moves }: Planned,
+  context: FixtureContext,
+): FixtureFact[] {
+  const { clinicId, id, branches, at } = context;
   const appointmentId = id("appointment", animal, String(days), String(hour));
   const people = { animalId: id("animal", animal), customerId: id("customer", owner) };
   const plan = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
@@ -204,7 +209,7 @@ function lifeOf({ owner, animal, branch, days, hour, reason, moves }: Planned, u
   return [
     { type: "AppointmentRequested", data, at: at(asked, 8) },
     ...moves.map((type, index): FixtureFact => {
-      // What is arranged follows the request; what happens at the clinic happens at the appointment's time.
+      // The first event follows the request; the others happen at the time of the appointment.
       const when = index === 0 ? at(asked, 9) : at(days, hour + (index - 1) / 4);
       if (type === "AppointmentCancelled") return { type, data: { appointmentId, reason: null }, at: when };
       return { type, data: { appointmentId }, at: when };

@@ -2,15 +2,15 @@ import { type Animal, registeredAnimal } from "../clinic/animal.ts";
 import type { SandboxEvent } from "../events/sandbox.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
-/** An application's sandbox since its last reset. */
+/** State of an application's sandbox since its last reset. */
 export type Sandbox = SandboxEvent["data"] & {
   resetAt: Instant;
-  /** Of the reset in its stream and in the log. */
+  /** Revision of the reset in its stream. */
   revision: bigint;
   position: bigint;
 };
 
-/** An animal of the sandbox's current fixture. */
+/** Finds an animal of the sandbox's current fixture data. */
 export function fixtureAnimal({ facts }: Sandbox, animalId: string): Animal | undefined {
   const registered = facts.find(
     (fact) => fact.type === "AnimalRegistered" && fact.data.animalId === animalId,

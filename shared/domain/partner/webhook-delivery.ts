@@ -1,8 +1,8 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type WebhookDeliveryEvent, webhookDeliveryCategory } from "../events/partner.ts";
 
-/** What the log knows of a delivery: whether it stands still, or is under way again. */
+/** State of a delivery, as far as the event log records it. */
 export interface Delivery {
   id: string;
   endpointId: string;
@@ -24,25 +24,24 @@ export const deliveryAggregate: Aggregate<typeof webhookDeliveryCategory, Delive
   },
 };
 
-/** Whether a delivery stands still and can have another round. */
+/** Returns whether a delivery has ended and can be replayed. */
 export function isReplayable({ status }: Delivery): boolean {
   return status === "failed" || status === "skipped";
 }
 
 /**
- * Asks for another round of a delivery that stands still. One that is under way, was delivered, is no longer kept or is
- * unknown has none.
+ * Requests the replay of a failed or skipped delivery.
  *
  * @throws {DomainError} `delivery_not_replayable`
  */
-export function decideReplay(endpointId: string) {
-  return (state: Delivery | undefined): WebhookDeliveryEvent[] => {
+export function decideReplay(endpointId: string): Decision<Delivery, WebhookDeliveryEvent> {
+  return (state) => {
     if (state?.endpointId !== endpointId || !isReplayable(state)) throw notReplayable();
     return [{ type: "WebhookDeliveryReplayRequested", data: { deliveryId: state.id, endpointId } }];
   };
 }
 
-/** What every replay that cannot be is refused with: a delivery that is unknown, pending or delivered. */
+/** Creates the error for a delivery that is unknown, pending, delivered or expired. */
 export function notReplayable(): DomainError {
   return new DomainError("delivery_not_replayable", "only a failed or skipped delivery can be replayed");
 }

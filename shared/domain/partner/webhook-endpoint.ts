@@ -1,4 +1,4 @@
-import type { Aggregate } from "../aggregate.ts";
+import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import type { Environment } from "../events/fields.ts";
@@ -9,7 +9,7 @@ import {
 } from "../events/partner.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
-/** A webhook endpoint as its events tell it. Its secret is of no use to a decision. */
+/** State of a webhook endpoint, without its secret, which no decision needs. */
 export interface Endpoint {
   id: string;
   applicationId: string;
@@ -38,7 +38,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
         return { ...state, updatedAt: at };
       case "WebhookEndpointTested":
         return state;
-      // Disabling is reported by the dispatcher and may come late: it never brings a revoked endpoint back.
+      // The dispatcher reports a disabled endpoint, possibly late. A revoked endpoint stays revoked.
       case "WebhookEndpointDisabled":
         if (state.status !== "active") return state;
         return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: at };
@@ -51,18 +51,20 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
   },
 };
 
-type Decision = (state: Endpoint | undefined) => WebhookEndpointEvent[];
+type EndpointDecision = Decision<Endpoint, WebhookEndpointEvent>;
 
-/** Whose an endpoint is. */
+/** Owner of an endpoint. */
 export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "environment">;
 
-/** What may be decided about an endpoint. Each refuses with {@link DomainError}; what is so already gives no event. */
+/**
+ * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
+ */
 
 export function decideRegisterEndpoint(
   data: DataOf<WebhookEndpointEvent, "WebhookEndpointRegistered">,
-): Decision {
+): EndpointDecision {
   return (state) => {
-    if (state) throw new DomainError("webhook_endpoint_exists", "the id belongs to another endpoint already");
+    if (state) throw new DomainError("webhook_endpoint_exists", "the id already belongs to another endpoint");
     return [{ type: "WebhookEndpointRegistered", data: { ...data, events: [...new Set(data.events)] } }];
   };
 }
@@ -71,34 +73,34 @@ export function decideRotateSecret(secret: {
   secretId: string;
   encryptedSecret: string;
   previousExpiresAt: Instant;
-}): Decision {
+}): EndpointDecision {
   return (state) => [{ type: "WebhookSecretRotated", data: { endpointId: live(state).id, ...secret } }];
 }
 
-export function decideDisableEndpoint(reason: "operator" | "gone" | "no_success"): Decision {
+export function decideDisableEndpoint(reason: "operator" | "gone" | "no_success"): EndpointDecision {
   return (state) => {
     const { id: endpointId, status } = live(state);
     return status === "disabled" ? [] : [{ type: "WebhookEndpointDisabled", data: { endpointId, reason } }];
   };
 }
 
-export function decideEnableEndpoint(): Decision {
+export function decideEnableEndpoint(): EndpointDecision {
   return (state) => {
     const { id: endpointId, status } = live(state);
     return status === "active" ? [] : [{ type: "WebhookEndpointEnabled", data: { endpointId } }];
   };
 }
 
-/** A test is for an endpoint that is sent to; what a disabled one missed is replayed when it is enabled. */
-export function decideTestEndpoint(testId: string): Decision {
+/** Requests a test of an active endpoint. */
+export function decideTestEndpoint(testId: string): EndpointDecision {
   return (state) => {
     const { id: endpointId } = activeEndpoint(state);
     return [{ type: "WebhookEndpointTested", data: { endpointId, testId } }];
   };
 }
 
-/** A revoked endpoint stays revoked; to revoke it again is to have what was asked for. */
-export function decideRevokeEndpoint(): Decision {
+/** Revokes an endpoint permanently. Repeating it changes nothing. */
+export function decideRevokeEndpoint(): EndpointDecision {
   return (state) => {
     const { id: endpointId, status } = knownEndpoint(state);
     return status === "revoked" ? [] : [{ type: "WebhookEndpointRevoked", data: { endpointId } }];
@@ -106,7 +108,8 @@ export function decideRevokeEndpoint(): Decision {
 }
 
 /**
- * The endpoint, where it is there and the owner's. Another's is refused like one that does not exist.
+ * Requires that an endpoint exists and belongs to the owner. An endpoint of another owner is refused as if it did not
+ * exist.
  *
  * @throws {DomainError} `webhook_endpoint_not_found`
  */
@@ -119,14 +122,14 @@ export function ownEndpoint(state: Endpoint | undefined, owner: EndpointOwner): 
 }
 
 /**
- * The endpoint, where it is sent to.
+ * Requires that an endpoint exists and is active.
  *
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
  */
 export function activeEndpoint(state: Endpoint | undefined): Endpoint {
   const endpoint = live(state);
   if (endpoint.status === "active") return endpoint;
-  throw new DomainError("webhook_endpoint_disabled", "the webhook endpoint is disabled: enable it first");
+  throw new DomainError("webhook_endpoint_disabled", "the webhook endpoint is disabled; enable it first");
 }
 
 /** @throws {DomainError} `webhook_endpoint_not_found` */

@@ -5,10 +5,10 @@ const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?([Zz]|([+-])(\d{2}):(\d{2}))$/;
 
 /**
- * Reads an RFC 3339 date-time strictly: an offset is required, days must exist in the calendar
- * (no 30 February), and nothing that `Date` would guess at is accepted. Digits past the millisecond are cut.
+ * Parses an RFC 3339 date-time strictly: an offset is required, and the day must exist in the calendar. Digits after
+ * the millisecond are ignored.
  *
- * @returns the instant in milliseconds since 1970, or undefined where the text is not such a date-time
+ * @returns the instant in milliseconds since 1970, or undefined for any other text
  */
 export function parseRfc3339(text: string): number | undefined {
   const match = DATE_TIME.exec(text);

@@ -1,7 +1,7 @@
-/** Areas of the IANA time zone database. `Etc`, `US` and the like are not places but old ways of naming. */
+/** Areas of the IANA time zone database, without legacy names such as `Etc` and `US`. */
 const AREA = /^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)\//;
 
-/** Names that IANA gives today, where the runtime's own list keeps to the former one (Asia/Calcutta). */
+/** Current IANA names for which the runtime's list has only the former name, such as Asia/Calcutta. */
 const RENAMED = [
   "Africa/Asmara",
   "America/Argentina/Buenos_Aires",
@@ -25,8 +25,8 @@ const RENAMED = [
 ];
 
 /**
- * The time zones that a clinic may be in: `Area/City` of the IANA database, and UTC. Abbreviations (EST), offsets and
- * legacy names (US/Eastern) are not among them: what they mean differs between runtimes and databases.
+ * Permitted time zones of a clinic: `Area/City` of the IANA database, and UTC. Abbreviations (EST), offsets and
+ * legacy names (US/Eastern) are excluded, because runtimes and databases interpret them differently.
  */
 export const timeZones: ReadonlySet<string> = new Set([
   "UTC",
@@ -34,5 +34,5 @@ export const timeZones: ReadonlySet<string> = new Set([
   ...RENAMED,
 ]);
 
-/** What is said of a name that is not among them. */
+/** Message for a name that is not a permitted time zone. */
 export const TIME_ZONE_RULE = "must be an IANA time zone such as Europe/Zurich, or UTC";

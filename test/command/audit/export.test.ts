@@ -76,7 +76,7 @@ describe("an export", () => {
 
   it("is never written over", async () => {
     const { code, err } = await run(["export", "--clinic", history.clinicId, "--out", file]);
-    expect([code, err]).to.deep.equal([2, [`audit: --out ${file} is there already`]]);
+    expect([code, err]).to.deep.equal([2, [`audit: --out ${file} already exists; choose another file`]]);
   });
 
   it("says in one line that it cannot be written, and why; what is there stays", async () => {
@@ -192,7 +192,7 @@ describe("an export", () => {
     expect(await verdict(resigned))
       .to.include({ ok: false, line: lines.length })
       .and.have.property("problem")
-      .that.contains("another key");
+      .that.contains("untrusted key");
     // What was signed tells which line is another one.
     const kept = await verdict([...made, lines.at(-1)].join(""));
     expect(kept).to.deep.include({ ok: false, line: 3 });
@@ -223,7 +223,7 @@ describe("an export", () => {
     try {
       fs.writeFileSync(thumbprint, (await run(["keys"], { ...world.env, AUDIT_SIGNING_KEYS: others })).out);
       expect((await verdict(resigned, `./${thumbprint}`)).ok, "by the file").to.equal(true);
-      expect((await verdict(resigned, thumbprint)).problem).to.contain("another key");
+      expect((await verdict(resigned, thumbprint)).problem).to.contain("untrusted key");
     } finally {
       process.chdir(here);
     }
@@ -292,10 +292,14 @@ describe("an export", () => {
         const found = await expecting(name, ...expected);
         expect([found.code, found.line]).to.deep.equal([
           3,
-          `audit: ${name} does not verify: line ${line}: it is another export: ${difference}`,
+          `audit: ${name} is not verified: line ${line}: it is not the expected export: ${difference}`,
         ]);
         const verdict = JSON.parse((await expecting(name, ...expected, "--json")).out);
-        expect(verdict).to.deep.equal({ ok: false, line, problem: `it is another export: ${difference}` });
+        expect(verdict).to.deep.equal({
+          ok: false,
+          line,
+          problem: `it is not the expected export: ${difference}`,
+        });
       }
       const whole = await expecting(file, "--from", range.from);
       expect(whole.line).to.contain(`expected from ${range.from}, the manifest says start`);
@@ -317,7 +321,7 @@ describe("an export", () => {
         fs.writeFileSync(name, text.slice(0, last) + altered);
         const found = await expecting(name, ...expected);
         expect(found.code).to.equal(3);
-        expect(found.line).to.contain("the manifest is not the one that was signed");
+        expect(found.line).to.contain("the manifest differs from the signed manifest");
       }
     });
 

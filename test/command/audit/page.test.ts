@@ -54,12 +54,12 @@ describe("the page /audit", function () {
   const timeline = () => page.locator("#panel-timeline .what").allInnerTexts();
 
   async function signIn(credential: string) {
-    await page.getByLabel("Auditor’s credential").fill(credential);
+    await page.getByLabel("Auditor credential").fill(credential);
     await page.getByRole("button", { name: "Sign in" }).click();
   }
 
   async function search(kind: string, id: string) {
-    await page.getByLabel("Everything about").selectOption(kind);
+    await page.getByLabel("Find events related to").selectOption(kind);
     await page.locator("#subject").fill(id);
     await page.locator("#subject").press("Enter");
     await page.locator("#status", { hasText: /\d events?/ }).waitFor();
@@ -81,7 +81,7 @@ describe("the page /audit", function () {
   it("lets nobody in without a good credential, and says why", async () => {
     await accessible("signing in");
     await signIn(`${auditor.credential.slice(0, -1)}~`);
-    await page.getByText("The credential is not valid").waitFor();
+    await page.getByText("The credential is invalid").waitFor();
     expect(await page.locator("#desk").isVisible()).to.equal(false);
     // The browser's own word on the refusal.
     expect(complaints.splice(0).filter((line) => !line.includes("401"))).to.deep.equal([]);
@@ -102,7 +102,7 @@ describe("the page /audit", function () {
       "Appointment cancelled",
     ]);
     await page.getByRole("button", { name: "Appointment confirmed" }).click();
-    const changes = page.getByRole("region", { name: "What it changed" });
+    const changes = page.getByRole("region", { name: "Changes" });
     await changes.getByRole("row", { name: 'status "requested" "confirmed"' }).waitFor();
     expect(await page.locator(".facts").innerText())
       .to.contain("operator test")
@@ -113,7 +113,7 @@ describe("the page /audit", function () {
   it("shows the state at any point, by slider, button and keyboard", async () => {
     const status = (value: string) =>
       page
-        .getByRole("region", { name: "The state" })
+        .getByRole("region", { name: "State" })
         .getByRole("row", { name: `status changed "${value}"` })
         .waitFor();
     await status("confirmed");
@@ -124,7 +124,7 @@ describe("the page /audit", function () {
     expect(await page.getByRole("slider").getAttribute("aria-valuetext")).to.equal(
       "after event 3 of 3, Appointment cancelled",
     );
-    await page.getByRole("button", { name: "Earlier" }).click();
+    await page.getByRole("button", { name: "Previous" }).click();
     await status("confirmed");
     expect(await page.locator(".event[aria-current]").first().innerText()).to.contain(
       "Appointment confirmed",
@@ -133,7 +133,7 @@ describe("the page /audit", function () {
 
   it("shows stored text as text, whatever it holds", async () => {
     await page.getByRole("button", { name: "Appointment requested" }).click();
-    await page.getByRole("region", { name: "The state" }).getByText("onerror").waitFor();
+    await page.getByRole("region", { name: "State" }).getByText("onerror").waitFor();
     await page.getByText("Data as stored").click();
     expect(await page.locator("#detail pre").innerText()).to.contain("<script>");
     expect(await page.title()).to.equal("Audit · Clinic Service");
@@ -166,14 +166,14 @@ describe("the page /audit", function () {
     await page.goBack();
     await page.getByText("3 events").waitFor();
     await search("customer", foreign.customerId);
-    await page.getByText("Nothing is recorded that you may see.").waitFor();
+    await page.getByText("No events found that you may see.").waitFor();
   });
 
   it("fits a narrow screen", async () => {
     await page.setViewportSize({ width: 320, height: 640 });
     await search("appointment", history.appointmentId);
     await page.getByRole("button", { name: "Appointment confirmed" }).click();
-    await page.getByRole("region", { name: "The state" }).waitFor();
+    await page.getByRole("region", { name: "State" }).waitFor();
     expect(await page.evaluate("document.documentElement.scrollWidth")).to.be.at.most(320);
     await accessible("a narrow screen");
   });
@@ -181,7 +181,7 @@ describe("the page /audit", function () {
   it("is signed out by a revocation, and then holds nothing", async () => {
     await auditor.revoke();
     await page.locator("#subject").press("Enter");
-    await page.getByText("The credential is not valid").waitFor();
+    await page.getByText("The credential is invalid").waitFor();
     expect(await page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")).to.eql([
       0,
       0,

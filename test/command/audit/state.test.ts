@@ -162,7 +162,7 @@ describe("the state of a stream", () => {
       const key = async () => keys[pressed++] ?? "end";
       const stepped = await run(["replay", history.stream], { key });
       expect(stepped.out.match(/^@ \d/gm)).to.deep.equal(["@ 0", "@ 1"]);
-      expect([pressed, stepped.err]).to.deep.equal([2, ["(enter: the next event; q: end)"]]);
+      expect([pressed, stepped.err]).to.deep.equal([2, ["(Enter: next event; q: quit)"]]);
       const all = await run(["replay", history.stream, "--all"], { key });
       expect([all.out.match(/^@ \d/gm)?.length, pressed]).to.deep.equal([3, 2]);
       expect((await run(["replay", history.stream])).out).to.equal(all.out);

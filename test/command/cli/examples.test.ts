@@ -5,7 +5,7 @@ import {
   confirmAppointment,
   requestAppointment,
 } from "../../../command/operations/appointment-operations.ts";
-import { registerEndpoint } from "../../../command/operations/endpoint-operations.ts";
+import { registerEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";

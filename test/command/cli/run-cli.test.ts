@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { commands } from "../../../command/cli/commands/commands.ts";
 import { readLine } from "../../../command/cli/import/import-line.ts";
-import { hashClientSecret } from "../../../command/operations/client-secret.ts";
+import { hashClientSecret } from "../../../command/operations/application-operations.ts";
 import type { PartnerApplicationEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
@@ -67,7 +67,7 @@ describe("the operator's command line", () => {
     ["a missing option", ["clinic", "reinstate"], "clinic: --id is missing"],
     ["an unknown option", ["clinic", "reinstate", "--wrong"], "clinic: unknown option '--wrong'"],
     ["an unknown noun", ["hospital"], "clinic: unknown command 'hospital'"],
-    ["a missing verb", ["clinic"], "clinic: a command is missing; see --help"],
+    ["a missing verb", ["clinic"], "clinic: no command given; see --help"],
     [
       "each wrong value",
       ["animal", "weigh", "--id", "x", "--clinic", randomUUID(), "--weight-kg", "heavy"],
@@ -104,7 +104,11 @@ describe("the operator's command line", () => {
   it("ends with 4 where the log is out of reach", async () => {
     const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
     const ran = await clinic(["clinic", "reinstate", "--id", randomUUID()], { env: nobody });
-    expect(ran).to.deep.equal({ code: 4, out: [], err: ["clinic: the event log is out of reach"] });
+    expect(ran).to.deep.equal({
+      code: 4,
+      out: [],
+      err: ["clinic: the event log is unavailable; check EVENTSTORE_URL and try again"],
+    });
   }).timeout(20_000);
 
   it("ends with 2 and names the setting if no log is named", async () => {

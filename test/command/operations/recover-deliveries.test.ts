@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { toMetadata } from "../../../command/handling/handle.ts";
+import { recoverDeliveries } from "../../../command/operations/recover-deliveries.ts";
 import {
   disableEndpoint,
   type EndpointOf,
   registerEndpoint,
-} from "../../../command/operations/endpoint-operations.ts";
-import { recoverDeliveries } from "../../../command/operations/recover-deliveries.ts";
+} from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -162,10 +162,13 @@ describe("the recovery of an endpoint's deliveries", () => {
       const of = await endpoint();
       for (let count = 0; count < 4; count += 1) await delivery(of, NOON, FAILED);
       const dry = await clinic([...words(of), "--dry-run"], { env });
-      const said = "webhooks recover: 4 deliveries failed or were skipped; nothing was replayed";
+      const said = "webhooks recover: 4 deliveries failed or were skipped; none was replayed (dry run)";
       expect(dry).to.deep.equal({ code: 0, out: [said], err: [] });
       const ran = await clinic(words(of), { env });
-      expect([ran.code, ran.out]).to.deep.equal([0, ["webhooks recover: 4 of 4 deliveries are replayed"]]);
+      expect([ran.code, ran.out]).to.deep.equal([
+        0,
+        ["webhooks recover: 4 of 4 deliveries will be replayed"],
+      ]);
       expect(ran.err.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
       const again = await clinic([...words(of), "--json"], { env });
       expect(JSON.parse(again.out.join())).to.deep.equal({

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type net from "node:net";
 import type { AddressInfo } from "node:net";
 import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway/gateway-server.ts";
-import type { Listening } from "../../../shared/http/listen.ts";
+import type { HttpServer } from "../../../shared/http/listen.ts";
 
 /** Functions that close the open servers, also after a failed test. */
 const endings: (() => unknown)[] = [];
@@ -27,7 +27,7 @@ export const origin = (server: net.Server) => `http://127.0.0.1:${portOf(server)
 export async function gatewayTo(
   service: net.Server,
   options: Partial<GatewayOptions> = {},
-): Promise<Listening> {
+): Promise<HttpServer> {
   const upstreams = { command: origin(service), queryApi: origin(service), audit: origin(service) };
   const log = () => undefined;
   const defaults = { host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 };

@@ -48,7 +48,9 @@ describe("reaching the event log", function () {
       (error: Error) => error,
     );
     expect(error).to.be.instanceOf(StartError);
-    expect(error?.message).to.equal("the event log at esdb://127.0.0.1:1 does not answer (EVENTSTORE_URL)");
+    expect(error?.message).to.equal(
+      "the event log at esdb://127.0.0.1:1 does not answer; check EVENTSTORE_URL and that the log is running",
+    );
     await client.dispose();
   });
 });

@@ -2,14 +2,14 @@ import { expect } from "chai";
 import { pino } from "pino";
 import { createApp } from "../../../shared/http/app.ts";
 import { jsonBody } from "../../../shared/http/json-body.ts";
-import { type Listening, listen } from "../../../shared/http/listen.ts";
+import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { eventually } from "../../support/eventually.ts";
 import { expectRefusal, requestText, sendOne, sendRaw } from "../../support/raw-http.ts";
 
 describe("listen, asked by clients that are broken, slow or wicked", () => {
-  let server: Listening;
+  let server: HttpServer;
   /** The same, with little patience. */
-  let hasty: Listening;
+  let hasty: HttpServer;
   let release: () => void = () => undefined;
   let held = 0;
 
@@ -39,7 +39,7 @@ describe("listen, asked by clients that are broken, slow or wicked", () => {
       } else await next();
     });
     server = await listen(app.callback(), "127.0.0.1", 0);
-    const patience = { headersWithin: 300, requestWithin: 300 };
+    const patience = { headersMs: 300, requestMs: 300 };
     hasty = await listen(app.callback(), "127.0.0.1", 0, 5_000, patience);
   });
   after(() => Promise.all([server.close(), hasty.close()]));

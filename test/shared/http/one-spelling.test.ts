@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
-import { readSite as readAuditSite } from "../../../command/audit/page/site.ts";
+import { readSite as readAuditSite } from "../../../command/audit/page/router.ts";
 import { createMetrics, serveMetrics } from "../../../projection/status/metrics.ts";
-import { readSite as readDocsSite } from "../../../query-api/docs/site.ts";
+import { readSite as readDocsSite } from "../../../query-api/docs/router.ts";
 import { portalOperations } from "../../../query-api/portal/operations.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { createApp } from "../../../shared/http/app.ts";
-import { type Listening, listen } from "../../../shared/http/listen.ts";
+import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { partnerOperations } from "../../../shared/partner-api/operations.ts";
 import { type AuditWorld, startAuditWorld } from "../../command/audit/world.ts";
 import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
@@ -46,7 +46,7 @@ function encodedSlashes(parent: string, name: string): string[] {
 describe("paths of all services", () => {
   let audit: AuditWorld;
   let partner: PartnerApi;
-  let projection: Listening;
+  let projection: HttpServer;
 
   before(async () => {
     [audit, partner] = await Promise.all([startAuditWorld(), startPartnerApi()]);

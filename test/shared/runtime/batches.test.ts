@@ -3,7 +3,7 @@ import { createBatches, TooManyWaiting } from "../../../shared/runtime/batches.t
 
 describe("batches", () => {
   it("send the items of a key together that arrive while others are under way, and delay no other key", async () => {
-    const add = createBatches<number, number>({ waiting: 20, together: 15 });
+    const add = createBatches<number, number>({ maxWaiting: 20, maxBatch: 15 });
     let finish: () => void = () => undefined;
     const blocked = new Promise<void>((resolve) => {
       finish = resolve;
@@ -24,7 +24,7 @@ describe("batches", () => {
   });
 
   it("fail the items of one batch together, and send the next batch all the same", async () => {
-    const add = createBatches<string, number>({ waiting: 20, together: 20 });
+    const add = createBatches<string, number>({ maxWaiting: 20, maxBatch: 20 });
     let calls = 0;
     const send = async (items: string[]) => {
       calls += 1;

@@ -1,3 +1,4 @@
+import fs from "node:fs";
 import { expect } from "chai";
 import pg from "pg";
 import { createLogger } from "../../../shared/runtime/logger.ts";
@@ -52,6 +53,26 @@ describe("the log", () => {
       code: "ECONNREFUSED",
       cause: "why",
     });
+  });
+
+  it("reports lost lines also if only errors are logged", () => {
+    const { write } = fs;
+    const written: string[] = [];
+    const callbacks: ((error: null, bytes: number) => void)[] = [];
+    fs.write = ((_fd: number, data: Buffer, done: (error: null, bytes: number) => void) => {
+      written.push(String(data));
+      callbacks.push((error) => done(error, data.length));
+    }) as unknown as typeof fs.write;
+    try {
+      const logger = createLogger("test", "error");
+      for (let line = 0; line < 3_000; line += 1) logger.error({ text: "x".repeat(500) }, "a line");
+      for (let next = callbacks.shift(); next; next = callbacks.shift()) next(null, 0);
+    } finally {
+      fs.write = write;
+    }
+    const report = JSON.parse(written.at(-1) ?? "");
+    expect(report).to.include({ level: "error" });
+    expect(report.lost).to.be.greaterThan(0);
   });
 
   it("hides what is named as a secret, up to two levels deep", () => {

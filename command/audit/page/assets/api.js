@@ -1,4 +1,4 @@
-/** The credential stays in this tab: it is sent in a header, and never stands in an address. */
+/** The credential stays in this tab. It is sent in a header and never appears in a URL. */
 const KEY = "auditor-credential";
 
 export const credential = {
@@ -7,7 +7,7 @@ export const credential = {
   forget: () => sessionStorage.removeItem(KEY),
 };
 
-/** The service said no, or not now. */
+/** The service refused a request or could not answer it. */
 export class Refused extends Error {
   constructor(status, code, details, retryAfter) {
     super(wordsFor(status, code, details, retryAfter));
@@ -20,14 +20,14 @@ function wordsFor(status, code, details, retryAfter) {
   if (status === 400 && details) return details.map(({ path, message }) => `${path}: ${message}`).join("; ");
   const again = retryAfter ? ` Try again in ${retryAfter} s.` : "";
   const words = {
-    invalid_token: "The credential is not valid, or not any more.",
-    too_many_scans: "Too many searches run at once.",
-    rate_limit_exceeded: "That were too many questions in a minute.",
-    event_log_unavailable: "The event log is out of reach.",
-    data_source_unavailable: "The database is out of reach.",
-    stream_not_found: "There is no such stream for you.",
+    invalid_token: "The credential is invalid, expired or revoked.",
+    too_many_scans: "Too many searches are running.",
+    rate_limit_exceeded: "Too many requests in one minute.",
+    event_log_unavailable: "The event log is unavailable.",
+    data_source_unavailable: "The database is unavailable.",
+    stream_not_found: "The stream does not exist, or you may not see it.",
     stream_not_readable:
-      "The stream holds an event that the service cannot read, so there is no state to show.",
+      "The stream contains an event that this release cannot read, so its state cannot be shown.",
   };
   return (words[code] ?? `The service answered ${status} ${code}.`) + again;
 }
@@ -45,15 +45,15 @@ async function request(path, query, signal) {
   throw new Refused(response.status, error, details, response.headers.get("Retry-After"));
 }
 
-/** Asks for one JSON answer. */
+/** Requests one JSON response. */
 export async function ask(path, query, signal) {
   return (await request(path, query, signal)).json();
 }
 
 /**
- * Asks for an answer in lines, and gives each as it comes. An answer that breaks off is an error.
+ * Requests a response in lines and yields each line as it arrives. An incomplete response is an error.
  *
- * @returns the last line, which says that the answer is whole
+ * @returns the last line, which marks a complete response
  */
 export async function* askLines(path, query, signal) {
   const response = await request(path, query, signal);
@@ -68,11 +68,11 @@ export async function* askLines(path, query, signal) {
       else yield value;
     }
   }
-  if (!end) throw new Error("The answer broke off.");
+  if (!end) throw new Error("The response ended early. Try again.");
   return end;
 }
 
-/** Not every browser lets a stream be iterated. */
+/** Not every browser supports iteration over a stream. */
 async function* chunksOf(stream) {
   const reader = stream.getReader();
   try {

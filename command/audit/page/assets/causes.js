@@ -3,11 +3,10 @@ import { addressOf } from "./search.js";
 import { shortId } from "./text.js";
 import { eventButton } from "./timeline.js";
 
-/** What caused what: requests, the events that came of them, and what those caused in turn. */
+/** Shows causes: requests, the events that they caused, and the consequences of those events. */
 export function showCauses(events, onChoose) {
   const panel = byId("panel-causes");
-  if (events.length === 0)
-    return panel.replaceChildren(h("p", { class: "empty" }, "There is nothing to show."));
+  if (events.length === 0) return panel.replaceChildren(h("p", { class: "empty" }, "No events."));
   const known = new Set(events.map(({ id }) => id));
   const byCause = new Map();
   for (const event of events) {

@@ -2,30 +2,34 @@ import { ask } from "./api.js";
 import { byId, h } from "./dom.js";
 import { shortId, streamParts, timeText } from "./text.js";
 
-/** So many streams are asked about. */
-const MOST = 20;
+/** Maximum number of streams whose deliveries are requested. */
+const MAX_STREAMS = 20;
 
-/** The deliveries that tell of what is listed, each with its attempts. */
+/** Shows the deliveries of the listed events with their attempts. */
 export async function showDeliveries(question, events, signal) {
   const panel = byId("panel-deliveries");
   const streams = streamsOf(question, events);
-  panel.replaceChildren(h("p", { class: "empty" }, "Looking …"));
+  panel.replaceChildren(h("p", { class: "empty" }, "Loading …"));
   const found = new Map();
-  for (const stream of streams.slice(0, MOST)) {
+  for (const stream of streams.slice(0, MAX_STREAMS)) {
     for (const delivery of (await ask("deliveries", { stream }, signal)).deliveries)
       found.set(delivery.id, delivery);
   }
-  const left = streams.length - MOST;
+  const left = streams.length - MAX_STREAMS;
   panel.replaceChildren(
-    found.size === 0 ? h("p", { class: "empty" }, "Nothing was delivered of this.") : "",
+    found.size === 0 ? h("p", { class: "empty" }, "No webhook deliveries for these events.") : "",
     ...[...found.values()].map(card),
     left > 0
-      ? h("p", { class: "hint" }, `${left} more streams were not asked about: choose something narrower.`)
+      ? h(
+          "p",
+          { class: "hint" },
+          `Deliveries of ${left} more streams are not shown. Narrow the search to see them.`,
+        )
       : "",
   );
 }
 
-/** Deliveries hang on the streams that they tell of; for an application, on its endpoints. */
+/** Deliveries are found by the stream of the delivered event; for an application, by its endpoints. */
 function streamsOf({ kind, id }, events) {
   const categories = kind === "application" ? ["webhookEndpoint"] : ["appointment", "webhookDelivery"];
   const listed = events
@@ -43,7 +47,7 @@ function card(delivery) {
     h(
       "p",
       { class: "hint" },
-      `${timeText(createdAt)} · tells of event @ ${revision} · to endpoint `,
+      `${timeText(createdAt)} · of the event at revision ${revision} · to endpoint `,
       h("span", { title: endpointId }, shortId(endpointId)),
       nextAttemptAt ? ` · next attempt ${timeText(nextAttemptAt)}` : "",
     ),
@@ -52,7 +56,9 @@ function card(delivery) {
 }
 
 function attemptTable(deliveryId, attempts) {
-  const head = ["#", "Started", "Took", "Answer", "Said"].map((title) => h("th", { scope: "col" }, title));
+  const head = ["#", "Started", "Duration", "Result", "Response body"].map((title) =>
+    h("th", { scope: "col" }, title),
+  );
   const rows = attempts.map(({ number, startedAt, durationMs, statusCode, error, answer }) =>
     h(
       "tr",

@@ -3,22 +3,22 @@ import { byId, h } from "./dom.js";
 import { addressOf } from "./search.js";
 import { actorText, timeText, typeText, valueText } from "./text.js";
 
-/** A stream that is longer is shown up to here. */
-const MOST_STEPS = 2_000;
+/** Maximum number of events of a stream that are shown. */
+const MAX_STEPS = 2_000;
 
-/** The chosen event: what it is, what it changed, and the state of its stream at any point. */
+/** Shows the selected event, its changes, and the state of its stream at any point. */
 export function createDetail({ onChoose, onAlert }) {
   const streams = new Map();
   let reading = new AbortController();
 
-  /** Each stream is read once for as long as the same question stands. */
+  /** Each stream is read once per search. */
   async function stepsOf(stream, signal) {
     const kept = streams.get(stream);
     if (kept) return kept;
     const steps = [];
     for await (const step of askLines("replay", { stream }, signal)) {
       steps.push(step);
-      if (steps.length === MOST_STEPS) break;
+      if (steps.length === MAX_STEPS) break;
     }
     streams.set(stream, steps);
     return steps;
@@ -30,7 +30,7 @@ export function createDetail({ onChoose, onAlert }) {
     const { signal } = reading;
     const body = byId("detail-body");
     byId("detail-title").textContent = typeText(event.type);
-    const state = h("div", { class: "state" }, h("p", { class: "empty" }, "Reading the stream …"));
+    const state = h("div", { class: "state" }, h("p", { class: "empty" }, "Loading the stream …"));
     body.replaceChildren(
       event.problem ? h("p", { class: "alert" }, event.problem) : "",
       facts(event),
@@ -42,7 +42,9 @@ export function createDetail({ onChoose, onAlert }) {
       if (signal.aborted) return;
       const index = steps.findIndex((step) => step.event.id === event.id);
       if (index < 0)
-        state.replaceChildren(h("p", { class: "empty" }, "The stream is too long to be shown up to here."));
+        state.replaceChildren(
+          h("p", { class: "empty" }, "The stream is too long: the state at this event cannot be shown."),
+        );
       else state.replaceChildren(...stateOf(steps, index, onChoose));
     } catch (error) {
       if (signal.aborted) return;
@@ -56,10 +58,8 @@ export function createDetail({ onChoose, onAlert }) {
     clear() {
       reading.abort();
       streams.clear();
-      byId("detail-title").textContent = "The event";
-      byId("detail-body").replaceChildren(
-        h("p", { class: "empty" }, "Choose an event to see what it changed."),
-      );
+      byId("detail-title").textContent = "Event";
+      byId("detail-body").replaceChildren(h("p", { class: "empty" }, "Select an event to see its changes."));
     },
   };
 }
@@ -68,7 +68,7 @@ function facts(event) {
   const { stream, revision, correlationId, causationId, actor } = event;
   const link = (kind, id, text = id) => h("a", { href: addressOf({ kind, id }) }, text);
   const rows = [
-    ["Happened", `${timeText(event.occurredAt)} UTC`],
+    ["Occurred", `${timeText(event.occurredAt)} UTC`],
     ["Stored", `${timeText(event.storedAt)} UTC`],
     [
       "Done by",
@@ -88,7 +88,7 @@ function facts(event) {
   );
 }
 
-/** The slider goes from event to event; what is shown is the state right after one. */
+/** The slider moves from event to event and shows the state right after it. */
 function stateOf(steps, index, onChoose) {
   const { changes, state, event } = steps[index];
   const last = steps.length - 1;
@@ -104,15 +104,15 @@ function stateOf(steps, index, onChoose) {
       text,
     );
   return [
-    h("h3", {}, "What it changed"),
-    changes.length === 0 ? h("p", { class: "empty" }, "Nothing in the state.") : changeTable(changes),
-    h("h3", {}, "The state after it"),
+    h("h3", {}, "Changes"),
+    changes.length === 0 ? h("p", { class: "empty" }, "No changes in the state.") : changeTable(changes),
+    h("h3", {}, "State after the event"),
     h(
       "div",
       { class: "points" },
       h("label", { for: "point" }, `After event ${index + 1} of ${steps.length}`),
       slider,
-      h("div", { class: "go" }, go(index - 1, "Earlier"), go(index + 1, "Later")),
+      h("div", { class: "go" }, go(index - 1, "Previous"), go(index + 1, "Next")),
     ),
     stateTable(state, new Set(changes.map(({ path }) => path))),
   ];
@@ -130,13 +130,13 @@ function changeTable(changes) {
     ),
   );
   return scroll(
-    "What it changed",
+    "Changes",
     h("table", { class: "changes" }, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)),
   );
 }
 
 function stateTable(state, changed) {
-  if (state === null) return h("p", { class: "empty" }, "There is no state.");
+  if (state === null) return h("p", { class: "empty" }, "No state.");
   const rows = [...leaves("", state)].map(([path, value]) =>
     h(
       "tr",
@@ -146,10 +146,10 @@ function stateTable(state, changed) {
     ),
   );
   const head = h("tr", {}, h("th", { scope: "col" }, "Field"), h("th", { scope: "col" }, "Value"));
-  return scroll("The state", h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));
+  return scroll("State", h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));
 }
 
-/** The fields of a state, by the same paths as changes have them. */
+/** Yields the fields of a state with the same paths as in changes. */
 function* leaves(path, value) {
   if (typeof value !== "object" || value === null) return yield [path, value];
   const keyed =

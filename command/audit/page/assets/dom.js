@@ -1,8 +1,8 @@
 /**
- * Makes an element. Texts become text nodes and nothing else, whatever they hold.
+ * Creates an element. Strings become text nodes and are never parsed as HTML.
  *
  * @param {string} tag
- * @param {Record<string, unknown>} attributes `onclick` and its like are listeners; undefined and false are left out
+ * @param {Record<string, unknown>} attributes `onclick` and similar are listeners; undefined and false are omitted
  * @param {...(Node | string)} children
  */
 export function h(tag, attributes = {}, ...children) {
@@ -16,9 +16,9 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** The element with an id of this page. */
+/** Returns the element with an id. */
 export function byId(id) {
   const element = document.getElementById(id);
-  if (!element) throw new Error(`the page has no ${id}`);
+  if (!element) throw new Error(`the page has no element #${id}`);
   return element;
 }

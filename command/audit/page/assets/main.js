@@ -7,10 +7,10 @@ import { addressOf, queryOf, questionInAddress, startSearch } from "./search.js"
 import { startTabs } from "./tabs.js";
 import { createTimeline, markChosen } from "./timeline.js";
 
-/** Events that are shown at once. */
+/** Number of events per page. */
 const PAGE = 500;
 
-/** What is on the desk. */
+/** The current search and its results. */
 let question;
 let events = [];
 let next = null;
@@ -31,7 +31,7 @@ const timeline = createTimeline(
 const tabs = startTabs(showTab);
 const search = startSearch((asked) => {
   const address = addressOf(asked);
-  // The same question again is asked again.
+  // Searching for the same again does not change the address, so the search is started here.
   if (address === location.hash) begin(asked);
   else location.hash = address;
 });
@@ -44,7 +44,7 @@ function choose(event, fromSlider = false) {
   });
 }
 
-/** Begins with a question: nothing of the former one stays. */
+/** Starts a search and clears the results of the previous one. */
 function begin(asked) {
   question = asked;
   events = [];
@@ -57,7 +57,7 @@ function begin(asked) {
   read();
 }
 
-/** Reads the first events, or the next ones. */
+/** Loads the first or the next page of events. */
 async function read() {
   searching.abort();
   searching = new AbortController();
@@ -92,7 +92,7 @@ function ended(end) {
   if (events.length === 0) timeline.empty();
   timeline.offerMore(next !== null);
   status(
-    `${events.length} ${events.length === 1 ? "event" : "events"}${next === null ? "" : ", and there may be more"}`,
+    `${events.length} ${events.length === 1 ? "event" : "events"}${next === null ? "" : " so far, there may be more"}`,
   );
   showTab(tabs.shown());
 }
@@ -109,7 +109,7 @@ function showTab(name) {
   }
 }
 
-/** A credential that holds no more ends the session. */
+/** An invalid credential ends the session. */
 function refusedEntry(error) {
   if (error instanceof Refused && error.status === 401) leave(error.message);
 }

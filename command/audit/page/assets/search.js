@@ -12,7 +12,7 @@ const KINDS = [
 ];
 const NARROW = ["from", "to", "by", "type", "actor"];
 
-/** The question stands behind the # of the address, so that going back works; ids are no secrets. */
+/** The search is stored in the URL's fragment, so that the Back button works. Ids are not secret. */
 export function questionInAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   const kind = KINDS.find((name) => given.get(name));
@@ -25,13 +25,13 @@ export function questionInAddress() {
   );
 }
 
-/** The address of a question. */
+/** Returns the URL fragment of a search. */
 export function addressOf({ kind, id, ...more }) {
   const narrow = Object.entries(more).filter(([, value]) => value && value !== "occurred");
   return `#${new URLSearchParams([[kind, id], ...narrow])}`;
 }
 
-/** What the service is asked. */
+/** Returns the query parameters of a search. */
 export function queryOf({ kind, id, from, to, by, type, actor }) {
   return {
     [kind]: id,
@@ -43,17 +43,17 @@ export function queryOf({ kind, id, from, to, by, type, actor }) {
   };
 }
 
-/** A local date and time, as the browser's field has it, is meant as UTC. */
+/** The browser's date-time field has no offset; its value is read as UTC. */
 function utc(text) {
   return `${text.length === 16 ? `${text}:00` : text}Z`;
 }
 
-/** @param {(question: object) => void} onQuestion called when somebody asks */
+/** @param {(question: object) => void} onQuestion called when a search is submitted */
 export function startSearch(onQuestion) {
   const kind = byId("kind");
   const label = () => {
     const isStream = kind.value === "stream";
-    byId("subject-label").textContent = isStream ? "Its name" : "Its id";
+    byId("subject-label").textContent = isStream ? "Name" : "Id";
     byId("subject").placeholder = `${isStream ? "appointment-" : ""}00000000-0000-0000-0000-000000000000`;
   };
   kind.addEventListener("change", label);
@@ -63,7 +63,7 @@ export function startSearch(onQuestion) {
     onQuestion({ kind: kind.value, id: byId("subject").value.trim(), ...narrow });
   });
   return {
-    /** Shows a question in the form. */
+    /** Fills the form with a search. */
     show(question) {
       kind.value = question.kind;
       byId("subject").value = question.id;

@@ -3,7 +3,7 @@ import { byId } from "./dom.js";
 const NAMES = ["timeline", "causes", "deliveries"];
 
 /**
- * Tabs as the keyboard expects them: arrows move, Home and End go to the ends.
+ * Tabs with keyboard support: the arrow keys move, Home and End go to the first and last tab.
  *
  * @param {(name: string) => void} onShow called when a tab is shown
  */

@@ -1,4 +1,4 @@
-/** How things are said. */
+/** Formats values for display. */
 
 /** `AppointmentConfirmed` → `Appointment confirmed` */
 export function typeText(type) {
@@ -15,7 +15,7 @@ export function actorText(actor) {
   return actor ? `${actor.type} ${shortId(actor.id)}` : "unknown";
 }
 
-/** An id by its beginning: enough to tell two of them apart in a list. */
+/** Returns the beginning of an id, which is enough to distinguish ids in a list. */
 export function shortId(id) {
   return /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(id) ? id.slice(0, 8) : id;
 }
@@ -26,7 +26,7 @@ export function streamParts(stream) {
   return at < 0 ? [stream, ""] : [stream.slice(0, at), stream.slice(at + 1)];
 }
 
-/** A value as JSON, on one line; what is not there is a dash. */
+/** Formats a value as JSON on one line; undefined is a dash. */
 export function valueText(value) {
   return value === undefined ? "—" : JSON.stringify(value);
 }

@@ -1,7 +1,7 @@
 import { byId, h } from "./dom.js";
 import { actorText, categoryText, shortId, streamParts, timeText, typeText } from "./text.js";
 
-/** One event as a button, the same in the timeline and among the causes. */
+/** Creates the button of an event, for the timeline and the causes. */
 export function eventButton(event, onChoose) {
   const [category, id] = streamParts(event.stream);
   return h(
@@ -30,7 +30,7 @@ export function eventButton(event, onChoose) {
   );
 }
 
-/** Marks the chosen event wherever it is shown. */
+/** Marks the selected event in all views. */
 export function markChosen(id) {
   for (const button of document.querySelectorAll("button.event")) {
     if (button.dataset.event === id) button.setAttribute("aria-current", "true");
@@ -38,7 +38,7 @@ export function markChosen(id) {
   }
 }
 
-/** The events in the log's order; up and down go from one to the next. */
+/** Shows the events in log order. The up and down arrow keys move between them. */
 export function createTimeline(onChoose, onMore) {
   const panel = byId("panel-timeline");
   const list = h("ol", { class: "timeline", onkeydown: move });
@@ -50,7 +50,7 @@ export function createTimeline(onChoose, onMore) {
       panel.replaceChildren(list, more);
     },
     add: (event) => list.append(h("li", {}, eventButton(event, onChoose))),
-    empty: () => panel.replaceChildren(h("p", { class: "empty" }, "Nothing is recorded that you may see.")),
+    empty: () => panel.replaceChildren(h("p", { class: "empty" }, "No events found that you may see.")),
     offerMore(is) {
       more.hidden = !is;
     },

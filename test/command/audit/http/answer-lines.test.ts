@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { expect } from "chai";
 import pino from "pino";
 import { answerLines } from "../../../../command/audit/http/answer-lines.ts";
-import type { AuditContext } from "../../../../command/audit/http/ask.ts";
+import type { AuditContext } from "../../../../command/audit/http/audited-query.ts";
 import { createApp } from "../../../../shared/http/app.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 

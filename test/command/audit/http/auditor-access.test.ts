@@ -3,12 +3,12 @@ import { expect } from "chai";
 import pino from "pino";
 import { type AuditorState, auditorAccess } from "../../../../command/audit/http/auditor-access.ts";
 import { createApp } from "../../../../shared/http/app.ts";
-import { type Listening, listen } from "../../../../shared/http/listen.ts";
+import { type HttpServer, listen } from "../../../../shared/http/listen.ts";
 import { type AuditWorld, startAuditWorld } from "../world.ts";
 
 describe("a flood of credentials that are worth nothing", () => {
   let world: AuditWorld;
-  let server: Listening;
+  let server: HttpServer;
   let reads = 0;
 
   before(async () => {

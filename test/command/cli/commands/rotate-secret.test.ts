@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
-import { registerEndpoint } from "../../../../command/operations/endpoint-operations.ts";
+import { registerEndpoint } from "../../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";

@@ -102,7 +102,7 @@ describe("the lines of an import", function () {
     expect(await between(latin1)).to.equal("$ is not valid UTF-8");
     expect(await between(customer('"fullName": "A\0da"'))).to.equal("$ contains a NUL character");
     expect(await between(customer('"fullName": "A\\u0000da"'))).to.equal(
-      "$.fullName must be text without NUL or half a character",
+      "$.fullName must not contain NUL or lone surrogates",
     );
     expect(await between(`${good().slice(0, -1)}`)).to.equal("$ is not valid JSON");
     expect(await between(`\uFEFF${good()}`)).to.equal("$ is not valid JSON");

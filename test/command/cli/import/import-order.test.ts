@@ -11,13 +11,13 @@ describe("the order of an import", () => {
     await Promise.all(
       commands.map(async ({ changes, names }, index) => {
         const turn = takeTurn({ changes, ids: [...new Set([changes, ...names])] });
-        await turn.come;
+        await turn.ready;
         clock += 1;
         const begins = clock;
         for (let tick = 0; tick < (delays[index] ?? 0); tick += 1) await Promise.resolve();
         clock += 1;
         history[index] = { begins, ends: clock };
-        turn.over();
+        turn.end();
       }),
     );
     return history;

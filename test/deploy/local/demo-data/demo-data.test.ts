@@ -2,7 +2,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { jwtVerify } from "jose";
-import { hashClientSecret } from "../../../../command/operations/client-secret.ts";
+import { hashClientSecret } from "../../../../command/operations/application-operations.ts";
 import { type DemoAccess, seedDemoData } from "../../../../deploy/local/demo-data/demo-data.ts";
 import { type LogServer, startLogServer } from "../../../../deploy/local/eventstore/server.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { rememberingLog } from "../../../../command/cli/import/remembering-log.ts";
+import { createCachingEventLog } from "../../../../command/cli/import/caching-log.ts";
 import { demoClinics } from "../../../../deploy/local/demo-data/clinics.ts";
 import { demoPhases } from "../../../../deploy/local/demo-data/phases.ts";
 import { runSteps } from "../../../../deploy/local/demo-data/steps.ts";
@@ -35,7 +35,7 @@ describe("the demo week", () => {
     };
     for (const now of [0, 9, 17].map((hour) => hours[hour] as number)) {
       let [done, all] = [0, 0];
-      await runSteps(rememberingLog(empty, "kept"), demoPhases(now), (count, of) => {
+      await runSteps(createCachingEventLog(empty, "kept"), demoPhases(now), (count, of) => {
         [done, all] = [count, of];
       });
       expect(done).to.equal(all);

@@ -3,7 +3,7 @@ import net from "node:net";
 import { expect } from "chai";
 import fc from "fast-check";
 import { startGateway } from "../../../../deploy/local/gateway/gateway-server.ts";
-import type { Listening } from "../../../../shared/http/listen.ts";
+import type { HttpServer } from "../../../../shared/http/listen.ts";
 import { endAll, listen, origin, portOf } from "../gateway-world.ts";
 
 interface Seen {
@@ -49,7 +49,7 @@ describe("gateway", () => {
   let command: http.Server;
   let queryApi: http.Server;
   let audit: http.Server;
-  let gateway: Listening;
+  let gateway: HttpServer;
   let port: number;
   const lines: string[] = [];
 

@@ -10,9 +10,9 @@ import {
   decideSuspendClinic,
 } from "../../../../shared/domain/clinic/clinic.ts";
 import type { ClinicEvent } from "../../../../shared/domain/events/clinic.ts";
-import { branchesOpened, registered, registration } from "../../../command/clinic/a-clinic.ts";
-import { clinicId, mainBranchId, otherBranchId, someId } from "../../../command/clinic/ids.ts";
 import { given } from "../../../support/given.ts";
+import { branchesOpened, registered, registration } from "./a-clinic.ts";
+import { clinicId, mainBranchId, otherBranchId, someId } from "./ids.ts";
 
 const suspended: ClinicEvent = { type: "ClinicSuspended", data: { clinicId, reason: "Overdue" } };
 const closed: ClinicEvent = { type: "ClinicClosed", data: { clinicId, reason: "Given up" } };

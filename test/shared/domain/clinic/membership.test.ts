@@ -7,9 +7,9 @@ import {
   membershipAggregate,
 } from "../../../../shared/domain/clinic/membership.ts";
 import type { MembershipEvent } from "../../../../shared/domain/events/people.ts";
-import { clinic } from "../../../command/clinic/a-clinic.ts";
-import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "../../../command/clinic/ids.ts";
 import { given } from "../../../support/given.ts";
+import { clinic } from "./a-clinic.ts";
+import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
 
 const membershipId = someId;
 const rights = {

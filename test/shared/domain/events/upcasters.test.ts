@@ -46,7 +46,7 @@ describe("upcasters", () => {
     const newer = { ...JSON.parse(metadata), schemaVersion: currentVersion(type) + 1 };
     expect(() => parseStoredEvent({ type, data: JSON.parse(data), metadata: newer })).to.throw(
       EventSchemaError,
-      "AppointmentRequested is of schema version 3, and this release knows none after 2: run the newer release",
+      "AppointmentRequested has schema version 3, but this release supports only up to 2; use the newer release",
     );
   });
 });

@@ -56,6 +56,8 @@ describe("sandbox fixture", () => {
       at: `${day}T00:00:00.000Z`,
     };
     const data = { applicationId, clinicId: randomUUID(), generation: 1, day, facts: [fact] };
-    expect(() => requireFit({ type: "SandboxReset", data })).to.throw("ClinicClosed is no fact");
+    expect(() => requireFit({ type: "SandboxReset", data })).to.throw(
+      "ClinicClosed is not allowed in fixture data",
+    );
   });
 });

@@ -1,0 +1,189 @@
+import { randomUUID } from "node:crypto";
+import type { Clinic } from "../../shared/domain/clinic/clinic.ts";
+import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
+import { streamName } from "../../shared/domain/events/category.ts";
+import { type ClinicEvent, clinicCategory } from "../../shared/domain/events/clinic.ts";
+import { installationId, sandboxClinicId } from "../../shared/domain/events/ids.ts";
+import {
+  type InstallationEvent,
+  installationCategory,
+  type Scope,
+} from "../../shared/domain/events/partner.ts";
+import { type SandboxEvent, sandboxCategory } from "../../shared/domain/events/sandbox.ts";
+import { DEFAULT_RATE_LIMIT } from "../../shared/domain/partner/installation.ts";
+import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
+import { dayOf, fixture, sandboxBranches } from "../../shared/domain/partner/sandbox-fixture.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import {
+  EMPTY_STREAM,
+  type EventLog,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from "../../shared/eventstore/log.ts";
+import { type CommandContext, toMetadata } from "../handling/handle.ts";
+
+/** The application that owns the sandbox. It may not be registered yet. */
+export interface SandboxOwner {
+  applicationId: string;
+  scopes: Scope[];
+}
+
+/**
+ * Opens the sandbox of an application: a clinic with fixture data and an approved installation. Existing parts are
+ * kept, so that an interrupted set-up can be repeated.
+ */
+export async function openSandbox(
+  log: EventLog,
+  owner: SandboxOwner,
+  context: CommandContext,
+): Promise<void> {
+  await openSandboxClinic(log, owner, context);
+  await fillSandbox(log, owner, context);
+  await approveSandbox(log, owner, context);
+}
+
+/** Registers the clinic of a sandbox with its branches, subscription and entitlements. A reset does not change it. */
+export async function openSandboxClinic(
+  log: EventLog,
+  { applicationId }: Pick<SandboxOwner, "applicationId">,
+  context: CommandContext,
+): Promise<void> {
+  const clinicId = sandboxClinicId(applicationId);
+  const place = { timezone: "Europe/London", currency: "GBP", locale: "en-GB", city: "London" };
+  const registration = {
+    ...{
+      clinicId,
+      environment: "sandbox" as const,
+      slug: `sandbox-${applicationId}`,
+      name: "Sandbox Clinic",
+    },
+    ...{ ...place, isDemo: false, demoExpiresAt: null, sandboxOf: applicationId },
+  };
+  const entitlement = { key: "scheduling.advanced", enabled: true, limit: null, effectiveUntil: null };
+  const events: ClinicEvent[] = [
+    { type: "ClinicRegistered", data: registration },
+    ...sandboxBranches(applicationId).map(({ id: branchId, ...branch }, index): ClinicEvent => {
+      return { type: "BranchOpened", data: { clinicId, branchId, ...branch, isMain: index === 0 } };
+    }),
+    {
+      type: "SubscriptionChanged",
+      data: { clinicId, plan: "sandbox", status: "active", currentPeriodEnd: null },
+    },
+    { type: "EntitlementSet", data: { clinicId, ...entitlement } },
+  ];
+  await startStream(log, streamName(clinicCategory, clinicId), events, { ...context, clinicId });
+}
+
+/** Approves the installation of a sandbox, with all scopes of the application and all branches. */
+export async function approveSandbox(
+  log: EventLog,
+  { applicationId, scopes }: SandboxOwner,
+  context: CommandContext,
+): Promise<void> {
+  const clinicId = sandboxClinicId(applicationId);
+  const id = installationId(applicationId, clinicId);
+  const asked = { installationId: id, applicationId, clinicId, scopes: [...new Set(scopes)] };
+  const granted = { approvedBy: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT, branchIds: null };
+  const events: InstallationEvent[] = [
+    { type: "InstallationRequested", data: asked },
+    { type: "InstallationApproved", data: { ...asked, ...granted } },
+  ];
+  await startStream(log, streamName(installationCategory, id), events, { ...context, clinicId });
+}
+
+/** Appends the first events of a stream, all or none. An existing stream is not changed. */
+async function startStream(
+  log: EventLog,
+  stream: string,
+  events: CatalogEvent[],
+  context: CommandContext,
+): Promise<void> {
+  if (await log.last(stream)) return;
+  const metadata = toMetadata({ ...context, environment: "sandbox" });
+  try {
+    await log.append(
+      stream,
+      EMPTY_STREAM,
+      events.map((event) => ({ id: randomUUID(), event, metadata })),
+    );
+  } catch (error) {
+    // Another process has appended the same events.
+    if (!(error instanceof WrongExpectedRevision)) throw error;
+  }
+}
+
+/**
+ * Starts a new generation of an application's sandbox with the day's fixture data. The reset is one event, so readers
+ * and writers never see a partial reset. If two resets are concurrent, the first one counts for both.
+ */
+export async function resetSandbox(
+  log: EventLog,
+  { applicationId }: { applicationId: string },
+  context: CommandContext,
+): Promise<Sandbox> {
+  const former = await loadSandbox(log, applicationId);
+  try {
+    return await startGeneration(log, applicationId, former, context);
+  } catch (error) {
+    const latter = error instanceof WrongExpectedRevision ? await loadSandbox(log, applicationId) : undefined;
+    if (!latter) throw error;
+    return latter;
+  }
+}
+
+/** Fills a sandbox that has never been filled. */
+export async function fillSandbox(
+  log: EventLog,
+  { applicationId }: { applicationId: string },
+  context: CommandContext,
+): Promise<void> {
+  if (!(await loadSandbox(log, applicationId))) await resetSandbox(log, { applicationId }, context);
+}
+
+async function startGeneration(
+  log: EventLog,
+  applicationId: string,
+  former: Sandbox | undefined,
+  context: CommandContext,
+): Promise<Sandbox> {
+  const clinicId = sandboxClinicId(applicationId);
+  const day = dayOf(context.now);
+  const generation = (former?.generation ?? 0) + 1;
+  const data = { applicationId, clinicId, generation, day, facts: fixture(applicationId, day) };
+  const event: SandboxEvent = { type: "SandboxReset", data };
+  const metadata = toMetadata({ ...context, clinicId, environment: "sandbox" });
+  const revision = former?.revision ?? EMPTY_STREAM;
+  const proposed = [{ id: randomUUID(), event, metadata }];
+  const position = await log.append(sandboxStream(applicationId), revision, proposed);
+  return { ...data, resetAt: toInstant(context.now), revision: revision + 1n, position };
+}
+
+export function sandboxStream(applicationId: string): string {
+  return streamName(sandboxCategory, applicationId);
+}
+
+/** Loads the last reset, which contains the whole state. */
+export async function loadSandbox(log: EventLog, applicationId: string): Promise<Sandbox | undefined> {
+  const last = await log.last<SandboxEvent>(sandboxStream(applicationId));
+  return last && toSandbox(last);
+}
+
+/** Converts a reset to the state of the sandbox. */
+export function toSandbox({ data, metadata, revision, position }: RecordedEvent<SandboxEvent>): Sandbox {
+  return { ...data, resetAt: metadata.occurredAt, revision, position };
+}
+
+/**
+ * Adds the sandbox and its generation to a clinic, if the clinic is a sandbox.
+ *
+ * @throws {Error} if the sandbox was never filled, which happens before its clinic id is published
+ */
+export async function withSandbox(
+  log: EventLog,
+  clinic: Clinic,
+): Promise<{ clinic: Clinic; sandbox: Sandbox | null }> {
+  if (clinic.sandboxOf === null) return { clinic, sandbox: null };
+  const sandbox = await loadSandbox(log, clinic.sandboxOf);
+  if (!sandbox) throw new Error(`the sandbox of application ${clinic.sandboxOf} is empty`);
+  return { clinic: { ...clinic, sandboxGeneration: sandbox.generation }, sandbox };
+}

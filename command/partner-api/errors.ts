@@ -1,0 +1,41 @@
+import type Koa from "koa";
+import type { z } from "zod";
+import { DomainError, type ErrorDetail } from "../../shared/domain/domain-error.ts";
+import { describeIssue } from "../../shared/domain/validation/describe-issue.ts";
+import { ApiError } from "../../shared/http/api-error.ts";
+
+/**
+ * Converts domain errors to HTTP errors. A code that the operation does not list is not part of its contract and
+ * becomes a 500.
+ *
+ * @param statuses HTTP status by code
+ */
+export function mapDomainErrors<State>(statuses: Record<string, number>): Koa.Middleware<State> {
+  return async (_, next) => {
+    try {
+      await next();
+    } catch (error) {
+      const status = error instanceof DomainError ? statuses[error.code] : undefined;
+      if (!(error instanceof DomainError) || status === undefined) throw error;
+      const { code, details } = error;
+      throw new ApiError(status, code, { ...(details && { details }), cause: error });
+    }
+  };
+}
+
+/** Maximum number of details, so that a body full of unknown fields does not cause a huge answer. */
+const MAX_DETAILS = 20;
+
+/** Converts the problems found by zod to details: each field by its path, each unknown field by its name. */
+export function toErrorDetails(error: z.ZodError): ErrorDetail[] {
+  const details = error.issues.flatMap((issue) => {
+    if (issue.code !== "unrecognized_keys") {
+      return [{ path: issue.path.join(".") || "body", message: describeIssue(issue) }];
+    }
+    return issue.keys.map((key) => ({
+      path: [...issue.path, key].join("."),
+      message: "is not a known field",
+    }));
+  });
+  return details.slice(0, MAX_DETAILS);
+}

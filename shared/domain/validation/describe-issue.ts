@@ -1,0 +1,46 @@
+import type { z } from "zod";
+
+/** Prefix of zod's own messages. All other messages are defined by the schemas. */
+const LIBRARY = /^(Invalid|Too) /;
+
+const UNITS: Record<string, string> = { string: " characters", array: " items" };
+
+const FORMATS: Record<string, string> = {
+  guid: "must be a UUID",
+  url: "must be a URL",
+  email: "must be an e-mail address",
+  base64: "must be base64",
+  datetime: "must be an RFC 3339 date-time in UTC",
+};
+
+/**
+ * Describes an issue for the author of a request or command. The text follows the field's name and says what a
+ * correct value is.
+ */
+export function describeIssue(issue: z.core.$ZodIssue): string {
+  const { message } = issue;
+  if (!LIBRARY.test(message)) return message;
+  switch (issue.code) {
+    case "invalid_type":
+      if (message.endsWith("received undefined")) return "is missing";
+      return `must be of type ${issue.expected === "int" ? "integer" : issue.expected}`;
+    case "invalid_value":
+      return `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.join(", ")}`;
+    case "too_small":
+      return bound(issue.inclusive ? "at least" : "more than", issue.minimum, issue.origin);
+    case "too_big":
+      return bound(issue.inclusive ? "at most" : "less than", issue.maximum, issue.origin);
+    case "invalid_format":
+      // Regular expressions are not shown: schemas with a pattern define their own message.
+      return FORMATS[issue.format] ?? (issue.pattern ? "has the wrong form" : withoutCapital(message));
+    default:
+      return withoutCapital(message);
+  }
+}
+
+function bound(how: string, limit: number | bigint, origin: string): string {
+  const unit = UNITS[origin];
+  return unit ? `must have ${how} ${limit}${unit}` : `must be ${how} ${limit}`;
+}
+
+const withoutCapital = (text: string) => text.charAt(0).toLowerCase() + text.slice(1);

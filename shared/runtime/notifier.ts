@@ -1,0 +1,34 @@
+import { onAbort } from "./abort.ts";
+
+/** Wakes a sleeping loop. A notification while the loop is awake ends its next sleep. */
+export interface Notifier {
+  wake(): void;
+  /** Sleeps until notified, until the time has passed, or until the signal aborts. */
+  sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
+}
+
+export function createNotifier(): Notifier {
+  let woken = false;
+  let end: (() => void) | undefined;
+  return {
+    wake() {
+      woken = true;
+      end?.();
+    },
+    async sleep(milliseconds, signal) {
+      if (!woken && !signal.aborted) {
+        await new Promise<void>((resolve) => {
+          end = () => {
+            clearTimeout(timer);
+            remove();
+            end = undefined;
+            resolve();
+          };
+          const timer = setTimeout(end, milliseconds);
+          const remove = onAbort(signal, end);
+        });
+      }
+      woken = false;
+    },
+  };
+}

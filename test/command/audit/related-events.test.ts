@@ -1,0 +1,132 @@
+import { expect } from "chai";
+import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
+import {
+  createRelatedEvents,
+  prefixesFor,
+  type Subject,
+  TooManyRelatedEvents,
+} from "../../../command/audit/related-events/related-events.ts";
+
+const id = (last: number) => `00000000-0000-4000-8000-${String(last).padStart(12, "0")}`;
+const [CLINIC, CUSTOMER, ANIMAL, APPOINTMENT, OTHER] = [id(1), id(2), id(3), id(4), id(5)];
+const [APPLICATION, ENDPOINT, DELIVERY, TICKET, REQUEST] = [id(6), id(7), id(8), id(9), id(10)];
+
+let made = 100;
+function event(stream: string, revision: number, type: string, more: Partial<AuditEvent> = {}): AuditEvent {
+  made += 1;
+  return {
+    ...{ position: String(made), stream, revision, id: id(made), type, schemaVersion: 1, environment: null },
+    ...{ occurredAt: null, storedAt: "2026-05-04T08:00:00.000Z", actor: null, clinicId: CLINIC },
+    ...{ correlationId: id(99), causationId: id(99), data: {} },
+    ...more,
+  };
+}
+
+const confirmed = event(`appointment-${APPOINTMENT}`, 1, "AppointmentConfirmed", {
+  correlationId: REQUEST,
+  data: { appointmentId: APPOINTMENT },
+});
+const replayed = event(`webhookDelivery-${DELIVERY}`, 1, "WebhookDeliveryReplayRequested", {
+  data: { deliveryId: DELIVERY, endpointId: ENDPOINT },
+});
+/** A log in which much happens. */
+const log: Record<string, AuditEvent> = {
+  clinic: event(`clinic-${CLINIC}`, 0, "ClinicRegistered", { data: { clinicId: CLINIC } }),
+  customer: event(`customer-${CUSTOMER}`, 0, "CustomerRegistered", { data: { customerId: CUSTOMER } }),
+  animal: event(`animal-${ANIMAL}`, 0, "AnimalRegistered", {
+    data: { animalId: ANIMAL.toUpperCase(), customerId: CUSTOMER },
+  }),
+  weighed: event(`animal-${ANIMAL}`, 1, "AnimalWeighed", { data: { animalId: ANIMAL, weightKg: 4 } }),
+  application: event(`partnerApplication-${APPLICATION}`, 0, "ApplicationRegistered", {
+    ...{ clinicId: null, data: { applicationId: APPLICATION } },
+  }),
+  endpoint: event(`webhookEndpoint-${ENDPOINT}`, 0, "WebhookEndpointRegistered", {
+    data: { endpointId: ENDPOINT, applicationId: APPLICATION },
+  }),
+  requested: event(`appointment-${APPOINTMENT}`, 0, "AppointmentRequested", {
+    actor: { type: "application", id: APPLICATION },
+    data: { appointmentId: APPOINTMENT, animalId: ANIMAL, applicationId: APPLICATION },
+  }),
+  confirmed,
+  otherRequested: event(`appointment-${OTHER}`, 0, "AppointmentRequested", {
+    data: { appointmentId: OTHER },
+  }),
+  ticket: event(`queueTicket-${TICKET}`, 0, "QueueTicketIssued", { data: { appointmentId: APPOINTMENT } }),
+  called: event(`queueTicket-${TICKET}`, 1, "QueueTicketCalled", { data: { ticketId: TICKET } }),
+  failed: event(`webhookDelivery-${DELIVERY}`, 0, "WebhookDeliveryFailed", {
+    ...{ causationId: confirmed.id, correlationId: REQUEST },
+    data: {
+      ...{ deliveryId: DELIVERY, endpointId: ENDPOINT },
+      source: { stream: confirmed.stream, revision: confirmed.revision },
+    },
+  }),
+  replayed,
+  disabled: event(`webhookEndpoint-${ENDPOINT}`, 1, "WebhookEndpointDisabled", {
+    ...{ causationId: replayed.id, data: { endpointId: ENDPOINT, reason: "no_success" } },
+  }),
+  elsewhere: event(`customer-${id(11)}`, 0, "CustomerRegistered", {
+    clinicId: id(12),
+    data: { clinicId: id(12) },
+  }),
+  looked: event(`auditAccess-${id(13)}`, 0, "AuditAccessed", {
+    ...{ clinicId: null, actor: { type: "auditor", id: id(14) }, data: { asked: { customer: CUSTOMER } } },
+  }),
+};
+
+const concerned = (subject: Subject) => {
+  const concerns = createRelatedEvents(subject);
+  const prefixes = prefixesFor(subject.kind);
+  const isRead = ({ stream }: AuditEvent) => prefixes?.some((prefix) => stream.startsWith(prefix)) ?? true;
+  return Object.keys(log).filter(
+    (name) => isRead(log[name] as AuditEvent) && concerns(log[name] as AuditEvent),
+  );
+};
+
+const life = ["requested", "confirmed", "ticket", "called", "failed", "replayed", "disabled"];
+
+describe("what concerns", () => {
+  const cases: [Subject, string[]][] = [
+    [{ kind: "appointment", id: APPOINTMENT }, life],
+    [{ kind: "animal", id: ANIMAL }, ["animal", "weighed", ...life]],
+    [{ kind: "customer", id: CUSTOMER }, ["customer", "animal", "weighed", ...life]],
+    [
+      { kind: "application", id: APPLICATION },
+      ["application", "endpoint", "requested", "confirmed", "failed", "replayed", "disabled"],
+    ],
+    [{ kind: "correlation", id: REQUEST }, ["confirmed", "failed"]],
+    [
+      { kind: "clinic", id: CLINIC },
+      Object.keys(log).filter((name) => !["application", "elsewhere", "looked"].includes(name)),
+    ],
+    [{ kind: "clinic", id: id(12) }, ["elsewhere"]],
+    [{ kind: "auditor", id: id(14) }, ["looked"]],
+    [{ kind: "appointment", id: OTHER }, ["otherRequested"]],
+    [{ kind: "customer", id: id(77) }, []],
+  ];
+  for (const [subject, names] of cases) {
+    it(`${subject.kind} ${subject.id.slice(-2)}: ${names.join(", ") || "nothing"}`, () => {
+      expect(concerned(subject)).to.have.members(names);
+    });
+  }
+
+  it("includes an imported appointment of the animal, and what only names that appointment", () => {
+    const [imported, ticket] = [
+      event(`appointment-${id(21)}`, 0, "AppointmentImported", {
+        ...{ clinicId: CLINIC, data: { appointmentId: id(21), animalId: ANIMAL, clinicId: CLINIC } },
+      }),
+      event(`queueTicket-${id(22)}`, 0, "QueueTicketIssued", {
+        ...{ clinicId: CLINIC, data: { ticketId: id(22), appointmentId: id(21) } },
+      }),
+    ];
+    const concerns = createRelatedEvents({ kind: "animal", id: ANIMAL });
+    expect([imported, ticket].map(concerns)).to.deep.equal([true, true]);
+  });
+
+  it("is not more than can be remembered", () => {
+    const concerns = createRelatedEvents({ kind: "customer", id: CUSTOMER }, 2);
+    expect(() => Object.values(log).map(concerns)).to.throw(
+      TooManyRelatedEvents,
+      "more than 2 related events",
+    );
+  });
+});

@@ -1,0 +1,212 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
+import { makeTestRoot, testServers } from "../../../support/stack.ts";
+import { clinic } from "../terminal.ts";
+
+type Line = Record<string, unknown>;
+
+const text = (lines: (Line | string)[]) =>
+  lines.map((line) => (typeof line === "string" ? line : JSON.stringify(line))).join("\n");
+
+function clinicLines(id: string): Line[] {
+  const names = { slug: "import-vets", name: "Import Vets", locale: "fr-FR" };
+  return [{ command: "clinic register", id, ...names, timezone: "Europe/Paris", currency: "EUR" }];
+}
+
+function customerLines(clinicId: string, count: number): Line[] {
+  return Array.from({ length: count }, (_, index) => {
+    const customer = randomUUID();
+    const animal = { id: randomUUID(), clinic: clinicId, customer, name: "Rex", species: "dog" };
+    return [
+      { command: "customer register", id: customer, clinic: clinicId, fullName: `Customer ${index}` },
+      { command: "animal register", ...animal },
+    ];
+  }).flat();
+}
+
+describe("an import", () => {
+  let env: NodeJS.ProcessEnv;
+  let log: EventLog;
+  let close: () => Promise<void>;
+  before(async () => {
+    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
+    log = createEventLog(client);
+    close = () => client.dispose();
+  });
+  after(() => close());
+
+  const importing = (lines: (Line | string)[], ...options: string[]) =>
+    clinic(["import", "-", "--json", ...options], { env, stdin: text(lines) });
+  const tally = (ran: { out: string[] }) => JSON.parse(ran.out.at(-1) ?? "");
+  const failures = (ran: { out: string[] }) =>
+    ran.out
+      .slice(0, -1)
+      .map((line) => JSON.parse(line))
+      .sort((a, b) => a.line - b.line);
+  const types = async (stream: string) => (await log.read(stream)).map(({ type }) => type);
+
+  it("carries out every line, an animal after its owner", async () => {
+    const id = randomUUID();
+    const lines = [...clinicLines(id), "", ...customerLines(id, 100)];
+    const ran = await importing(lines);
+    expect(ran.code, ran.err.join("\n")).to.equal(0);
+    const { seconds, ...totals } = tally(ran);
+    expect(totals).to.deep.equal({
+      ...{ end: "complete", lines: 201, applied: 201, alreadyApplied: 0 },
+      ...{ invalid: 0, refused: 0, failed: 0, left: 0, dryRun: false },
+    });
+    expect(seconds).to.be.greaterThan(0);
+    expect(ran.err.at(-1)).to.equal("import: 201 of 201 lines, 0 failed");
+  });
+
+  it("changes nothing the second time, moves there and back and moves that did nothing among them", async () => {
+    const id = randomUUID();
+    const [hold, suspend] = [
+      { command: "clinic reinstate", id },
+      { command: "clinic suspend", id, reason: "x" },
+    ];
+    const lines = [...clinicLines(id), hold, suspend, hold, suspend];
+    expect(tally(await importing(lines))).to.include({ applied: 4, alreadyApplied: 1 });
+    const once = await types(`clinic-${id}`);
+    expect(once).to.deep.equal([
+      "ClinicRegistered",
+      "ClinicSuspended",
+      "ClinicReinstated",
+      "ClinicSuspended",
+    ]);
+    expect(tally(await importing(lines))).to.include({ applied: 0, alreadyApplied: 5 });
+    expect(await types(`clinic-${id}`)).to.deep.equal(once);
+  });
+
+  it("does what was added to a file, and only that", async () => {
+    const id = randomUUID();
+    const weigh = { command: "animal weigh", clinic: id, weightKg: 3.5 };
+    const lines = [...clinicLines(id), ...customerLines(id, 1)];
+    const weighing = { ...weigh, id: lines.at(-1)?.id };
+    await importing([...lines, weighing]);
+    const longer = [
+      ...lines,
+      weighing,
+      { command: "branch open", id: randomUUID(), clinic: id, name: "New" },
+    ];
+    expect(tally(await importing([...longer, weighing]))).to.include({ applied: 2, alreadyApplied: 4 });
+    const animal = await types(`animal-${weighing.id}`);
+    expect(animal).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
+  });
+
+  it("names line and field of what is wrong, goes on with the rest, and leaves what follows a failure", async () => {
+    const id = randomUUID();
+    const customer = randomUUID();
+    const taken = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
+    const lines = [
+      ...clinicLines(id),
+      taken,
+      { ...taken, fullName: "Bo" },
+      { command: "customer change", id: customer, clinic: id, phone: "7" },
+      { command: "customer register", clinic: id, fullName: 7, colour: "red" },
+      "nonsense",
+      { command: "hospital open" },
+      { command: "partner issue-credential", application: id },
+      { command: "branch open", id: randomUUID(), clinic: id, name: "Main" },
+    ];
+    const ran = await clinic(["import", "-"], { env, stdin: text(lines) });
+    expect(ran.code).to.equal(3);
+    expect(ran.out.join()).to.match(/^import: 9 lines: 3 applied, 0 already applied, 6 failed \(/);
+    const problems = ran.err.filter((line) => line.startsWith("line ")).sort();
+    expect(problems).to.deep.equal([
+      "line 3: refused: the id already belongs to another customer (customer_exists)",
+      "line 4: refused: line 3 about the same object failed (follows_failure)",
+      "line 5: id is missing; fullName must be of type string; colour is not an option of this command",
+      "line 6: is not valid JSON",
+      'line 7: command "hospital open" cannot be imported; see `import --help`',
+      'line 8: command "partner issue-credential" cannot be imported; see `import --help`',
+    ]);
+    expect(await types(`customer-${customer}`)).to.deep.equal(["CustomerRegistered"]);
+    expect((await importing(["nonsense"])).code).to.equal(2);
+  });
+
+  it("leaves a line that changes the same thing as an earlier line with invalid options", async () => {
+    const id = randomUUID();
+    const customer = randomUUID();
+    const registered = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
+    const application = { application: randomUUID(), clinic: id };
+    const lines = [
+      ...clinicLines(id),
+      registered,
+      { command: "customer change", id: customer, clinic: id, fullName: 7 },
+      { command: "customer change", id: customer, clinic: id, fullName: "Bo" },
+      { command: "installation request", ...application, scopes: ["everything"] },
+      { command: "installation revoke", ...application, reason: null },
+    ];
+    const ran = await importing(lines);
+    expect(ran.code).to.equal(3);
+    expect(failures(ran).map(({ line, code }) => [line, code])).to.deep.equal([
+      [3, "invalid"],
+      [4, "follows_failure"],
+      [5, "invalid"],
+      [6, "follows_failure"],
+    ]);
+    const repaired = lines.map((line, index) => (index === 2 ? { ...line, fullName: "Cleo" } : line));
+    await importing(repaired);
+    const [, , last] = await log.read(`customer-${customer}`);
+    expect(last?.data).to.include({ fullName: "Bo" });
+  });
+
+  it("writes nothing in a dry run, and still finds what the domain would refuse", async () => {
+    const id = randomUUID();
+    const stray = { ...customerLines(id, 1)[1], customer: randomUUID() };
+    const ran = await importing([...clinicLines(id), ...customerLines(id, 5), stray], "--dry-run");
+    expect(tally(ran)).to.include({ applied: 11, refused: 1 });
+    expect(failures(ran).map(({ code }) => code)).to.deep.equal(["customer_not_found"]);
+    expect(await types(`clinic-${id}`)).to.deep.equal([]);
+  });
+
+  it("ends with 2 for a file that is not there, with 4 where the log is out of reach", async () => {
+    const missing = await clinic(["import", "/nonexistent.ndjson"], { env });
+    expect(missing.code).to.equal(2);
+    expect(missing.err.join()).to.contain("/nonexistent.ndjson cannot be read");
+    const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
+    const stdin = text(clinicLines(randomUUID()));
+    const ran = await clinic(["import", "-", "--log-wait", "1"], { env: nobody, stdin });
+    expect(ran.code).to.equal(4);
+    expect(ran.err).to.deep.equal([
+      "import: the event log does not answer; retrying for up to 1 s",
+      "import: stopped after 0 of 1 lines; run the same import again to continue",
+      "clinic: the event log is unavailable; check EVENTSTORE_URL and try again",
+    ]);
+    expect(ran.out.join()).to.match(/^import: 1 lines: 0 applied, 0 already applied, 0 failed, 1 left \(/);
+  }).timeout(20_000);
+
+  it("goes on where it was killed", async () => {
+    const id = randomUUID();
+    const lines = [...clinicLines(id), ...customerLines(id, 200)];
+    const file = path.join(makeTestRoot(), "lines.ndjson");
+    fs.writeFileSync(file, text(lines));
+    await killedUnderWay(file);
+    const ran = await clinic(["import", file, "--json"], { env });
+    expect(ran.code, ran.err.join("\n")).to.equal(0);
+    const { applied, alreadyApplied } = tally(ran);
+    expect(applied + alreadyApplied).to.equal(lines.length);
+    expect(alreadyApplied, "the killed run did something").to.be.greaterThan(0);
+    expect(applied, "the killed run did not do all").to.be.greaterThan(0);
+    const events = lines.slice(1).map(({ command, id }) => types(`${String(command).split(" ")[0]}-${id}`));
+    for (const found of await Promise.all(events)) expect(found).to.have.length(1);
+  }).timeout(60_000);
+
+  /** Runs the import as a process of its own and kills it as soon as it tells of its first lines. */
+  async function killedUnderWay(file: string): Promise<void> {
+    const args = ["--import", "tsx", "command/cli/main.ts", "import", file];
+    const child: ChildProcess = spawn(process.execPath, args, { env: { ...process.env, ...env } });
+    const exit = once(child, "exit");
+    child.stderr?.once("data", () => child.kill("SIGKILL"));
+    const [, signal] = await exit;
+    expect(signal).to.equal("SIGKILL");
+  }
+});

@@ -1,0 +1,65 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type { Line } from "../../../../command/cli/import/import-lines.ts";
+import { carryOutLines } from "../../../../command/cli/import/import-run.ts";
+import { type EventLog, LogUnavailable } from "../../../../shared/eventstore/log.ts";
+import { operatorContext } from "../../../support/partner.ts";
+
+describe("an import that the operator interrupts", () => {
+  const names = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
+
+  /** Imports one clinic for each append; each append interrupts the import and then does what is given. */
+  async function importing(...appends: (() => Promise<bigint>)[]) {
+    const interruption = new AbortController();
+    const log: EventLog = {
+      read: async () => [],
+      last: async () => undefined,
+      append: async () => {
+        interruption.abort();
+        return (appends.shift() as () => Promise<bigint>)();
+      },
+    };
+    const lines = appends.map((_, index): Line => {
+      const line = { command: "clinic register", id: randomUUID(), ...names };
+      return { number: index + 1, text: JSON.stringify(line) };
+    });
+    async function* each() {
+      yield* lines;
+    }
+    const report = {
+      failure: async () => undefined,
+      progress: () => undefined,
+      note: () => undefined,
+      totals: async () => undefined,
+    };
+    return carryOutLines(each(), {
+      survey: { lines: lines.length, importId: randomUUID(), lineOf: new Map() },
+      log,
+      base: operatorContext(),
+      report,
+      interruption: interruption.signal,
+    });
+  }
+
+  const applied = async () => 1n;
+
+  it("is complete if the lines in flight were the last ones", async () => {
+    const { end, tally } = await importing(applied);
+    expect([end, tally.applied]).to.deep.equal(["complete", 1]);
+  });
+
+  it("is interrupted if a line in flight did not reach the event log", async () => {
+    const { end } = await importing(async () => {
+      throw new LogUnavailable("no answer");
+    });
+    expect(end).to.equal("interrupted");
+  });
+
+  it("fails with an error that is not an unavailable event log", async () => {
+    const broken = new Error("broken");
+    const { end, error } = await importing(async () => {
+      throw broken;
+    });
+    expect([end, error]).to.deep.equal(["failed", broken]);
+  });
+});

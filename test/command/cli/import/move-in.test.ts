@@ -1,0 +1,109 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog, type RecordedEvent } from "../../../../shared/eventstore/log.ts";
+import { membershipGranted } from "../../../support/clinics.ts";
+import { startTestQueryApi, type TestQueryApi } from "../../../support/query-api.ts";
+import { testServers } from "../../../support/stack.ts";
+import { clinic } from "../terminal.ts";
+
+const EXAMPLE = path.join(import.meta.dirname, "../../../../command/cli/import/examples/move-in.ndjson");
+
+describe("the example of a clinic that moves in", () => {
+  let env: NodeJS.ProcessEnv;
+  let log: EventLog;
+  let close: () => Promise<void>;
+  let api: TestQueryApi;
+  let content: string;
+  let lines: Record<string, string>[];
+
+  before(async () => {
+    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
+    log = createEventLog(client);
+    close = () => client.dispose();
+    api = await startTestQueryApi();
+    // The ids of the file belong to whoever imports it first.
+    const own = randomUUID().slice(0, 23);
+    content = fs.readFileSync(EXAMPLE, "utf8").replaceAll("3f1d2c4b-0a00-4000-8000", own);
+    lines = content
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+  });
+  after(async () => {
+    await api.stop();
+    await close();
+  });
+
+  const importing = () => clinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: content });
+  const appointments = () => lines.filter(({ command }) => command === "appointment import");
+
+  /** The events of all streams that the file writes, in the order of its lines. */
+  async function written(): Promise<RecordedEvent[]> {
+    const streams = lines.map(({ command = "", id, clinic: of }) => {
+      const noun = command.split(" ")[0];
+      return noun === "branch" ? `clinic-${of}` : `${noun}-${id}`;
+    });
+    return (await Promise.all([...new Set(streams)].map((stream) => log.read(stream)))).flat();
+  }
+
+  it("is imported whole, and importing it again changes nothing", async () => {
+    const first = await importing();
+    expect([first.code, first.out.length], first.out.join("\n")).to.deep.equal([0, 1]);
+    expect(JSON.parse(first.out[0] ?? "")).to.include({ applied: lines.length, failed: 0 });
+    const events = await written();
+    const again = await importing();
+    expect(again.code).to.equal(0);
+    expect(JSON.parse(again.out[0] ?? "")).to.include({ alreadyApplied: lines.length, applied: 0 });
+    expect((await written()).map(({ id }) => id)).to.deep.equal(events.map(({ id }) => id));
+  });
+
+  it("records who imported each appointment, and that it came to its status when it did", async () => {
+    const events = (await written()).filter(({ type }) => type === "AppointmentImported");
+    expect(events.map(({ metadata }) => metadata.actor)).to.deep.equal(
+      appointments().map(() => ({ type: "operator", id: "ada" })),
+    );
+    expect(events.slice(0, 3).map(({ metadata }) => metadata.occurredAt)).to.deep.equal([
+      "2024-03-04T08:25:00.000Z",
+      "2024-03-11T09:30:00.000Z",
+      "2024-03-15T07:00:00.000Z",
+    ]);
+  });
+
+  it("fills the portal's list of appointments, by window and by status", async () => {
+    const userId = randomUUID();
+    const clinicId = lines[0]?.id ?? "";
+    const events = (await written()).map(({ type, data, metadata }) => ({
+      ...({ type, data } as CatalogEvent),
+      at: metadata.occurredAt,
+    }));
+    await api.given(...events, membershipGranted(clinicId, userId, { permissions: ["manage_schedule"] }));
+    const list = async (query: string) => {
+      const { status, body } = await api.get(`/api/v1/appointments?${query}`, userId);
+      expect(status, JSON.stringify(body)).to.equal(200);
+      return body.appointments;
+    };
+    const march = "from=2024-03-01T00:00:00Z&to=2024-04-01T00:00:00Z";
+    const shown = await list(march);
+    expect(shown.map(({ status }: { status: string }) => status)).to.deep.equal([
+      "completed",
+      "no_show",
+      "cancelled",
+    ]);
+    expect(shown[0]).to.deep.include({
+      id: appointments()[0]?.id,
+      scheduledAt: "2024-03-04T08:00:00.000Z",
+      durationMinutes: 20,
+      reason: "Vaccination",
+    });
+    expect(JSON.stringify(shown[0])).to.contain("Luna").and.contain("Ada Example").and.contain("Room 1");
+    const missed = await list(`${march}&status=no_show`);
+    expect(missed.map(({ id }: { id: string }) => id)).to.deep.equal([appointments()[1]?.id]);
+    const ahead = await list("from=2097-03-01T00:00:00Z&to=2097-04-01T00:00:00Z&status=confirmed");
+    expect(ahead.map(({ id }: { id: string }) => id)).to.deep.equal([appointments()[3]?.id]);
+  });
+});

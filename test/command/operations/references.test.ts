@@ -1,0 +1,143 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { operatorContext } from "../../../command/cli/framework/operator.ts";
+import { addResource, retireResource } from "../../../command/operations/catalog-operations.ts";
+import { closeClinic, openBranch, registerClinic } from "../../../command/operations/clinic-operations.ts";
+import { issueTicket, placeHold } from "../../../command/operations/front-desk-operations.ts";
+import {
+  grantMembership,
+  hireStaff,
+  registerAnimal,
+  registerCustomer,
+} from "../../../command/operations/people-operations.ts";
+import { DomainError } from "../../../shared/domain/domain-error.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { registration } from "../../shared/domain/clinic/a-clinic.ts";
+import { testServers } from "../../support/stack.ts";
+
+const context = operatorContext("test", Date.parse("2026-05-04T08:00:00Z"));
+
+describe("references between the aggregates of a clinic", () => {
+  let log: EventLog;
+  let close: () => Promise<void>;
+  const ours = { clinicId: randomUUID(), branchId: randomUUID(), second: randomUUID() };
+  const theirs = { clinicId: randomUUID(), branchId: randomUUID(), second: randomUUID() };
+
+  before(async () => {
+    const client = connectEventStore((await testServers()).eventstoreUrl, "test");
+    log = createEventLog(client);
+    close = () => client.dispose();
+    for (const { clinicId, branchId, second } of [ours, theirs]) {
+      await registerClinic(log, { ...registration, clinicId }, context);
+      await openBranch(log, { clinicId, branchId, name: "Main", city: null }, context);
+      await openBranch(log, { clinicId, branchId: second, name: "Second", city: null }, context);
+    }
+  });
+  after(() => close());
+
+  async function refusal(work: Promise<unknown>): Promise<string> {
+    const error = await work.then(
+      () => expect.fail("was not refused"),
+      (error: unknown) => error,
+    );
+    expect(error).to.be.instanceOf(DomainError);
+    return (error as DomainError).code;
+  }
+
+  const customerOf = (clinicId: string) => ({
+    ...{ customerId: randomUUID(), clinicId, fullName: "Ada", phone: null, email: null, city: null },
+  });
+  const animalOf = (clinicId: string, customerId: string) => ({
+    ...{ animalId: randomUUID(), clinicId, customerId, name: "Luna", species: "cat", breed: null },
+    ...{ sex: null, birthDate: null, weightKg: null, microchip: null },
+  });
+  const resourceOf = (clinicId: string, branchId: string) => ({
+    ...{ resourceId: randomUUID(), clinicId, branchId, resourceType: "room", name: "Room", capacity: 1 },
+    ...{ timezone: null, metadata: {} },
+  });
+
+  it("says whose events they are", async () => {
+    const customer = customerOf(ours.clinicId);
+    await registerCustomer(log, customer, context);
+    const [event] = await log.read(`customer-${customer.customerId}`);
+    expect(event?.metadata).to.include({ clinicId: ours.clinicId, environment: "production" });
+    expect(event?.metadata.occurredAt).to.equal("2026-05-04T08:00:00.000Z");
+  });
+
+  it("refuses anything of an unknown clinic", async () => {
+    expect(await refusal(registerCustomer(log, customerOf(randomUUID()), context))).to.equal(
+      "clinic_not_found",
+    );
+  });
+
+  it("refuses an owner of another clinic like an unknown one", async () => {
+    const theirCustomer = customerOf(theirs.clinicId);
+    await registerCustomer(log, theirCustomer, context);
+    for (const customerId of [theirCustomer.customerId, randomUUID()]) {
+      const refused = refusal(registerAnimal(log, animalOf(ours.clinicId, customerId), context));
+      expect(await refused).to.equal("customer_not_found");
+    }
+  });
+
+  it("refuses a staff member of another clinic", async () => {
+    const { clinicId } = theirs;
+    const person = { fullName: "Bo", email: null, userId: null, role: "assistant" as const };
+    const staffId = randomUUID();
+    await hireStaff(log, { staffId, clinicId, ...person }, context);
+    const grant = {
+      ...{ membershipId: randomUUID(), clinicId: ours.clinicId, userId: randomUUID(), staffId },
+      ...{
+        role: person.role,
+        permissions: [],
+        branchAccess: "all" as const,
+        branchIds: [],
+        acceptedAt: null,
+      },
+    };
+    expect(await refusal(grantMembership(log, grant, context))).to.equal("staff_member_not_found");
+  });
+
+  it("refuses a hold on a resource of another clinic or branch, or out of use", async () => {
+    const [other, retired, second] = [
+      resourceOf(theirs.clinicId, theirs.branchId),
+      resourceOf(ours.clinicId, ours.branchId),
+      resourceOf(ours.clinicId, ours.second),
+    ];
+    for (const resource of [other, retired, second]) await addResource(log, resource, context);
+    await retireResource(log, retired, context);
+    const hold = {
+      ...{ holdId: randomUUID(), clinicId: ours.clinicId, branchId: ours.branchId },
+      ...{ startsAt: "2026-05-05T08:00:00.000Z", endsAt: "2026-05-05T09:00:00.000Z" },
+      expiresAt: "2026-05-05T07:00:00.000Z",
+    };
+    const placing = ({ resourceId }: { resourceId: string }) =>
+      refusal(placeHold(log, { ...hold, resourceId }, context));
+    expect(await placing(other)).to.equal("resource_not_found");
+    expect(await placing(second)).to.equal("resource_not_found");
+    expect(await placing(retired)).to.equal("resource_retired");
+  });
+
+  it("refuses a ticket for an animal or an appointment that is not the clinic's", async () => {
+    const customer = customerOf(theirs.clinicId);
+    const animal = animalOf(theirs.clinicId, customer.customerId);
+    await registerCustomer(log, customer, context);
+    await registerAnimal(log, animal, context);
+    const ticket = {
+      ...{ ticketId: randomUUID(), clinicId: ours.clinicId, branchId: ours.branchId, visitId: null },
+      ...{ ticketNumber: "A001", queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal" },
+      ...{ estimatedWaitMinutes: null, notes: null, appointmentId: null, animalId: null },
+    };
+    const ofTheirs = { ...ticket, animalId: animal.animalId };
+    expect(await refusal(issueTicket(log, ofTheirs, context))).to.equal("animal_not_found");
+    const ofNone = { ...ticket, appointmentId: randomUUID() };
+    expect(await refusal(issueTicket(log, ofNone, context))).to.equal("appointment_not_found");
+  });
+
+  it("changes nothing in a closed clinic", async () => {
+    const clinicId = randomUUID();
+    await registerClinic(log, { ...registration, clinicId }, context);
+    await closeClinic(log, { clinicId, reason: "Given up" }, context);
+    expect(await refusal(registerCustomer(log, customerOf(clinicId), context))).to.equal("clinic_closed");
+  });
+});

@@ -1,0 +1,63 @@
+import { expect } from "chai";
+import type pg from "pg";
+import { pino } from "pino";
+import { createAwaitReads } from "../../../command/partner-api/expose-log-position.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { appointmentRequested, openClinic } from "../../support/clinics.ts";
+import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
+
+const logger = pino({ enabled: false });
+
+describe("an answer's wait for the read models", () => {
+  let database: ReadModelDatabase;
+  const pools: pg.Pool[] = [];
+
+  before(async () => {
+    database = await createReadModelDatabase();
+  });
+  after(async () => {
+    await Promise.all(pools.map((pool) => pool.end()));
+    await database.close();
+  });
+
+  function awaitReads(url = database.urls.command) {
+    const warnings: unknown[] = [];
+    const pool = createPool({ url, applicationName: "test", size: 2, statementTimeout: 1_000, logger });
+    pools.push(pool);
+    const warn = (...given: unknown[]) => void warnings.push(given);
+    return { warnings, wait: createAwaitReads(pool, Object.assign(Object.create(logger), { warn })) };
+  }
+  const position = async () =>
+    BigInt((await database.admin.query("SELECT position FROM read_model.checkpoint")).rows[0].position);
+  const timeOf = async (work: Promise<void>) => {
+    const started = performance.now();
+    await work;
+    return performance.now() - started;
+  };
+
+  it("ends at once where they know already, and as soon as they do", async () => {
+    const clinic = await openClinic(database.given);
+    const { wait, warnings } = awaitReads();
+    await wait(await position());
+    const waited = timeOf(wait((await position()) + 1n));
+    await database.given(appointmentRequested(clinic.clinicId, clinic.branchId, "2026-03-12T10:00:00Z"));
+    expect(await waited).to.be.below(1_000);
+    expect(warnings).to.deep.equal([]);
+  });
+
+  it("takes a second at the most where they are behind, and none for the next answers", async () => {
+    const { wait, warnings } = awaitReads();
+    await wait(await position());
+    const far = (await position()) + 1_000n;
+    expect(await timeOf(wait(far))).to.be.within(900, 2_500);
+    const next = await Promise.all(Array.from({ length: 20 }, () => timeOf(wait(far))));
+    expect(Math.max(...next)).to.be.below(500);
+    expect(warnings).to.have.length(1);
+  });
+
+  it("takes no time where there is no database", async () => {
+    const { wait, warnings } = awaitReads("postgres://nobody:nothing@127.0.0.1:9/clinic");
+    expect(await timeOf(wait(1n))).to.be.below(1_000);
+    expect(warnings).to.have.length(1);
+  });
+});

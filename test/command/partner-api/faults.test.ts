@@ -1,0 +1,61 @@
+import { expect } from "chai";
+import { startCuttableProxy } from "../../support/cuttable-proxy.ts";
+import {
+  ask,
+  createPartnerWorld,
+  exchange,
+  type PartnerWorld,
+  startTestCommand,
+  type TestCommand,
+} from "../../support/partner.ts";
+import { testServers } from "../../support/stack.ts";
+
+describe("command service, when servers fail", () => {
+  let way: Awaited<ReturnType<typeof startCuttableProxy>>;
+  let command: TestCommand;
+  let world: PartnerWorld;
+
+  before(async () => {
+    way = await startCuttableProxy((await testServers()).eventstoreUrl);
+    // No Postgres behind this address either, all the while.
+    const DATABASE_URL = "postgres://nobody:nothing@127.0.0.1:9/clinic";
+    command = await startTestCommand({ EVENTSTORE_URL: way.url, DATABASE_URL });
+    world = await createPartnerWorld(command);
+  });
+  after(async () => {
+    await command.stop();
+    await way.close();
+  });
+
+  const create = (key: string) =>
+    ask(
+      "POST",
+      `${command.url}/production/v1/appointments`,
+      { ...world.headers, "Idempotency-Key": key },
+      { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
+    );
+
+  it("works without Postgres, and counts requests by itself", async () => {
+    const { status, headers } = await create("without-postgres");
+    expect(status).to.equal(201);
+    expect(headers.get("ratelimit-remaining")).to.match(/^\d+$/);
+    expect((await ask("GET", `${command.url}/health/ready`)).status).to.equal(200);
+  });
+
+  it("503 with Retry-After while the log is out of reach, and goes on afterwards", async function () {
+    this.timeout(60_000);
+    way.cut();
+    for (const answer of [await create("while-cut"), await exchange(command.url, world)]) {
+      expect(answer.status).to.equal(503);
+      expect(answer.body).to.include({ ok: false, error: "event_log_unavailable" });
+      expect(Number(answer.headers.get("retry-after"))).to.be.above(0);
+    }
+    expect((await ask("GET", `${command.url}/health/ready`)).status).to.equal(503);
+    expect((await ask("GET", `${command.url}/health/live`)).status).to.equal(200);
+    way.mend();
+    const deadline = Date.now() + 30_000;
+    let answer = await create("while-cut");
+    while (answer.status === 503 && Date.now() < deadline) answer = await create("while-cut");
+    expect(answer.status).to.equal(201);
+  });
+});

@@ -1,0 +1,228 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { toMetadata } from "../../../command/handling/handle.ts";
+import { approveWebhookOrigin } from "../../../command/operations/application-operations.ts";
+import { disableEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
+import { createSecretBox } from "../../../shared/auth/secret-box.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import {
+  ask,
+  createPartnerWorld,
+  operatorContext,
+  type PartnerWorld,
+  startTestCommand,
+  type TestCommand,
+} from "../../support/partner.ts";
+
+const ORIGIN = "http://127.0.0.1:9";
+const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
+const secretBox = createSecretBox(SECRET_KEYS);
+const record = ["id", "clinicId", "url", "events", "status", "disabledReason", "createdAt", "updatedAt"];
+
+describe("webhook endpoints", () => {
+  let command: TestCommand;
+  let world: PartnerWorld;
+  let other: PartnerWorld;
+
+  before(async () => {
+    command = await startTestCommand({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
+    [world, other] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
+    await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, operatorContext());
+  });
+  after(() => command.stop());
+
+  const good = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
+  const call = (method: "POST" | "DELETE", path = "", body?: unknown, as: PartnerWorld = world) =>
+    ask(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
+  const create = async (): Promise<string> => (await call("POST", "", good)).body.endpoint.id;
+  const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
+
+  /** Records a fact about a delivery, as the dispatcher does. */
+  async function recordFact(
+    type: "WebhookDeliveryFailed" | "WebhookDeliverySkipped",
+    deliveryId: string,
+    endpointId: string,
+    revision = -1n,
+  ): Promise<void> {
+    const data = { deliveryId, endpointId, ...(type === "WebhookDeliveryFailed" && { attempts: 8 }) };
+    const event = { type, data } as CatalogEvent;
+    const fact = { id: randomUUID(), event, metadata: toMetadata(operatorContext()) };
+    await command.log.append(`webhookDelivery-${deliveryId}`, revision, [fact]);
+  }
+
+  /** Whoever is not the endpoint's owner is told that there is none. */
+  function hidesOthers(method: "POST" | "DELETE", suffix: string): void {
+    it("404 webhook_endpoint_not_found: unknown, or another application's", async () => {
+      const id = await create();
+      for (const answer of [
+        await call(method, `/${randomUUID()}${suffix}`),
+        await call(method, `/${id}${suffix}`, undefined, other),
+      ]) {
+        expect(answer.status).to.equal(404);
+        expect(answer.body.error).to.equal("webhook_endpoint_not_found");
+      }
+      expect(await eventsOf(id)).to.have.length(1);
+    });
+
+    it("404 webhook_endpoint_not_found: an id that is no UUID", async () => {
+      const { status, body } = await call(method, `/mine${suffix}`);
+      expect([status, body.error]).to.deep.equal([404, "webhook_endpoint_not_found"]);
+    });
+  }
+
+  describe("revokeWebhookEndpoint", () => {
+    hidesOthers("DELETE", "");
+
+    it("200: revoked, the second time too", async () => {
+      const id = await create();
+      const first = await call("DELETE", `/${id}`);
+      const second = await call("DELETE", `/${id.toUpperCase()}`);
+      for (const { status, body } of [first, second]) {
+        expect(status).to.equal(200);
+        expect(body).to.have.all.keys("ok", "endpoint");
+        expect(body.endpoint).to.have.all.keys(record);
+        expect(body.endpoint).to.include({ id, status: "revoked" });
+      }
+      expect(second.text).to.equal(first.text);
+      expect(await eventsOf(id)).to.have.length(2);
+    });
+  });
+
+  describe("rotateWebhookSecret", () => {
+    hidesOthers("POST", "/rotate-secret");
+
+    it("200: another secret; the former one signs for 24 hours more", async () => {
+      const { body: created } = await call("POST", "", good);
+      const { status, body } = await call("POST", `/${created.endpoint.id}/rotate-secret`);
+      expect(status).to.equal(200);
+      expect(body.endpoint).to.have.all.keys(record);
+      expect(body.secret)
+        .to.match(/^whsec_/)
+        .and.not.equal(created.secret);
+      const [, event] = await eventsOf(created.endpoint.id);
+      const { previousExpiresAt } = (event as unknown as { data: { previousExpiresAt: string } }).data;
+      expect(Date.parse(previousExpiresAt) - Date.parse(body.endpoint.updatedAt)).to.equal(86_400_000);
+    });
+
+    it("409 concurrent_rotation: of rotations at once, those that come second", async () => {
+      const id = await create();
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => call("POST", `/${id}/rotate-secret`)),
+      );
+      const won = answers.filter(({ status }) => status === 200);
+      const lost = answers.filter(({ status }) => status === 409);
+      expect(lost).to.have.length.above(0);
+      expect(won.length + lost.length).to.equal(20);
+      expect(new Set(lost.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
+      // Every secret that somebody was given is the one of a rotation in the log, and of no other.
+      const rotations = (await eventsOf(id)).slice(1) as unknown as { data: { encryptedSecret: string } }[];
+      const kept = await Promise.all(rotations.map(({ data }) => secretBox.open(data.encryptedSecret)));
+      expect(won.map(({ body }) => body.secret)).to.have.members(kept);
+    });
+
+    it("409 webhook_endpoint_revoked", async () => {
+      const id = await create();
+      await call("DELETE", `/${id}`);
+      const { status, body } = await call("POST", `/${id}/rotate-secret`);
+      expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_revoked"]);
+    });
+  });
+
+  describe("testWebhookEndpoint", () => {
+    hidesOthers("POST", "/test");
+
+    it("202: a delivery of its own for each test", async () => {
+      const id = await create();
+      const answers = [await call("POST", `/${id}/test`), await call("POST", `/${id}/test`)];
+      const tested = (await eventsOf(id)).slice(1) as unknown as (CatalogEvent & {
+        type: "WebhookEndpointTested";
+        metadata: object;
+      })[];
+      expect(answers.map(({ status, body }) => ({ status, body }))).to.deep.equal(
+        tested.map(({ data }) => ({
+          status: 202,
+          body: { ok: true, delivery: { id: webhookDeliveryId(data.testId, id), status: "pending" } },
+        })),
+      );
+      for (const { type, metadata } of tested) {
+        expect(type).to.equal("WebhookEndpointTested");
+        expect(metadata).to.include({ clinicId: world.clinicId, environment: world.environment });
+      }
+      expect(tested).to.have.length(2);
+    });
+
+    it("202 for each of twenty at once", async () => {
+      const id = await create();
+      const answers = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/test`)));
+      expect(answers.map(({ status }) => status)).to.deep.equal(Array(20).fill(202));
+      expect(new Set(answers.map(({ body }) => body.delivery.id)).size).to.equal(20);
+      expect(await eventsOf(id)).to.have.length(21);
+    });
+
+    it("409: the endpoint is disabled, or revoked", async () => {
+      const endpointId = await create();
+      const { applicationId, clinicId, environment } = world;
+      const owner = { applicationId, clinicId, environment };
+      await disableEndpoint(command.log, { endpointId, owner }, operatorContext());
+      expect((await call("POST", `/${endpointId}/test`)).body.error).to.equal("webhook_endpoint_disabled");
+      await call("DELETE", `/${endpointId}`);
+      const { status, body } = await call("POST", `/${endpointId}/test`);
+      expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_revoked"]);
+    });
+  });
+
+  describe("replayWebhookDelivery", () => {
+    const replay = (endpointId: string, deliveryId: string, as: PartnerWorld = world) =>
+      call("POST", `/${endpointId}/deliveries/${deliveryId}/replay`, undefined, as);
+    const notReplayable = async (endpointId: string, deliveryId: string) => {
+      const { status, body } = await replay(endpointId, deliveryId);
+      expect([status, body.error]).to.deep.equal([409, "delivery_not_replayable"]);
+    };
+
+    hidesOthers("POST", `/deliveries/${randomUUID()}/replay`);
+
+    for (const fact of ["WebhookDeliveryFailed", "WebhookDeliverySkipped"] as const) {
+      it(`202: after ${fact}; not while under way; again after the next failure`, async () => {
+        const [endpointId, deliveryId] = [await create(), randomUUID()];
+        await recordFact(fact, deliveryId, endpointId);
+        const { status, body } = await replay(endpointId, deliveryId);
+        expect(status).to.equal(202);
+        expect(body).to.deep.equal({ ok: true, delivery: { id: deliveryId, status: "pending" } });
+        await notReplayable(endpointId, deliveryId);
+        await recordFact("WebhookDeliveryFailed", deliveryId, endpointId, 1n);
+        expect((await replay(endpointId, deliveryId)).status).to.equal(202);
+      });
+    }
+
+    it("202 for one of several at once, 409 for the others", async () => {
+      const [endpointId, deliveryId] = [await create(), randomUUID()];
+      await recordFact("WebhookDeliveryFailed", deliveryId, endpointId);
+      const answers = await Promise.all(Array.from({ length: 8 }, () => replay(endpointId, deliveryId)));
+      expect(answers.map(({ status }) => status).sort()).to.deep.equal([202, ...Array(7).fill(409)]);
+    });
+
+    it("409 delivery_not_replayable: unknown, or of another endpoint", async () => {
+      const [endpointId, otherId, deliveryId] = [await create(), await create(), randomUUID()];
+      await notReplayable(endpointId, deliveryId);
+      await recordFact("WebhookDeliveryFailed", deliveryId, otherId);
+      await notReplayable(endpointId, deliveryId);
+    });
+
+    it("409 delivery_not_replayable: the endpoint is disabled, or revoked", async () => {
+      const [endpointId, deliveryId] = [await create(), randomUUID()];
+      await recordFact("WebhookDeliveryFailed", deliveryId, endpointId);
+      const { applicationId, clinicId, environment } = world;
+      const owner = { applicationId, clinicId, environment };
+      await disableEndpoint(command.log, { endpointId, owner }, operatorContext());
+      await notReplayable(endpointId, deliveryId);
+      await call("DELETE", `/${endpointId}`);
+      await notReplayable(endpointId, deliveryId);
+    });
+
+    it("409 delivery_not_replayable: a delivery id that is no UUID, of an endpoint that there is", async () => {
+      await notReplayable(await create(), "last");
+      expect((await replay(randomUUID(), "last")).body.error).to.equal("webhook_endpoint_not_found");
+    });
+  });
+});

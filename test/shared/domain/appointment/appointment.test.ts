@@ -1,0 +1,250 @@
+import { expect } from "chai";
+import fc from "fast-check";
+import {
+  type Appointment,
+  type AppointmentStatus,
+  appointmentAggregate,
+  decideAllocate,
+  decideCancel,
+  decideCheckIn,
+  decideComplete,
+  decideConfirm,
+  decideMarkNoShow,
+  decidePutInWaiting,
+  decideRelease,
+  decideReschedule,
+  decideStartConsultation,
+  foldAppointment,
+} from "../../../../shared/domain/appointment/appointment.ts";
+import { type AppointmentRequest, decideRequest } from "../../../../shared/domain/appointment/request.ts";
+import { clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
+import { resourceAggregate } from "../../../../shared/domain/clinic/resource.ts";
+import { DomainError } from "../../../../shared/domain/domain-error.ts";
+import type { AppointmentEvent } from "../../../../shared/domain/events/appointment.ts";
+import { branchOpened, clinicRegistered, resourceAdded } from "../../../support/clinics.ts";
+import { fold, given, HAPPENED_AT } from "../../../support/given.ts";
+
+const [clinicId, branchId, otherBranchId, appointmentId] = ["clinic", "branch", "other", "appointment"];
+const now = Date.parse(HAPPENED_AT);
+const minutes = (count: number) => new Date(now + count * 60_000).toISOString();
+const request: AppointmentRequest = {
+  ...{ appointmentId, clinicId, branchId, animalId: null, scheduledAt: minutes(60), durationMinutes: 30 },
+  ...{ reason: null, notes: null, applicationId: null, requestHash: "hash", sandboxGeneration: 0 },
+};
+const facts = {
+  clinic: fold(clinicAggregate, [
+    clinicRegistered(clinicId),
+    branchOpened(clinicId, branchId),
+    branchOpened(clinicId, otherBranchId),
+  ] as never[])!,
+  animal: undefined,
+  permittedBranchIds: null,
+  now,
+};
+const resourceOf = (branch: string) =>
+  fold(resourceAggregate, [resourceAdded(clinicId, branch, "room")] as never[])!;
+
+const requested: AppointmentEvent = { type: "AppointmentRequested", data: { ...request, customerId: null } };
+const plain = (
+  type: Exclude<
+    AppointmentEvent["type"],
+    | "AppointmentRequested"
+    | "AppointmentImported"
+    | "AppointmentCancelled"
+    | "AppointmentRescheduled"
+    | "ResourceAllocated"
+    | "ResourceReleased"
+  >,
+): AppointmentEvent => ({ type, data: { appointmentId } });
+const [confirmed, checkedIn, waiting, started, completed] = (
+  [
+    "AppointmentConfirmed",
+    "AppointmentCheckedIn",
+    "AppointmentPutInWaiting",
+    "ConsultationStarted",
+    "AppointmentCompleted",
+  ] as const
+).map(plain) as [AppointmentEvent, AppointmentEvent, AppointmentEvent, AppointmentEvent, AppointmentEvent];
+const asked = { assignmentId: "one", allocationStart: minutes(60), allocationEnd: minutes(90) };
+const allocated: AppointmentEvent = {
+  type: "ResourceAllocated",
+  data: { appointmentId, ...asked, resourceId: "room" },
+};
+const released: AppointmentEvent = { type: "ResourceReleased", data: { appointmentId, assignmentId: "one" } };
+const cancelled: AppointmentEvent = { type: "AppointmentCancelled", data: { appointmentId, reason: null } };
+
+const on = (...history: AppointmentEvent[]) => given(appointmentAggregate, ...history);
+
+describe("appointment", () => {
+  it("is requested once; the same again changes nothing, even when its time has passed", () => {
+    on().when(decideRequest(request, facts)).thenEvents(requested);
+    on(requested)
+      .when(decideRequest(request, { ...facts, now: now + 1e12 }))
+      .thenEvents();
+    on(requested)
+      .when(decideRequest({ ...request, requestHash: "other" }, facts))
+      .thenRefused("idempotency_conflict");
+  });
+
+  it("is requested for a branch that the caller may use, and for the future", () => {
+    const refused = (more: Partial<AppointmentRequest>, moreFacts: Partial<typeof facts> = {}) =>
+      on()
+        .when(decideRequest({ ...request, ...more }, { ...facts, ...moreFacts }))
+        .thenRefused("validation_failed");
+    refused({ branchId: "elsewhere" });
+    refused({}, { permittedBranchIds: [otherBranchId] as never });
+    refused({ animalId: "stray" });
+    refused({ scheduledAt: HAPPENED_AT });
+  });
+
+  it("goes all the way through the front desk", () => {
+    on(requested).when(decideConfirm()).thenEvents(confirmed);
+    on(requested, confirmed).when(decideCheckIn()).thenEvents(checkedIn);
+    on(requested, confirmed, checkedIn).when(decidePutInWaiting()).thenEvents(waiting);
+    on(requested, confirmed, checkedIn, waiting).when(decideStartConsultation()).thenEvents(started);
+    on(requested, confirmed, checkedIn, started).when(decideComplete()).thenEvents(completed);
+    on(requested).when(decideCheckIn()).thenEvents(checkedIn);
+  });
+
+  it("is marked no-show when its time has come, not before", () => {
+    const noShow = plain("AppointmentMarkedNoShow");
+    const due = Date.parse(request.scheduledAt);
+    on(requested, confirmed).when(decideMarkNoShow(due)).thenEvents(noShow);
+    on(requested, confirmed)
+      .when(decideMarkNoShow(due - 1))
+      .thenRefused("appointment_not_due");
+    on(requested).when(decideMarkNoShow(due)).thenRefused("illegal_transition");
+  });
+
+  it("frees what was allocated when it is cancelled or rescheduled", () => {
+    on(requested, allocated).when(decideCancel(null)).thenEvents(cancelled, released);
+    const to = { scheduledAt: minutes(120), durationMinutes: 30 };
+    on(requested, allocated)
+      .when(decideReschedule({ scheduledAt: to.scheduledAt }, now))
+      .thenEvents({ type: "AppointmentRescheduled", data: { appointmentId, ...to } }, released);
+  });
+
+  it("is rescheduled into the future, before check-in", () => {
+    on(requested)
+      .when(decideReschedule({ scheduledAt: request.scheduledAt }, now))
+      .thenEvents();
+    on(requested)
+      .when(decideReschedule({ scheduledAt: HAPPENED_AT }, now))
+      .thenRefused("time_not_in_future");
+    on(requested, checkedIn)
+      .when(decideReschedule({ scheduledAt: minutes(120) }, now))
+      .thenRefused("illegal_transition");
+  });
+
+  it("has a resource of its branch allocated and released", () => {
+    const allocate = decideAllocate(asked, resourceOf(branchId));
+    on(requested).when(allocate).thenEvents(allocated);
+    on(requested, allocated).when(allocate).thenEvents();
+    on(requested, allocated).when(decideRelease("one")).thenEvents(released);
+    on(requested, allocated, released).when(decideRelease("one")).thenEvents();
+    on(requested).when(decideRelease("one")).thenRefused("assignment_not_found");
+    on(requested, cancelled).when(allocate).thenRefused("appointment_over");
+    on(requested)
+      .when(decideAllocate(asked, resourceOf(otherBranchId)))
+      .thenRefused("resource_not_available");
+    on(requested)
+      .when(decideAllocate({ ...asked, allocationEnd: asked.allocationStart }, resourceOf(branchId)))
+      .thenRefused("allocation_empty");
+    on(requested, allocated)
+      .when(decideAllocate({ ...asked, assignmentId: "two" }, resourceOf(branchId)))
+      .thenRefused("resource_allocated");
+  });
+
+  it("reaches no illegal state by any sequence of commands", () => {
+    // Written apart from the deciders' table: what may follow what, as the clinic sees it.
+    const follows: Record<AppointmentStatus, AppointmentStatus[]> = {
+      requested: ["confirmed", "checked_in", "cancelled"],
+      confirmed: ["checked_in", "cancelled", "no_show"],
+      checked_in: ["waiting", "in_consultation", "cancelled"],
+      waiting: ["in_consultation", "cancelled"],
+      in_consultation: ["completed"],
+      completed: [],
+      cancelled: [],
+      no_show: [],
+    };
+    const at = fc.integer({ min: -30, max: 300 });
+    const command = fc.oneof(
+      fc.constant({ what: "confirm", decide: decideConfirm() }),
+      fc.constant({ what: "check in", decide: decideCheckIn() }),
+      fc.constant({ what: "wait", decide: decidePutInWaiting() }),
+      fc.constant({ what: "start", decide: decideStartConsultation() }),
+      fc.constant({ what: "complete", decide: decideComplete() }),
+      fc.constant({ what: "cancel", decide: decideCancel(null) }),
+      at.map((time) => ({ what: `no-show ${time}`, decide: decideMarkNoShow(now + time * 60_000) })),
+      at.map((time) => ({
+        what: `reschedule ${time}`,
+        decide: decideReschedule({ scheduledAt: minutes(time) }, now),
+      })),
+      fc
+        .tuple(fc.constantFrom("one", "two", "three"), at, fc.nat(60))
+        .map(([assignmentId, start, length]) => ({
+          what: `allocate ${assignmentId} ${start} ${length}`,
+          decide: decideAllocate(
+            { assignmentId, allocationStart: minutes(start), allocationEnd: minutes(start + length) },
+            resourceOf(branchId),
+          ),
+        })),
+      fc.constantFrom("one", "two", "three").map((assignmentId) => ({
+        what: `release ${assignmentId}`,
+        decide: decideRelease(assignmentId),
+      })),
+    );
+    fc.assert(
+      fc.property(fc.array(command, { maxLength: 30 }), (commands) => {
+        let history: AppointmentEvent[] = [requested];
+        for (const { decide } of commands) {
+          const before = fold(appointmentAggregate, history)!;
+          const events = decideOrRefuse(decide, before);
+          history = [...history, ...events];
+          const after = fold(appointmentAggregate, history)!;
+          if (after.status !== before.status) expect(follows[before.status]).to.include(after.status);
+          expectSound(before, after);
+        }
+        for (let length = 0; length <= history.length; length += 1) expectFolds(history.slice(0, length));
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+function decideOrRefuse(
+  decide: (state: Appointment | undefined) => AppointmentEvent[],
+  state: Appointment,
+): AppointmentEvent[] {
+  try {
+    return decide(state);
+  } catch (error) {
+    if (error instanceof DomainError) return [];
+    throw error;
+  }
+}
+
+/** Any beginning of a history is one, for the commands and for all who read along; an end without it is none. */
+function expectFolds(history: AppointmentEvent[]): void {
+  const happened = history.map((event) => ({ ...event, metadata: { occurredAt: HAPPENED_AT } }));
+  const state = fold(appointmentAggregate, history);
+  expect(foldAppointment(happened)).to.deep.equal(state);
+  expect(state?.id).to.equal(history.length === 0 ? undefined : appointmentId);
+  expect(foldAppointment(happened.slice(1))).to.equal(undefined);
+}
+
+function expectSound(before: Appointment, after: Appointment): void {
+  const active = after.assignments.filter((assignment) => assignment.active);
+  if (after.status === "cancelled" || after.status === "no_show") expect(active).to.deep.equal([]);
+  if (after.scheduledAt !== before.scheduledAt) {
+    expect(before.status).to.be.oneOf(["requested", "confirmed"]);
+    expect(Date.parse(after.scheduledAt)).to.be.above(now);
+  }
+  for (const [index, one] of active.entries()) {
+    expect(one.start < one.end).to.equal(true);
+    for (const two of active.slice(index + 1)) {
+      expect(one.start >= two.end || two.start >= one.end, "allocations overlap").to.equal(true);
+    }
+  }
+  expect(new Set(after.assignments.map(({ id }) => id)).size).to.equal(after.assignments.length);
+}

@@ -1,0 +1,155 @@
+import { expect } from "chai";
+import fc from "fast-check";
+import { decidePlaceHold, decideReleaseHold, holdAggregate } from "../../../../shared/domain/clinic/hold.ts";
+import {
+  decideCallTicket,
+  decideCancelTicket,
+  decideCompleteTicket,
+  decideIssueTicket,
+  decideMarkTicketNoShow,
+  type QueueTicketStatus,
+  queueTicketAggregate,
+} from "../../../../shared/domain/clinic/queue-ticket.ts";
+import { DomainError } from "../../../../shared/domain/domain-error.ts";
+import type { HoldEvent, QueueTicketEvent } from "../../../../shared/domain/events/appointment.ts";
+import { fold, given } from "../../../support/given.ts";
+import { clinic } from "./a-clinic.ts";
+import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
+
+describe("a hold", () => {
+  const of = { clinicId, holdId: someId };
+  const now = Date.parse("2026-05-04T08:00:00.000Z");
+  const placement = {
+    ...{ ...of, branchId: mainBranchId, resourceId: null },
+    ...{ startsAt: "2026-05-05T08:00:00.000Z", endsAt: "2026-05-05T08:30:00.000Z" },
+    expiresAt: "2026-05-04T09:00:00.000Z",
+  };
+  const placed: HoldEvent = { type: "HoldPlaced", data: placement };
+  const released: HoldEvent = { type: "HoldReleased", data: { holdId: someId } };
+
+  it("is placed once, also when it is repeated after it expired", () => {
+    given(holdAggregate)
+      .when(decidePlaceHold(placement, clinic, now))
+      .thenEvents(placed);
+    const later = now + 86_400_000;
+    given(holdAggregate, placed)
+      .when(decidePlaceHold(placement, clinic, later))
+      .thenEvents();
+  });
+  const wrong = [
+    { change: { endsAt: placement.startsAt }, code: "hold_ends_before_start" },
+    { change: { expiresAt: "2026-05-04T08:00:00.000Z" }, code: "hold_expired" },
+    { change: { branchId: otherId }, code: "branch_not_found" },
+  ];
+  for (const { change, code } of wrong) {
+    it(`is refused with ${code}`, () => {
+      given(holdAggregate)
+        .when(decidePlaceHold({ ...placement, ...change }, clinic, now))
+        .thenRefused(code);
+    });
+  }
+  it("is released once", () => {
+    given(holdAggregate, placed).when(decideReleaseHold(of)).thenEvents(released);
+    given(holdAggregate, placed, released).when(decideReleaseHold(of)).thenEvents();
+    given(holdAggregate, placed)
+      .when(decideReleaseHold({ ...of, clinicId: otherClinicId }))
+      .thenRefused("hold_not_found");
+  });
+});
+
+describe("a queue ticket", () => {
+  const of = { clinicId, ticketId: someId };
+  const issue = {
+    ...{ ...of, branchId: mainBranchId, appointmentId: null, visitId: null, animalId: null },
+    ...{ ticketNumber: "A001", queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal" },
+    ...{ estimatedWaitMinutes: null, notes: null },
+  };
+  const ticketId = someId;
+  const issued: QueueTicketEvent = { type: "QueueTicketIssued", data: issue };
+  const called: QueueTicketEvent = { type: "QueueTicketCalled", data: { ticketId } };
+  const completed: QueueTicketEvent = { type: "QueueTicketCompleted", data: { ticketId } };
+  const cancelled: QueueTicketEvent = { type: "QueueTicketCancelled", data: { ticketId } };
+  const missed: QueueTicketEvent = { type: "QueueTicketMarkedNoShow", data: { ticketId } };
+
+  it("is issued once, at a branch of the clinic", () => {
+    given(queueTicketAggregate).when(decideIssueTicket(issue, clinic)).thenEvents(issued);
+    given(queueTicketAggregate, issued, called).when(decideIssueTicket(issue, clinic)).thenEvents();
+    given(queueTicketAggregate)
+      .when(decideIssueTicket({ ...issue, branchId: otherId }, clinic))
+      .thenRefused("branch_not_found");
+  });
+
+  const histories: Record<QueueTicketStatus, QueueTicketEvent[]> = {
+    waiting: [issued],
+    called: [issued, called],
+    completed: [issued, called, completed],
+    cancelled: [issued, cancelled],
+    no_show: [issued, called, missed],
+  };
+  const moves = [
+    { decide: decideCallTicket, event: called, to: "called", from: ["waiting"] },
+    { decide: decideCompleteTicket, event: completed, to: "completed", from: ["called"] },
+    { decide: decideCancelTicket, event: cancelled, to: "cancelled", from: ["waiting", "called"] },
+    { decide: decideMarkTicketNoShow, event: missed, to: "no_show", from: ["waiting", "called"] },
+  ];
+  for (const { decide, event, to, from } of moves) {
+    for (const [status, history] of Object.entries(histories)) {
+      const outcome = from.includes(status) ? "moves" : status === to ? "stays" : "is refused";
+      it(`${outcome} from ${status} to ${to}`, () => {
+        const asked = given(queueTicketAggregate, ...history).when(decide(of));
+        if (outcome === "moves") asked.thenEvents(event);
+        else if (outcome === "stays") asked.thenEvents();
+        else asked.thenRefused("illegal_ticket_move");
+      });
+    }
+  }
+  it("of another clinic is unknown", () => {
+    given(queueTicketAggregate, issued)
+      .when(decideCallTicket({ ...of, clinicId: otherClinicId }))
+      .thenRefused("queue_ticket_not_found");
+  });
+
+  it("reaches no illegal state by any sequence of commands, and folds from any beginning of its history", () => {
+    // Written apart from the deciders: what may follow what, as the front desk sees it.
+    const follows: Record<QueueTicketStatus, QueueTicketStatus[]> = {
+      waiting: ["called", "cancelled", "no_show"],
+      called: ["completed", "cancelled", "no_show"],
+      completed: [],
+      cancelled: [],
+      no_show: [],
+    };
+    const commands = [decideIssueTicket(issue, clinic), ...moves.map(({ decide }) => decide(of))];
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...commands), { maxLength: 20 }), (sequence) => {
+        let history: QueueTicketEvent[] = [];
+        for (const decide of sequence) {
+          const before = fold(queueTicketAggregate, history);
+          history = [...history, ...decideOrRefuse(decide, before)];
+          const after = fold(queueTicketAggregate, history);
+          if (!before) expect(after?.status ?? "waiting").to.equal("waiting");
+          else if (after?.status !== before.status) expect(follows[before.status]).to.include(after?.status);
+        }
+        // One issue, and after it a call at most once and an end at most once.
+        expect(history.length).to.be.at.most(3);
+        history.forEach((event, index) => {
+          expect(event.type === "QueueTicketIssued").to.equal(index === 0);
+          const state = fold(queueTicketAggregate, history.slice(0, index + 1));
+          expect(state).to.include({ id: someId, clinicId });
+        });
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+function decideOrRefuse<State>(
+  decide: (state: State | undefined) => QueueTicketEvent[],
+  state: State | undefined,
+): QueueTicketEvent[] {
+  try {
+    return decide(state);
+  } catch (error) {
+    if (error instanceof DomainError) return [];
+    throw error;
+  }
+}

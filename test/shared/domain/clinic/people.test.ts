@@ -1,0 +1,161 @@
+import {
+  animalAggregate,
+  decideChangeAnimal,
+  decideRegisterAnimal,
+  decideWeighAnimal,
+} from "../../../../shared/domain/clinic/animal.ts";
+import {
+  type CustomerDetails,
+  customerAggregate,
+  decideChangeCustomer,
+  decideRegisterCustomer,
+} from "../../../../shared/domain/clinic/customer.ts";
+import { decideSelectClinic, portalUserAggregate } from "../../../../shared/domain/clinic/portal-user.ts";
+import {
+  decideDeactivateStaff,
+  decideHireStaff,
+  decideReactivateStaff,
+  staffAggregate,
+} from "../../../../shared/domain/clinic/staff.ts";
+import type {
+  AnimalEvent,
+  CustomerEvent,
+  PortalUserEvent,
+  StaffEvent,
+} from "../../../../shared/domain/events/people.ts";
+import { given } from "../../../support/given.ts";
+import { clinic } from "./a-clinic.ts";
+import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
+
+describe("staff", () => {
+  const hire = {
+    staffId: someId,
+    clinicId,
+    userId: null,
+    fullName: "Ada",
+    email: null,
+    role: "assistant" as const,
+  };
+  const hired: StaffEvent = { type: "StaffMemberHired", data: hire };
+  const left: StaffEvent = { type: "StaffMemberDeactivated", data: { staffId: someId } };
+  const back: StaffEvent = { type: "StaffMemberReactivated", data: { staffId: someId } };
+  const of = { clinicId, staffId: someId };
+
+  it("is hired once", () => {
+    given(staffAggregate).when(decideHireStaff(hire)).thenEvents(hired);
+    given(staffAggregate, hired, left).when(decideHireStaff(hire)).thenEvents();
+    given(staffAggregate, hired)
+      .when(decideHireStaff({ ...hire, role: "owner" }))
+      .thenRefused("staff_member_exists");
+  });
+  it("leaves and comes back, each once", () => {
+    given(staffAggregate, hired).when(decideDeactivateStaff(of)).thenEvents(left);
+    given(staffAggregate, hired, left).when(decideDeactivateStaff(of)).thenEvents();
+    given(staffAggregate, hired, left).when(decideReactivateStaff(of)).thenEvents(back);
+    given(staffAggregate, hired).when(decideReactivateStaff(of)).thenEvents();
+  });
+  it("of another clinic is unknown", () => {
+    const ofOther = { ...of, clinicId: otherClinicId };
+    given(staffAggregate, hired).when(decideDeactivateStaff(ofOther)).thenRefused("staff_member_not_found");
+    given(staffAggregate).when(decideReactivateStaff(of)).thenRefused("staff_member_not_found");
+  });
+});
+
+describe("a customer", () => {
+  const details: CustomerDetails = { fullName: "Ada", phone: "1", email: null, city: null };
+  const registration = { customerId: someId, clinicId, ...details };
+  const registered: CustomerEvent = { type: "CustomerRegistered", data: registration };
+  const change = (changed: Partial<CustomerDetails>, of = clinicId) =>
+    decideChangeCustomer({ clinicId: of, customerId: someId, details: changed });
+
+  it("is registered once, whatever has changed since", () => {
+    const changed: CustomerEvent = {
+      type: "CustomerDetailsChanged",
+      data: { customerId: someId, ...details, phone: "2" },
+    };
+    given(customerAggregate).when(decideRegisterCustomer(registration)).thenEvents(registered);
+    given(customerAggregate, registered, changed).when(decideRegisterCustomer(registration)).thenEvents();
+  });
+  it("of another clinic does not give its id away", () => {
+    const taken = { ...registration, clinicId: otherClinicId };
+    given(customerAggregate, registered).when(decideRegisterCustomer(taken)).thenRefused("customer_exists");
+    given(customerAggregate, registered)
+      .when(change({ phone: "2" }, otherClinicId))
+      .thenRefused("customer_not_found");
+  });
+  it("keeps what a change does not name", () => {
+    given(customerAggregate, registered)
+      .when(change({ phone: null }))
+      .thenEvents({ type: "CustomerDetailsChanged", data: { customerId: someId, ...details, phone: null } });
+    given(customerAggregate, registered)
+      .when(change({ phone: "1" }))
+      .thenEvents();
+  });
+});
+
+describe("an animal", () => {
+  const details = {
+    name: "Luna",
+    species: "cat",
+    breed: null,
+    sex: null,
+    birthDate: "2020-02-29",
+    microchip: null,
+  };
+  const registration = { animalId: someId, clinicId, customerId: otherId, ...details, weightKg: 4.2 };
+  const registered: AnimalEvent = { type: "AnimalRegistered", data: registration };
+  const of = { clinicId, animalId: someId };
+
+  it("is registered once", () => {
+    given(animalAggregate).when(decideRegisterAnimal(registration)).thenEvents(registered);
+    given(animalAggregate, registered).when(decideRegisterAnimal(registration)).thenEvents();
+    given(animalAggregate, registered)
+      .when(decideRegisterAnimal({ ...registration, customerId: someId }))
+      .thenRefused("animal_exists");
+  });
+  it("keeps what a change does not name", () => {
+    given(animalAggregate, registered)
+      .when(decideChangeAnimal({ ...of, details: { breed: "Maine Coon" } }))
+      .thenEvents({
+        type: "AnimalDetailsChanged",
+        data: { animalId: someId, ...details, breed: "Maine Coon" },
+      });
+    given(animalAggregate, registered)
+      .when(decideChangeAnimal({ ...of, details: {} }))
+      .thenEvents();
+  });
+  it("is weighed as often as it is weighed", () => {
+    const weighed: AnimalEvent = { type: "AnimalWeighed", data: { animalId: someId, weightKg: 4.3 } };
+    const weigh = decideWeighAnimal({ ...of, weightKg: 4.3 });
+    given(animalAggregate, registered).when(weigh).thenEvents(weighed);
+    given(animalAggregate, registered, weighed).when(weigh).thenEvents(weighed);
+  });
+  it("of another clinic is unknown", () => {
+    const ofOther = { ...of, clinicId: otherClinicId };
+    given(animalAggregate, registered)
+      .when(decideWeighAnimal({ ...ofOther, weightKg: 1 }))
+      .thenRefused("animal_not_found");
+    given(animalAggregate, registered)
+      .when(decideChangeAnimal({ ...ofOther, details: {} }))
+      .thenRefused("animal_not_found");
+  });
+});
+
+describe("a portal user's selection", () => {
+  const selection = { userId: someId, clinicId, branchId: mainBranchId };
+  const selected: PortalUserEvent = { type: "ClinicSelected", data: selection };
+
+  it("is recorded when it changes", () => {
+    given(portalUserAggregate).when(decideSelectClinic(selection, clinic)).thenEvents(selected);
+    given(portalUserAggregate, selected).when(decideSelectClinic(selection, clinic)).thenEvents();
+    const whole = { ...selection, branchId: null };
+    given(portalUserAggregate, selected)
+      .when(decideSelectClinic(whole, clinic))
+      .thenEvents({ type: "ClinicSelected", data: whole });
+  });
+  it("names a branch of the clinic", () => {
+    given(portalUserAggregate)
+      .when(decideSelectClinic({ ...selection, branchId: otherId }, clinic))
+      .thenRefused("branch_not_found");
+  });
+});

@@ -1,0 +1,28 @@
+import { expect } from "chai";
+import { z } from "zod";
+import { describeIssue } from "../../../../shared/domain/validation/describe-issue.ts";
+
+describe("what is wrong with a value", () => {
+  for (const [schema, value, words] of [
+    [z.string(), undefined, "is missing"],
+    [z.string(), 5, "must be of type string"],
+    [z.int(), 1.5, "must be of type integer"],
+    [z.enum(["a", "b"]), "c", "must be one of a, b"],
+    [z.literal("a"), "b", "must be a"],
+    [z.string().min(1), "", "must have at least 1 characters"],
+    [z.string().max(3), "abcd", "must have at most 3 characters"],
+    [z.array(z.string()).min(2), [], "must have at least 2 items"],
+    [z.int().min(5), 3, "must be at least 5"],
+    [z.number().positive(), 0, "must be more than 0"],
+    [z.guid(), "x", "must be a UUID"],
+    [z.url(), "x", "must be a URL"],
+    [z.string().regex(/^a$/), "b", "has the wrong form"],
+    [z.string().regex(/^a$/, "must be an a"), "b", "must be an a"],
+    [z.string().refine(() => false, "must not be"), "b", "must not be"],
+  ] as const) {
+    it(`${words}: ${JSON.stringify(value)}`, () => {
+      const { error } = schema.safeParse(value);
+      expect(error?.issues.map(describeIssue)).to.deep.equal([words]);
+    });
+  }
+});

@@ -1,0 +1,121 @@
+import { expect } from "chai";
+import { z } from "zod";
+import { manifest } from "../../../../command/audit/export/manifest.ts";
+import { commands } from "../../../../command/cli/commands/commands.ts";
+import { categories } from "../../../../shared/domain/events/catalog.ts";
+import { parseStoredEvent } from "../../../../shared/domain/events/stored-event.ts";
+import { describeIssue } from "../../../../shared/domain/validation/describe-issue.ts";
+import * as requestBodies from "../../../../shared/partner-api/request-bodies.ts";
+import { readConfig, type Settings, settings } from "../../../../shared/runtime/config.ts";
+
+/** Values that between them no pattern of ours accepts. */
+const WRONG = ["", "\u0001", "no such ~ form", "-".repeat(5_000), "ÄÖÜ"];
+
+/** What regular expressions look like. */
+const EXPRESSION = /must match|\/\^|\$\/|\\[dwsxpu]|\[[^\]\s]*-[^\]\s]*\]|\{\d+,?\d*\}|\(\?[:=!<]/;
+
+type Schema = z.core.$ZodType;
+
+/** Every schema within a schema, itself included, with the path to it. */
+function* within(schema: Schema, path: string): Generator<[string, Schema]> {
+  yield [path, schema];
+  const { def } = (schema as unknown as { _zod: { def: Record<string, unknown> } })._zod;
+  for (const [name, part] of Object.entries(def)) {
+    if (name === "checks" || name === "error") continue;
+    const inner = typeof part === "object" && part !== null ? part : {};
+    const parts = "_zod" in inner ? [[name, inner]] : Object.entries(inner);
+    for (const [key, child] of parts) {
+      if (typeof child === "object" && child !== null && "_zod" in child)
+        yield* within(child as Schema, `${path}.${key}`);
+    }
+  }
+}
+
+const roots: [string, Schema][] = [
+  ...categories.flatMap(({ name, events }) =>
+    Object.entries(events).map(([type, schema]): [string, Schema] => [`${name}.${type}`, schema]),
+  ),
+  ...commands.flatMap(({ noun, verb, options }) =>
+    Object.entries(options).map(([option, { schema }]): [string, Schema] => [
+      `${noun} ${verb} ${option}`,
+      schema,
+    ]),
+  ),
+  ...Object.entries<unknown>(requestBodies).filter(
+    (entry): entry is [string, z.ZodType] => entry[1] instanceof z.ZodType,
+  ),
+  ...Object.entries(settings),
+  ["manifest", manifest],
+];
+
+interface Definition {
+  pattern?: RegExp;
+  checks?: { _zod: { def: Definition } }[];
+}
+
+/** The patterns of a text: its format's and those of its checks. */
+function patternsOf(schema: Schema): RegExp[] {
+  const { def } = (schema as unknown as { _zod: { def: Definition } })._zod;
+  const all = [def, ...(def.checks ?? []).map((check) => check._zod.def)];
+  return all.flatMap(({ pattern }) => (pattern instanceof RegExp ? [pattern] : []));
+}
+
+describe("texts that say what is wrong with a value", () => {
+  const patterned = roots
+    .flatMap(([name, root]) => [...within(root, name)])
+    .filter(([, schema]) => patternsOf(schema).length > 0);
+
+  it("contain no regular expression, for each pattern of events, commands, requests and settings", () => {
+    expect(patterned.length).to.be.greaterThan(100);
+    const sources = new Set<string>();
+    for (const [name, schema] of patterned) {
+      const texts = WRONG.flatMap((value) => {
+        const { error } = (schema as z.ZodType).safeParse(value);
+        return error?.issues.map((issue) => describeIssue(issue)) ?? [];
+      });
+      expect(texts, `${name} accepts every wrong value`).to.not.deep.equal([]);
+      for (const pattern of patternsOf(schema)) {
+        sources.add(pattern.source);
+        for (const text of texts) expect(text, name).to.not.contain(pattern.source);
+      }
+      for (const text of texts) {
+        expect(text, name).to.not.match(EXPRESSION);
+        expect(text, `${name} does not say what is expected`).to.not.equal("has the wrong form");
+      }
+    }
+    expect(sources.size).to.be.greaterThan(8);
+  });
+
+  it("contain none where a stored event, an option or a setting is refused", () => {
+    const texts: string[] = [];
+    for (const type of categories.flatMap(({ events }) => Object.keys(events))) {
+      const data = new Proxy(
+        {},
+        { get: (_, name) => (typeof name === "string" ? "~" : undefined), has: () => true },
+      );
+      try {
+        const id = "00000000-0000-4000-8000-000000000001";
+        const actor = { type: "system", id: "test" };
+        const ids = { $correlationId: id, $causationId: id, actor, clinicId: null, environment: null };
+        const metadata = { ...ids, schemaVersion: 1, occurredAt: "2026-01-01T00:00:00.000Z" };
+        parseStoredEvent({ type, data, metadata });
+      } catch (error) {
+        texts.push((error as Error).message);
+      }
+    }
+    expect(texts.length).to.be.greaterThan(40);
+    for (const command of commands) {
+      const given = Object.fromEntries(Object.keys(command.options).map((name) => [name, "~"]));
+      const checked = command.check(given, false);
+      if ("problems" in checked) texts.push(...checked.problems.map(({ message }) => message));
+    }
+    for (const name of Object.keys(settings) as (keyof Settings)[]) {
+      try {
+        readConfig([name], { [name]: "~" });
+      } catch (error) {
+        texts.push((error as Error).message);
+      }
+    }
+    for (const text of texts) expect(text).to.not.match(EXPRESSION);
+  });
+});

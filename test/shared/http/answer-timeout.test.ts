@@ -1,0 +1,123 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { pino } from "pino";
+import { createCommandApp } from "../../../command/app.ts";
+import { createTokenIssuer } from "../../../command/partner-api/token-issuer.ts";
+import { createSecretBox } from "../../../shared/auth/secret-box.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../../shared/eventstore/log.ts";
+import { limitAnswerTime } from "../../../shared/http/answer-timeout.ts";
+import { createApp } from "../../../shared/http/app.ts";
+import { type HttpServer, listen } from "../../../shared/http/listen.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type MutableProxy, startMutableProxy } from "../../support/mutable-proxy.ts";
+import {
+  ask,
+  createPartnerWorld,
+  type PartnerWorld,
+  startTestCommand,
+  type TestCommand,
+  TOKEN_ISSUER,
+} from "../../support/partner.ts";
+import { testServers } from "../../support/stack.ts";
+
+/** Below what one exchange with the log may take (4 s), of which a create makes five. Milliseconds. */
+const EXCHANGE = 400;
+const ANSWER_TIMEOUT_MS = 1_000;
+
+describe("a request that is answered before its handler ends", () => {
+  /** The handler ends once the caller has the answer. */
+  const answered = async (end: () => void) => {
+    const lines: Record<string, unknown>[] = [];
+    const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
+    const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
+    app.use(limitAnswerTime(10, "event_log_unavailable"));
+    let release = () => {};
+    const hasAnswer = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    app.use(() => hasAnswer.then(end));
+    const server = await listen(app.callback(), "127.0.0.1", 0);
+    const { status } = await fetch(server.url);
+    release();
+    await server.close();
+    const late = () => lines.find(({ msg }) => /after it was answered 503/.test(String(msg)));
+    return {
+      status,
+      late: (await eventually("the late outcome is logged", late)) as Record<string, unknown>,
+    };
+  };
+
+  it("logs that the handler succeeded later", async () => {
+    const { status, late } = await answered(() => undefined);
+    expect(status).to.equal(503);
+    expect(late.msg).to.equal("request succeeded after it was answered 503");
+    expect(late.duration).to.be.a("number");
+    expect(late.correlationId).to.be.a("string");
+  });
+
+  it("logs that the handler failed later, with the error", async () => {
+    const { late } = await answered(() => {
+      throw new Error("broken");
+    });
+    expect(late.msg).to.equal("request failed after it was answered 503");
+    expect(late).to.have.property("error");
+  });
+});
+
+describe("a command while every exchange with the log is slow, as on a busy machine", function () {
+  this.timeout(60_000);
+  let command: TestCommand;
+  let proxy: MutableProxy;
+  let slow: HttpServer;
+  let world: PartnerWorld;
+  let client: ReturnType<typeof connectEventStore>;
+
+  before(async () => {
+    command = await startTestCommand();
+    world = await createPartnerWorld(command);
+    const { eventstoreUrl } = await testServers();
+    proxy = await startMutableProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
+    client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
+    const app = createCommandApp({
+      ...{ logger: pino({ enabled: false }), log: createEventLog(client), readiness: async () => ({}) },
+      limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsIn: 1 }), close: () => undefined },
+      ...{ awaitReads: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowLoopback: true },
+      issuer: await createTokenIssuer([command.signingKey as never], TOKEN_ISSUER),
+      secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
+      ...{ brand: "SERVICE", retiredPaths: [], trustProxy: false, answerTimeoutMs: ANSWER_TIMEOUT_MS },
+    });
+    slow = await listen(app.callback(), "127.0.0.1", 0);
+  });
+  after(async () => {
+    await slow.close();
+    await client.dispose();
+    await proxy.close();
+    await command.stop();
+  });
+
+  const create = (url: string, key: string) =>
+    ask(
+      "POST",
+      `${url}/production/v1/appointments`,
+      { ...world.headers, "Idempotency-Key": key },
+      { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
+    );
+
+  it("is answered in time with 503, and the same key gives the one appointment afterwards", async () => {
+    await eventually("it answers in time while the log is quick", async () => {
+      return (await create(slow.url, randomUUID())).status === 201;
+    });
+    proxy.delay(EXCHANGE);
+    const keys = Array.from({ length: 56 }, () => randomUUID());
+    const answers = await Promise.all(keys.map((key) => create(slow.url, key)));
+    proxy.delay(0);
+    for (const { status, body } of answers) {
+      expect([status, body.error]).to.deep.equal([503, "event_log_unavailable"]);
+    }
+    const repeated = await Promise.all(keys.map((key) => create(command.url, key)));
+    const again = await Promise.all(keys.map((key) => create(command.url, key)));
+    expect(repeated.map(({ status }) => status)).to.deep.equal(Array(56).fill(201));
+    expect(again.map(({ text }) => text)).to.deep.equal(repeated.map(({ text }) => text));
+  });
+});

@@ -81,7 +81,7 @@ describe("two projection processes", function () {
     expect(await gauge(leader, "projection_batch_duration_seconds_count")).to.be.above(0);
   });
 
-  it(`take over within ${TAKEN_OVER_WITHIN / 1000} s of a kill -9`, async () => {
+  it(`a standby takes over within ${TAKEN_OVER_WITHIN / 1000} s of a kill -9`, async () => {
     const leader = await find(true);
     const standby = await find(false);
     const customerId = randomUUID();

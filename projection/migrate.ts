@@ -4,10 +4,9 @@ import pg from "pg";
 import type { Logger } from "../shared/runtime/logger.ts";
 
 /**
- * Brings the database up to the newest migration, in order, each in a transaction. Processes that start at once
- * wait for one another.
+ * Applies all new migrations in order, in one transaction. Processes that start at the same time wait for each other.
  *
- * @throws what Postgres says, where a migration fails
+ * @throws the error of Postgres if a migration fails
  */
 export async function migrate(databaseUrl: string, logger: Logger): Promise<void> {
   const dbClient = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });

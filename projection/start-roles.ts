@@ -10,7 +10,7 @@ import type { Role } from "./roles/role.ts";
 import type { Metrics } from "./status/metrics.ts";
 import { startWebhooks } from "./webhooks/webhooks.ts";
 
-/** The settings that the roles go by. */
+/** Settings of the roles. */
 type RoleConfig = Config<
   | "ROLES"
   | "DATABASE_URL"
@@ -23,7 +23,7 @@ type RoleConfig = Config<
   | "WEBHOOK_ALLOW_LOOPBACK"
 >;
 
-/** What all roles share. */
+/** Dependencies of all roles. */
 interface RoleDeps {
   client: EventStoreDBClient;
   pool: pg.Pool;
@@ -31,7 +31,7 @@ interface RoleDeps {
   logger: Logger;
 }
 
-/** Starts the roles that the process is configured for, in the order of ROLES. */
+/** Starts the configured roles, in the order of ROLES. */
 export function startRoles(config: RoleConfig, { client, pool, metrics, logger }: RoleDeps): Role[] {
   const deps = { client, pool, databaseUrl: config.DATABASE_URL, logger };
   const starters = {

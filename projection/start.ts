@@ -4,7 +4,7 @@ import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
-import { readConfig } from "../shared/runtime/config.ts";
+import { type Config, readConfig } from "../shared/runtime/config.ts";
 import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
 import { settlesWithin } from "../shared/runtime/timeout.ts";
@@ -33,41 +33,23 @@ const SETTINGS = [
   "WEBHOOK_ALLOW_LOOPBACK",
 ] as const;
 
-/** A batch of thousands of events may take a while. Milliseconds. */
-const STATEMENT_TIMEOUT = 30_000;
+/** Long enough for a batch of thousands of events. Milliseconds. */
+const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** At a stop, roles have this long to finish what they do, and connections to be closed. Milliseconds. */
-const ROLES_END_WITHIN = 3_500;
-const CONNECTIONS_END_WITHIN = 1_500;
+/** Time limits at a stop: for roles to finish their work, and for connections to close. Milliseconds. */
+const ROLE_STOP_TIMEOUT_MS = 3_500;
+const CLOSE_TIMEOUT_MS = 1_500;
 
 /**
- * Starts the projection service: brings the database up to date, then does the roles that it is configured for.
- * Over HTTP it serves its health, and its metrics to Prometheus.
+ * Starts the projection service: migrates the database, then starts the configured roles. Serves health and Prometheus
+ * metrics over HTTP.
  *
  * @throws {ConfigError | StartError}
  */
 export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);
   const logger = createLogger("projection", config.LOG_LEVEL);
-  const pool = createPool({
-    url: config.DATABASE_URL,
-    applicationName: "projection",
-    size: config.DATABASE_POOL_SIZE,
-    statementTimeout: STATEMENT_TIMEOUT,
-    // Queues and rebuilds fill tables faster than Postgres analyzes them.
-    preferIndexes: true,
-    logger,
-  });
-  const client = connectEventStore(config.EVENTSTORE_URL, "projection");
-  const closeConnections = () =>
-    settlesWithin(Promise.all([pool.end(), client.dispose()]), CONNECTIONS_END_WITHIN);
-  try {
-    await requireEventStore(client, config.EVENTSTORE_URL);
-    await prepareDatabase(config.DATABASE_URL, pool, logger);
-  } catch (error) {
-    await closeConnections();
-    throw error;
-  }
+  const { pool, client, closeConnections } = await connect(config, logger);
   const metrics = createMetrics();
   const roles = startRoles(config, { client, pool, metrics, logger });
   const reporter = startReporter({ client, pool, roles, metrics, logger });
@@ -75,9 +57,12 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
   app.use(serveMetrics(metrics));
   const endRoles = async () => {
-    const ended = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLES_END_WITHIN);
-    // What they began, checkpoints, leases and transactions bring to its end elsewhere, as after a kill.
-    if (!ended) logger.warn("roles wait for a server that does not answer, and are left");
+    const ended = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
+    // As after a kill, checkpoints, leases and transactions let other processes continue the work.
+    if (!ended)
+      logger.warn(
+        "Some roles did not stop in time, because a server does not answer. The process ends without them.",
+      );
   };
   const endAll = async () => {
     await reporter.stop();
@@ -88,7 +73,10 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
     await endAll();
     throw error;
   });
-  logger.info({ url: server.url, roles: roles.map((role) => role.name) }, "projection runs");
+  logger.info(
+    { url: server.url, roles: roles.map((role) => role.name) },
+    "The projection service is running.",
+  );
   return {
     url: server.url,
     async stop() {
@@ -98,14 +86,37 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   };
 }
 
-/** Applies the migrations, and makes the tables of the read models where they are not there. */
+/** Connects to log and database, and prepares the database. */
+async function connect(config: Config<(typeof SETTINGS)[number]>, logger: Logger) {
+  const pool = createPool({
+    url: config.DATABASE_URL,
+    applicationName: "projection",
+    size: config.DATABASE_POOL_SIZE,
+    statementTimeout: STATEMENT_TIMEOUT_MS,
+    // Queues and rebuilds fill tables faster than Postgres analyzes them.
+    preferIndexes: true,
+    logger,
+  });
+  const client = connectEventStore(config.EVENTSTORE_URL, "projection");
+  const closeConnections = () => settlesWithin(Promise.all([pool.end(), client.dispose()]), CLOSE_TIMEOUT_MS);
+  try {
+    await requireEventStore(client, config.EVENTSTORE_URL);
+    await prepareDatabase(config.DATABASE_URL, pool, logger);
+  } catch (error) {
+    await closeConnections();
+    throw error;
+  }
+  return { pool, client, closeConnections };
+}
+
+/** Applies the migrations, and creates the read models if they do not exist. */
 async function prepareDatabase(databaseUrl: string, pool: pg.Pool, logger: Logger): Promise<void> {
   try {
     await migrate(databaseUrl, logger);
     await ensureReadModels(pool, readModels);
   } catch (error) {
     if (error instanceof StartError) throw error;
-    throw new StartError("the database cannot be reached or brought up to date (DATABASE_URL)", {
+    throw new StartError("The database is unavailable or cannot be migrated. Check DATABASE_URL.", {
       cause: error,
     });
   }

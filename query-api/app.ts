@@ -5,8 +5,7 @@ import { countRefusals } from "../shared/partner-api/rate-limits.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createDocsRouter } from "./docs/router.ts";
-import { type QueryState, READS_WITHIN, type ReadRow } from "./http/read.ts";
-import { readiness } from "./http/readiness.ts";
+import { type QueryState, READ_TIMEOUT_MS, type ReadRow, readiness } from "./http/read.ts";
 import { partnerReads } from "./partner/reads.ts";
 import { createPartnerReadRouter } from "./partner/router.ts";
 import { portalOperations } from "./portal/operations.ts";
@@ -19,19 +18,19 @@ export interface QueryApiOptions {
   verifySession: SessionVerifier;
   verifyToken: TokenVerifier;
   limiter: RateLimiter;
-  /** Who operates the service. */
+  /** Name of the service's operator. */
   operatorName: string;
-  /** The brand segment of the partner API's header names. */
+  /** Brand segment of the partner API's header names. */
   brand: string;
-  /** The partner API's public origin. */
+  /** Public origin of the partner API. */
   origin: string;
-  /** Of the portal's session cookie. */
+  /** Name of the portal's session cookie. */
   cookieName: string;
   retiredPaths: readonly string[];
   trustProxy: boolean;
 }
 
-/** The whole application: the documentation, the portal's operations, then the partner API's reads. */
+/** Creates the application: API reference, portal operations, and the partner API's reads. */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   const { logger, read, retiredPaths, trustProxy } = options;
   const app = createApp({
@@ -41,7 +40,7 @@ export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
     readiness: readiness(read, logger),
   }) as Koa<QueryState>;
   app.use((ctx, next) => {
-    ctx.state.deadline = performance.now() + READS_WITHIN;
+    ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
     return next();
   });
   app.use(createDocsRouter(options).routes());

@@ -29,31 +29,31 @@ const SETTINGS = [
   "TOKEN_JWKS_URL",
 ] as const;
 
-/** Postgres gives up on a statement after this. Milliseconds. */
-const STATEMENT_WITHIN = 2_000;
+/** Postgres cancels a statement after this time. */
+const STATEMENT_TIMEOUT_MS = 2_000;
 
-/** Connections are given up after this when the service stops. Milliseconds. */
-const POOLS_END_WITHIN = 2_000;
+/** Maximum time for closing connections when the service stops. */
+const POOL_CLOSE_TIMEOUT_MS = 2_000;
 
-/** A count is one short statement; one that waits for its row holds a connection. */
+/** Connections of the rate limiter. A count that waits for its row occupies a connection. */
 const LIMITER_CONNECTIONS = 4;
 
-/** Postgres gives up on a count after this. Milliseconds. */
-const COUNT_WITHIN = 1_000;
+/** Postgres cancels a count after this time. */
+const COUNT_TIMEOUT_MS = 1_000;
 
 /**
- * Starts the query API: the portal's operations and the partner API's reads. It starts without Postgres and answers
- * 503 until that is there.
+ * Starts the query API: the portal's operations and the partner API's reads. It also starts without Postgres and
+ * answers 503 until Postgres is in reach.
  *
- * @throws {ConfigError} one line that names every setting that is missing or wrong
- * @throws {StartError} where it cannot listen
+ * @throws {ConfigError} with one line that names every missing or wrong setting
+ * @throws {StartError} if it cannot listen
  */
 export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);
   const logger = createLogger("query-api", config.LOG_LEVEL);
   const verifySession = createSessionVerifier(config);
   const tokenKeys = createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger);
-  const connect = (applicationName: string, size: number, statementTimeout = STATEMENT_WITHIN) =>
+  const connect = (applicationName: string, size: number, statementTimeout = STATEMENT_TIMEOUT_MS) =>
     createPool({
       url: config.DATABASE_URL,
       applicationName,
@@ -62,8 +62,8 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
       logger,
     });
   const pool = connect("clinic-query-api", config.DATABASE_POOL_SIZE);
-  // Counting requests must not wait for slow reads.
-  const limiterPool = connect("clinic-query-api limits", LIMITER_CONNECTIONS, COUNT_WITHIN);
+  // Separate pool: counting must not wait for slow reads.
+  const limiterPool = connect("clinic-query-api limits", LIMITER_CONNECTIONS, COUNT_TIMEOUT_MS);
   const limiter = createRateLimiter(limiterPool, logger);
   const app = createQueryApp({
     logger,
@@ -79,13 +79,13 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     trustProxy: config.TRUST_PROXY,
   });
   const server = await listen(app.callback(), config.HOST, config.PORT);
-  logger.info({ url: server.url }, "query-api listens");
+  logger.info({ url: server.url }, "query-api is listening");
   return {
     url: server.url,
     async stop() {
       await server.close();
       limiter.close();
-      await settlesWithin(Promise.all([pool.end(), limiterPool.end()]), POOLS_END_WITHIN);
+      await settlesWithin(Promise.all([pool.end(), limiterPool.end()]), POOL_CLOSE_TIMEOUT_MS);
     },
   };
 }

@@ -1,61 +1,66 @@
 import type pg from "pg";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { BEFORE_FIRST, type Checkpoint, READ_MODEL_SCHEMA, readStanding } from "../checkpoints/checkpoint.ts";
-import { placeRelay, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
+import {
+  BEFORE_FIRST,
+  type Checkpoint,
+  READ_MODEL_SCHEMA,
+  readCheckpoint,
+} from "../checkpoints/checkpoint.ts";
+import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
-import { ActRefused } from "../parking/parking-acts.ts";
+import { CommandRefused } from "../parking/parking-commands.ts";
 import { deleteEventStream, eventStreamOf } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import { lastEventBefore } from "./last-event-before.ts";
 import { closeLost, findLost } from "./lost-deliveries.ts";
 
-export interface AdoptOptions extends Omit<RebuildOptions, "adopt" | "takeBack" | "onSwapped"> {
+export interface AdoptOptions extends Omit<RebuildOptions, "adopt" | "includedStream" | "onSwapped"> {
   databaseUrl: string;
   natsUrl: string;
-  /** The relay tells partners the events that were stored since then. Milliseconds since 1970. */
+  /** The relay sends the events that the log stored since this time. Milliseconds since 1970. */
   tellSince: number | undefined;
   /** Milliseconds since 1970. */
   now: number;
 }
 
-/** What an adoption came to. */
+/** Result of an adoption. */
 export interface Adopted {
-  /** The new read models serve from here. */
+  /** Position from which the new read models are in use. */
   position: bigint;
-  /** The relay tells what comes after. */
+  /** Position after which the relay continues. */
   relay: bigint;
-  /** Pending deliveries that were cancelled, since the log does not hold their events. */
+  /** Number of pending deliveries that were cancelled because the log does not hold their events. */
   cancelled: number;
-  /** Facts for the log that were dropped for the same reason. */
+  /** Number of outbox entries that were deleted for the same reason. */
   dropped: number;
 }
 
 /**
- * Makes the log that is there the one behind the database. Rebuilds the read models from it. The relay goes on at its
- * own checkpoint if the log holds that event. Otherwise it goes on at the end of the log, or where the operator says:
- * the events before are not told. Messages to the dispatchers are thrown away, since they may tell of events that the
- * log does not hold; the relay tells again what follows its checkpoint. It can be run again if it was interrupted.
+ * Adopts the connected event log for this database, and rebuilds the read models from it. If the log holds the event of
+ * the relay's checkpoint, the relay continues there. Otherwise it continues at the end of the log, or at the time that the
+ * operator gives. It does not send earlier events. Messages to the dispatchers are deleted, because their events may not
+ * be in the log; the relay sends what follows its checkpoint again. An interrupted adoption can be run again.
  *
  * @returns undefined if the signal aborted first
- * @throws {ActRefused} if the log already is the one behind the database
- * @throws {StartError} if NATS does not answer, or another rebuild or verify runs
+ * @throws {CommandRefused} if the database was built from this log
+ * @throws {StartError} if NATS does not answer, or another rebuild or verify is running
  */
 export async function adoptLog(options: AdoptOptions, signal: AbortSignal): Promise<Adopted | undefined> {
   const { client, pool, tellSince, now } = options;
-  await requireDifferent(options);
-  const keepsRelay = await holds(options, await readRelayCheckpoint(pool));
+  await requireDifferentLog(options);
+  const keepsRelayCheckpoint = await belongsToLog(options, await readRelayCheckpoint(pool));
   const lost = await findLost(client, pool, signal);
-  await throwMessagesAway(options, signal);
-  const told = tellSince === undefined ? undefined : await lastEventBefore(client, tellSince);
+  await deleteMessages(options, signal);
+  const requested = tellSince === undefined ? undefined : await lastEventBefore(client, tellSince);
   let adopted: Adopted | undefined;
-  const adopt = async (connection: pg.PoolClient) => {
-    const standing = await readStanding(connection, READ_MODEL_SCHEMA);
-    const before = await readRelayCheckpoint(connection);
-    const relay = told ?? (keepsRelay ? before : standing);
-    await placeRelay(connection, relay);
+  const adopt = async (connection: pg.ClientBase) => {
+    const readModels = await readCheckpoint(connection, READ_MODEL_SCHEMA);
+    const current = await readRelayCheckpoint(connection);
+    const relay = requested ?? (keepsRelayCheckpoint ? current : readModels);
+    await setRelayCheckpoint(connection, relay);
     const counts = await closeLost(connection, lost, now);
-    adopted = { position: standing.position, relay: relay.position, ...counts };
+    adopted = { position: readModels.position, relay: relay.position, ...counts };
   };
   let swapped = false;
   const onSwapped = () => {
@@ -65,24 +70,24 @@ export async function adoptLog(options: AdoptOptions, signal: AbortSignal): Prom
   return swapped ? adopted : undefined;
 }
 
-/** @throws {ActRefused} */
-async function requireDifferent(options: AdoptOptions): Promise<void> {
-  const { anchor, position } = await readStanding(options.pool, READ_MODEL_SCHEMA);
+/** @throws {CommandRefused} */
+async function requireDifferentLog(options: AdoptOptions): Promise<void> {
+  const { anchor, position } = await readCheckpoint(options.pool, READ_MODEL_SCHEMA);
   try {
     await requireSameLog(options);
   } catch (error) {
     if (error instanceof DifferentLog) return;
     throw error;
   }
-  // Without an anchor nobody can tell: the operator's word counts.
+  // Without an anchor the logs cannot be compared, so the operator decides.
   if (!anchor && position !== BEFORE_FIRST) return;
-  throw new ActRefused(
-    "The event log is the one that this database was built from, so there is nothing to adopt. Run rebuild without --adopt-log.",
+  throw new CommandRefused(
+    "This database was built from this event log, so there is nothing to adopt. Run rebuild without --adopt-log.",
   );
 }
 
-/** Tells whether the log is known to hold the event of a checkpoint. */
-async function holds({ client }: AdoptOptions, checkpoint: Checkpoint): Promise<boolean> {
+/** Returns true if the log is known to hold the event of a checkpoint. */
+async function belongsToLog({ client }: AdoptOptions, checkpoint: Checkpoint): Promise<boolean> {
   try {
     await requireAnchored(client, "the relay", checkpoint);
     return checkpoint.anchor !== null;
@@ -93,12 +98,12 @@ async function holds({ client }: AdoptOptions, checkpoint: Checkpoint): Promise<
 }
 
 /** @throws {StartError} */
-async function throwMessagesAway({ natsUrl, databaseUrl }: AdoptOptions, signal: AbortSignal): Promise<void> {
+async function deleteMessages({ natsUrl, databaseUrl }: AdoptOptions, signal: AbortSignal): Promise<void> {
   try {
     await withNats({ url: natsUrl, name: "clinic adoption", signal }, async (connection) => {
       await deleteEventStream(await connection.jetstreamManager(), eventStreamOf(databaseUrl));
     });
   } catch (error) {
-    throw new StartError("NATS does not answer (NATS_URL)", { cause: error });
+    throw new StartError("NATS does not answer. Check NATS_URL.", { cause: error });
   }
 }

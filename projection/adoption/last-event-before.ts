@@ -1,24 +1,23 @@
 import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eventstore/db-client";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
-import { boundedRead } from "../checkpoints/bounded-read.ts";
 import { BEFORE_FIRST, type Checkpoint } from "../checkpoints/checkpoint.ts";
+import { readWithTimeout } from "../checkpoints/read-with-timeout.ts";
 
-/** Events that are read at once. */
-const PAGE = 1_000;
+const PAGE_SIZE = 1_000;
 
 /**
- * The last event of the catalog's streams that the log stored before a time, as a checkpoint.
+ * Finds the last event of the catalog's streams that the log stored before a time, as a checkpoint.
  *
  * @param time milliseconds since 1970
  */
 export async function lastEventBefore(client: EventStoreDBClient, time: number): Promise<Checkpoint> {
   let from: ReadPosition = END;
   for (;;) {
-    const read = client.readAll({ direction: BACKWARDS, fromPosition: from, maxCount: PAGE });
+    const read = client.readAll({ direction: BACKWARDS, fromPosition: from, maxCount: PAGE_SIZE });
     let found: Checkpoint | undefined;
     let count = 0;
-    // Read to its end: a read that is left early keeps its call, and the client could never be disposed of.
-    for await (const { event } of boundedRead(read)) {
+    // Read to the end: an abandoned read keeps its call open, and the client could never be disposed of.
+    for await (const { event } of readWithTimeout(read)) {
       count += 1;
       if (!event) continue;
       const { commit: position } = event.position;
@@ -27,6 +26,6 @@ export async function lastEventBefore(client: EventStoreDBClient, time: number):
       found = { position, anchor: { position, eventId: event.id } };
     }
     if (found) return found;
-    if (count < PAGE) return { position: BEFORE_FIRST, anchor: null };
+    if (count < PAGE_SIZE) return { position: BEFORE_FIRST, anchor: null };
   }
 }

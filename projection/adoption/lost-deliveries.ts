@@ -1,48 +1,52 @@
 import { type EventStoreDBClient, StreamDeletedError, StreamNotFoundError } from "@eventstore/db-client";
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { IN_LANE } from "../webhooks/scheduling/due.ts";
 
-/** What belongs to events that the log does not hold. */
-export interface Lost {
+/** Rows that belong to events that the log does not hold. */
+export interface LostRows {
   /** Ids of pending deliveries. */
   deliveries: string[];
-  /** Ids of facts that wait for the log. */
+  /** Ids of outbox entries. */
   facts: string[];
 }
 
-/** Rows that are read at once, and streams that are asked for at once. */
-const PAGE = 1_000;
-const AT_ONCE = 16;
+const PAGE_SIZE = 1_000;
+const MAX_PARALLEL_READS = 16;
 
-/** The log answers within this. Milliseconds. */
-const ANSWER_WITHIN = 4_000;
+/** Milliseconds. */
+const READ_TIMEOUT_MS = 4_000;
 
-/** An event that the log may hold. Without an id, any event at that place will do. */
-interface Sought {
+/** An event that the log may hold. Without an id, any event at that revision counts. */
+interface ExpectedEvent {
   stream: string;
   revision: bigint;
   id: string | null;
 }
 
 /**
- * Finds the pending deliveries and the facts that belong to events which the log does not hold. A fact of a delivery
- * belongs to the delivery's event, any other fact to the stream that it is for.
+ * Finds the pending deliveries and outbox entries of events that the log does not hold. An entry of a delivery belongs
+ * to the delivery's event. Any other entry belongs to the stream to which it will be appended.
  */
 export async function findLost(
   client: EventStoreDBClient,
   pool: pg.Pool,
   signal: AbortSignal,
-): Promise<Lost> {
-  return {
-    deliveries: await sift(client, (after) => pool.query<Row>(PENDING, [after]), signal),
-    facts: await sift(client, (after) => pool.query<Row>(FACTS, [after]), signal),
-  };
+): Promise<LostRows> {
+  const deliveries: string[] = [];
+  for (const lane of Object.values(IN_LANE)) {
+    const pageAfter = (last: PendingRow | undefined) =>
+      pool.query<PendingRow>(pendingIn(lane), [last?.endpoint, last?.due, last?.key]);
+    deliveries.push(...(await findMissing(client, pageAfter, signal)));
+  }
+  const facts = await findMissing(client, (last) => pool.query<Row>(FACTS, [last?.key]), signal);
+  return { deliveries, facts };
 }
 
-/** Cancels the deliveries and drops the facts. @returns how many */
+/** Cancels the deliveries and deletes the outbox entries. @returns the number of each */
 export async function closeLost(
-  connection: pg.PoolClient,
-  { deliveries, facts }: Lost,
+  connection: pg.ClientBase,
+  { deliveries, facts }: LostRows,
   now: number,
 ): Promise<{ cancelled: number; dropped: number }> {
   const cancelled = await connection.query(
@@ -57,15 +61,25 @@ export async function closeLost(
   return { cancelled: cancelled.rowCount ?? 0, dropped: dropped.rowCount ?? 0 };
 }
 
-interface Row extends Sought {
-  /** Of the delivery or the fact. */
+interface Row extends ExpectedEvent {
+  /** Id of the delivery or the outbox entry. */
   key: string;
 }
 
-const PENDING = `
-  SELECT delivery_id AS key, event_stream AS stream, event_revision AS revision, event_id AS id
-    FROM webhooks.delivery WHERE status = 'pending' AND ($1::uuid IS NULL OR delivery_id > $1)
-   ORDER BY delivery_id LIMIT ${PAGE}`;
+interface PendingRow extends Row {
+  endpoint: string;
+  due: string;
+}
+
+/** Pages follow the lane's index; without the lane's condition each page would read finished deliveries too. */
+const pendingIn = (lane: string) => `
+  SELECT delivery_id AS key, event_stream AS stream, event_revision AS revision, event_id AS id,
+         endpoint_id AS endpoint, due_at::text AS due
+    FROM webhooks.delivery
+   WHERE status = 'pending' AND ${lane}
+     AND ($1::uuid IS NULL OR ((endpoint_id, due_at) >= ($1, $2::timestamptz)
+                               AND (endpoint_id, due_at, delivery_id) > ($1, $2, $3::uuid)))
+   ORDER BY endpoint_id, due_at, delivery_id LIMIT ${PAGE_SIZE}`;
 
 const FACTS = `
   SELECT o.event_id AS key, COALESCE(d.event_stream, o.stream) AS stream, COALESCE(d.event_revision, 0) AS revision,
@@ -74,35 +88,35 @@ const FACTS = `
     LEFT JOIN webhooks.delivery d
       ON d.delivery_id = CASE WHEN o.stream LIKE 'webhookDelivery-%' THEN substr(o.stream, 17)::uuid END
    WHERE $1::uuid IS NULL OR o.event_id > $1
-   ORDER BY o.event_id LIMIT ${PAGE}`;
+   ORDER BY o.event_id LIMIT ${PAGE_SIZE}`;
 
-/** Goes through the rows, a page at a time. @returns the keys of those whose event the log does not hold */
-async function sift(
+/** Checks all rows, page by page. @returns keys of the rows whose event the log does not hold */
+async function findMissing<Found extends Row>(
   client: EventStoreDBClient,
-  pageAfter: (key: string | null) => Promise<{ rows: Row[] }>,
+  pageAfter: (last: Found | undefined) => Promise<{ rows: Found[] }>,
   signal: AbortSignal,
 ): Promise<string[]> {
   const lost: string[] = [];
-  let after: string | null = null;
+  let last: Found | undefined;
   while (!signal.aborted) {
-    const { rows }: { rows: Row[] } = await pageAfter(after);
-    const left = [...rows];
+    const { rows }: { rows: Found[] } = await pageAfter(last);
+    const waiting = [...rows];
     const work = async () => {
-      for (let row = left.pop(); row; row = left.pop()) {
+      for (let row = waiting.pop(); row; row = waiting.pop()) {
         if (!(await holds(client, row))) lost.push(row.key);
       }
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
-    if (rows.length < PAGE) break;
-    after = rows.at(-1)?.key ?? null;
+    await Promise.all(Array.from({ length: MAX_PARALLEL_READS }, work));
+    if (rows.length < PAGE_SIZE) break;
+    last = rows.at(-1);
   }
   return lost;
 }
 
-async function holds(client: EventStoreDBClient, { stream, revision, id }: Sought): Promise<boolean> {
+async function holds(client: EventStoreDBClient, { stream, revision, id }: ExpectedEvent): Promise<boolean> {
   let found = false;
   try {
-    const options = { fromRevision: revision, maxCount: 1, deadline: ANSWER_WITHIN };
+    const options = { fromRevision: revision, maxCount: 1, deadline: READ_TIMEOUT_MS };
     for await (const { event } of client.readStream(stream, options)) {
       found = event?.revision === revision && (id === null || event.id === id);
     }

@@ -1,56 +1,56 @@
 import type { ClientBase, Pool } from "pg";
 
-/** The schema that the query side reads. A rebuild fills another one and renames it. */
+/** Schema that the query API reads. A rebuild fills another schema and renames it. */
 export const READ_MODEL_SCHEMA = "read_model";
 
-/** The name of the one checkpoint in each schema: every read model of the schema reflects the log up to there. */
+/** Name of the only checkpoint in each schema. All read models of the schema reflect the log up to it. */
 export const CHECKPOINT = "read_models";
 
-/** Where the checkpoint stands before the first event. */
+/** Position of a checkpoint before the first event. */
 export const BEFORE_FIRST = -1n;
 
 /**
- * The last event that was handled at or before a checkpoint. It identifies the log that the checkpoint belongs to: only
- * that log has this event at this position. It is an event of the catalog's streams, which are never deleted.
+ * Last event that was processed at or before a checkpoint. It identifies the log of the checkpoint: only that log has
+ * this event at this position. The event is in one of the catalog's streams, which are never deleted.
  */
 export interface Anchor {
   position: bigint;
   eventId: string;
 }
 
-/** The place in the log up to which everything was handled. */
+/** Position in the log up to which all events were processed. */
 export interface Checkpoint {
   position: bigint;
   /** Null before the first event, and until the first batch after an upgrade from a release without anchors. */
   anchor: Anchor | null;
 }
 
-/** Where the read models of a schema stand. */
-export interface Standing extends Checkpoint {
-  /** Which tables they are: a rebuild puts others in their place, under the same names. */
+/** Checkpoint of the read models in a schema. */
+export interface ReadModelCheckpoint extends Checkpoint {
+  /** Object id of the checkpoint table. It changes when a rebuild replaces the tables. */
   tables: string;
-  /** Fingerprint of the release that built the tables, see `shapeOf`. */
+  /** Fingerprint of the table definitions, see `shapeOf`. */
   shape: string;
 }
 
-export async function readStanding(db: Pool | ClientBase, schema: string): Promise<Standing> {
-  const { rows } = await db.query<Omit<Standing, "anchor"> & StoredAnchor>(
+export async function readCheckpoint(db: Pool | ClientBase, schema: string): Promise<ReadModelCheckpoint> {
+  const { rows } = await db.query<Omit<ReadModelCheckpoint, "anchor"> & StoredAnchor>(
     `SELECT position, anchor_position, anchor_event_id, tableoid::text AS tables, shape
        FROM ${schema}.checkpoint WHERE name = $1`,
     [CHECKPOINT],
   );
   const [row] = rows;
-  if (!row) throw new Error(`schema ${schema} has no checkpoint`);
+  if (!row) throw new Error(`Schema ${schema} has no checkpoint.`);
   const { position, tables, shape } = row;
   return { position, tables, shape, anchor: toAnchor(row) };
 }
 
-/** The log position that the read models of a schema reflect. */
-export async function readCheckpoint(db: Pool | ClientBase, schema: string): Promise<bigint> {
-  return (await readStanding(db, schema)).position;
+/** Reads the log position that the read models of a schema reflect. */
+export async function readPosition(db: Pool | ClientBase, schema: string): Promise<bigint> {
+  return (await readCheckpoint(db, schema)).position;
 }
 
-/** The columns of an anchor. */
+/** Columns of an anchor. */
 export interface StoredAnchor {
   anchor_position: bigint | null;
   anchor_event_id: string | null;

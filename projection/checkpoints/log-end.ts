@@ -1,11 +1,11 @@
 import { BACKWARDS, END, type EventStoreDBClient } from "@eventstore/db-client";
-import { boundedRead } from "./bounded-read.ts";
 import { BEFORE_FIRST } from "./checkpoint.ts";
+import { readWithTimeout } from "./read-with-timeout.ts";
 
-/** The position of the log's last event; `BEFORE_FIRST` if the log is empty. */
+/** Reads the position of the last event in the log. Returns `BEFORE_FIRST` if the log is empty. */
 export async function logEnd(client: EventStoreDBClient): Promise<bigint> {
   const read = client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 });
   let end = BEFORE_FIRST;
-  for await (const { event } of boundedRead(read)) end = event?.position.commit ?? BEFORE_FIRST;
+  for await (const { event } of readWithTimeout(read)) end = event?.position.commit ?? BEFORE_FIRST;
   return end;
 }

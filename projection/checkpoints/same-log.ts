@@ -3,33 +3,33 @@ import type pg from "pg";
 import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { type Checkpoint, READ_MODEL_SCHEMA, readStanding } from "./checkpoint.ts";
+import { type Checkpoint, READ_MODEL_SCHEMA, readCheckpoint } from "./checkpoint.ts";
 import { eventAt } from "./event-at.ts";
 import { logEnd } from "./log-end.ts";
 import { readRelayCheckpoint } from "./relay-checkpoint.ts";
 
-/** A log, and the database that was built from it. */
+/** An event log, and the database that was built from it. */
 export interface LogAndDatabase {
   client: EventStoreDBClient;
   pool: pg.Pool;
 }
 
-/** The event log is not the one that the database was built from, or an older copy of it. */
+/** The event log is not the one that the database was built from, or it is an older copy. */
 export class DifferentLog extends Error {
   override readonly name = "DifferentLog";
 
   /**
-   * @param whose the checkpoint that does not fit
-   * @param found what the log holds instead
+   * @param expected the checkpoint that does not match, as the start of a clause
+   * @param found content of the log at that position, as a clause
    */
-  constructor(whose: string, found: string) {
+  constructor(expected: string, found: string) {
     super(
-      `The event log is not the one that this database was built from: ${whose}, but ${found}. The log was replaced or restored from an older backup, or EVENTSTORE_URL is wrong. Nothing is written to the log or the database. To recover, start the original log again. To continue with this log instead, run \`npm run projection -- rebuild --adopt-log\`.`,
+      `The event log is not the one that this database was built from: ${expected}, but ${found}. The log was replaced or restored from an older backup, or EVENTSTORE_URL is wrong. Nothing is written to the log or the database. To recover, start the original log again. To continue with this log instead, run \`npm run projection -- rebuild --adopt-log\`.`,
     );
   }
 }
 
-/** The words for a different log that anybody may read. */
+/** Text for a different log in public health reports. */
 export const DIFFERENT_LOG = "the event log is not the one that this database was built from";
 
 /** The checkpoints of a database. */
@@ -39,15 +39,15 @@ export interface Checkpoints {
 }
 
 /**
- * Checks that the log is the one that the database was built from: it holds the event of each checkpoint's anchor.
- * Read models and relay are checked together, so that no role works while another one has stopped.
+ * Checks that the database was built from the log: the log must hold the anchor event of each checkpoint. Read models
+ * and relay are checked together, so that either all roles work or none.
  *
  * @returns the checkpoints
  * @throws {DifferentLog}
  * @throws {LogUnavailable}
  */
 export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<Checkpoints> {
-  const readModels = await readStanding(pool, READ_MODEL_SCHEMA);
+  const readModels = await readCheckpoint(pool, READ_MODEL_SCHEMA);
   await requireAnchored(client, "the read models", readModels);
   const relay = await readRelayCheckpoint(pool);
   await requireAnchored(client, "the relay", relay);
@@ -55,8 +55,8 @@ export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<
 }
 
 /**
- * Checks that a checkpoint belongs to the log. A checkpoint of an earlier release has no anchor; it is only compared
- * with the log's end. Our streams are never deleted or truncated, so no scavenge removes an anchor's event.
+ * Checks that a checkpoint belongs to the log. A checkpoint of an earlier release has no anchor and is only compared with
+ * the end of the log. The service never deletes or truncates its streams, so no scavenge removes an anchor event.
  *
  * @param whose names the checkpoint in the error
  * @throws {DifferentLog}
@@ -95,30 +95,31 @@ function endsAt(end: bigint): string {
   return end < 0n ? "the log is empty" : `the log ends at position ${end}`;
 }
 
-/** The log is asked again this often. Milliseconds. */
-const ASK_EVERY = 1_000;
+/** Milliseconds. */
+const CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Waits until the log is the one that the database was built from, or the signal aborts. Logs the checkpoints then:
- * after an adoption they are others than before.
+ * Waits until the database and the log belong together again, or the signal aborts. Then logs the checkpoints, because
+ * an adoption changes them.
  */
 export async function untilSameLog(
   { logger, ...both }: LogAndDatabase & { logger: Logger },
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    await pause(ASK_EVERY, signal);
+    await pause(CHECK_INTERVAL_MS, signal);
     try {
       const checkpoints = await untilAborted(requireSameLog(both), signal);
       if (!checkpoints) return;
       const { readModels, relay } = checkpoints;
       logger.warn(
         { readModels: String(readModels.position), relay: String(relay.position) },
-        "The event log is the one behind the database again, or was adopted; the role continues",
+        "The event log matches the database again. The role continues.",
       );
       return;
     } catch (error) {
-      if (!(error instanceof DifferentLog)) logger.warn({ error }, "cannot check which event log this is");
+      if (!(error instanceof DifferentLog))
+        logger.warn({ error }, "Cannot check whether the event log matches the database.");
     }
   }
 }

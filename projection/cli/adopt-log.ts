@@ -5,11 +5,11 @@ import type { CommandContext } from "./command.ts";
 import { fillProgress } from "./fill-progress.ts";
 
 /**
- * Makes the log that is there the one behind the database, and says what that means for partners.
+ * Adopts the connected event log for this database, and reports the effects on webhooks.
  *
- * @param tellSince milliseconds since 1970; undefined if no event that is already in the log is to be told
+ * @param tellSince milliseconds since 1970. Undefined if no webhooks are sent for events that the log already holds
  * @returns the exit code
- * @throws {ActRefused}
+ * @throws {CommandRefused}
  */
 export async function adoptCurrentLog(
   { client, pool, logger, terminal, databaseUrl, now, signal }: CommandContext,
@@ -23,15 +23,19 @@ export async function adoptCurrentLog(
     signal,
   );
   if (!adopted) {
-    terminal.out("interrupted: run the command again to continue");
+    terminal.out("Interrupted. Run the command again to continue.");
     return 1;
   }
   const { position, relay, cancelled, dropped } = adopted;
-  terminal.out(`adopted: the read models were rebuilt from this log and serve from position ${position}`);
-  terminal.out(`The relay continues after position ${relay}. Earlier events are not sent to partners again.`);
   terminal.out(
-    `${cancelled} pending deliveries of events that this log does not hold were cancelled, and ${dropped} facts about such deliveries were dropped.`,
+    `Adopted. The read models were rebuilt from this log and are in use from position ${position}.`,
   );
-  terminal.out("The projection processes continue by themselves within seconds.");
+  terminal.out(
+    `The relay continues after position ${relay}. Webhooks for earlier events are not sent again.`,
+  );
+  terminal.out(
+    `The log does not hold the events of ${cancelled} pending deliveries and ${dropped} outbox entries. The deliveries were cancelled, and the entries were deleted.`,
+  );
+  terminal.out("The projection processes continue within seconds.");
   return 0;
 }

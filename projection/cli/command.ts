@@ -2,10 +2,10 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
-/** Where a command speaks. */
+/** Output of a command. */
 export interface Terminal {
   out(line: string): void;
-  /** A line that takes the place of the one before, where the terminal can do that. */
+  /** Writes a line that replaces the previous progress line if the terminal supports it. */
   progress(text: string): void;
 }
 
@@ -17,6 +17,6 @@ export interface CommandContext {
   databaseUrl: string;
   /** Milliseconds since 1970. */
   now: number;
-  /** Aborts when the operator interrupts. */
+  /** Aborts when the operator interrupts the command. */
   signal: AbortSignal;
 }

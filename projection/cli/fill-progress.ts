@@ -1,17 +1,18 @@
 import type { ProjectionProgress } from "../engine/projection-options.ts";
 import type { Terminal } from "./command.ts";
 
-/** Progress is told this often. Milliseconds. */
-const EVERY = 1_000;
+/** Milliseconds. */
+const REPORT_INTERVAL_MS = 1_000;
 
-/** The time left is estimated once the run has come so far: before, one slow moment decides the estimate. */
-const ESTIMATED_FROM = { seconds: 3, share: 0.01 };
+/** Minimum progress for an estimate of the time left. Before that, one slow moment would dominate the estimate. */
+const MIN_FOR_ESTIMATE = { seconds: 3, share: 0.01 };
 
 /**
- * Reports how far a run through the log is: its share by the log's positions, events a second and the time left.
+ * Creates a reporter for a run through the log. It prints the processed share of the log, events per second and the time
+ * left.
  *
- * @param end position of the log's last event
- * @param clock milliseconds
+ * @param end position of the last event in the log
+ * @param clock milliseconds; only differences matter
  */
 export function fillProgress(
   terminal: Pick<Terminal, "progress">,
@@ -20,30 +21,30 @@ export function fillProgress(
 ): (progress: Pick<ProjectionProgress, "seen" | "events" | "waitsFor">) => void {
   const started = clock();
   let from: { share: number; events: number } | undefined;
-  let told = started;
+  let reportedAt = started;
   return ({ seen, events, waitsFor }) => {
     const share = shareOf(seen, end);
     from ??= { share, events };
     const now = clock();
-    if (now - told < EVERY) return;
-    told = now;
+    if (now - reportedAt < REPORT_INTERVAL_MS) return;
+    reportedAt = now;
     const seconds = (now - started) / 1000;
     const rate = Math.round((events - from.events) / seconds);
     const left = timeLeft(share - from.share, 1 - share, seconds);
-    const wait = waitsFor === null ? "" : `, waits for ${waitsFor}`;
+    const wait = waitsFor === null ? "" : `, waiting for ${waitsFor}`;
     terminal.progress(`${(share * 100).toFixed(1)} % of the log, ${rate} events/s${left}${wait}`);
   };
 }
 
-/** From 0 to 1. A run starts before the first position, and live events take it beyond the end. */
+/** Returns 0 to 1. A run starts before the first position, and live events can take it past the end. */
 function shareOf(seen: bigint, end: bigint): number {
   if (end <= 0n) return 1;
   return Math.min(1, Math.max(0, Number(seen) / Number(end)));
 }
 
-/** @returns nothing while it cannot be estimated */
+/** @returns an empty text while the time cannot be estimated */
 function timeLeft(done: number, left: number, seconds: number): string {
-  if (seconds < ESTIMATED_FROM.seconds || done < ESTIMATED_FROM.share) return "";
+  if (seconds < MIN_FOR_ESTIMATE.seconds || done < MIN_FOR_ESTIMATE.share) return "";
   const estimate = Math.round((left / done) * seconds);
   return estimate < 120 ? `, ${estimate} s left` : `, ${Math.round(estimate / 60)} min left`;
 }

@@ -1,4 +1,4 @@
-/** The operator's commands for the read models: `npm run projection -- status | rebuild | verify | park | resume`. */
+/** Operator commands for the read models: `npm run projection -- status | rebuild | verify | park | resume`. */
 import os from "node:os";
 import { Command, InvalidArgumentError } from "commander";
 import type pg from "pg";
@@ -10,17 +10,17 @@ import { ConfigError } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { DifferentLog } from "../checkpoints/same-log.ts";
-import { ActRefused } from "../parking/parking-acts.ts";
+import { CommandRefused } from "../parking/parking-commands.ts";
 import { ProjectionFailure } from "../roles/failure.ts";
 import { adoptCurrentLog } from "./adopt-log.ts";
 import type { CommandContext, Terminal } from "./command.ts";
-import { type ActOptions, park, resume } from "./parking.ts";
+import { type ParkingOptions, park, resume } from "./parking.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 import { natsUrl, serverUrls } from "./server-urls.ts";
 import { showStatus } from "./status.ts";
 import { verifyReadModels } from "./verify.ts";
 
-// Whoever reads it may have seen enough, as `head` has.
+// A reader such as `head` may close the pipe early.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 2));
 
 const terminal: Terminal = {
@@ -29,90 +29,94 @@ const terminal: Terminal = {
 };
 
 const program = new Command("projection")
-  .description("Read models: how far they are, building them anew, comparing them with the log.")
+  .description(
+    "Inspect, rebuild and verify the read models, and park event streams that stop the projection.",
+  )
   .showHelpAfterError();
 program
   .command("status")
-  .description("How far the read models and the relay are in the log, how they do, and what is parked.")
-  .option("--json", "as JSON")
+  .description("Show the state of projectors, relay and webhooks, and the parked streams.")
+  .option("--json", "print JSON")
   .action((options: { json?: boolean }) =>
     run((context) => showStatus(context, { json: options.json === true })),
   );
 program
   .command("rebuild")
   .description(
-    "Build all read models anew from the log, beside those that serve, and put them in their place when they have caught up.",
+    "Rebuild all read models from the event log. The current read models stay in use until the new ones have caught up and replace them.",
   )
   .option(
     "--adopt-log",
-    "continue with a log that is not the one behind the database: it was replaced, or restored from an older backup",
+    "continue with an event log that is not the one this database was built from, for example after a restore from an older backup",
   )
   .option(
     "--tell-since <date-time>",
-    "with --adopt-log: also send the webhooks of events that the log stored since then",
+    "with --adopt-log: also send webhooks for events that the log stored since this time",
     toTime,
   )
   .action(({ adoptLog, tellSince }: { adoptLog?: boolean; tellSince?: number }) =>
     run((context) => {
       if (adoptLog) return adoptCurrentLog(context, natsUrl(process.env, context.databaseUrl), tellSince);
       if (tellSince === undefined) return rebuildReadModels(context);
-      throw new ActRefused("--tell-since needs --adopt-log");
+      throw new CommandRefused("--tell-since requires --adopt-log.");
     }),
   );
 program
   .command("verify")
-  .description("Compare the read models that serve with what the log says; every row that differs is named.")
+  .description("Compare the read models with the event log, and list every row that differs.")
   .action(() => run(verifyReadModels));
-act(
+parkingCommand(
   "park",
-  "Pass over the stream of the event that projectors or relay stopped at, from that event on.",
+  "Skip the stream of the event at which projectors or relay stopped, from that event on.",
   park,
 );
-act(
+parkingCommand(
   "resume",
-  "Take a parked stream back: where events of it were passed over, after a rebuild that has them.",
+  "Stop skipping a parked stream. If events of it were skipped, the read models are rebuilt with them first.",
   resume,
 );
 
 await program.parseAsync();
 
-function act(
+function parkingCommand(
   name: string,
   description: string,
-  work: (context: CommandContext, position: bigint, options: ActOptions) => Promise<number>,
+  work: (context: CommandContext, position: bigint, options: ParkingOptions) => Promise<number>,
 ): void {
   program
     .command(name)
     .description(description)
-    .argument("<position>", "of the event, as status names it", toPosition)
-    .requiredOption("--reason <text>", "why; it is kept in the log")
-    .option("--actor <name>", "who; kept in the log", os.userInfo().username)
-    .action((position: bigint, options: ActOptions) => run((context) => work(context, position, options)));
+    .argument("<position>", "log position of the event, as `status` shows it", toPosition)
+    .requiredOption("--reason <text>", "reason, 1 to 200 characters; stored in the event log")
+    .option("--actor <name>", "name of the operator; stored in the event log", os.userInfo().username)
+    .action((position: bigint, options: ParkingOptions) =>
+      run((context) => work(context, position, options)),
+    );
 }
 
 function toTime(text: string): number {
   const time = parseRfc3339(text);
   if (time === undefined) {
-    throw new InvalidArgumentError("It must be a date-time with an offset, like 2026-03-01T08:00:00Z.");
+    throw new InvalidArgumentError("Give a date-time with an offset, for example 2026-03-01T08:00:00Z.");
   }
   return time;
 }
 
 function toPosition(text: string): bigint {
-  if (!/^\d{1,20}$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
+  if (!/^\d{1,20}$/.test(text)) throw new InvalidArgumentError("Give a whole number.");
   return BigInt(text);
 }
 
-/** Exit codes: 0 done, 1 differences or an event that cannot be taken, 2 nothing to work with, or a different log. */
+/** Sets the exit code: 0 done; 1 differences, a refused command or a failed event; 2 wrong set-up or a different log. */
 async function run(work: (context: CommandContext) => Promise<number>): Promise<void> {
   try {
     process.exitCode = await withServers(work);
   } catch (error) {
-    const known = [ConfigError, StartError, ProjectionFailure, ActRefused, DifferentLog].some(
+    const known = [ConfigError, StartError, ProjectionFailure, CommandRefused, DifferentLog].some(
       (type) => error instanceof type,
     );
     process.stderr.write(`\nprojection: ${known ? (error as Error).message : String(error)}\n`);
-    process.exitCode = error instanceof ProjectionFailure || error instanceof ActRefused ? 1 : 2;
+    process.exitCode = error instanceof ProjectionFailure || error instanceof CommandRefused ? 1 : 2;
   }
 }
 
@@ -140,7 +144,7 @@ async function withServers(work: (context: CommandContext) => Promise<number>): 
   }
 }
 
-/** @throws {StartError} if this release's projection service has never run on the database */
+/** @throws {StartError} if the projection service of this release has never run on the database */
 async function requirePrepared(pool: pg.Pool): Promise<void> {
   const { rows } = await pool.query<{ prepared: bigint }>(
     `SELECT count(*) AS prepared FROM pg_attribute
@@ -149,6 +153,6 @@ async function requirePrepared(pool: pg.Pool): Promise<void> {
   );
   if (rows[0]?.prepared === 2n) return;
   throw new StartError(
-    "The database is not prepared for this release. Start this release's projection service first: it prepares the database.",
+    "The database is not prepared for this release. Start the projection service of this release first; it prepares the database.",
   );
 }

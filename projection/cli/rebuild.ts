@@ -5,21 +5,21 @@ import type { CommandContext } from "./command.ts";
 import { fillProgress } from "./fill-progress.ts";
 
 /**
- * Builds all read models anew, and says how it goes.
+ * Rebuilds all read models, and reports the progress.
  *
- * @param takeBack a parked stream that is taken in all the same
+ * @param includedStream a parked stream whose events are included
  * @returns the exit code
  */
 export async function rebuildReadModels(
   { client, pool, logger, terminal, signal }: CommandContext,
-  takeBack?: string,
+  includedStream?: string,
 ): Promise<number> {
   const started = performance.now();
   let swappedAt: bigint | undefined;
   await rebuild(
     {
       ...{ client, pool, models: readModels, logger },
-      ...(takeBack !== undefined && { takeBack }),
+      ...(includedStream !== undefined && { includedStream }),
       onProgress: fillProgress(terminal, await logEnd(client)),
       onSwapped: (position) => {
         swappedAt = position;
@@ -28,10 +28,10 @@ export async function rebuildReadModels(
     signal,
   );
   if (swappedAt === undefined) {
-    terminal.out("interrupted: the former read models serve on, and the next rebuild goes on from here");
+    terminal.out("Interrupted. The current read models stay in use. The next rebuild continues from here.");
     return 1;
   }
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  terminal.out(`rebuilt in ${seconds} s: the new read models serve from position ${swappedAt}`);
+  terminal.out(`Rebuilt in ${seconds} s. The new read models are in use from position ${swappedAt}.`);
   return 0;
 }

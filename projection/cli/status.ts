@@ -1,5 +1,5 @@
 import { readModels } from "../read-models/all.ts";
-import { MOST } from "../status/count-deliveries.ts";
+import { MAX_COUNT } from "../status/count-deliveries.ts";
 import {
   type FollowerStatus,
   findStatus,
@@ -10,7 +10,7 @@ import {
 import type { Lag } from "../status/lag.ts";
 import type { CommandContext } from "./command.ts";
 
-/** Tells how the read models and the relay are. @returns the exit code */
+/** Shows the state of projectors, relay, webhooks and parked streams. @returns the exit code */
 export async function showStatus(
   { client, pool, terminal, now }: CommandContext,
   { json }: { json: boolean },
@@ -24,16 +24,16 @@ export async function showStatus(
 }
 
 const TITLES = {
-  projectors: "projectors: keep all read models, in one run with one checkpoint",
-  relay: "relay: tells public events to the webhook dispatchers",
+  projectors: "projectors: update all read models",
+  relay: "relay: sends events to the webhooks role",
 };
 
-const HOW = {
-  starting: "starts",
+const STATES = {
+  starting: "is starting",
   running: "leads",
   failed: "stopped",
-  standby: "stands by",
-  stopped: "was stopped",
+  standby: "is on standby",
+  stopped: "was shut down",
 };
 
 function lines(status: Status, now: number): string[] {
@@ -45,8 +45,8 @@ function lines(status: Status, now: number): string[] {
     ...webhooksLines(webhooks, now),
     "",
     ...(ownRelease
-      ? ["rows in the read models, all of them as of the projectors' position:", ...inColumns(tables, 4)]
-      : ["The read models belong to another release: run that release, or `rebuild` with this one."]),
+      ? ["rows in the read models, as of the position of the projectors:", ...inColumns(tables, 4)]
+      : ["The read models belong to another release. Run that release, or run `rebuild` with this one."]),
     "",
     parked.length === 0 ? "parked streams: none" : `parked streams: ${parked.length}`,
     ...parked.flatMap(parkedLines),
@@ -64,14 +64,14 @@ function followerLines(follower: FollowerStatus, now: number): string[] {
     lastErrorLine(follower, now),
     ...(process?.state === "failed" && process.failedAt
       ? [
-          `  to go on     run a release that can take the event, or: npm run projection -- park ${process.failedAt.position} --reason …`,
+          `  to continue  run a release that can process the event, or: npm run projection -- park ${process.failedAt.position} --reason …`,
         ]
       : []),
   ];
 }
 
 function behindText(lag: Lag | null): string {
-  if (lag === null) return "of another log";
+  if (lag === null) return "belongs to a different log";
   const { events, exact, seconds } = lag;
   if (events === 0) return "up to date";
   return `${exact ? "" : "about "}${events} events and ${seconds.toFixed(1)} s behind`;
@@ -82,40 +82,40 @@ function lastErrorLine({ process }: RoleProcesses, now: number): string {
   return `  last error   ${error ? `${ago(now - error.at)} ago: ${error.message}` : "none"}`;
 }
 
-/** Any number of processes send webhooks; none of them leads. */
+/** Any number of processes send webhooks. None of them leads. */
 function webhooksLines(webhooks: Status["webhooks"], now: number): string[] {
   const { process, alive, working } = webhooks;
   const counts = (["pending", "due", "failed"] as const).map((state) => {
     const count = webhooks[state];
-    return `${count >= MOST ? "at least " : ""}${count} ${state}`;
+    return `${count >= MAX_COUNT ? "at least " : ""}${count} ${state}`;
   });
-  const more = working > 1 ? `, ${working - 1} more run` : "";
+  const more = working > 1 ? `, ${working - 1} more running` : "";
   const runs = process && alive && process.state === "running";
   const waits = process?.detail ? `: ${process.detail}` : "";
   return [
     "webhooks: sends deliveries to partners",
     `  deliveries   ${counts.join(", ")}`,
-    `  process      ${runs ? `${process.process} runs${waits}${more}` : processText(webhooks, now)}`,
+    `  process      ${runs ? `${process.process} is running${waits}${more}` : processText(webhooks, now)}`,
     lastErrorLine(webhooks, now),
   ];
 }
 
 function processText({ process, alive, standby }: RoleProcesses, now: number): string {
-  if (!process) return "none has ever run here";
+  if (!process) return "none was ever started";
   const others = standby > (process.state === "standby" ? 1 : 0) ? `, ${standby} more on standby` : "";
   if (!alive)
-    return `none runs; ${process.process} was last seen ${ago(now - process.at)} ago (${process.state})`;
+    return `none is running; ${process.process} was last seen ${ago(now - process.at)} ago (${process.state})`;
   const why = process.detail ?? (process.state === "failed" ? process.lastError?.message : null);
-  return `${process.process} ${HOW[process.state]}${why ? `: ${why}` : ""}${others}`;
+  return `${process.process} ${STATES[process.state]}${why ? `: ${why}` : ""}${others}`;
 }
 
 function parkedLines(parked: ParkedStatus): string[] {
   const { stream, revision, position, events, state, eventType, cause, actor, since, reason } = parked;
   const notes = {
-    parked: `${events} events passed over`,
-    untold: "partners are told nothing of it; the read models have it",
-    resumed: `${events} events passed over; it was resumed: npm run projection -- rebuild brings them in`,
-    taken: `the read models have it all the same: npm run projection -- resume ${position} takes it off the list`,
+    parked: `${events} events skipped`,
+    untold: "partners get no webhooks for it; the read models include it",
+    resumed: `${events} events skipped; it was resumed; to include them, run: npm run projection -- rebuild`,
+    taken: `the read models include it; to take it off this list, run: npm run projection -- resume ${position}`,
   };
   const first = `  position ${position}, stream ${stream}, from revision ${revision} on: ${notes[state]}`;
   return eventType === undefined

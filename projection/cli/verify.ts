@@ -4,7 +4,7 @@ import { readModels } from "../read-models/all.ts";
 import type { CommandContext } from "./command.ts";
 import { fillProgress } from "./fill-progress.ts";
 
-/** @returns the exit code: 1 where rows differ */
+/** Compares the read models with the log. @returns the exit code: 1 if rows differ */
 export async function verifyReadModels(context: CommandContext): Promise<number> {
   const { client, pool, logger, terminal, signal } = context;
   const verified = await verify(
@@ -19,11 +19,11 @@ export async function verifyReadModels(context: CommandContext): Promise<number>
     signal,
   );
   if (signal.aborted) {
-    terminal.out("interrupted");
+    terminal.out("Interrupted.");
     return 1;
   }
-  const { position, rows, differences, passedOver } = verified;
-  const without = passedOver === 0 ? "" : `, without ${passedOver} streams that were parked`;
+  const { position, rows, differences, skipped } = verified;
+  const without = skipped === 0 ? "" : `, without ${skipped} skipped streams`;
   terminal.out(`${rows} rows compared at position ${position}${without}: ${differences} differ`);
   return differences === 0 ? 0 : 1;
 }

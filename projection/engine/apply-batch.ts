@@ -1,32 +1,32 @@
 import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type Anchor, CHECKPOINT } from "../checkpoints/checkpoint.ts";
-import { addPassedOver, type PassedOver } from "../parking/passed-over.ts";
+import { addSkipped, type SkippedEvents } from "../parking/skipped-events.ts";
 import { LostLeadership, ProjectionFailure } from "../roles/failure.ts";
 import { shapeOf } from "./ddl.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
 import { loadGenerations, partsOf, wipeSandbox } from "./sandbox-resets.ts";
 
-/** What a batch may say beside its events. */
+/** Options of a batch. */
 export interface BatchDetails {
-  /** What it leaves out, by stream. */
-  passedOver?: ReadonlyMap<string, PassedOver>;
-  /** The tables that it is meant for, as `readStanding` names them; whichever the schema has where absent. */
+  /** Skipped events, by stream. */
+  skipped?: ReadonlyMap<string, SkippedEvents>;
+  /** Expected tables, see {@link ReadModelCheckpoint}. If absent, any tables are accepted. */
   tables?: string;
-  /** Whether the commit need not have reached the disk when it is answered. */
+  /** If true, the commit may be acknowledged before it is flushed to disk. */
   lazyCommits?: boolean;
 }
 
 /**
- * Takes a batch of events into the read models: loads the rows that they touch, folds, writes the changed rows in
- * bulk and moves the checkpoint, all in one transaction. The checkpoint moves by compare-and-set of its position and
- * of the tables' fingerprint. So of two processes that try only one can write, and only if its release built the tables.
+ * Applies a batch of events to the read models. Loads the affected rows, folds the events, writes the changed rows in bulk
+ * and moves the checkpoint, all in one transaction. The checkpoint moves by compare-and-set of its position and of the
+ * table fingerprint. So only one of several processes can write, and only if its release built the tables.
  *
- * @param from where the checkpoint stands
- * @param to where it is to stand: the last event of the batch, relevant or not
- * @throws {LostLeadership} if the checkpoint is not at `from`, or another rebuild or release has replaced the tables
- * @throws {ProjectionFailure} naming event, stream, revision and position, where a projector throws
+ * @param from current position of the checkpoint
+ * @param to last event of the batch, relevant or not
+ * @throws {LostLeadership} if the checkpoint is not at `from`, or a rebuild or another release replaced the tables
+ * @throws {ProjectionFailure} with stream, revision and position of the event, if a projector throws
  */
 export async function applyBatch(
   client: ClientBase,
@@ -35,10 +35,10 @@ export async function applyBatch(
   events: readonly RecordedEvent[],
   from: bigint,
   to: Anchor,
-  { passedOver, tables, lazyCommits }: BatchDetails = {},
+  { skipped, tables, lazyCommits }: BatchDetails = {},
 ): Promise<void> {
   try {
-    // While a rebuild swaps schemas nobody writes: what a transaction names must not change under it. In one round trip.
+    // The lock keeps a rebuild from swapping schemas during the transaction. One round trip for all three commands.
     await client.query(`BEGIN;${lazyCommits ? "SET LOCAL synchronous_commit = off;" : ""}
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${swapLock(schema)}', 0))`);
     for (const { wipe, events: part } of partsOf(events, await loadGenerations(client, schema, events))) {
@@ -48,7 +48,7 @@ export async function applyBatch(
         if (relevant.length > 0) await project(client, schema, model, relevant);
       }
     }
-    if (passedOver) await addPassedOver(client, schema, passedOver);
+    if (skipped) await addSkipped(client, schema, skipped);
     const moved = await client.query({
       name: `checkpoint ${schema}`,
       text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
@@ -57,18 +57,18 @@ export async function applyBatch(
     });
     if (moved.rowCount !== 1) {
       throw new LostLeadership(
-        `the checkpoint of ${schema} is no longer at ${from}, or belongs to another release`,
+        `The checkpoint of schema ${schema} is no longer at position ${from}, or belongs to another release.`,
       );
     }
     await client.query("COMMIT");
   } catch (error) {
-    // A connection that broke has rolled back by itself; the first error is the one that counts.
+    // On a broken connection this fails, and the server rolls back by itself. The first error is the relevant one.
     await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   }
 }
 
-/** The name of the lock that a swap of a schema takes alone, and writers into it share. */
+/** Returns the name of the lock that writers to a schema share and that a swap of the schema takes exclusively. */
 export function swapLock(schema: string): string {
   return `swap ${schema}`;
 }
@@ -129,7 +129,7 @@ function guarded<T>(model: AnyReadModel, event: RecordedEvent, act: () => T): T 
   try {
     return act();
   } catch (cause) {
-    const reason = `read model ${model.table} cannot take ${event.type}: ${(cause as Error).message}`;
+    const reason = `read model ${model.table} cannot process ${event.type}: ${(cause as Error).message}`;
     throw new ProjectionFailure(reason, event, cause);
   }
 }

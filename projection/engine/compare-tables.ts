@@ -1,46 +1,50 @@
 import type pg from "pg";
+import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-/** A row that is not what the log says. */
+/** A row that does not match the log. */
 export interface Difference {
   table: string;
-  /** The primary key's values. */
+  /** Values of the primary key. */
   key: string[];
   kind: "missing" | "extra" | "changed";
-  /** Names of the columns that differ; never their values, which may be patients'. */
+  /** Names of the columns that differ. Their values may be personal data and are never included. */
   columns: string[];
 }
 
-const PAGE = 2_000;
+const PAGE_SIZE = 2_000;
 
 /**
- * Walks through a read model's table in two schemas, in the order of the primary key.
+ * Compares the table of a read model in two schemas, in the order of the primary key.
  *
- * @param live a connection in a transaction, which sees the first schema
- * @param schemas the one that is, and the one that it ought to be
- * @returns how many rows were compared
+ * @param live connection in a transaction, for reads of the first schema
+ * @param schemas the schema to check, and the schema with the expected rows
+ * @returns number of compared rows
  */
 export async function compareTables(
   pool: pg.Pool,
   live: pg.ClientBase,
   model: AnyReadModel,
   schemas: readonly [string, string],
-  tell: (difference: Difference) => void,
+  onDifference: (difference: Difference) => void,
 ): Promise<number> {
-  const other = await pool.connect();
+  const other = await connectWithoutTimeouts(pool);
   try {
     await other.query("BEGIN READ ONLY");
-    await other.query("SET LOCAL statement_timeout = 0");
-    return await walk(model.table, rowsOf(live, schemas[0], model), rowsOf(other, schemas[1], model), tell);
+    return await walk(
+      model.table,
+      rowsOf(live, schemas[0], model),
+      rowsOf(other, schemas[1], model),
+      onDifference,
+    );
   } finally {
-    // Ended rather than given back: with it go its transaction and its cursor.
-    other.release(true);
+    await closeConnection(other);
   }
 }
 
 interface Listed {
   key: string[];
-  /** All columns, as JSON that Postgres made. */
+  /** All columns, as JSON from Postgres. */
   row: string;
 }
 
@@ -48,7 +52,7 @@ async function walk(
   table: string,
   is: AsyncGenerator<Listed>,
   ought: AsyncGenerator<Listed>,
-  tell: (difference: Difference) => void,
+  onDifference: (difference: Difference) => void,
 ): Promise<number> {
   let [a, b] = [await next(is), await next(ought)];
   let count = 0;
@@ -56,11 +60,12 @@ async function walk(
     count += 1;
     const order = !a ? 1 : !b ? -1 : compareKeys(a.key, b.key);
     if (a && b && order === 0) {
-      if (a.row !== b.row) tell({ table, key: a.key, kind: "changed", columns: differing(a.row, b.row) });
+      if (a.row !== b.row)
+        onDifference({ table, key: a.key, kind: "changed", columns: differing(a.row, b.row) });
     } else if (a && order < 0) {
-      tell({ table, key: a.key, kind: "extra", columns: [] });
+      onDifference({ table, key: a.key, kind: "extra", columns: [] });
     } else if (b) {
-      tell({ table, key: b.key, kind: "missing", columns: [] });
+      onDifference({ table, key: b.key, kind: "missing", columns: [] });
     }
     [a, b] = [order <= 0 ? await next(is) : a, order >= 0 ? await next(ought) : b];
   }
@@ -72,7 +77,7 @@ async function next(rows: AsyncGenerator<Listed>): Promise<Listed | undefined> {
   return result.done ? undefined : result.value;
 }
 
-/** All rows of a table in the order of their key's text, a page at a time. */
+/** Reads all rows of a table in pages, in the order of the key's text. */
 async function* rowsOf(
   db: pg.ClientBase,
   schema: string,
@@ -85,9 +90,9 @@ async function* rowsOf(
      SELECT array[${key}] AS key, to_jsonb(t)::text AS row FROM ${schema}.${table} t ORDER BY ${key}`,
   );
   for (;;) {
-    const { rows } = await db.query<Listed>(`FETCH ${PAGE} FROM ${cursor}`);
+    const { rows } = await db.query<Listed>(`FETCH ${PAGE_SIZE} FROM ${cursor}`);
     yield* rows;
-    if (rows.length < PAGE) break;
+    if (rows.length < PAGE_SIZE) break;
   }
   await db.query(`CLOSE ${cursor}`);
 }

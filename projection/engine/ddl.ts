@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import { BEFORE_FIRST, CHECKPOINT, READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-/** The statements that create a schema of empty read models, complete with its indexes. */
+/** Returns the statements that create a schema of empty read models with indexes. */
 export function readModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {
   return tablesDdl(models, schema) + indexesDdl(models, schema);
 }
 
 /**
- * The statements that create a schema of empty read models with its checkpoint, readable by clinic_query but for
- * the hidden tables. Without secondary indexes: a rebuild makes them when the tables are full.
+ * Returns the statements that create a schema of empty read models with its checkpoint. clinic_query can read all tables
+ * except the hidden ones. Secondary indexes are not included, because a rebuild creates them after it fills the tables.
  */
 export function tablesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = [
@@ -20,7 +20,7 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
     `INSERT INTO ${schema}.checkpoint (name, position, shape)
       VALUES ('${CHECKPOINT}', ${BEFORE_FIRST}, '${shapeOf(models)}')`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
-    passedOverDdl(schema),
+    skippedDdl(schema),
   ];
   for (const model of models) {
     statements.push(tableDdl(model, schema));
@@ -29,19 +29,19 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
   return `${statements.join(";\n")};\n`;
 }
 
-/** The columns of the checkpoint's anchor, which earlier releases did not have. May be repeated. */
+/** Returns the statement that adds the anchor columns, which earlier releases did not have. It is repeatable. */
 export function anchorDdl(schema: string): string {
   return `ALTER TABLE ${schema}.checkpoint ADD COLUMN IF NOT EXISTS anchor_position bigint,
     ADD COLUMN IF NOT EXISTS anchor_event_id uuid`;
 }
 
-/** What these read models leave out, because it was parked when they came to it. May be repeated. */
-export function passedOverDdl(schema: string): string {
+/** Returns the statement that creates the table of skipped events of parked streams. It is repeatable. */
+export function skippedDdl(schema: string): string {
   return `CREATE TABLE IF NOT EXISTS ${schema}.passed_over
     (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`;
 }
 
-/** The statements that create the secondary indexes. They may be repeated. */
+/** Returns the statements that create the secondary indexes. They are repeatable. */
 export function indexesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = models.flatMap((model) => indexDdl(model, schema));
   return statements.map((statement) => `${statement};\n`).join("");
@@ -49,7 +49,7 @@ export function indexesDdl(models: readonly AnyReadModel[], schema: string): str
 
 const shapes = new WeakMap<readonly AnyReadModel[], string>();
 
-/** A fingerprint of all tables: code and database must agree on it. */
+/** Returns a fingerprint of all table definitions. It shows whether a release built the tables in a database. */
 export function shapeOf(models: readonly AnyReadModel[]): string {
   const known = shapes.get(models);
   if (known !== undefined) return known;

@@ -1,12 +1,12 @@
 import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
-import { anchorDdl, passedOverDdl, readModelDdl } from "./ddl.ts";
+import { anchorDdl, readModelDdl, skippedDdl } from "./ddl.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /**
- * Creates the read models if the database has none, and adds what earlier releases' schemas lack beside the read
- * models' own tables. Tables of another shape stay as they are: the projectors stand by until a rebuild. Several
- * processes may start at once: a lock in the transaction makes the others wait.
+ * Creates the read models if the database has none. Adds columns and tables that earlier releases did not create, except
+ * to the read models themselves. If their tables differ, they stay as they are, and the projectors stand by until a rebuild.
+ * Several processes may start at the same time: a lock makes the others wait.
  */
 export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadModel[]): Promise<void> {
   const connection = await pool.connect();
@@ -22,7 +22,7 @@ export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadMo
     const { found, anchored } = rows[0] ?? {};
     if (!found) await connection.query(readModelDdl(models));
     else if (!anchored) await connection.query(anchorDdl(READ_MODEL_SCHEMA));
-    await connection.query(passedOverDdl(READ_MODEL_SCHEMA));
+    await connection.query(skippedDdl(READ_MODEL_SCHEMA));
     await connection.query("COMMIT");
   } catch (error) {
     await connection.query("ROLLBACK").catch(() => undefined);

@@ -1,41 +1,41 @@
 import type pg from "pg";
+import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 
 /**
- * Runs something that builds tables beside those that serve: one at a time in a database, since a swap would take the
- * tables away that a comparison looks at.
+ * Runs a rebuild or a verify. Only one of them can run in a database at a time, because a swap would replace the tables
+ * that a comparison reads.
  *
- * @param work gets a connection of its own without a statement timeout
- * @throws {StartError} where another one runs
+ * @param work gets a separate connection without time limits for statements
+ * @throws {StartError} if another rebuild or verify is running
  */
 export async function withMaintenance<Result>(
   pool: pg.Pool,
-  work: (connection: pg.PoolClient) => Promise<Result>,
+  work: (connection: pg.ClientBase) => Promise<Result>,
 ): Promise<Result> {
-  const connection = await pool.connect();
+  const connection = await connectWithoutTimeouts(pool);
   try {
-    await connection.query("SET statement_timeout = 0");
     const { rows } = await connection.query<{ held: boolean }>(
       "SELECT pg_try_advisory_lock(hashtextextended('rebuild', 0)) AS held",
     );
-    if (!rows[0]?.held) throw new StartError("another rebuild or verify runs");
+    if (!rows[0]?.held)
+      throw new StartError("Another rebuild or verify is running. Wait for it to end, then try again.");
     try {
       return await work(connection);
     } finally {
       await unlock(connection);
     }
   } finally {
-    // Not given back to the pool, since it has settings and cursors of its own.
-    connection.release(true);
+    await closeConnection(connection);
   }
 }
 
-/** Given back before the connection's end, so that who comes next need not wait for the server to notice that. */
-async function unlock(connection: pg.PoolClient): Promise<void> {
+/** Releases the lock at once. The server may notice the end of the connection only later. */
+async function unlock(connection: pg.ClientBase): Promise<void> {
   try {
     await connection.query("ROLLBACK");
     await connection.query("SELECT pg_advisory_unlock_all()");
   } catch {
-    // A connection that broke has given it back.
+    // The end of a broken connection releases the lock too.
   }
 }

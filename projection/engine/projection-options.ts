@@ -1,22 +1,22 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import type { Parked } from "../parking/passed-over.ts";
+import type { Parked } from "../parking/skipped-events.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-/** How a run of the projection is doing. */
+/** Progress of a projection run. */
 export interface ProjectionProgress {
-  /** Where the checkpoint stands. */
+  /** Position of the checkpoint. */
   position: bigint;
-  /** The log was read up to here. Events of other programs do not move the checkpoint. */
+  /** Position up to which the log was read. Events of other programs do not move the checkpoint. */
   seen: bigint;
   caughtUp: boolean;
-  /** What it waits for; null while it works. */
+  /** Server that the run waits for; null while it works. */
   waitsFor: AwaitedServer | null;
-  /** What made it wait, the last time that it had to. */
-  trouble: Error | null;
-  /** Events that it has taken since it started. */
+  /** Error that caused the last wait. */
+  lastError: Error | null;
+  /** Events processed since the start. */
   events: number;
 }
 
@@ -26,19 +26,19 @@ export interface ProjectionOptions {
   schema: string;
   models: readonly AnyReadModel[];
   logger: Logger;
-  /** The last position to take; it goes on with what comes live where absent. */
+  /** Last position to process. If absent, the run continues with live events. */
   until?: bigint;
-  /** The log need not be the one that the database was built from: an operator adopts it. */
+  /** True if an operator adopts a log that the database was not built from. */
   adopting?: boolean;
   /**
-   * For tables that nobody reads yet: what a crash of the database's machine takes of the last commits is projected
-   * again from the checkpoint that is left.
+   * If true, a commit may be acknowledged before it is flushed to disk. Only for tables that are not in use yet: after a
+   * crash of the database, lost commits are projected again from the remaining checkpoint.
    */
   lazyCommits?: boolean;
-  /** Asked at the start, and again when the log tells of a change. */
+  /** Reads the parked streams. Called at the start, and again after an operator parks or resumes a stream. */
   parked(): Promise<Parked>;
   onProgress(progress: ProjectionProgress): void;
-  /** Told of each commit: its events, and how long it took. */
+  /** Called after each commit, with its number of events and its duration. */
   onBatch?(events: number, seconds: number): void;
 }
 

@@ -4,28 +4,27 @@ import { catchUp, type SubscriptionItem, UnreadableEvent } from "../../shared/ev
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import { BEFORE_FIRST, readStanding, type Standing } from "../checkpoints/checkpoint.ts";
+import { BEFORE_FIRST, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
-import { gapsOf, readPassedOver } from "../parking/passed-over.ts";
+import { gapsOf, readSkipped } from "../parking/skipped-events.ts";
 import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "../roles/failure.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import { shapeOf } from "./ddl.ts";
 import type { ProjectionOptions, ProjectionProgress, Report } from "./projection-options.ts";
-import { type Writing, writeItems } from "./write-items.ts";
+import { type ProjectionRun, writeItems } from "./write-items.ts";
 
-/** Most events in one transaction, and most that wait while one is written: reading must never wait for writing. */
-const BATCH = 2_000;
-const AHEAD = 2 * BATCH;
+/** Most events in one transaction, and most that are buffered. Two batches fit, so that reading rarely waits for writing. */
+const MAX_BATCH = 2_000;
+const MAX_BUFFERED = 2 * MAX_BATCH;
 
 /**
- * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position: one
- * subscription fills a buffer while the batch before is written, so that batches grow with the lag and live events are
- * not held back. A log or a database out of reach is waited for. Streams that are parked are passed over, on record.
+ * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position. A subscription
+ * fills a buffer while the previous batch is written. So batches grow with the lag, and live events are not delayed. If
+ * the log or the database is unavailable, the run waits. Parked streams are skipped, and the skipped events are recorded.
  *
- * @throws {ProjectionFailure} for an event that cannot be taken, naming it: what stands before it is written, and
- *   nothing after it
+ * @throws {ProjectionFailure} for an event that cannot be processed. Earlier events are written, later ones are not
  * @throws {LostLeadership} if another process moved the checkpoint, or a rebuild or another release replaced the tables
- * @throws {DifferentLog} if the log is not the one behind the checkpoint; nothing is written from then on
+ * @throws {DifferentLog} if the checkpoint belongs to another log. Nothing is written from then on
  */
 export async function runProjection(options: ProjectionOptions, signal: AbortSignal): Promise<void> {
   const progress: ProjectionProgress = {
@@ -33,7 +32,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
     seen: BEFORE_FIRST,
     caughtUp: false,
     waitsFor: null,
-    trouble: null,
+    lastError: null,
     events: 0,
   };
   const report: Report = (change, events = 0) =>
@@ -44,26 +43,30 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
     try {
       await follow(options, progress, report, signal);
     } catch (error) {
-      const trouble = error as Error;
-      const waitsFor = whatToWaitFor(trouble);
-      if (!signal.aborted) options.logger.warn({ error, waitsFor }, "projection waits");
-      report({ waitsFor, trouble, caughtUp: false });
+      const lastError = error as Error;
+      const waitsFor = whatToWaitFor(lastError);
+      if (!signal.aborted) options.logger.warn({ error, waitsFor }, "The projection waits and tries again.");
+      report({ waitsFor, lastError, caughtUp: false });
     }
     if (isDone(options, progress)) return;
-    // Only a commit shows that it works again: a subscription may be opened in vain again and again.
+    // Only a commit proves progress. Opening a subscription can succeed again and again without one.
     if (progress.position > before) wait.reset();
     await wait.next(signal);
   }
 }
 
-/** @throws what waiting does not mend */
+/** @throws errors that do not go away by waiting */
 function whatToWaitFor(error: Error): AwaitedServer {
   if (error instanceof UnreadableEvent) throw new ProjectionFailure(error.reason, error.place, error);
   if (error instanceof EventSchemaError) throw new ProjectionFailure(error.message, undefined, error);
   if ([ProjectionFailure, LostLeadership, DifferentLog].some((final) => error instanceof final)) throw error;
   if (isPostgresUnavailable(error)) return "the database";
   if (error instanceof pg.DatabaseError) {
-    throw new ProjectionFailure(`the database refuses (SQLSTATE ${error.code})`, undefined, error);
+    throw new ProjectionFailure(
+      `The database refused a statement (SQLSTATE ${error.code}).`,
+      undefined,
+      error,
+    );
   }
   return "the event log";
 }
@@ -73,28 +76,28 @@ function isDone({ until }: ProjectionOptions, { seen }: ProjectionProgress): boo
 }
 
 /** @throws {DifferentLog} */
-async function requireLog(options: ProjectionOptions, standing: Standing): Promise<void> {
+async function requireLog(options: ProjectionOptions, checkpoint: ReadModelCheckpoint): Promise<void> {
   if (!options.adopting) await requireSameLog(options);
-  await requireAnchored(options.client, `schema ${options.schema}`, standing);
+  await requireAnchored(options.client, `schema ${options.schema}`, checkpoint);
 }
 
-/** One subscription's life, from the checkpoint on. It ends, too, when an operator parks or resumes a stream. */
+/** Processes one subscription, from the checkpoint on. Also returns when an operator parks or resumes a stream. */
 async function follow(
   options: ProjectionOptions,
   progress: ProjectionProgress,
   report: Report,
   signal: AbortSignal,
 ): Promise<void> {
-  const standing = await readStanding(options.pool, options.schema);
-  if (standing.shape !== shapeOf(options.models)) throw new LostLeadership(OTHER_RELEASE);
-  report({ position: standing.position, seen: standing.position });
+  const checkpoint = await readCheckpoint(options.pool, options.schema);
+  if (checkpoint.shape !== shapeOf(options.models)) throw new LostLeadership(OTHER_RELEASE);
+  report({ position: checkpoint.position, seen: checkpoint.position });
   if (signal.aborted) return;
-  await requireLog(options, standing);
+  await requireLog(options, checkpoint);
   if (isDone(options, progress)) return;
   const parked = await options.parked();
-  const passed = await readPassedOver(options.pool, options.schema);
-  const gaps = gapsOf(parked, passed, standing.position);
-  const buffer = new BoundedBuffer<SubscriptionItem>(AHEAD);
+  const skipped = await readSkipped(options.pool, options.schema);
+  const gaps = gapsOf(parked, skipped, checkpoint.position);
+  const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED);
   const life = new AbortController();
   const end = () => {
     life.abort();
@@ -103,13 +106,13 @@ async function follow(
   signal.addEventListener("abort", end, { once: true });
   if (signal.aborted) end();
   try {
-    const writing = { options, standing, gaps, report, signal };
-    const filled = fill(buffer, writing, life.signal).finally(() => buffer.close());
-    const written = write(buffer, writing, parked.upTo, progress).finally(end);
-    const [filling, writingDown] = await Promise.allSettled([filled, written]);
-    // The writer's trouble first: it is the one that may be final.
-    if (writingDown.status === "rejected") throw writingDown.reason;
-    if (filling.status === "rejected") throw filling.reason;
+    const run = { options, checkpoint, gaps, report, signal };
+    const filled = fill(buffer, run, life.signal).finally(() => buffer.close());
+    const written = write(buffer, run, parked.upTo, progress).finally(end);
+    const [fillResult, writeResult] = await Promise.allSettled([filled, written]);
+    // The writer's error comes first, because it may be final.
+    if (writeResult.status === "rejected") throw writeResult.reason;
+    if (fillResult.status === "rejected") throw fillResult.reason;
   } finally {
     signal.removeEventListener("abort", end);
   }
@@ -117,12 +120,12 @@ async function follow(
 
 async function fill(
   buffer: BoundedBuffer<SubscriptionItem>,
-  { options, standing, gaps }: Writing,
+  { options, checkpoint, gaps }: ProjectionRun,
   signal: AbortSignal,
 ): Promise<void> {
   const { client, until } = options;
-  // The writer moves it on.
-  const start = { ...standing };
+  // A copy, because the writer moves the checkpoint.
+  const start = { ...checkpoint };
   const after = start.position === BEFORE_FIRST ? undefined : start.position;
   const isSkipped = (stream: string, revision: bigint) => {
     const gap = gaps.get(stream);
@@ -131,7 +134,7 @@ async function fill(
   let confirmed = false;
   try {
     for await (const item of catchUp({ client, after, isSkipped, signal })) {
-      // The log may have been exchanged between the first check and the subscription.
+      // The log may have been replaced between the first check and the subscription.
       if (!confirmed) await requireLog(options, start);
       confirmed = true;
       if (until !== undefined && (item.kind === "caughtUp" || item.position > until)) break;
@@ -140,34 +143,34 @@ async function fill(
     }
   } catch (error) {
     const beyond = error instanceof UnreadableEvent && until !== undefined && error.place.position > until;
-    // An event after `until` is of no interest.
+    // An unreadable event after `until` does not matter.
     if (!beyond) throw error;
   }
-  // All that is stored up to there was given: the last event there may be another program's, and deleted.
+  // The subscription has delivered everything up to there. The event at `until` itself may be another program's and deleted.
   if (until !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: until });
 }
 
 /** @param knownActs the revision of the last act of parking or resuming that the run goes by */
 async function write(
   buffer: BoundedBuffer<SubscriptionItem>,
-  writing: Writing,
-  knownActs: bigint,
+  run: ProjectionRun,
+  knownRevision: bigint,
   progress: ProjectionProgress,
 ): Promise<void> {
-  const { options, report } = writing;
+  const { options, report } = run;
   for (;;) {
-    const items = await buffer.take(BATCH);
+    const items = await buffer.take(MAX_BATCH);
     if (items.length === 0) return;
-    await writeItems(writing, items);
+    await writeItems(run, items);
     const last = items.findLast((item) => "position" in item);
     if (last) report({ seen: last.position });
     if (items.some((item) => item.kind === "caughtUp")) report({ caughtUp: true });
     report({ waitsFor: null });
-    if (isDone(options, progress) || items.some((item) => isActAfter(item, knownActs))) return;
+    if (isDone(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision))) return;
   }
 }
 
-function isActAfter(item: SubscriptionItem, known: bigint): boolean {
+function isParkingEventAfter(item: SubscriptionItem, known: bigint): boolean {
   if (item.kind !== "event") return false;
   const { type, revision } = item.event;
   return (type === "StreamParked" || type === "StreamResumed") && revision > known;

@@ -2,18 +2,15 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint, readStanding } from "../checkpoints/checkpoint.ts";
-import { DifferentLog, untilSameLog } from "../checkpoints/same-log.ts";
+import { READ_MODEL_SCHEMA, readCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
+import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
 import { readParked } from "../parking/parked-streams.ts";
-import { untilParked } from "../parking/until-parked.ts";
 import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "../roles/failure.ts";
-import { withLeadership } from "../roles/leadership.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
-import { failed, kept } from "../roles/role-status.ts";
+import { failed, kept, lastErrorNow } from "../roles/role-status.ts";
 import { shapeOf } from "./ddl.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
-import { statusAfter } from "./projectors-status.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 export interface ProjectorsOptions extends Pick<ProjectionOptions, "onBatch"> {
@@ -25,13 +22,12 @@ export interface ProjectorsOptions extends Pick<ProjectionOptions, "onBatch"> {
 }
 
 /**
- * The role that keeps the read models: one process leads, others stand by. An event that a projector cannot take
- * fails the role, with the event's place, and nothing is skipped. It gives up the lead then, so that a process with
- * mended code can go on; it tries again itself when an operator has parked the event's stream, or when the read
- * models have come past the place by another's doing.
+ * Starts the role that updates the read models. One process leads, others stand by. If a projector cannot process an
+ * event, the role fails at that event and skips nothing. It then gives up the lead, so that a process with fixed code can
+ * continue. It tries again when an operator parks the event's stream, or when another process moves the checkpoint.
  *
- * A log that is not the one behind the read models fails the role too, until the log fits them again. While the read
- * models belong to another release, the process stands by.
+ * The role also fails if the read models were built from another log, until log and read models match again. While the
+ * read models belong to another release, the process stands by.
  */
 export function startProjectors(options: ProjectorsOptions): Role {
   const logger = options.logger.child({ role: "projectors" });
@@ -56,27 +52,20 @@ export function startProjectors(options: ProjectorsOptions): Role {
     status = { ...kept(status), state: "standby", detail, leads: false };
   };
   const leadership = {
-    ...{ databaseUrl: options.databaseUrl, name: `projectors ${READ_MODEL_SCHEMA}` },
+    ...{ databaseUrl: options.databaseUrl, name: `projectors ${READ_MODEL_SCHEMA}`, onStandby },
     async hindrance(connection: pg.ClientBase) {
-      const { shape } = await readStanding(connection, READ_MODEL_SCHEMA);
+      const { shape } = await readCheckpoint(connection, READ_MODEL_SCHEMA);
       return shape === shapeOf(options.models) ? null : OTHER_RELEASE;
     },
   };
-  const done = (async () => {
-    while (!signal.aborted) {
-      try {
-        await withLeadership({ ...leadership, logger, signal, onStandby }, lead);
-      } catch (error) {
-        const place = error instanceof ProjectionFailure ? error.place : undefined;
-        status = failed(status, error, place);
-        logger.fatal({ error }, "projectors stopped");
-        const orElse = movedFrom(options.pool, status.position);
-        if (error instanceof DifferentLog) await untilSameLog({ ...options, logger }, signal);
-        else await untilParked({ log, by: "projectors", place, orElse, logger }, signal);
-        if (!signal.aborted) logger.info("projectors try again");
-      }
-    }
-  })();
+  const onFailure = (error: unknown) => {
+    const place = error instanceof ProjectionFailure ? error.place : undefined;
+    status = failed(status, error, place);
+    return { place, hasMoved: movedFrom(options.pool, status.position) };
+  };
+  const done = leadWithRecovery({
+    ...{ ...options, logger, signal, role: "projectors", leadership, lead, onFailure },
+  });
   return {
     name: "projectors",
     status: () => status,
@@ -88,24 +77,40 @@ export function startProjectors(options: ProjectorsOptions): Role {
 }
 
 const STANDS_BY =
-  "The read models belong to another release. This process stands by and writes nothing. If this release is to keep them, run its `npm run projection -- rebuild`.";
+  "The read models belong to another release. This process stands by and writes nothing. To switch to this release, run its `npm run projection -- rebuild`.";
 
-/** Another process that writes ends the term, and is no failure. */
+/** Runs the projection. If another process writes, it returns: that is not a failure. */
 async function runUntilLost(run: ProjectionOptions, logger: Logger, term: AbortSignal): Promise<void> {
   try {
     await runProjection(run, term);
   } catch (error) {
     if (!(error instanceof LostLeadership)) throw error;
-    logger.warn({ error }, "another process writes, or a rebuild has put new read models in place");
+    logger.warn(
+      { error },
+      "This process no longer leads: another process writes, or a rebuild replaced the read models.",
+    );
   }
 }
 
-/** Whether the read models have come away from a position: where that is unknown, from where they are first found. */
+/** Creates a check whether the read models have moved from a position. If undefined, the first check sets the position. */
 function movedFrom(pool: pg.Pool, position: bigint | undefined): () => Promise<boolean> {
-  let stood = position;
+  let before = position;
   return async () => {
-    const stands = await readCheckpoint(pool, READ_MODEL_SCHEMA);
-    stood ??= stands;
-    return stands !== stood;
+    const now = await readPosition(pool, READ_MODEL_SCHEMA);
+    before ??= now;
+    return now !== before;
+  };
+}
+
+/** @param eventsBefore events processed in earlier terms */
+function statusAfter(before: RoleStatus, progress: ProjectionProgress, eventsBefore: number): RoleStatus {
+  const { position, caughtUp, waitsFor, lastError, events } = progress;
+  const detail = waitsFor === null ? (caughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
+  // After the first catch-up, a later wait does not change the state back to "starting".
+  const state = before.state === "running" || caughtUp ? "running" : "starting";
+  const reported = waitsFor !== null && lastError ? lastErrorNow(lastError) : before.lastError;
+  return {
+    ...{ state, detail, leads: true, position, events: eventsBefore + events },
+    ...(reported && { lastError: reported }),
   };
 }

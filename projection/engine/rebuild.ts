@@ -3,10 +3,15 @@ import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { BEFORE_FIRST, READ_MODEL_SCHEMA, readStanding, type Standing } from "../checkpoints/checkpoint.ts";
+import {
+  BEFORE_FIRST,
+  READ_MODEL_SCHEMA,
+  type ReadModelCheckpoint,
+  readCheckpoint,
+} from "../checkpoints/checkpoint.ts";
 import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParked } from "../parking/parked-streams.ts";
-import { agrees, type Parked, readPassedOver } from "../parking/passed-over.ts";
+import { matchesParked, type Parked, readSkipped } from "../parking/skipped-events.ts";
 import { anchorDdl, indexesDdl, shapeOf, tablesDdl } from "./ddl.ts";
 import { withMaintenance } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
@@ -19,40 +24,40 @@ export interface RebuildOptions {
   pool: pg.Pool;
   models: readonly AnyReadModel[];
   logger: Logger;
-  /** A parked stream that is taken in all the same. */
-  takeBack?: string;
+  /** A parked stream whose events are included. */
+  includedStream?: string;
   /**
-   * Set if an operator adopts a log that is not the one behind the read models that serve. Called in the transaction
-   * that puts the new tables in their place.
+   * Set if an operator adopts a log from which the current read models were not built. Called in the transaction that
+   * replaces the tables.
    */
-  adopt?(connection: pg.PoolClient): Promise<void>;
+  adopt?(connection: pg.ClientBase): Promise<void>;
   onProgress(progress: ProjectionProgress): void;
-  /** Told once the new tables serve. */
+  /** Called when the new tables are in use. */
   onSwapped?(position: bigint): void;
 }
 
-type Run = RebuildOptions & { parked(): Promise<Parked>; lazyCommits: true; adopting: boolean };
+type RebuildRun = RebuildOptions & { parked(): Promise<Parked>; lazyCommits: true; adopting: boolean };
 
 /**
- * Builds all read models anew from the log, beside those that serve, and puts them in their place in one transaction
- * when they have caught up. Reads and live events go on all the while. Killed at any point, it leaves the tables that
- * serve as they are; the next run goes on from its checkpoint. It starts from the beginning if the tables have another
- * shape, leave out other streams or come from another log.
+ * Rebuilds all read models from the log in new tables, and swaps the tables in one transaction when the new ones have
+ * caught up. Reads and live events continue meanwhile. If the process is killed, the current tables stay in use, and the
+ * next run continues from the checkpoint of the new tables. It starts again from the beginning if these tables have
+ * other definitions, skip other streams or come from another log.
  *
- * @throws {StartError} if another rebuild or verify runs, or no read models are there yet
- * @throws {DifferentLog} if the log is not the one behind the read models that serve, and nobody adopts it
- * @throws {ProjectionFailure} for an event that cannot be taken
+ * @throws {StartError} if another rebuild or verify is running, or there are no read models yet
+ * @throws {DifferentLog} if the current read models were built from another log, and `adopt` is not set
+ * @throws {ProjectionFailure} for an event that cannot be processed
  */
 export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promise<void> {
   const log = createEventLog(given.client);
   const parked = async () => {
     const { streams, upTo } = await readParked(log);
-    return { streams: new Map([...streams].filter(([stream]) => stream !== given.takeBack)), upTo };
+    return { streams: new Map([...streams].filter(([stream]) => stream !== given.includedStream)), upTo };
   };
-  const options: Run = { ...given, parked, lazyCommits: true, adopting: given.adopt !== undefined };
+  const options: RebuildRun = { ...given, parked, lazyCommits: true, adopting: given.adopt !== undefined };
   await withMaintenance(given.pool, async (connection) => {
     if (!(await exists(connection, READ_MODEL_SCHEMA))) {
-      throw new StartError("there are no read models yet: the projection service makes them when it starts");
+      throw new StartError("There are no read models yet. Start the projection service: it creates them.");
     }
     if (!options.adopting) await requireSameLog(options);
     await prepare(connection, options);
@@ -64,7 +69,7 @@ export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promi
   });
 }
 
-async function exists(connection: pg.PoolClient, schema: string): Promise<boolean> {
+async function exists(connection: pg.ClientBase, schema: string): Promise<boolean> {
   const { rows } = await connection.query<{ found: boolean }>(
     "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS found",
     [`${schema}.checkpoint`, `${schema}.passed_over`],
@@ -72,9 +77,9 @@ async function exists(connection: pg.PoolClient, schema: string): Promise<boolea
   return rows[0]?.found === true;
 }
 
-/** Makes the tables, or finds those of an interrupted run. */
-async function prepare(connection: pg.PoolClient, options: Run): Promise<void> {
-  // What a run left that was killed right after its swap.
+/** Creates the new tables, or keeps those of an interrupted run. */
+async function prepare(connection: pg.ClientBase, options: RebuildRun): Promise<void> {
+  // Left by a run that was killed right after its swap.
   await connection.query(`DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`);
   if ((await exists(connection, NEXT_SCHEMA)) && (await isUsable(connection, options))) return;
   await connection.query("BEGIN");
@@ -83,20 +88,20 @@ async function prepare(connection: pg.PoolClient, options: Run): Promise<void> {
   await connection.query("COMMIT");
 }
 
-async function isUsable(connection: pg.PoolClient, { client, models, parked }: Run): Promise<boolean> {
-  // An earlier release may have left them.
+async function isUsable(connection: pg.ClientBase, { client, models, parked }: RebuildRun): Promise<boolean> {
+  // An earlier release may have created them.
   await connection.query(anchorDdl(NEXT_SCHEMA));
-  const standing = await readStanding(connection, NEXT_SCHEMA);
-  // Without an anchor nobody can tell from which log they come.
-  if (!standing.anchor || standing.shape !== shapeOf(models)) return false;
-  if (!(await isAnchored(client, standing))) return false;
-  const passed = await readPassedOver(connection, NEXT_SCHEMA);
-  return agrees(await parked(), passed, standing.position);
+  const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);
+  // Without an anchor, their log is unknown.
+  if (!checkpoint.anchor || checkpoint.shape !== shapeOf(models)) return false;
+  if (!(await isAnchored(client, checkpoint))) return false;
+  const skipped = await readSkipped(connection, NEXT_SCHEMA);
+  return matchesParked(await parked(), skipped, checkpoint.position);
 }
 
-async function isAnchored(client: EventStoreDBClient, standing: Standing): Promise<boolean> {
+async function isAnchored(client: EventStoreDBClient, checkpoint: ReadModelCheckpoint): Promise<boolean> {
   try {
-    await requireAnchored(client, `schema ${NEXT_SCHEMA}`, standing);
+    await requireAnchored(client, `schema ${NEXT_SCHEMA}`, checkpoint);
     return true;
   } catch (error) {
     if (error instanceof DifferentLog) return false;
@@ -104,8 +109,8 @@ async function isAnchored(client: EventStoreDBClient, standing: Standing): Promi
   }
 }
 
-/** Follows the log into the new schema until all that was stored is in it. */
-async function runUntilCaughtUp(options: Run, signal: AbortSignal): Promise<void> {
+/** Projects the log into the new schema until it has caught up. */
+async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promise<void> {
   const done = new AbortController();
   const onProgress = (progress: ProjectionProgress) => {
     options.onProgress(progress);
@@ -115,8 +120,12 @@ async function runUntilCaughtUp(options: Run, signal: AbortSignal): Promise<void
   await runProjection({ ...options, schema: NEXT_SCHEMA, onProgress }, either);
 }
 
-/** Goes on following while the swap is tried; the follower ends with it. */
-async function followAndSwap(connection: pg.PoolClient, options: Run, signal: AbortSignal): Promise<void> {
+/** Keeps projecting while it tries the swap, until the swap succeeds. */
+async function followAndSwap(
+  connection: pg.ClientBase,
+  options: RebuildRun,
+  signal: AbortSignal,
+): Promise<void> {
   const done = new AbortController();
   const failed = new AbortController();
   let seen = BEFORE_FIRST;
@@ -128,7 +137,7 @@ async function followAndSwap(connection: pg.PoolClient, options: Run, signal: Ab
     { ...options, schema: NEXT_SCHEMA, onProgress },
     AbortSignal.any([signal, done.signal]),
   ).catch((error: unknown) => {
-    // Nothing will catch up any more.
+    // The new tables can no longer catch up.
     failed.abort();
     throw error;
   });
@@ -136,7 +145,7 @@ async function followAndSwap(connection: pg.PoolClient, options: Run, signal: Ab
   const swapping = swapIn(connection, swap, AbortSignal.any([signal, failed.signal]));
   const [followed, swapped] = await Promise.allSettled([following, swapping.finally(() => done.abort())]);
   if (swapped.status === "rejected") throw swapped.reason;
-  // After the swap the schema that it followed has another name: what it says then is of no interest.
+  // After the swap its schema has another name, so its errors do not matter.
   if (followed.status === "rejected" && swapped.value === undefined) throw followed.reason;
   if (swapped.value !== undefined) options.onSwapped?.(swapped.value);
 }

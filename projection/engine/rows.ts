@@ -1,9 +1,9 @@
 import type { ClientBase } from "pg";
 import type { AnyReadModel, ColumnType, Row } from "./read-model.ts";
 
-/** Bulk reads and writes of a read model's rows. Values travel as texts, one array a column, and are cast there. */
+/** Bulk reads and writes of rows. Values are sent as one text array for each column, and Postgres casts them. */
 
-/** Loads the rows of the given primary keys; rows that are not there are left out. */
+/** Loads the existing rows of the given primary keys. */
 export async function loadRows(
   client: ClientBase,
   schema: string,
@@ -56,7 +56,7 @@ export async function deleteRows(
   });
 }
 
-/** The keys as a table `k`, and the condition that matches them. */
+/** Returns SQL for the keys as a table `k`, with the condition that matches them. */
 function keyTable(model: AnyReadModel, condition: "ON" | "WHERE" = "ON"): string {
   const arrays = model.primaryKey.map((_, index) => `$${index + 1}::text[]`).join(", ");
   const match = model.primaryKey.map((name) => `t.${name} = k.${name}::${model.columns[name]}`).join(" AND ");
@@ -67,7 +67,7 @@ function keyColumns(model: AnyReadModel, keys: readonly (readonly string[])[]): 
   return model.primaryKey.map((_, index) => keys.map((key) => key[index]));
 }
 
-/** A column as a projector expects it, so that a row that was written and read again is the same row. */
+/** Returns SQL for a column in the form that projectors expect, so that a stored row reads back unchanged. */
 function canonical(column: string, type: ColumnType): string {
   if (type === "timestamptz") return `rfc3339(${column})`;
   return type === "bigint" ? `${column}::text` : column;

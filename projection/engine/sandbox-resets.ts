@@ -2,20 +2,20 @@ import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-/** Events that can be folded together, after what a reset wipes was wiped. */
+/** Part of a batch: rows to delete first, and events to fold afterwards. */
 export interface Part {
-  /** The sandbox's clinic whose rows go first; null where there is nothing to wipe. */
+  /** Clinic of the sandbox whose rows are deleted first; null for none. */
   wipe: string | null;
   events: RecordedEvent[];
 }
 
-/** The current generation of sandboxes, by clinic. */
+/** Current generation of sandboxes, by clinic. */
 export type Generations = Map<string, number>;
 
 /**
- * Cuts a batch at the resets of sandboxes. A reset wipes the sandbox's rows and puts the facts of its fixture in their
- * place, as if each were an event; what the sandbox's application still created in a former generation is left out.
- * Pure, but for the generations, which it moves on.
+ * Splits a batch at sandbox resets. A reset deletes the rows of the sandbox and then applies each fact of its fixture like
+ * an event. Appointments that were requested in an earlier generation are dropped. Pure, except that it updates the
+ * given generations.
  */
 export function partsOf(events: readonly RecordedEvent[], generations: Generations): Part[] {
   let part: Part = { wipe: null, events: [] };
@@ -24,7 +24,7 @@ export function partsOf(events: readonly RecordedEvent[], generations: Generatio
     if (event.type === "SandboxReset") {
       const { clinicId, generation } = event.data;
       generations.set(clinicId, generation);
-      // The first generation finds nothing to wipe.
+      // Before the first generation there are no rows to delete.
       part = { wipe: generation > 1 ? clinicId : null, events: [event, ...factsOf(event)] };
       parts.push(part);
     } else if (!isPast(event, generations)) part.events.push(event);
@@ -41,13 +41,13 @@ function factsOf(reset: RecordedEvent & { type: "SandboxReset" }): RecordedEvent
   }));
 }
 
-/** Whether an appointment was decided in a generation that a reset has ended meanwhile. Its later moves find no row. */
+/** Returns true for an appointment of an earlier generation. Later events about it find no row and change nothing. */
 function isPast(event: RecordedEvent, generations: Generations): boolean {
   if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
   return event.data.sandboxGeneration !== generations.get(event.data.clinicId);
 }
 
-/** The generations that a batch is judged by, before it. */
+/** Loads the generations before a batch. */
 export async function loadGenerations(
   client: ClientBase,
   schema: string,
@@ -68,7 +68,7 @@ export async function loadGenerations(
   return new Map(rows.map(({ clinic_id, generation }) => [clinic_id, generation]));
 }
 
-/** Deletes what a sandbox holds: first what is found by way of other rows, so from the last read model to the first. */
+/** Deletes all rows of a sandbox. It starts with the last read model, because rows are found by way of earlier ones. */
 export async function wipeSandbox(
   client: ClientBase,
   schema: string,

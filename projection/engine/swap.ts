@@ -1,46 +1,46 @@
 import pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { CHECKPOINT, READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { CHECKPOINT, READ_MODEL_SCHEMA, readPosition } from "../checkpoints/checkpoint.ts";
 import { swapLock } from "./apply-batch.ts";
 
-/** Where a rebuild fills its tables. What an interrupted one left there is gone on with. */
+/** Schema that a rebuild fills. The next run continues an interrupted one. */
 export const NEXT_SCHEMA = "read_model_next";
 
-/** What served before, until it is dropped. */
+/** Former schema, until it is dropped. */
 export const FORMER_SCHEMA = "read_model_former";
 
-/** The new tables catch up with the live ones within this, while the live ones' writer waits. Milliseconds. */
-const LAST_STEP_WITHIN = 5_000;
+/** Time for the new tables to catch up while writes to the live ones are blocked. Milliseconds. */
+const CATCH_UP_TIMEOUT_MS = 5_000;
 
-/** Reads that hold a table are waited for so long, while others queue up behind. Milliseconds. */
-const READS_END_WITHIN = 200;
+/** Time to wait for running reads. New reads queue meanwhile. Milliseconds. */
+const LOCK_TIMEOUT_MS = 200;
 
-/** Between two tries. Milliseconds. */
-const REST = 500;
+/** Milliseconds. */
+const RETRY_INTERVAL_MS = 500;
 
-/** SQLSTATE: a lock was not had in time. */
+/** SQLSTATE: a lock was not available in time. */
 const LOCK_NOT_AVAILABLE = "55P03";
 
 export interface SwapOptions {
   logger: Logger;
-  /** The log was read up to here into the new tables. */
+  /** Returns the position up to which the log was read into the new tables. */
   seen(): bigint;
-  /** Set if the new tables come from another log than those that serve. Called in the transaction, after the swap. */
-  adopt?(connection: pg.PoolClient): Promise<void>;
+  /** Set if the new tables come from another log than the current ones. Called in the transaction, after the swap. */
+  adopt?(connection: pg.ClientBase): Promise<void>;
 }
 
 /**
- * Puts the new tables in the place of those that serve, in one transaction, when they are at least as far. A
- * statement sees either all of the former tables or all of the new ones: the swap holds all former tables alone,
- * so that no statement can have resolved some of its names before and some after.
+ * Replaces the current tables by the new ones in one transaction, as soon as the new ones have caught up. A statement sees
+ * either all former tables or all new ones: the swap locks all former tables, so no statement can resolve some names
+ * before the swap and others after it.
  *
- * Positions of another log cannot be compared, so an adopted log's tables need not be as far.
+ * Positions of different logs cannot be compared, so tables of an adopted log need not have caught up.
  *
- * @returns the position at which the new tables took over; undefined where the signal aborted first
+ * @returns position of the new tables at the swap; undefined if the signal aborted first
  */
 export async function swapIn(
-  connection: pg.PoolClient,
+  connection: pg.ClientBase,
   options: SwapOptions,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
@@ -53,57 +53,57 @@ export async function swapIn(
       return position;
     }
     await connection.query("ROLLBACK");
-    await pause(REST, signal);
+    await pause(RETRY_INTERVAL_MS, signal);
   }
   return undefined;
 }
 
 async function trySwap(
-  connection: pg.PoolClient,
+  connection: pg.ClientBase,
   { seen, adopt, logger }: SwapOptions,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
   await lockWriters(connection, READ_MODEL_SCHEMA);
-  const live = await readCheckpoint(connection, READ_MODEL_SCHEMA);
-  if (!adopt && !(await reaches(seen, live, signal))) {
-    logger.warn("the new read models did not catch up while the live ones waited; tries again");
+  const live = await readPosition(connection, READ_MODEL_SCHEMA);
+  if (!adopt && !(await untilReached(seen, live, signal))) {
+    logger.warn("The new read models did not catch up in time. The swap is tried again.");
     return undefined;
   }
-  // And alone in the new one too, so that its writer is between two batches.
+  // The writer of the new schema must be between two batches too.
   await lockWriters(connection, NEXT_SCHEMA);
   if (!(await lockReaders(connection))) {
-    logger.warn("a read of the live read models takes long; tries again");
+    logger.warn("A long read of the live read models blocks the swap. The swap is tried again.");
     return undefined;
   }
   await connection.query(`ALTER SCHEMA ${READ_MODEL_SCHEMA} RENAME TO ${FORMER_SCHEMA}`);
   await connection.query(`ALTER SCHEMA ${NEXT_SCHEMA} RENAME TO ${READ_MODEL_SCHEMA}`);
   if (adopt) await adopt(connection);
   else await keepUp(connection, live);
-  return readCheckpoint(connection, READ_MODEL_SCHEMA);
+  return readPosition(connection, READ_MODEL_SCHEMA);
 }
 
 /**
- * Keeps the checkpoint from going back. Earlier releases moved it at events of other programs too, so the former
- * tables' checkpoint may be beyond the last event of ours.
+ * Keeps the checkpoint from moving back. Earlier releases moved it at events of other programs too, so the former
+ * checkpoint may be past the last event of the catalog.
  */
-async function keepUp(connection: pg.PoolClient, live: bigint): Promise<void> {
+async function keepUp(connection: pg.ClientBase, live: bigint): Promise<void> {
   await connection.query(
     `UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = $1 WHERE name = $2 AND position < $1`,
     [live, CHECKPOINT],
   );
 }
 
-async function lockWriters(connection: pg.PoolClient, schema: string): Promise<void> {
+async function lockWriters(connection: pg.ClientBase, schema: string): Promise<void> {
   await connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [swapLock(schema)]);
 }
 
-/** @returns false where a read did not end in time: the transaction can only be rolled back then */
-async function lockReaders(connection: pg.PoolClient): Promise<boolean> {
+/** @returns false if a read did not end in time. Then the transaction can only be rolled back */
+async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
   const { rows } = await connection.query<{ tables: string }>(
     "SELECT string_agg(oid::regclass::text, ', ' ORDER BY oid) AS tables FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'",
     [READ_MODEL_SCHEMA],
   );
-  await connection.query(`SET LOCAL lock_timeout = ${READS_END_WITHIN}`);
+  await connection.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
   try {
     await connection.query(`LOCK TABLE ${rows[0]?.tables} IN ACCESS EXCLUSIVE MODE`);
     return true;
@@ -113,9 +113,9 @@ async function lockReaders(connection: pg.PoolClient): Promise<boolean> {
   }
 }
 
-/** Waits, bounded, until the new read models are as far as the live ones. */
-async function reaches(seen: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {
-  const deadline = performance.now() + LAST_STEP_WITHIN;
+/** Waits until the new read models reach a position. @returns false if the time is up or the signal aborted */
+async function untilReached(seen: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {
+  const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
   while (!signal.aborted && performance.now() < deadline) {
     if (seen() >= position) return true;
     await pause(5, signal);

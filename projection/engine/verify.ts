@@ -2,9 +2,9 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { READ_MODEL_SCHEMA, readStanding } from "../checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
-import { readPassedOver } from "../parking/passed-over.ts";
+import { readSkipped } from "../parking/skipped-events.ts";
 import { OTHER_RELEASE } from "../roles/failure.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
 import { shapeOf, tablesDdl } from "./ddl.ts";
@@ -24,43 +24,43 @@ export interface VerifyOptions {
 
 export interface Verified {
   position: bigint;
-  /** Compared. */
+  /** Number of compared rows. */
   rows: number;
   differences: number;
-  /** Streams that were passed over, as the read models that serve do. */
-  passedOver: number;
+  /** Number of streams that were skipped because the read models skip them. */
+  skipped: number;
 }
 
 const SCRATCH_SCHEMA = "read_model_verify";
 
-/** Beyond every revision. */
-const FOR_EVER = 2n ** 63n;
+/** Greater than any revision. */
+const MAX_REVISION = 2n ** 63n;
 
 /**
- * Compares the read models that serve with what the log says: folds the log up to the position that they reflect into
- * tables of its own, and goes through both, row by row. Live events go on meanwhile: what is compared is the state at
- * one moment. What the read models leave out because it is parked is left out here too.
+ * Compares the read models with the log. It folds the log up to their position into separate tables, and compares both row
+ * by row. It compares a snapshot, so live events can continue meanwhile. Events that the read models skipped are skipped
+ * here too.
  *
- * @throws {StartError} if another verify or rebuild runs, or the read models belong to another release
+ * @throws {StartError} if another verify or rebuild is running, or the read models belong to another release
  * @throws {DifferentLog}
- * @throws {ProjectionFailure} for an event that cannot be taken
+ * @throws {ProjectionFailure} for an event that cannot be processed
  */
 export async function verify(options: VerifyOptions, signal: AbortSignal): Promise<Verified> {
   const { pool, models } = options;
   return withMaintenance(pool, async (live) => {
     try {
-      // One snapshot for all that follows: rows and checkpoint are of the same moment.
+      // One snapshot for rows and checkpoint.
       await live.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-      const { position, shape } = await readStanding(live, READ_MODEL_SCHEMA);
+      const { position, shape } = await readCheckpoint(live, READ_MODEL_SCHEMA);
       if (shape !== shapeOf(models)) {
         throw new StartError(
-          `${OTHER_RELEASE}: verify them with that release, or rebuild them with this one`,
+          `${OTHER_RELEASE}: verify them with that release, or rebuild them with this one.`,
         );
       }
       await requireSameLog(options);
-      const streams = await readPassedOver(live, READ_MODEL_SCHEMA);
-      // What operators decide meanwhile is of no concern.
-      const parked = { streams, upTo: FOR_EVER };
+      const streams = await readSkipped(live, READ_MODEL_SCHEMA);
+      // Parking events after this snapshot do not matter.
+      const parked = { streams, upTo: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(tablesDdl(models, SCRATCH_SCHEMA));
       await runProjection(
@@ -74,15 +74,15 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
         signal,
       );
       let [rows, differences] = [0, 0];
-      const tell = (difference: Difference) => {
+      const onDifference = (difference: Difference) => {
         differences += 1;
         options.onDifference(difference);
       };
       for (const model of models) {
         if (signal.aborted) break;
-        rows += await compareTables(pool, live, model, [READ_MODEL_SCHEMA, SCRATCH_SCHEMA], tell);
+        rows += await compareTables(pool, live, model, [READ_MODEL_SCHEMA, SCRATCH_SCHEMA], onDifference);
       }
-      return { position, rows, differences, passedOver: streams.size };
+      return { position, rows, differences, skipped: streams.size };
     } finally {
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
     }

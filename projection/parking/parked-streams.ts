@@ -3,13 +3,13 @@ import { type ParkingEvent, parkingCategory } from "../../shared/domain/events/p
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 
-/** Where the operators' acts stand. */
+/** Stream of the events about parking. */
 export const PARKING_STREAM = streamName(parkingCategory, "streams");
 
-/** A stream that is passed over, and who decided so. */
+/** A parked stream, and the command that parked it. */
 export interface ParkedStream {
   stream: string;
-  /** The first revision that is passed over, and its position in the log. */
+  /** First skipped revision, and its position in the log. */
   revision: bigint;
   position: bigint;
   eventType: string;
@@ -19,46 +19,46 @@ export interface ParkedStream {
   since: string;
 }
 
-/** The streams that are parked. */
+/** All parked streams. */
 export interface ParkedList {
-  /** Passed over by all. */
+  /** Streams that projectors and relay skip. */
   streams: ReadonlyMap<string, ParkedStream>;
-  /** Passed over by the relay alone: the read models have them. */
-  untold: ReadonlyMap<string, ParkedStream>;
-  /** The revision of the last act that it knows of; -1n where there was none. */
+  /** Streams that only the relay skips. */
+  relayOnly: ReadonlyMap<string, ParkedStream>;
+  /** Revision of the last parking event in this list; -1n for none. */
   upTo: bigint;
 }
 
-/** Folds the acts, in order. Pure. */
-function parkedAfter(acts: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
+/** Folds the parking events, in order. Pure. */
+function parkedAfter(events: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
   const streams = new Map<string, ParkedStream>();
-  const untold = new Map<string, ParkedStream>();
-  for (const { type, data, metadata } of acts) {
+  const relayOnly = new Map<string, ParkedStream>();
+  for (const { type, data, metadata } of events) {
     const { stream } = data;
     if (type === "StreamResumed") {
       streams.delete(stream);
-      untold.delete(stream);
+      relayOnly.delete(stream);
     } else {
       const { eventType, cause, reason } = data;
       const place = { revision: BigInt(data.revision), position: BigInt(data.position) };
       const act = { reason, actor: metadata.actor.id, since: metadata.occurredAt };
-      const list = data.passedOverBy === "all" ? streams : untold;
+      const list = data.passedOverBy === "all" ? streams : relayOnly;
       list.set(stream, { stream, ...place, eventType, cause, ...act });
     }
   }
-  return { streams, untold, upTo: acts.at(-1)?.revision ?? -1n };
+  return { streams, relayOnly, upTo: events.at(-1)?.revision ?? -1n };
 }
 
-/** Who passes parked streams over. */
+/** Roles that skip parked streams. */
 export type Follower = "projectors" | "relay";
 
-/** Whether an event's stream is parked for somebody, from that event on or before it. */
+/** Returns true if a role skips an event because its stream is parked. */
 export function isParked(
-  { streams, untold }: ParkedList,
+  { streams, relayOnly }: ParkedList,
   by: Follower,
   { stream, revision }: Pick<LogPosition, "stream" | "revision">,
 ): boolean {
-  const lists = by === "relay" ? [streams, untold] : [streams];
+  const lists = by === "relay" ? [streams, relayOnly] : [streams];
   return lists.some((list) => {
     const parked = list.get(stream);
     return parked !== undefined && parked.revision <= revision;
@@ -66,7 +66,7 @@ export function isParked(
 }
 
 /**
- * The list as the log has it now.
+ * Reads the parked streams from the log.
  *
  * @throws {LogUnavailable}
  */

@@ -20,7 +20,7 @@ import { staff } from "./staff.ts";
 import { webhookEndpoints } from "./webhook-endpoints.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
 
-/** Every read model there is. */
+/** All read models. */
 export const readModels = [
   clinics,
   branches,

@@ -6,9 +6,9 @@ type ApplicationRow = {
   name: string;
   scopes: string[];
   revoked: boolean;
-  /** Ids of the credentials that are live; their hashes stay in the log. */
+  /** Ids of the active credentials. Their hashes are only in the log. */
   credential_ids: string[];
-  /** Origins that the operator approves as destinations of webhooks in production. */
+  /** Origins that the operator approved as webhook destinations in production. */
   webhook_origins: string[];
 };
 

@@ -22,14 +22,14 @@ type AppointmentRow = {
 
 type AppointmentEvent = RecordedOf<keyof typeof appointmentCategory.events>;
 
-/** Columns that every event of the appointment changes. */
+/** Columns that every appointment event changes. */
 function latest(event: AppointmentEvent, row: AppointmentRow | undefined) {
   return { revision: revisionAfter(event, row), updated_at: event.metadata.occurredAt };
 }
 
 /**
- * The event's revision in the appointment's stream. Facts of a sandbox's fixture have no such stream: they are counted,
- * so that every reset on one day gives the same rows.
+ * Returns the event's revision in the stream of the appointment. Facts of a sandbox fixture have no such stream. They are
+ * counted instead, so that every reset on one day gives the same rows.
  */
 function revisionAfter(
   { stream, revision, data }: AppointmentEvent,

@@ -9,7 +9,7 @@ type AssignmentRow = {
   status: string;
 };
 
-/** Resources allocated to appointments. A clinic's bound is that of the appointment and the resource. */
+/** Resources allocated to appointments. The clinic is that of the appointment and the resource. */
 export const assignments = defineReadModel<AssignmentRow>()({
   table: "assignment",
   columns: {

@@ -12,7 +12,7 @@ type AvailabilityRuleRow = {
   recurrence: unknown;
 };
 
-/** When resources can be had. A clinic's bound is that of the resource. */
+/** Availability of resources. The clinic is that of the resource. */
 export const availabilityRules = defineReadModel<AvailabilityRuleRow>()({
   table: "availability_rule",
   columns: {

@@ -11,7 +11,7 @@ type HoldRow = {
   status: string;
 };
 
-/** Whether a hold has expired is judged when asked; `active` only says that it was not released. */
+/** Holds. `active` only means that a hold was not released; queries check whether it has expired. */
 export const holds = defineReadModel<HoldRow>()({
   table: "hold",
   columns: {

@@ -8,7 +8,7 @@ type SandboxRow = {
   reset_at: string;
 };
 
-/** The current generation of each application's sandbox. What it holds stands where other clinics' things stand. */
+/** Current generation of each application's sandbox. The other read models hold its rows like those of a clinic. */
 export const sandboxes = defineReadModel<SandboxRow>()({
   table: "sandbox",
   columns: {

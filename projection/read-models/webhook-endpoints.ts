@@ -11,10 +11,10 @@ type EndpointRow = {
   events: string[];
   status: string;
   disabled_reason: string | null;
-  /** When it last became active. */
+  /** Time at which the endpoint was last enabled or registered. */
   enabled_at: string;
   secret_rotated_at: string | null;
-  /** Of the event that registered it: events before it are not the endpoint's. */
+  /** Log position of the registration. The endpoint gets no earlier events. */
   registered_position: string;
   created_at: string;
   updated_at: string;

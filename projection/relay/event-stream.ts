@@ -10,34 +10,33 @@ import {
   type StreamConfig,
 } from "nats";
 
-/** The JetStream stream between relay and dispatchers, and their durable consumer. */
+/** JetStream stream between relay and dispatchers, with its durable consumer. */
 export interface EventStream {
   name: string;
   consumer: string;
-  /** Before each subject, without a dot at its end. */
+  /** Prefix of all subjects, without a dot at its end. */
   prefix: string;
 }
 
-/** Most messages that the dispatchers together may have open. */
-const OPEN_MESSAGES = 2_000;
+/** Most unacknowledged messages of all dispatchers together. */
+const MAX_UNACKED_MESSAGES = 2_000;
 
 /**
- * A dispatcher that says nothing for this long has lost its message to another. It is how long a message waits when a
- * dispatcher is killed; longer than the rows of one take, and a message that comes again too early does no harm.
- * Milliseconds.
+ * Time after which an unacknowledged message is delivered again, for example because its dispatcher was killed. Writing a
+ * batch takes less time, and a repeated message does no harm. Milliseconds.
  */
-const ANSWER_WITHIN = 5_000;
+const ACK_TIMEOUT_MS = 5_000;
 
-/** A second publication of one message id within this is dropped. Milliseconds. */
-const SAME_ID_WITHIN = 30_000;
+/** JetStream drops a second message with the same id within this time. Milliseconds. */
+const DEDUPLICATION_WINDOW_MS = 30_000;
 
-/** More than a relay leaves open. A limit in bytes would be taken out of the server's storage at once. */
-const MAXIMUM_MESSAGES = 100_000;
+/** More than a relay leaves outstanding. A limit in bytes would be reserved in the server's storage at once. */
+const MAX_MESSAGES = 100_000;
 
-/** JetStream's «no such stream» and «no such consumer». */
+/** Error codes of JetStream: stream not found, consumer not found. */
 const NOT_FOUND = new Set([10_059, 10_014]);
 
-/** The names that go with a database: several may use one NATS server. */
+/** Returns the names for a database. Several databases can use one NATS server. */
 export function eventStreamOf(databaseUrl: string): EventStream {
   const database = decodeURIComponent(new URL(databaseUrl).pathname.slice(1));
   const token = database.replace(/[^A-Za-z0-9_-]/g, "_");
@@ -45,8 +44,8 @@ export function eventStreamOf(databaseUrl: string): EventStream {
 }
 
 /**
- * Creates stream and consumer, as far as they are missing. The stream is a work queue: what has been acked is gone,
- * and when it is full the relay waits, so that nothing falls out of it.
+ * Creates stream and consumer if they are missing. The stream is a work queue: acknowledged messages are deleted. When it
+ * is full it refuses new messages, and the relay waits.
  */
 export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   const config: Partial<StreamConfig> & { name: string } = {
@@ -55,14 +54,14 @@ export async function ensureEventStream(jsm: JetStreamManager, stream: EventStre
     retention: RetentionPolicy.Workqueue,
     storage: StorageType.File,
     discard: DiscardPolicy.New,
-    max_msgs: MAXIMUM_MESSAGES,
-    duplicate_window: nanos(SAME_ID_WITHIN),
+    max_msgs: MAX_MESSAGES,
+    duplicate_window: nanos(DEDUPLICATION_WINDOW_MS),
   };
   const consumer: Partial<ConsumerConfig> = {
     durable_name: stream.consumer,
     ack_policy: AckPolicy.Explicit,
-    ack_wait: nanos(ANSWER_WITHIN),
-    max_ack_pending: OPEN_MESSAGES,
+    ack_wait: nanos(ACK_TIMEOUT_MS),
+    max_ack_pending: MAX_UNACKED_MESSAGES,
     max_deliver: -1,
   };
   if (!(await exists(() => jsm.streams.info(stream.name)))) await jsm.streams.add(config);
@@ -72,16 +71,16 @@ export async function ensureEventStream(jsm: JetStreamManager, stream: EventStre
 }
 
 /**
- * Deletes the stream with all messages, if there is one. Relay and dispatchers lose it at once, whatever they hold in
- * memory, and create an empty one when they go on.
+ * Deletes the stream with all messages, if it exists. Running relays and dispatchers lose their session at once, and create
+ * an empty stream when they continue.
  */
 export async function deleteEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   if (await exists(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
 }
 
-async function exists(ask: () => Promise<unknown>): Promise<boolean> {
+async function exists(request: () => Promise<unknown>): Promise<boolean> {
   try {
-    await ask();
+    await request();
     return true;
   } catch (error) {
     if (error instanceof NatsError && NOT_FOUND.has(error.api_error?.err_code ?? 0)) return false;

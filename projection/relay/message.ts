@@ -13,33 +13,33 @@ const routing = z.looseObject({
   branchId: uuid.nullable(),
 });
 
-/** Passed on as it is, the order of its fields included: it is signed and sent as it was made. */
+/** The body is passed on unchanged, including the order of its fields. */
 const body = z.custom<WebhookBody>((value) => routing.safeParse(value).success, "must be a webhook body");
 
-/** What the relay puts onto JetStream and the dispatchers take from it. Bigints travel as texts. */
+/** Message from the relay to the dispatchers, over JetStream. Bigints are sent as texts. */
 export const relayMessage = z.discriminatedUnion("kind", [
   /** A public event. */
   z.object({
     kind: z.literal("event"),
-    /** Where the domain event stands: in the log, and in its stream. */
+    /** Position of the domain event in the log, then its stream and its revision there. */
     position: place,
     stream: z.string(),
     revision: place,
     correlationId: uuid,
-    /** The one endpoint that hears of it; null where all do that asked for its type. */
+    /** The only endpoint that gets the event; null for all that subscribed to its type. */
     onlyEndpointId: uuid.nullable().default(null),
     body,
   }),
-  /** A delivery is to be tried again, as a partner asked for. */
+  /** A request of a partner to replay a delivery. */
   z.object({
     kind: z.literal("replay"),
     position: place,
-    /** The id of the event that asks for it. */
+    /** Id of the event that requests the replay. */
     requestId: uuid,
     correlationId: uuid,
     deliveryId: uuid,
     endpointId: uuid,
-    /** Of the request, as far as it says. */
+    /** From the metadata of the request, if present. */
     clinicId: uuid.nullable().default(null),
     environment: environment.nullable().default(null),
   }),
@@ -48,7 +48,7 @@ export type RelayMessage = z.input<typeof relayMessage>;
 export type EventMessage = Extract<z.output<typeof relayMessage>, { kind: "event" }>;
 export type ReplayMessage = Extract<z.output<typeof relayMessage>, { kind: "replay" }>;
 
-/** A message, its id against doubles, and the subject below the stream's prefix. */
+/** A message, its id for deduplication, and its subject below the prefix of the stream. */
 export interface Outgoing {
   id: string;
   subject: string;
@@ -56,9 +56,9 @@ export interface Outgoing {
 }
 
 /**
- * The message of a public event.
+ * Creates the message of a public event.
  *
- * @param onlyEndpointId the one endpoint that hears of it; all that asked for its type where absent
+ * @param onlyEndpointId the only endpoint that gets the event. If absent, all that subscribed to its type
  */
 export function eventMessage(
   at: { position: bigint; stream: string; revision: bigint; correlationId: string },

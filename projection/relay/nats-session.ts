@@ -3,23 +3,23 @@ import { connect, type NatsConnection } from "nats";
 
 export interface NatsSessionOptions {
   url: string;
-  /** Says at the server who is connected. */
+  /** Name of the connection at the server. */
   name: string;
   signal: AbortSignal;
 }
 
-/** Milliseconds. A peer that is silent for twice the second is dead. */
-const CONNECT_WITHIN = 2_000;
-const PING_EVERY = 5_000;
+/** Milliseconds. A server that misses two pings counts as dead. */
+const CONNECT_TIMEOUT_MS = 2_000;
+const PING_INTERVAL_MS = 5_000;
 
-/** A run has this long to end when it is told to. Milliseconds. */
-const FINISH_WITHIN = 1_000;
+/** Time for a run to end after an abort. Milliseconds. */
+const FINISH_TIMEOUT_MS = 1_000;
 
 /**
- * Connects to NATS and runs something for as long as the connection lives; its signal aborts when the connection is
- * lost. There is no reconnecting below the caller's feet: what it knows of the server may be gone with it.
+ * Connects to NATS, and runs work until the connection is lost, which aborts the work's signal. It never reconnects by
+ * itself, because the server may have lost state that the work depends on.
  *
- * @throws what the connection or the run throws; an error where the connection was lost
+ * @throws errors of the connection and of the run, and an error if the connection was lost
  */
 export async function withNats(
   options: NatsSessionOptions,
@@ -29,18 +29,18 @@ export async function withNats(
     servers: options.url,
     name: options.name,
     reconnect: false,
-    timeout: CONNECT_WITHIN,
-    pingInterval: PING_EVERY,
+    timeout: CONNECT_TIMEOUT_MS,
+    pingInterval: PING_INTERVAL_MS,
     maxPingOut: 2,
-    // A stack trace for each publication costs more than the publication.
+    // A stack trace for each message costs more than sending the message.
     noAsyncTraces: true,
   });
   const life = new AbortController();
   let overtime: NodeJS.Timeout | undefined;
   const end = () => {
     life.abort();
-    // A run that waits for an answer of the server gets an error instead.
-    overtime ??= setTimeout(() => void connection.close(), FINISH_WITHIN);
+    // A run that waits for an answer from the server gets an error instead.
+    overtime ??= setTimeout(() => void connection.close(), FINISH_TIMEOUT_MS);
   };
   const lost = connection.closed().then((error) => {
     life.abort();
@@ -50,12 +50,12 @@ export async function withNats(
   if (options.signal.aborted) end();
   try {
     await run(connection, life.signal);
-    if (connection.isClosed()) throw (await lost) || new Error("the connection to NATS was closed");
+    if (connection.isClosed()) throw (await lost) || new Error("The connection to NATS was closed.");
   } finally {
     options.signal.removeEventListener("abort", end);
     clearTimeout(overtime);
-    // A close takes the client's listeners off its socket. What the run just wrote fails by the next turn where the
-    // server is gone, and without a listener that would end the process.
+    // Closing removes the client's listeners from its socket. If the server is gone, the last write fails in the next
+    // turn of the event loop. Without a listener, that error would end the process.
     await nextTurn();
     await connection.close();
   }

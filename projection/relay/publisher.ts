@@ -1,11 +1,11 @@
 import { createInbox, headers, type Msg, type NatsConnection } from "nats";
 
-/** Publishes to a JetStream stream. */
+/** Publisher to a JetStream stream. */
 export interface Publisher {
   /**
-   * @param id a second publication of it within the stream's window is dropped
-   * @returns the message's place in the stream, once the server has it
-   * @throws where the server refuses it, or does not answer in time
+   * @param id for deduplication: the server drops a second message with the same id
+   * @returns sequence number of the message, once the server has stored it
+   * @throws if the server refuses the message or does not answer in time
    */
   publish(subject: string, id: string, data: Uint8Array): Promise<number>;
 }
@@ -16,16 +16,16 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** The header that carries a message's id. */
+/** Header with the id of a message. */
 const MESSAGE_ID = "Nats-Msg-Id";
 
-/** The server's confirmation comes within this. Milliseconds. */
-const CONFIRMED_WITHIN = 5_000;
-const LOOK_EVERY = 500;
+/** Milliseconds. */
+const CONFIRM_TIMEOUT_MS = 5_000;
+const TIMEOUT_CHECK_INTERVAL_MS = 500;
 
 /**
- * A publisher with one subscription for all confirmations and one timer, for as long as the signal lets it. The client's
- * own makes a request of each message, with a timer and an error in store, which costs more than the message.
+ * Creates a publisher with one subscription and one timer for all confirmations. It works until the signal aborts. The
+ * client's own publisher makes a request with a timer and an error for each message, which costs more than the message.
  */
 export function createPublisher(connection: NatsConnection, signal: AbortSignal): Publisher {
   const inbox = createInbox();
@@ -47,13 +47,13 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
     },
   });
   const timer = setInterval(() => {
-    // In the order of their publication: the first that is in time ends the search.
+    // Entries are in the order of publication, so the first one that is in time ends the search.
     for (const [number, { since, reject }] of waiting) {
-      if (performance.now() - since < CONFIRMED_WITHIN) return;
+      if (performance.now() - since < CONFIRM_TIMEOUT_MS) return;
       waiting.delete(number);
-      reject(new Error("NATS did not confirm a message in time"));
+      reject(new Error("NATS did not confirm a message in time."));
     }
-  }, LOOK_EVERY);
+  }, TIMEOUT_CHECK_INTERVAL_MS);
   const end = () => {
     clearInterval(timer);
     if (!connection.isClosed()) subscription.unsubscribe();
@@ -73,11 +73,12 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
   };
 }
 
-/** @throws where it is no confirmation, but a refusal, or says that no stream listens */
+/** @throws if the server refuses the message, or no stream receives its subject */
 function sequenceOf(message: Msg): number {
-  if (message.headers?.hasError) throw new Error(`NATS: ${message.headers.status}`);
+  if (message.headers?.hasError)
+    throw new Error(`NATS refused a message with status ${message.headers.status}.`);
   const answer = message.json<{ seq?: number; error?: { description: string } }>();
-  if (answer.error) throw new Error(`NATS: ${answer.error.description}`);
-  if (answer.seq === undefined) throw new Error("NATS: not a confirmation");
+  if (answer.error) throw new Error(`NATS refused a message: ${answer.error.description}`);
+  if (answer.seq === undefined) throw new Error("NATS answered a message without a confirmation.");
   return answer.seq;
 }

@@ -13,7 +13,7 @@ import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoi
 import { requireSameLog } from "../checkpoints/same-log.ts";
 import { isParked, PARKING_STREAM, readParked } from "../parking/parked-streams.ts";
 import { type EventStream, ensureEventStream } from "./event-stream.ts";
-import { Ledger } from "./ledger.ts";
+import { InFlightTracker } from "./in-flight-tracker.ts";
 import type { Outgoing } from "./message.ts";
 import { createPublisher } from "./publisher.ts";
 import { RelayFailure, relayedCategories, toMessage } from "./to-message.ts";
@@ -23,11 +23,11 @@ export interface RelayRunOptions {
   pool: pg.Pool;
   stream: EventStream;
   onProgress(progress: { position: bigint; caughtUp: boolean }): void;
-  /** Told of each event that is taken from the log. */
+  /** Called for each event that is read from the log. */
   onTaken(): void;
 }
 
-/** An event that cannot be told. The relay stops there: what comes after must not overtake it. */
+/** The relay cannot send an event. It stops there, because later events must not overtake it. */
 export class RelayStopped extends Error {
   override readonly name = "RelayStopped";
   readonly place: LogPosition;
@@ -38,29 +38,29 @@ export class RelayStopped extends Error {
   }
 }
 
-/** Events whose message is being made, and messages that the server has not yet confirmed. */
-const MAPPING = 256;
-const IN_FLIGHT = 1_024;
+/** Most events whose message is being created, and most messages that the server has not confirmed. */
+const MAX_MAPPING = 256;
+const MAX_UNCONFIRMED = 1_024;
 
-/** Messages that the dispatchers have not dealt with; more are left in the log. */
-const OUTSTANDING = 10_000;
+/** Most messages that the dispatchers have not acknowledged. */
+const MAX_OUTSTANDING = 10_000;
 
 /** Milliseconds. */
-const SETTLE_EVERY = 100;
+const SETTLE_INTERVAL_MS = 100;
 
-/** A step of the log, in order; the message is still being made. */
+/** One event of the log, in order. Its message may still be in preparation. */
 interface Step {
   at: Anchor;
   message: Promise<Outgoing | undefined> | undefined;
 }
 
 /**
- * Relays for as long as one connection to NATS lives, from the checkpoint on. The checkpoint follows what the
- * dispatchers have acked, not what was published: whatever NATS loses is published again from the log.
+ * Relays events from the checkpoint on, until the connection to NATS ends. The checkpoint follows the acknowledgements of
+ * the dispatchers, not the publications. So messages that NATS loses are published again from the log.
  *
- * @throws {RelayStopped} for an event that cannot be told
- * @throws {LostCheckpoint} if another process relays
- * @throws {DifferentLog} if the log is not the one behind the checkpoint
+ * @throws {RelayStopped} for an event that cannot be sent
+ * @throws {LostCheckpoint} if another process moved the checkpoint
+ * @throws {DifferentLog} if the checkpoint belongs to another log
  */
 export async function runRelay(
   connection: NatsConnection,
@@ -70,17 +70,17 @@ export async function runRelay(
   await requireSameLog(options);
   await ensureEventStream(await connection.jetstreamManager(), options.stream);
   const checkpoint = await readRelayCheckpoint(options.pool);
-  const ledger = new Ledger<Checkpoint>(checkpoint);
-  const steps = new BoundedBuffer<Step>(MAPPING);
-  const confirmations = new BoundedBuffer<Confirmation>(IN_FLIGHT);
+  const inFlight = new InFlightTracker<Checkpoint>(checkpoint);
+  const steps = new BoundedBuffer<Step>(MAX_MAPPING);
+  const confirmations = new BoundedBuffer<Confirmation>(MAX_UNCONFIRMED);
   let caughtUp = false;
-  const report = () => options.onProgress({ position: ledger.settled.position, caughtUp });
+  const report = () => options.onProgress({ position: inFlight.settled.position, caughtUp });
   report();
   await runTaskGroup(signal, [
     (life) => follow(options, checkpoint.position, steps, becomeCaughtUp, life),
-    (life) => publish(connection, options.stream, steps, confirmations, ledger, life),
+    (life) => publish(connection, options.stream, steps, confirmations, inFlight, life),
     (life) => confirm(confirmations, life),
-    (life) => settle(connection, options, ledger, report, life),
+    (life) => settle(connection, options, inFlight, report, life),
   ]);
 
   function becomeCaughtUp(): void {
@@ -89,7 +89,7 @@ export async function runRelay(
   }
 }
 
-/** Fills the buffer with the log's steps; the messages of several are made at once. */
+/** Fills the buffer with events of the log. Several messages are prepared at the same time. */
 async function follow(
   options: RelayRunOptions,
   checkpoint: bigint,
@@ -105,23 +105,23 @@ async function follow(
   let parked = await readParked(log);
   const isSkipped = (stream: string, revision: bigint) => isParked(parked, "relay", { stream, revision });
   const push = (step: Step) => {
-    // A message is awaited in its turn; until then a failure must not count as unhandled.
+    // Messages are awaited in order. Until then, a failure must not count as unhandled.
     step.message?.catch(() => undefined);
     return steps.push(step);
   };
   let confirmed = false;
   try {
     for await (const item of catchUp({ client, after, categories: relayedCategories, isSkipped, signal })) {
-      // The log may have been exchanged between the first check and the subscription.
+      // The log may have been replaced between the first check and the subscription.
       if (!confirmed) await requireSameLog(options);
       confirmed = true;
       if (item.kind === "caughtUp") onCaughtUp();
       if (item.kind !== "event" && item.kind !== "skipped") continue;
       const at = { position: item.position, eventId: item.kind === "event" ? item.event.id : item.id };
-      const act = item.kind === "event" && item.event.stream === PARKING_STREAM;
-      if (act) parked = await readParked(log);
+      const isParkingEvent = item.kind === "event" && item.event.stream === PARKING_STREAM;
+      if (isParkingEvent) parked = await readParked(log);
       else onTaken();
-      const message = item.kind === "event" && !act ? messageOf(log, item.event) : undefined;
+      const message = item.kind === "event" && !isParkingEvent ? messageOf(log, item.event) : undefined;
       await push({ at, message });
     }
   } catch (error) {
@@ -130,7 +130,7 @@ async function follow(
     await push({ at, message: Promise.reject(new RelayStopped(error.place, error)) });
     await untilAborted(new Promise(() => undefined), signal);
   }
-  if (!signal.aborted) throw new Error("the event log ended the subscription");
+  if (!signal.aborted) throw new Error("The event log ended the subscription.");
 }
 
 async function messageOf(log: EventLog, event: RecordedEvent): Promise<Outgoing | undefined> {
@@ -143,28 +143,28 @@ async function messageOf(log: EventLog, event: RecordedEvent): Promise<Outgoing 
 
 const codec = JSONCodec();
 
-/** A message on its way to the server. */
+/** Resolves when the server has stored a message. */
 type Confirmation = Promise<void>;
 
 /**
- * Publishes in the log's order, some hundred unconfirmed at a time. What has gathered goes out together: a write to the
- * socket for each message costs more than the message.
+ * Publishes messages in the order of the log, with a limited number unconfirmed. Messages that are ready together are sent
+ * together, because a socket write for each message costs more than the message.
  */
 async function publish(
   connection: NatsConnection,
   stream: EventStream,
   steps: BoundedBuffer<Step>,
   confirmations: BoundedBuffer<Confirmation>,
-  ledger: Ledger<Checkpoint>,
+  inFlight: InFlightTracker<Checkpoint>,
   signal: AbortSignal,
 ): Promise<void> {
   const publisher = createPublisher(connection, signal);
   const send = ({ at }: Step, { id, subject, message }: Outgoing): Confirmation => {
-    const confirmed = ledger.publish(placeOf(at));
+    const confirmed = inFlight.publish(checkpointAt(at));
     const confirmation = publisher
       .publish(`${stream.prefix}.${subject}`, id, codec.encode(message))
       .then(confirmed);
-    // It is awaited in its turn; until then a failure must not count as unhandled.
+    // Confirmations are awaited in order. Until then, a failure must not count as unhandled.
     confirmation.catch(() => undefined);
     return confirmation;
   };
@@ -179,31 +179,31 @@ async function publish(
     for (const [index, step] of taken.entries()) {
       const result = made[index];
       if (result?.status === "rejected") {
-        // What stands before an event that cannot be told is told.
+        // Messages before the failed event must still reach the server.
         await connection.flush();
         throw result.reason;
       }
       if (result?.value) sent.push(send(step, result.value));
-      else ledger.skip(placeOf(step.at));
+      else inFlight.skip(checkpointAt(step.at));
     }
     for (const confirmation of sent) await confirmations.push(confirmation);
-    while (ledger.size >= OUTSTANDING && !signal.aborted) await pause(SETTLE_EVERY, signal);
+    while (inFlight.size >= MAX_OUTSTANDING && !signal.aborted) await pause(SETTLE_INTERVAL_MS, signal);
   }
 }
 
-function placeOf(at: Anchor): Checkpoint {
+function checkpointAt(at: Anchor): Checkpoint {
   return { position: at.position, anchor: at };
 }
 
-/** What has come by the event loop's next turn: steps come one by one, many within a turn. */
+/** Takes all steps that arrive by the next turn of the event loop. */
 async function gather(steps: BoundedBuffer<Step>): Promise<Step[]> {
   const taken = await steps.take(1);
   if (taken.length === 0) return taken;
   await nextTurn();
-  return [...taken, ...steps.takeNow(MAPPING - 1)];
+  return [...taken, ...steps.takeNow(MAX_MAPPING - 1)];
 }
 
-/** Finds out which messages the server has; one that it has not ends the run. */
+/** Waits for the confirmations in order. A message that the server did not store ends the run. */
 async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: AbortSignal): Promise<void> {
   for (;;) {
     const [confirmation] = await confirmations.take(1);
@@ -212,23 +212,23 @@ async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: Abort
   }
 }
 
-/** Moves the checkpoint after the dispatchers' acks. */
+/** Moves the checkpoint to the last event whose messages are acknowledged. */
 async function settle(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,
-  ledger: Ledger<Checkpoint>,
+  inFlight: InFlightTracker<Checkpoint>,
   report: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   const jsm = await connection.jetstreamManager();
-  let stored = ledger.settled;
+  let stored = inFlight.settled;
   while (!signal.aborted) {
-    await pause(SETTLE_EVERY, signal);
-    if (ledger.size > 0) {
+    await pause(SETTLE_INTERVAL_MS, signal);
+    if (inFlight.size > 0) {
       const { ack_floor } = await jsm.consumers.info(stream.name, stream.consumer);
-      ledger.settle(ack_floor.stream_seq);
+      inFlight.settle(ack_floor.stream_seq);
     }
-    const { settled } = ledger;
+    const { settled } = inFlight;
     if (settled === stored || !settled.anchor) continue;
     await moveRelayCheckpoint(pool, stored, settled.anchor);
     stored = settled;

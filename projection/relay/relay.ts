@@ -1,15 +1,12 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { LostCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { DifferentLog, requireSameLog, untilSameLog } from "../checkpoints/same-log.ts";
-import { untilParked } from "../parking/until-parked.ts";
-import { lastErrorNow } from "../roles/last-error.ts";
-import { withLeadership } from "../roles/leadership.ts";
+import { DifferentLog, requireSameLog } from "../checkpoints/same-log.ts";
+import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
-import { failed } from "../roles/role-status.ts";
+import { failed, lastErrorNow } from "../roles/role-status.ts";
 import { eventStreamOf } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import { RelayStopped, runRelay } from "./relay-run.ts";
@@ -23,17 +20,16 @@ export interface RelayOptions {
 }
 
 /**
- * The role that tells public events to the dispatchers, over JetStream: one process leads, others stand by. It waits
- * for log, NATS and Postgres when they are out of reach. An event that it cannot map fails the role, with its place;
- * it goes on when an operator has parked the event's stream, or another process has got past it. A log that is not the
- * one behind the checkpoint fails the role too, until the log fits it again.
+ * Starts the role that sends events to the dispatchers over JetStream. One process leads, others stand by. If log, NATS or
+ * Postgres is unavailable, it waits. If it cannot map an event, the role fails at that event. It continues when an operator
+ * parks the event's stream, or when another process moves the checkpoint. If the checkpoint belongs to another log, the
+ * role fails until log and database match again.
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });
   const ended = new AbortController();
   let status: RoleStatus = { state: "starting", detail: null, leads: false };
   const { signal } = ended;
-  const log = createEventLog(options.client);
   let events = 0;
   const report = (next: RoleStatus) => {
     const { lastError = status.lastError } = next;
@@ -47,23 +43,15 @@ export function startRelay(options: RelayOptions): Role {
     return relayOn({ ...options, logger }, term, (next) => report({ ...next, leads: true }), onTaken);
   };
   const onStandby = (detail: Detail) => report({ state: "standby", detail, leads: false });
-  const leadership = { databaseUrl: options.databaseUrl, name: "webhook relay", logger, signal, onStandby };
-  const done = (async () => {
-    while (!signal.aborted) {
-      try {
-        await withLeadership(leadership, lead);
-      } catch (error) {
-        const place = error instanceof RelayStopped ? error.place : undefined;
-        report(failed(status, error, place));
-        logger.fatal({ error }, "relay stopped");
-        const stood = status.position;
-        const hasMoved = async () => (await readRelayCheckpoint(options.pool)).position !== stood;
-        if (error instanceof DifferentLog) await untilSameLog({ ...options, logger }, signal);
-        else await untilParked({ log, by: "relay", place, orElse: hasMoved, logger }, signal);
-        if (!signal.aborted) logger.info("relay tries again");
-      }
-    }
-  })();
+  const onFailure = (error: unknown) => {
+    const place = error instanceof RelayStopped ? error.place : undefined;
+    report(failed(status, error, place));
+    const { position } = status;
+    const hasMoved = async () => (await readRelayCheckpoint(options.pool)).position !== position;
+    return { place, hasMoved };
+  };
+  const leadership = { databaseUrl: options.databaseUrl, name: "webhook relay", onStandby };
+  const done = leadWithRecovery({ ...options, logger, signal, role: "relay", leadership, lead, onFailure });
   return {
     name: "relay",
     status: () => status,
@@ -74,7 +62,7 @@ export function startRelay(options: RelayOptions): Role {
   };
 }
 
-/** Relays until the signal aborts or another process does; what is out of reach is waited for. */
+/** Relays until the signal aborts or another process relays. If a server is unavailable, it waits. */
 async function relayOn(
   options: RelayOptions,
   signal: AbortSignal,
@@ -103,11 +91,11 @@ async function relayOn(
       const error = await orDifferentLog(options, thrown);
       if (error instanceof RelayStopped || error instanceof DifferentLog) throw error;
       if (error instanceof LostCheckpoint) {
-        logger.warn({ error }, "another process relays; standing by");
+        logger.warn({ error }, "Another process relays. This process stands by.");
         return;
       }
       if (signal.aborted) return;
-      logger.warn({ error }, "relay waits");
+      logger.warn({ error }, "The relay waits and tries again.");
       report({
         state,
         detail: "waits",
@@ -120,8 +108,8 @@ async function relayOn(
 }
 
 /**
- * Why a run ended. An event that cannot be mapped may be the fault of the log: if the log was exchanged since the event
- * came, its stream ends before it.
+ * Returns the error that ended a run. An event may be impossible to map because the log was replaced after it was read:
+ * then its stream ends before it, and the error is a {@link DifferentLog}.
  */
 async function orDifferentLog(options: RelayOptions, thrown: unknown): Promise<unknown> {
   if (!(thrown instanceof RelayStopped)) return thrown;

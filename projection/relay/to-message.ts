@@ -9,7 +9,7 @@ import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { eventMessage, type Outgoing } from "./message.ts";
 
-/** The relay follows these. Operators' acts change what it passes over. */
+/** Categories that the relay reads. Parking events change which streams it skips. */
 export const relayedCategories: readonly Category[] = [
   appointmentCategory,
   webhookEndpointCategory,
@@ -18,28 +18,33 @@ export const relayedCategories: readonly Category[] = [
 ];
 
 /**
- * Events that partners are not told. Resources are not part of the appointment that partners know. An imported
- * appointment is history: partners are told when it changes next.
+ * Appointment events that are not sent to partners. Resources are not part of the public appointment. An imported
+ * appointment is history: partners get its next change.
  */
-const UNTOLD: readonly CatalogEventType[] = ["AppointmentImported", "ResourceAllocated", "ResourceReleased"];
+const NOT_SENT: readonly CatalogEventType[] = [
+  "AppointmentImported",
+  "ResourceAllocated",
+  "ResourceReleased",
+];
 
-/** The appointment's events that partners are told. */
-const TOLD = new Set<CatalogEventType>(
+/** Appointment events that are sent to partners. */
+const SENT = new Set<CatalogEventType>(
   (Object.keys(appointmentCategory.events) as AppointmentEvent["type"][]).filter(
-    (type) => !UNTOLD.includes(type),
+    (type) => !NOT_SENT.includes(type),
   ),
 );
 
-/** An event that the relay cannot map. It stops there: what comes after must not overtake it. */
+/** The relay cannot map an event to a message. */
 export class RelayFailure extends Error {
   override readonly name = "RelayFailure";
 }
 
 /**
- * What goes onto JetStream for an event; undefined where partners are told nothing of it. An event that changes an
- * appointment is told with the appointment as it was then, so its stream is read up to that event.
+ * Maps an event to a message. The message of an appointment event contains the appointment as of that event, so its stream
+ * is read up to there.
  *
- * @throws {RelayFailure} naming the event's place
+ * @returns undefined if the event is not sent to partners
+ * @throws {RelayFailure} with the place of the event
  * @throws {LogUnavailable}
  */
 export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Outgoing | undefined> {
@@ -50,7 +55,7 @@ export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Ou
     const test = toTestBody(event);
     return test && eventMessage(at, test, event.data.endpointId);
   }
-  if (!TOLD.has(event.type)) return undefined;
+  if (!SENT.has(event.type)) return undefined;
   const body = await webhookBodyOf(log, event);
   return body && eventMessage(at, body);
 }
@@ -58,16 +63,16 @@ export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Ou
 async function webhookBodyOf(log: EventLog, event: RecordedEvent) {
   const place = `position ${event.position}, stream ${event.stream}, revision ${event.revision}`;
   const history = await historyUpTo(log, event).catch((cause: unknown) => {
-    // What no waiting mends: an event of the stream that cannot be read, or a stream that is gone for ever.
+    // Waiting does not help if an event of the stream is unreadable or the stream was deleted.
     const isFinal = cause instanceof EventSchemaError || cause instanceof StreamDeletedError;
     throw isFinal ? new RelayFailure(`${place}: ${cause.message}`, { cause }) : cause;
   });
   const last = history.at(-1);
-  if (last?.id !== event.id) throw new RelayFailure(`${place}: the stream does not end in the event`);
+  if (last?.id !== event.id) throw new RelayFailure(`${place}: the stream does not end with this event`);
   try {
     return toWebhookBody(history);
   } catch (cause) {
-    throw new RelayFailure(`${place}: no public event follows from ${event.type}`, { cause });
+    throw new RelayFailure(`${place}: ${event.type} cannot be mapped to a public event`, { cause });
   }
 }
 

@@ -5,29 +5,28 @@ import type { Detail } from "./role.ts";
 
 export interface LeadershipOptions {
   databaseUrl: string;
-  /** What is led: one leader at a time for each name in a database. */
+  /** Name of the lock: one leader at a time for each name in a database. */
   name: string;
   logger: Logger;
   signal: AbortSignal;
   onStandby(detail: Detail): void;
-  /** Asked every second of a standby and of the leader: why this process must not lead; null if it may. */
+  /** Returns why this process must not lead; null if it may. Called every second, on standby and while it leads. */
   hindrance?(connection: pg.ClientBase): Promise<Detail | null>;
 }
 
-/** What a standby says that is ready to take over. */
+/** Detail of a standby that is ready to take over. */
 export const ANOTHER_LEADS = "another process leads" satisfies Detail;
 
-/** A standby asks this often whether the leader is gone, a leader whether its connection lives. Milliseconds. */
-const ASK_EVERY = 1_000;
-const ANSWER_WITHIN = 3_000;
+/** Interval at which a standby tries the lock and a leader checks its connection. Milliseconds. */
+const CHECK_INTERVAL_MS = 1_000;
+const QUERY_TIMEOUT_MS = 3_000;
 
 /**
- * Runs something in at most one process at a time: whoever holds an advisory lock, for as long as the connection
- * that took it lives. The others stand by and take over when it is free. A leader that loses its connection stops
- * (its signal aborts) and stands by again. The lock keeps two from working at once; that two cannot both write is
- * the checkpoint's business.
+ * Runs work in at most one process at a time: the one that holds an advisory lock, which lasts as long as its connection.
+ * The others stand by and take over when the lock is free. If a leader loses its connection, its signal aborts and it
+ * stands by again. The lock only avoids double work. The compare-and-set of the checkpoint keeps two from writing.
  *
- * @param run ends when its signal aborts; what it throws before that is thrown on
+ * @param run must end when its signal aborts. Errors before that are rethrown
  */
 export async function withLeadership(
   options: LeadershipOptions,
@@ -38,7 +37,7 @@ export async function withLeadership(
   while (!signal.aborted) {
     const connection = await connect(options);
     if (!connection) {
-      options.onStandby("the database is out of reach");
+      options.onStandby("the database is unavailable");
       await wait.next(signal);
       continue;
     }
@@ -52,8 +51,8 @@ export async function withLeadership(
       acquired = await acquire(connection, options, term);
       if (acquired) {
         wait.reset();
-        logger.info({ name }, "leads");
-        await Promise.all([keepAsking(connection, options, term), lead(run, term)]);
+        logger.info({ name }, "This process leads.");
+        await Promise.all([keepChecking(connection, options, term), lead(run, term)]);
       }
     } finally {
       signal.removeEventListener("abort", end);
@@ -63,58 +62,58 @@ export async function withLeadership(
   }
 }
 
-/** @returns undefined where the database is out of reach */
+/** @returns undefined if the database is unavailable */
 async function connect(options: LeadershipOptions): Promise<pg.Client | undefined> {
   const connection = new pg.Client({
     connectionString: options.databaseUrl,
     application_name: `leader ${options.name}`,
-    connectionTimeoutMillis: ANSWER_WITHIN,
-    query_timeout: ANSWER_WITHIN,
+    connectionTimeoutMillis: QUERY_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
     keepAlive: true,
   });
   connection.on("error", (error) =>
-    options.logger.debug({ error, name: options.name }, "leader's connection"),
+    options.logger.debug({ error, name: options.name }, "The connection of the leader failed."),
   );
   try {
     await connection.connect();
-    // So that the server notices in seconds, too, when the leader's whole machine is gone, and gives its lock away.
+    // With keepalives the server notices within seconds if the leader's machine is gone, and frees the lock.
     await connection.query(
       "SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2",
     );
     return connection;
   } catch (error) {
-    options.logger.warn({ error, name: options.name }, "cannot reach the database to lead");
+    options.logger.warn({ error, name: options.name }, "Cannot connect to the database to become leader.");
     await release(connection, options.logger);
     return undefined;
   }
 }
 
-/** Asks for the lock until it is free; false where the connection broke or the signal aborted meanwhile. */
+/** Tries the lock until it is free. @returns false if the connection broke or the signal aborted first */
 async function acquire(
   connection: pg.Client,
   options: LeadershipOptions,
   term: AbortController,
 ): Promise<boolean> {
   while (!term.signal.aborted) {
-    const hindrance = await ask(term, () => options.hindrance?.(connection));
+    const hindrance = await query(term, () => options.hindrance?.(connection));
     if (term.signal.aborted) return false;
-    if (!hindrance && (await ask(term, () => tryLock(connection, options.name)))) return true;
+    if (!hindrance && (await query(term, () => tryLock(connection, options.name)))) return true;
     options.onStandby(hindrance ?? ANOTHER_LEADS);
-    await pause(ASK_EVERY, term.signal);
+    await pause(CHECK_INTERVAL_MS, term.signal);
   }
   return false;
 }
 
-async function keepAsking(
+async function keepChecking(
   connection: pg.Client,
   options: LeadershipOptions,
   term: AbortController,
 ): Promise<void> {
   while (!term.signal.aborted) {
-    await pause(ASK_EVERY, term.signal);
+    await pause(CHECK_INTERVAL_MS, term.signal);
     if (term.signal.aborted) return;
-    await ask(term, () => connection.query("SELECT"));
-    if (await ask(term, () => options.hindrance?.(connection))) term.abort();
+    await query(term, () => connection.query("SELECT"));
+    if (await query(term, () => options.hindrance?.(connection))) term.abort();
   }
 }
 
@@ -126,13 +125,13 @@ async function tryLock(connection: pg.Client, name: string): Promise<boolean> {
   return rows[0]?.held === true;
 }
 
-/** Asks the database. A question that is not answered ends the term. */
-async function ask<Answer>(
+/** Runs a query. If it fails, the term ends. */
+async function query<Result>(
   term: AbortController,
-  question: () => Promise<Answer> | undefined,
-): Promise<Answer | undefined> {
+  run: () => Promise<Result> | undefined,
+): Promise<Result | undefined> {
   try {
-    return await question();
+    return await run();
   } catch {
     term.abort();
     return undefined;
@@ -149,7 +148,9 @@ async function lead(run: (signal: AbortSignal) => Promise<void>, term: AbortCont
   }
 }
 
-/** Closing gives the lock back; a connection that is gone already has done so. */
+/** Closes the connection, which frees the lock. */
 async function release(connection: pg.Client, logger: Logger): Promise<void> {
-  await connection.end().catch((error: unknown) => logger.debug({ error }, "leader's connection was gone"));
+  await connection
+    .end()
+    .catch((error: unknown) => logger.debug({ error }, "The connection of the leader was already closed."));
 }

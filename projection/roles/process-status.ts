@@ -3,7 +3,7 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { LastError, RoleStatus } from "./role.ts";
 
-/** What a process says of one of its roles. */
+/** Status of one role in one process. */
 export interface ProcessStatus {
   role: string;
   /** Host and process id. */
@@ -11,28 +11,28 @@ export interface ProcessStatus {
   state: RoleStatus["state"] | "stopped";
   detail: string | null;
   position: bigint | null;
-  /** Over the last seconds; null where the role takes no events, or not yet. */
+  /** Rate of the last seconds; null if the role reads no events or has just started. */
   eventsPerSecond: number | null;
   lastError: LastError | null;
   failedAt: LogPosition | null;
-  /** When it said so. Milliseconds since 1970. */
+  /** Time of the report. Milliseconds since 1970. */
   at: number;
 }
 
-/** A process that has said nothing for this long is forgotten. */
-const FORGOTTEN_AFTER = "1 day";
+/** Older statuses are deleted. */
+const MAX_AGE = "1 day";
 
-/** Longest text of an error that is kept. */
-const LONGEST = 2_000;
+/** Longest stored text, in characters. */
+const MAX_TEXT_LENGTH = 2_000;
 
-/** Puts how the process does in place of what it said before. */
+/** Writes the status of a process, and deletes outdated ones. */
 export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): Promise<void> {
   const { role, process, state, detail, position, eventsPerSecond, at } = status;
   const { lastError, failedAt } = status;
   await pool.query({
     name: "write process status",
     text: `WITH forgotten AS (
-        DELETE FROM projection.process_status WHERE at < $13::timestamptz - interval '${FORGOTTEN_AFTER}')
+        DELETE FROM projection.process_status WHERE at < $13::timestamptz - interval '${MAX_AGE}')
       INSERT INTO projection.process_status (role, process, state, detail, position, events_per_second,
         last_error, last_error_at, failed_position, failed_stream, failed_revision, failed_type, at)
       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
@@ -42,8 +42,8 @@ export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): 
         excluded.last_error, excluded.last_error_at, excluded.failed_position, excluded.failed_stream,
         excluded.failed_revision, excluded.failed_type, excluded.at)`,
     values: [
-      ...[role, process, state, detail?.slice(0, LONGEST), position, eventsPerSecond],
-      ...[lastError?.message.slice(0, LONGEST), lastError && toInstant(lastError.at)],
+      ...[role, process, state, detail?.slice(0, MAX_TEXT_LENGTH), position, eventsPerSecond],
+      ...[lastError?.message.slice(0, MAX_TEXT_LENGTH), lastError && toInstant(lastError.at)],
       ...[failedAt?.position, failedAt?.stream, failedAt?.revision, failedAt?.type, toInstant(at)],
     ],
   });
@@ -65,7 +65,7 @@ interface StoredStatus {
   at: string;
 }
 
-/** What all processes said last, the newest first. */
+/** Reads the latest status of all processes, newest first. */
 export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[]> {
   const { rows } = await pool.query<StoredStatus>(
     `SELECT role, process, state, detail, position, events_per_second, last_error,

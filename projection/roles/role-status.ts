@@ -1,9 +1,9 @@
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
+import { safeMessage } from "../../shared/runtime/logger.ts";
 import { DIFFERENT_LOG, DifferentLog } from "../checkpoints/same-log.ts";
-import { lastErrorNow } from "./last-error.ts";
-import type { RoleStatus } from "./role.ts";
+import type { LastError, RoleStatus } from "./role.ts";
 
-/** What outlives the end of a term in a role's status. */
+/** Returns the parts of a status that are kept after the end of a term. */
 export function kept({ position, events, lastError }: RoleStatus): Partial<RoleStatus> {
   return {
     ...(position !== undefined && { position }),
@@ -12,7 +12,7 @@ export function kept({ position, events, lastError }: RoleStatus): Partial<RoleS
   };
 }
 
-/** The status of a role that stopped, with the cause, and the event's place if an event is the cause. */
+/** Creates the status of a role that failed, with the failed event if an event is the cause. */
 export function failed(before: RoleStatus, error: unknown, place?: LogPosition): RoleStatus {
   const detail = error instanceof DifferentLog ? DIFFERENT_LOG : null;
   return {
@@ -20,4 +20,9 @@ export function failed(before: RoleStatus, error: unknown, place?: LogPosition):
     ...{ state: "failed", detail, leads: false, lastError: lastErrorNow(error) },
     ...(place && { failedAt: place }),
   };
+}
+
+/** Converts an error of this moment for the status of a role. */
+export function lastErrorNow(error: unknown): LastError {
+  return { message: error instanceof Error ? safeMessage(error) : String(error), at: Date.now() };
 }

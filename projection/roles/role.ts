@@ -2,28 +2,28 @@ import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { DIFFERENT_LOG } from "../checkpoints/same-log.ts";
 import type { OTHER_RELEASE } from "./failure.ts";
 
-/** One of the things that a projection process does: keep the read models, relay events, deliver webhooks. */
+/** One task of a projection process: update the read models, relay events, or deliver webhooks. */
 export interface Role {
   name: string;
   status(): RoleStatus;
-  /** Stops taking work, finishes or gives back what it has. */
+  /** Takes no more work, and finishes or releases its current work. */
   stop(): Promise<void>;
 }
 
-/** What a role is about, or waits for, in words that hold nothing of an event or an error: anybody may read them. */
+/** Public text about the state of a role. It never contains data of an event or text of an error. */
 export type Detail =
   | "catching up"
   | "another process leads"
-  | "the database is out of reach"
+  | "the database is unavailable"
   | typeof OTHER_RELEASE
   | typeof DIFFERENT_LOG
   | `waits for ${AwaitedServer}`
   | "waits";
 
-/** What projectors can name that they wait for. */
+/** Servers that projectors wait for by name. */
 export type AwaitedServer = "the database" | "the event log";
 
-/** What kept a role from working. Its text may quote an event: it is for the log file and the operator's status. */
+/** Last error of a role. Its text may quote an event, so only logs and the operator's status show it. */
 export interface LastError {
   message: string;
   /** Milliseconds since 1970. */
@@ -31,18 +31,18 @@ export interface LastError {
 }
 
 export interface RoleStatus {
-  /** `standby`: another process leads. `failed`: stopped, until an operator has seen to the cause. */
+  /** `standby`: another process leads. `failed`: stopped until an operator removes the cause. */
   state: "starting" | "running" | "standby" | "failed";
-  /** Null while it works. If it failed at an event, null too: `failedAt` and `lastError` say why. */
+  /** Null while the role works, and if it failed at an event: then see `failedAt` and `lastError`. */
   detail: Detail | null;
-  /** Whether this process leads the role; absent for a role that any number of processes do at once. */
+  /** True if this process leads the role. Absent for a role without a leader. */
   leads?: boolean;
-  /** How far it is in the event log; absent for a role that does not follow it. */
+  /** Position in the event log. Absent for a role that does not read the log. */
   position?: bigint;
-  /** Events of the log that it has taken since the process started. */
+  /** Events that the role has read since the process started. */
   events?: number;
-  /** What last kept it from working, whether or not it does so still. */
+  /** Last error, even if the role has recovered from it. */
   lastError?: LastError;
-  /** The event that it cannot get past. */
+  /** Event at which the role failed. */
   failedAt?: LogPosition;
 }

@@ -2,16 +2,16 @@ import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { IN_LANE } from "../webhooks/scheduling/due.ts";
 
-/** Counting must cost little. */
-export const MOST = 100_000;
+/** Highest count, so that counting stays cheap. */
+export const MAX_COUNT = 100_000;
 
 /** Numbers of webhook deliveries, each up to `MOST`. */
 export interface DeliveryCounts {
-  /** Not yet delivered, and not given up. */
+  /** Not delivered yet, and not failed. */
   pending: number;
-  /** Pending, and their next attempt is due. */
+  /** Pending deliveries whose next attempt is due. */
   due: number;
-  /** Given up after the last retry, and not replayed. They are kept for 30 days. */
+  /** Failed after the last retry, and not replayed. They are kept for 30 days. */
   failed: number;
 }
 
@@ -22,10 +22,10 @@ const pendingIn = (lane: string) =>
 export async function countDeliveries(pool: pg.Pool, now: number): Promise<DeliveryCounts> {
   const { rows } = await pool.query<{ pending: bigint; due: bigint; failed: bigint }>({
     name: "count deliveries",
-    // Each lane has an index; for all that are pending there is none.
+    // Only the lanes have indexes of pending deliveries.
     text: `SELECT count(*) AS pending, count(*) FILTER (WHERE due_at <= $1) AS due,
-                  (SELECT count(*) FROM (SELECT FROM webhooks.delivery WHERE status = 'failed' LIMIT ${MOST}) f) AS failed
-             FROM (${Object.values(IN_LANE).map(pendingIn).join(" UNION ALL ")} LIMIT ${MOST}) d`,
+                  (SELECT count(*) FROM (SELECT FROM webhooks.delivery WHERE status = 'failed' LIMIT ${MAX_COUNT}) f) AS failed
+             FROM (${Object.values(IN_LANE).map(pendingIn).join(" UNION ALL ")} LIMIT ${MAX_COUNT}) d`,
     values: [toInstant(now)],
   });
   const { pending, due, failed } = rows[0] ?? {};

@@ -1,23 +1,23 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { READ_MODEL_SCHEMA, readStanding } from "../checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { logEnd } from "../checkpoints/log-end.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { DifferentLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { shapeOf } from "../engine/ddl.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
 import { type ParkedStream, readParked } from "../parking/parked-streams.ts";
-import { readPassedOver } from "../parking/passed-over.ts";
+import { readSkipped } from "../parking/skipped-events.ts";
 import { type ProcessStatus, readProcessStatuses } from "../roles/process-status.ts";
 import { countDeliveries, type DeliveryCounts } from "./count-deliveries.ts";
 import { type Follower, type Lag, lagBehind } from "./lag.ts";
 
-/** All that an operator may want to know of the projection service. */
+/** Status of the projection service for operators. */
 export interface Status {
-  /** What is wrong with the event log; null if it is the one that the database was built from. */
+  /** Error message if the database was built from another log; otherwise null. */
   differentLog: string | null;
-  /** Whether the release that asks built the read models. */
+  /** True if this release built the read models. */
   ownRelease: boolean;
   followers: FollowerStatus[];
   webhooks: RoleProcesses & DeliveryCounts;
@@ -29,18 +29,18 @@ export interface Status {
 export interface FollowerStatus extends RoleProcesses {
   role: Follower;
   position: bigint;
-  /** Null if the log is a different one: its positions cannot be compared. */
+  /** Null for a different log, whose positions cannot be compared. */
   lag: Lag | null;
 }
 
 export interface RoleProcesses {
-  /** The process that tells most: the one that leads, else one that failed, else the last that was seen. */
+  /** The running process; otherwise one that is starting, failed, on standby, or was seen last. */
   process: ProcessStatus | undefined;
-  /** Whether that process has said something within the last seconds. */
+  /** True if a process of the role reported within the last seconds. */
   alive: boolean;
-  /** Processes that do the role now. */
+  /** Number of running processes. */
   working: number;
-  /** Processes that stand by. */
+  /** Number of processes on standby. */
   standby: number;
 }
 
@@ -48,20 +48,20 @@ export interface ParkedStatus extends Partial<ParkedStream> {
   stream: string;
   position: bigint;
   revision: bigint;
-  /** Of its events, how many the read models that serve leave out. */
+  /** Number of its events that the read models lack. */
   events: bigint;
   /**
-   * `resumed`: no longer parked, but still left out; `taken`: parked, though the read models have it; `untold`: passed
-   * over by the relay alone.
+   * `resumed`: no longer parked, but the read models still lack events. `taken`: parked, but the read models lack no
+   * events. `untold`: only the relay skips it.
    */
   state: "parked" | "resumed" | "taken" | "untold";
 }
 
-/** A process that runs speaks every two seconds. Milliseconds. */
-const ALIVE_WITHIN = 10_000;
+/** A running process reports every two seconds. Milliseconds. */
+const ALIVE_TIMEOUT_MS = 10_000;
 
-/** Rows are counted up to here, and beyond estimated by Postgres. */
-const COUNTED = 10_000;
+/** Larger tables are not counted; Postgres estimates their rows. */
+const MAX_COUNTED_ROWS = 10_000;
 
 /** @param now milliseconds since 1970 */
 export async function findStatus(
@@ -70,9 +70,9 @@ export async function findStatus(
 ): Promise<Status> {
   const statuses = await readProcessStatuses(pool);
   const end = await logEnd(client);
-  const standing = await readStanding(pool, READ_MODEL_SCHEMA);
+  const checkpoint = await readCheckpoint(pool, READ_MODEL_SCHEMA);
   const positions = {
-    projectors: standing.position,
+    projectors: checkpoint.position,
     relay: (await readRelayCheckpoint(pool)).position,
   };
   const differentLog = await findDifference(client, pool);
@@ -83,7 +83,7 @@ export async function findStatus(
     followers.push({ role, position, lag, ...processesOf(role, statuses, now) });
   }
   const webhooks = { ...processesOf("webhooks", statuses, now), ...(await countDeliveries(pool, now)) };
-  const ownRelease = standing.shape === shapeOf(models);
+  const ownRelease = checkpoint.shape === shapeOf(models);
   const readModels: Status["readModels"] = [];
   for (const { table } of ownRelease ? models : []) {
     readModels.push({ table, ...(await countRows(pool, table)) });
@@ -108,7 +108,7 @@ function processesOf(
   now: number,
 ): RoleProcesses {
   const all = statuses.filter((status) => status.role === role);
-  const alive = all.filter(({ at, state }) => now - at < ALIVE_WITHIN && state !== "stopped");
+  const alive = all.filter(({ at, state }) => now - at < ALIVE_TIMEOUT_MS && state !== "stopped");
   const find = (wanted: ProcessStatus["state"]) => alive.find(({ state }) => state === wanted);
   const process = find("running") ?? find("starting") ?? find("failed") ?? alive[0] ?? all[0];
   const count = (wanted: ProcessStatus["state"]) => alive.filter(({ state }) => state === wanted).length;
@@ -118,30 +118,30 @@ function processesOf(
 async function countRows(pool: pg.Pool, table: string): Promise<{ rows: number; exact: boolean }> {
   const name = `${READ_MODEL_SCHEMA}.${table}`;
   const { rows } = await pool.query<{ counted: bigint; estimated: bigint | null }>(
-    `SELECT (SELECT count(*) FROM (SELECT FROM ${name} LIMIT ${COUNTED + 1}) t) AS counted,
+    `SELECT (SELECT count(*) FROM (SELECT FROM ${name} LIMIT ${MAX_COUNTED_ROWS + 1}) t) AS counted,
             pg_stat_get_live_tuples('${name}'::regclass) AS estimated`,
   );
   const { counted = 0n, estimated = 0n } = rows[0] ?? {};
-  if (counted <= COUNTED) return { rows: Number(counted), exact: true };
-  return { rows: Math.max(COUNTED, Number(estimated ?? 0n)), exact: false };
+  if (counted <= MAX_COUNTED_ROWS) return { rows: Number(counted), exact: true };
+  return { rows: Math.max(MAX_COUNTED_ROWS, Number(estimated ?? 0n)), exact: false };
 }
 
 async function findParked(
   client: EventStoreDBClient,
   pool: pg.Pool,
-  checkpoint: bigint,
+  position: bigint,
 ): Promise<ParkedStatus[]> {
-  const { streams, untold } = await readParked(createEventLog(client));
-  const passed = await readPassedOver(pool, READ_MODEL_SCHEMA);
+  const { streams, relayOnly } = await readParked(createEventLog(client));
+  const skipped = await readSkipped(pool, READ_MODEL_SCHEMA);
   const listed = [...streams.values()].map((parked): ParkedStatus => {
-    const events = passed.get(parked.stream)?.events ?? 0n;
-    const taken = events === 0n && parked.position <= checkpoint;
+    const events = skipped.get(parked.stream)?.events ?? 0n;
+    const taken = events === 0n && parked.position <= position;
     return { ...parked, events, state: taken ? "taken" : "parked" };
   });
-  const resumed = [...passed].flatMap(([stream, left]): ParkedStatus[] =>
+  const resumed = [...skipped].flatMap(([stream, left]): ParkedStatus[] =>
     streams.has(stream) ? [] : [{ stream, ...left, state: "resumed" }],
   );
-  const relayed = [...untold.values()].map((parked): ParkedStatus => {
+  const relayed = [...relayOnly.values()].map((parked): ParkedStatus => {
     return { ...parked, events: 0n, state: "untold" };
   });
   return [...listed, ...resumed, ...relayed];

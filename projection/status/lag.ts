@@ -1,40 +1,40 @@
 import { type EventStoreDBClient, START } from "@eventstore/db-client";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
-import { ANSWER_WITHIN, boundedRead } from "../checkpoints/bounded-read.ts";
 import { BEFORE_FIRST } from "../checkpoints/checkpoint.ts";
+import { READ_TIMEOUT_MS, readWithTimeout } from "../checkpoints/read-with-timeout.ts";
 import { relayedCategories } from "../relay/to-message.ts";
 
-/** What stands in the log after a position. */
+/** Distance of a role from the end of the log. */
 export interface Lag {
   events: number;
-  /** False where the events were too many to count: then they are estimated. */
+  /** False if the number of events is an estimate. */
   exact: boolean;
-  /** Since the first of them was stored. */
+  /** Age of the first unprocessed event. */
   seconds: number;
 }
 
-/** Events behind are counted up to here, so that asking costs little however far behind somebody is. */
-const COUNTED = 1_000;
+/** Highest exact count, so that measuring stays cheap at any lag. */
+const MAX_COUNTED_EVENTS = 1_000;
 
-/** Who follows the log, and which streams each follows. */
+/** Roles that read the log, with a filter for the streams of each. */
 export const followers = {
   projectors: isCatalogStream,
   relay: (stream: string) => relayedCategories.some(({ name }) => stream.startsWith(`${name}-`)),
 } as const;
 export type Follower = keyof typeof followers;
 
-/** Whether a role follows the log, so that it can be behind. */
+/** Returns true if a role reads the log, so that it can be behind. */
 export function isFollower(role: string): role is Follower {
   return Object.hasOwn(followers, role);
 }
 
 /**
- * How far behind somebody is who has taken the log up to a position. What goes beyond the first thousand events is
- * estimated from the space that those take.
+ * Measures the lag of a role at a position. If there are more than a thousand events, it estimates their number from the
+ * log space that the first thousand take.
  *
- * @param end the position of the log's last event
+ * @param end position of the last event in the log
  * @param now milliseconds since 1970
- * @throws what the client throws where the log is out of reach
+ * @throws the client's error if the log is unavailable
  */
 export async function lagBehind(
   client: EventStoreDBClient,
@@ -44,11 +44,11 @@ export async function lagBehind(
   now: number,
 ): Promise<Lag> {
   const fromPosition = position === BEFORE_FIRST ? START : { commit: position, prepare: position };
-  const read = client.readAll({ fromPosition, maxCount: COUNTED + 1, deadline: ANSWER_WITHIN });
+  const read = client.readAll({ fromPosition, maxCount: MAX_COUNTED_EVENTS + 1, deadline: READ_TIMEOUT_MS });
   const lag: Lag = { events: 0, exact: true, seconds: 0 };
   let seen = 0;
   let last = position;
-  for await (const { event } of boundedRead(read)) {
+  for await (const { event } of readWithTimeout(read)) {
     seen += 1;
     if (!event || event.position.commit <= position) continue;
     last = event.position.commit;
@@ -56,7 +56,7 @@ export async function lagBehind(
     if (lag.events === 0) lag.seconds = Math.max(0, (now - event.created.getTime()) / 1000);
     lag.events += 1;
   }
-  if (seen <= COUNTED || last <= position) return lag;
+  if (seen <= MAX_COUNTED_EVENTS || last <= position) return lag;
   const share = Number(end - position) / Number(last - position);
   return { ...lag, exact: false, events: Math.max(lag.events, Math.round(lag.events * share)) };
 }

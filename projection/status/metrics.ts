@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 
-/** What the process counts and measures, for Prometheus. One registry a process. */
+/** Prometheus metrics of one process. */
 export interface Metrics {
   registry: Registry;
   position: Gauge<"role">;
@@ -18,7 +18,7 @@ export interface Metrics {
   attempts: Counter<"outcome">;
 }
 
-/** The metrics of this process, in a registry of their own. */
+/** Creates the metrics in a separate registry. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -28,35 +28,46 @@ export function createMetrics(): Metrics {
     new Counter<Label>({ name, help, labelNames, registers });
   return {
     registry,
-    position: gauge("projection_position", "How far a role is in the event log.", "role"),
-    lagEvents: gauge("projection_lag_events", "Events behind; beyond a thousand an estimate.", "role"),
-    lagSeconds: gauge("projection_lag_seconds", "Age of the first event that is not taken yet.", "role"),
-    leader: gauge("projection_leader", "1 if this process leads the role, 0 if it does not.", "role"),
-    waits: gauge("projection_waits", "1 where the role waits for something out of reach.", "role"),
-    failed: gauge(
-      "projection_failed",
-      "1 if the role stopped: at an event that it cannot take, or at a different log.",
+    position: gauge("projection_position", "Position of a role in the event log.", "role"),
+    lagEvents: gauge("projection_lag_events", "Unprocessed events of a role. Estimated above 1000.", "role"),
+    lagSeconds: gauge("projection_lag_seconds", "Age of the first unprocessed event, in seconds.", "role"),
+    leader: gauge("projection_leader", "1 if this process leads the role, otherwise 0.", "role"),
+    waits: gauge(
+      "projection_waits",
+      "1 if the role waits for a server that is unavailable, otherwise 0.",
       "role",
     ),
-    events: counter("projection_events_total", "Events taken by this process.", "role"),
+    failed: gauge(
+      "projection_failed",
+      "1 if the role stopped because it cannot process an event or because of a different log, otherwise 0.",
+      "role",
+    ),
+    events: counter("projection_events_total", "Events processed by this process.", "role"),
     batch: new Histogram({
       name: "projection_batch_duration_seconds",
-      help: "One transaction of the projectors.",
+      help: "Duration of one projector transaction, in seconds.",
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
       registers,
     }),
-    parkedStreams: gauge("projection_parked_streams", "Streams that are parked."),
-    parkedEvents: gauge("projection_parked_events", "Events that the read models leave out."),
+    parkedStreams: gauge("projection_parked_streams", "Number of parked streams."),
+    parkedEvents: gauge(
+      "projection_parked_events",
+      "Number of events of parked streams that the read models skipped.",
+    ),
     deliveries: gauge(
       "webhook_deliveries",
-      "Deliveries: pending, due (of the pending ones) and failed for good.",
+      "Number of deliveries by state: pending, due (included in pending) and failed.",
       "state",
     ),
-    attempts: counter("webhook_attempts_total", "Attempts of webhooks by this process.", "outcome"),
+    attempts: counter(
+      "webhook_attempts_total",
+      "Webhook delivery attempts by this process, by outcome.",
+      "outcome",
+    ),
   };
 }
 
-/** GET /metrics, in the text format of Prometheus. */
+/** Serves GET /metrics in the text format of Prometheus. */
 export function serveMetrics({ registry }: Metrics): Koa.Middleware {
   return async (ctx, next) => {
     if (ctx.path !== "/metrics" || ctx.method !== "GET") return next();

@@ -5,9 +5,9 @@ import type { Detail, Role } from "../roles/role.ts";
 import type { Reporter } from "./reporter.ts";
 
 /**
- * Whether each role does its work: one that runs and waits for nothing is ready, and so is a standby, since another
- * process leads. A standby of another release is not ready, since it cannot take over. Of the others it says why not, and how far behind they are. Anybody may ask, so nothing of an event's
- * data is said, nor of an error's text, which may quote them: that is for the log file and the operator's status.
+ * Reports the readiness of each role. A role is ready if it works without waiting, or if it is a standby that can take over.
+ * A standby of another release cannot, so it is not ready. Other roles get a text with the reason and their lag. The report
+ * is public, so it contains no data of events and no error texts. Those are in the log and in the operator's status.
  */
 export function readinessOf(roles: readonly Role[], reporter: Reporter): Readiness {
   return async () => Object.fromEntries(roles.map((role) => [role.name, problem(role, reporter)]));

@@ -4,10 +4,11 @@ import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import { settlesWithin } from "../../shared/runtime/timeout.ts";
 import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
 import { logEnd } from "../checkpoints/log-end.ts";
 import { readParked } from "../parking/parked-streams.ts";
-import { readPassedOver } from "../parking/passed-over.ts";
+import { readSkipped } from "../parking/skipped-events.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
 import { countDeliveries } from "./count-deliveries.ts";
@@ -20,26 +21,26 @@ export interface ReporterOptions {
   roles: readonly Role[];
   metrics: Metrics;
   logger: Logger;
-  /** Names the process among all; its host and id where absent. */
+  /** Name of the process. Host name and process id if absent. */
   process?: string;
   /** Milliseconds since 1970. */
   clock?: () => number;
 }
 
 export interface Reporter {
-  /** How far behind a role was when it was last measured. */
+  /** Returns the last measured lag of a role. */
   lagOf(role: string): Lag | undefined;
   stop(): Promise<void>;
 }
 
-const EVERY = 2_000;
+const REPORT_INTERVAL_MS = 2_000;
 
-/** The last word, at a stop, may take this long. Milliseconds. */
-const LAST_WORD_WITHIN = 1_000;
+/** Time limit for the last report, at a stop. Milliseconds. */
+const LAST_REPORT_TIMEOUT_MS = 1_000;
 
 /**
- * Says every two seconds how the process's roles are doing: in the database, for the operator's status, and in its
- * metrics. It never keeps a role from its work: what it cannot find out or write is left for the next time.
+ * Reports the status of the process's roles every two seconds: in the database for the operator's status, and as metrics.
+ * It never disturbs the roles. If it cannot measure or write something, it tries again at the next report.
  */
 export function startReporter(options: ReporterOptions): Reporter {
   const { roles, metrics, logger, clock = Date.now } = options;
@@ -47,41 +48,40 @@ export function startReporter(options: ReporterOptions): Reporter {
   const { signal } = ended;
   const lags = new Map<string, Lag>();
   const rateOf = createRates(metrics);
-  const quietly = async (work: () => Promise<void>) => {
+  const orLogged = async (work: () => Promise<void>) => {
     try {
       await work();
     } catch (error) {
-      logger.debug({ error }, "status is not told");
+      logger.debug({ error }, "The status could not be reported.");
     }
   };
-  const tell = async (stopped: boolean) => {
+  const report = async (stopped: boolean) => {
     const now = clock();
-    const said = roles.map(({ name, status }) => {
+    const statuses = roles.map(({ name, status }) => {
       const is = status();
       setGauges(metrics, name, is);
       return toProcessStatus(options, name, is, rateOf(name, is, now), stopped, now);
     });
-    for (const status of said) await quietly(() => writeProcessStatus(options.pool, status));
+    for (const status of statuses) await orLogged(() => writeProcessStatus(options.pool, status));
   };
   const done = (async () => {
     while (!signal.aborted) {
-      await tell(false);
-      await quietly(() => measure(options, lags, clock()));
-      await pause(EVERY, signal);
+      await report(false);
+      await orLogged(() => measure(options, lags, clock()));
+      await pause(REPORT_INTERVAL_MS, signal);
     }
   })();
   return {
     lagOf: (role) => lags.get(role),
     async stop() {
       ended.abort();
-      const enough = new AbortController();
-      const lastWord = done.then(() => tell(true)).finally(() => enough.abort());
-      await Promise.race([lastWord, pause(LAST_WORD_WITHIN, enough.signal)]);
+      const lastReport = done.then(() => report(true));
+      await settlesWithin(lastReport, LAST_REPORT_TIMEOUT_MS);
     },
   };
 }
 
-/** Asked for a role, gives its events a second since the last time that it was asked, and counts them. */
+/** Creates a function that counts the events of a role and returns its rate since the last call, in events per second. */
 function createRates(metrics: Metrics) {
   const counted = new Map<string, { events: number; at: number }>();
   return (role: string, { events }: RoleStatus, now: number): number | null => {
@@ -93,7 +93,7 @@ function createRates(metrics: Metrics) {
   };
 }
 
-/** What has to be asked of log and database. */
+/** Measures everything that needs log or database. */
 async function measure(
   { client, pool, roles, metrics }: ReporterOptions,
   lags: Map<string, Lag>,
@@ -108,10 +108,10 @@ async function measure(
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   }
-  const { streams, untold } = await readParked(createEventLog(client));
-  metrics.parkedStreams.set(new Set([...streams.keys(), ...untold.keys()]).size);
-  const passed = [...(await readPassedOver(pool, READ_MODEL_SCHEMA)).values()];
-  metrics.parkedEvents.set(Number(passed.reduce((sum, { events }) => sum + events, 0n)));
+  const { streams, relayOnly } = await readParked(createEventLog(client));
+  metrics.parkedStreams.set(new Set([...streams.keys(), ...relayOnly.keys()]).size);
+  const skipped = [...(await readSkipped(pool, READ_MODEL_SCHEMA)).values()];
+  metrics.parkedEvents.set(Number(skipped.reduce((sum, { events }) => sum + events, 0n)));
   const deliveries = await countDeliveries(pool, now);
   for (const [state, count] of Object.entries(deliveries)) metrics.deliveries.set({ state }, count);
 }
@@ -134,7 +134,7 @@ function toProcessStatus(
   return {
     role,
     process: name,
-    // One that failed is remembered as such: that it stops now does not mend anything.
+    // A failed role stays failed in the status: stopping the process does not remove the cause.
     state: stopped && state !== "failed" ? "stopped" : state,
     detail: stopped && state !== "failed" ? null : detail,
     position: position ?? null,

@@ -10,16 +10,16 @@ import { DifferentLog, requireSameLog, untilSameLog } from "../checkpoints/same-
 import { eventStreamOf } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
-import { failed } from "../roles/role-status.ts";
+import { failed, lastErrorNow } from "../roles/role-status.ts";
 import { deleteOldDeliveries } from "./maintenance/retention.ts";
 import { closeUnsendable, skipLongHeld } from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";
 import { drainOutbox } from "./outbox/drain.ts";
-import { createTroubles, keepTrying } from "./outbox/keep-trying.ts";
+import { createHealthTracker, retryForever } from "./outbox/retry-forever.ts";
 import { createDueEndpoints } from "./scheduling/due-endpoints.ts";
 import { runSender } from "./sender.ts";
 import { type Connections, createConnections } from "./sending/connections.ts";
-import { remembering, type SecretReader } from "./sending/secrets.ts";
+import { cachingSecrets, type SecretReader } from "./sending/secrets.ts";
 import type { AttemptLimits } from "./sending/send.ts";
 
 export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
@@ -28,13 +28,13 @@ export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
   databaseUrl: string;
   natsUrl: string;
   logger: Logger;
-  /** Opens the endpoints' signing secrets. */
+  /** Decrypts the signing secrets of endpoints. */
   secrets: SecretReader;
-  /** The brand segment of header names. */
+  /** Brand segment of header names. */
   brand: string;
   /** Seconds before each retry. */
   retrySchedule: readonly number[];
-  /** Told of each attempt whose outcome is on record: delivered, pending (again), or failed for good. */
+  /** Called for each recorded attempt, with the new status of its delivery: delivered, pending or failed. */
   onAttempt?(outcome: string): void;
   /** Milliseconds since 1970. */
   clock?: () => number;
@@ -42,21 +42,20 @@ export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
   random?: () => number;
 }
 
-/** How long the parts rest when there is nothing to do, unless they are woken. Milliseconds. */
-const OUTBOX_REST = 1_000;
-const SWEEP_REST = 1_000;
-const RETENTION_REST = 10 * 60_000;
+/** Pauses of the parts when there is nothing to do. Milliseconds. */
+const OUTBOX_INTERVAL_MS = 1_000;
+const SWEEP_INTERVAL_MS = 1_000;
+const RETENTION_INTERVAL_MS = 10 * 60_000;
 
-/** The log is checked this often. Milliseconds. */
-const CHECK_EVERY = 1_000;
+/** Milliseconds. */
+const LOG_CHECK_INTERVAL_MS = 1_000;
 
 /**
- * The role that delivers webhooks: takes messages from JetStream, makes delivery rows of them, sends what is due,
- * tells the log what follows, and deletes what is old. Any number of processes may do it at once. What is out of
- * reach is waited for.
+ * Starts the role that delivers webhooks. It turns messages from JetStream into deliveries, sends due deliveries, appends
+ * facts to the log, and deletes old deliveries. Any number of processes may do it at the same time. If a server is
+ * unavailable, it waits.
  *
- * It works only while the log is the one that the database was built from. Otherwise the role fails, and goes on by
- * itself when the log fits the database again.
+ * It works only while the database and the log belong together. Otherwise the role fails until they match again.
  */
 export function startWebhooks(options: WebhooksOptions): Role {
   const logger = options.logger.child({ role: "webhooks" });
@@ -64,10 +63,15 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const { signal } = ended;
   const connections = createConnections();
   let status = (): RoleStatus => ({ state: "starting", detail: null });
+  const onUnchecked = (error: unknown) => {
+    logger.warn({ error }, "Webhooks wait: cannot check whether the event log matches the database.");
+    const waiting: RoleStatus = { state: "starting", detail: "waits", lastError: lastErrorNow(error) };
+    status = () => waiting;
+  };
   const done = (async () => {
     while (!signal.aborted) {
-      const different = await untilDifferentLog({ ...options, logger }, signal, async (term) => {
-        const started = createTerm({ ...options, logger }, connections, term);
+      const different = await untilDifferentLog({ ...options, logger, onUnchecked }, signal, async (term) => {
+        const started = startParts({ ...options, logger }, connections, term);
         status = started.status;
         await started.done;
       });
@@ -90,12 +94,14 @@ export function startWebhooks(options: WebhooksOptions): Role {
 }
 
 /**
- * Runs something from the moment that the log is known to be the one that the database was built from, until it is not.
+ * Runs work from the first successful check of the log until the log does not match the database.
  *
- * @returns the error that ended it; undefined if the signal aborted
+ * @param options.onUnchecked called with each error of the check until it has succeeded once. Later, the parts of the role
+ *   report unavailable servers.
+ * @returns the error that ended the work; undefined if the signal aborted
  */
 async function untilDifferentLog(
-  options: WebhooksOptions,
+  options: WebhooksOptions & { onUnchecked(error: unknown): void },
   signal: AbortSignal,
   run: (term: AbortSignal) => Promise<void>,
 ): Promise<DifferentLog | undefined> {
@@ -109,11 +115,11 @@ async function untilDifferentLog(
       await untilAborted(requireSameLog(options), signal);
       if (!signal.aborted) running ??= run(term.signal);
     } catch (error) {
-      // What is out of reach is the parts' own trouble.
       if (error instanceof DifferentLog) different = error;
-      else options.logger.debug({ error }, "cannot check which event log this is");
+      else if (!running) options.onUnchecked(error);
+      else options.logger.debug({ error }, "Cannot check whether the event log matches the database.");
     }
-    if (!different) await pause(CHECK_EVERY, signal);
+    if (!different) await pause(LOG_CHECK_INTERVAL_MS, signal);
   }
   end();
   signal.removeEventListener("abort", end);
@@ -121,39 +127,39 @@ async function untilDifferentLog(
   return different;
 }
 
-/** Starts the parts of the role, which work until the signal aborts. */
-function createTerm(
+/** Starts the parts of the role. They work until the signal aborts. */
+function startParts(
   options: WebhooksOptions,
   connections: Connections,
   signal: AbortSignal,
 ): { status(): RoleStatus; done: Promise<unknown> } {
   const { client, pool, natsUrl, logger, clock = Date.now, random = Math.random } = options;
-  const troubles = createTroubles();
+  const health = createHealthTracker();
   const due = createDueEndpoints();
   const search = createNotifier();
   const facts = createNotifier();
   const shared = {
     ...{ pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
-    ...{ logger, troubles, clock, random, due, search, facts },
+    ...{ logger, health, clock, random, due, search, facts },
     ...{ onDue: due.add, onReplay: search.wake, onFacts: facts.wake },
     requireLog: async () => void (await requireSameLog({ client, pool })),
   };
-  const secrets = remembering(options.secrets);
+  const secrets = cachingSecrets(options.secrets);
   let started = false;
-  const dispatch = (works: () => void) =>
+  const dispatch = (markHealthy: () => void) =>
     withNats({ url: natsUrl, name: "clinic webhooks", signal }, (connection, life) => {
       started = true;
-      return runDispatcher(connection, shared, works, life);
+      return runDispatcher(connection, shared, markHealthy, life);
     });
-  const context = { logger, troubles, signal };
+  const context = { logger, health, signal };
   const done = Promise.all([
-    keepTrying("messages", context, dispatch),
+    retryForever("messages", context, dispatch),
     runSender({ ...options, ...shared, connections, secrets, schedule: options.retrySchedule }, signal),
-    keepTrying("outbox", context, (works) => drainOn(shared, works, signal)),
-    keepTrying("sweep", context, (works) => sweepOn(shared, works, signal)),
-    keepTrying("retention", context, (works) => deleteOn(shared, works, signal)),
+    retryForever("outbox", context, (markHealthy) => keepDraining(shared, markHealthy, signal)),
+    retryForever("sweep", context, (markHealthy) => keepSweeping(shared, markHealthy, signal)),
+    retryForever("retention", context, (markHealthy) => keepDeleting(shared, markHealthy, signal)),
   ]);
-  return { status: () => ({ state: started ? "running" : "starting", ...troubles.status() }), done };
+  return { status: () => ({ state: started ? "running" : "starting", ...health.status() }), done };
 }
 
 interface Shared {
@@ -164,41 +170,41 @@ interface Shared {
   clock(): number;
 }
 
-async function drainOn(
+async function keepDraining(
   { pool, log, requireLog, facts }: Shared,
-  works: () => void,
+  markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     const more = await untilAborted(drainOutbox(pool, log, requireLog), signal);
-    works();
-    if (!more) await facts.sleep(OUTBOX_REST, signal);
+    markHealthy();
+    if (!more) await facts.sleep(OUTBOX_INTERVAL_MS, signal);
   }
 }
 
-async function sweepOn(
+async function keepSweeping(
   { pool, facts, clock }: Shared,
-  works: () => void,
+  markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     const { facts: kept, more } = await closeUnsendable(pool, clock());
-    works();
+    markHealthy();
     if (kept > 0) facts.wake();
-    if (!more) await pause(SWEEP_REST, signal);
+    if (!more) await pause(SWEEP_INTERVAL_MS, signal);
   }
 }
 
-async function deleteOn(
+async function keepDeleting(
   { pool, facts, clock }: Shared,
-  works: () => void,
+  markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     const held = await skipLongHeld(pool, clock());
     if (held.facts > 0) facts.wake();
     const more = await deleteOldDeliveries(pool, clock());
-    works();
-    if (!more && !held.more) await pause(RETENTION_REST, signal);
+    markHealthy();
+    if (!more && !held.more) await pause(RETENTION_INTERVAL_MS, signal);
   }
 }

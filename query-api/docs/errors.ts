@@ -2,44 +2,57 @@ import { z } from "zod";
 import { schemaRef } from "./json-schema.ts";
 import type { JsonSchema, Response } from "./openapi.ts";
 
-/** Every answer of status 400 and above. */
+/** Body of every response of status 400 and above. */
 export const errorBody = z.strictObject({
   ok: z.literal(false),
-  error: z.string().meta({ description: "A stable code." }),
-  correlationId: z.uuid().meta({ description: "To quote when asking for support." }),
+  error: z.string().meta({ description: "Error code. Stable: react to this code, not to texts." }),
+  correlationId: z.uuid().meta({ description: "Id of the request. Quote it when you ask for support." }),
   details: z
-    .array(z.strictObject({ path: z.string(), message: z.string() }))
+    .array(
+      z.strictObject({
+        path: z.string().meta({ description: "Field or header with the problem." }),
+        message: z.string().meta({ description: "Explanation for people. It may change." }),
+      }),
+    )
     .optional()
-    .meta({ description: "What is wrong with the request, thing by thing." }),
+    .meta({ description: "The problems of an invalid request, one entry per problem." }),
 });
 
-/** What no operation is needed for: any request may be answered this. */
+/** Errors that any request can get, independent of its operation. */
 const generalErrors: readonly (readonly [status: number, code: string, meaning: string])[] = [
-  [400, "malformed_request", "The request is not HTTP as it should be."],
-  [404, "not_found", "There is nothing at this path."],
-  [405, "method_not_allowed", "The path does not have this method; `Allow` names those that it has."],
-  [408, "request_timeout", "The request did not arrive in time."],
-  [410, "operation_retired", "The operation was taken out of service."],
+  [400, "malformed_request", "The request is not valid HTTP."],
+  [404, "not_found", "The path does not exist."],
+  [
+    405,
+    "method_not_allowed",
+    "The path does not support this method. The header `Allow` lists the supported methods.",
+  ],
+  [
+    408,
+    "request_timeout",
+    "The request took too long to arrive: more than 10 s for the headers or 20 s in total.",
+  ],
+  [410, "operation_retired", "The operation is no longer available."],
   [431, "headers_too_large", "The headers are larger than 32 KiB."],
 ];
 
-/** The errors that stand with no operation, and how every error looks, for a document's introduction. */
-export const aboutErrors = `### Errors
+/** Section of a document's introduction: the form of errors, and the errors that any request can get. */
+export const errorsIntroduction = `### Errors
 
-Every answer of status 400 and above is \`{ok: false, error, correlationId}\`; \`error\` is a stable code. Each operation
-lists its own. Any request may also be answered:
+Every response of status 400 and above has the body \`{ok: false, error, correlationId}\`. \`error\` is a stable code.
+Each operation lists its codes. In addition, any request can get one of these:
 
 ${generalErrors.map(([status, code, meaning]) => `- ${status} \`${code}\`: ${meaning}`).join("\n")}`;
 
-/** A header that answers carry, by its name among the document's components. */
+/** Response headers by name, as references to the document's components. */
 type HeaderRefs = Response["headers"];
 
 /**
- * The error answers of an operation: one for each status, with its codes and what they mean.
+ * Builds the error responses of an operation: one per status, with its codes and their meanings.
  *
- * @param statuses the status of each code
- * @param meanings what each code means to the caller
- * @param headersOf what an answer of a status carries
+ * @param statuses status of each code
+ * @param meanings meaning of each code for the caller
+ * @param headersOf returns the headers of a response with the given status
  */
 export function errorResponses<Code extends string>(
   statuses: Readonly<Partial<Record<Code, number>>>,

@@ -1,14 +1,14 @@
 import type { Header, Response } from "./openapi.ts";
 
-/** Headers of answers, by their names among a document's components. */
+/** Response headers, named as in the document's components. */
 export const commonHeaders = {
   "X-Correlation-ID": {
-    description: "Names the request, in every answer and in the service's logs.",
+    description: "Id of the request. The service logs it too.",
     required: true,
     schema: { type: "string", format: "uuid" },
   },
   "Retry-After": {
-    description: "Seconds after which to try again.",
+    description: "Seconds to wait before the next try.",
     required: true,
     schema: { type: "integer", minimum: 1 },
   },
@@ -16,18 +16,19 @@ export const commonHeaders = {
 
 export const rateLimitHeaders = {
   "RateLimit-Limit": {
-    description: "Requests allowed in one window. The three headers describe the same limit.",
+    description:
+      "Maximum number of requests in the current window. The three `RateLimit` headers describe the same limit.",
     required: true,
     schema: { type: "integer", minimum: 1 },
   },
   "RateLimit-Remaining": {
-    description: "Requests left in the window.",
+    description: "Requests left in the current window.",
     required: true,
     schema: { type: "integer", minimum: 0 },
   },
   "RateLimit-Reset": {
     description:
-      "When the window ends; the same for all answers of one window. `Retry-After` names the same moment.",
+      "End of the current window. It is the same in all responses of one window. `Retry-After` describes the same moment.",
     required: true,
     schema: { type: "string", format: "date-time" },
   },
@@ -35,7 +36,7 @@ export const rateLimitHeaders = {
 
 export const challengeHeader = {
   "WWW-Authenticate": {
-    description: "`Bearer`, with `error` where a token was given.",
+    description: "`Bearer`. If the request had a token, with the parameter `error`.",
     required: true,
     schema: { type: "string" },
   },
@@ -43,16 +44,16 @@ export const challengeHeader = {
 
 type HeaderName = keyof typeof commonHeaders | keyof typeof rateLimitHeaders | keyof typeof challengeHeader;
 
-/** References to headers that stand once among the document's components. */
+/** Returns references to headers of the document's components. */
 export function headerRefs(...names: HeaderName[]): Response["headers"] {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-/** References to the headers of a request that was counted. */
+/** References to the headers of a counted request. */
 export const rateLimitRefs = headerRefs("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
 
-/** The rate limit in an answer to a request that may have failed before it was counted. */
-export function rateLimitOfFailure(): Response["headers"] {
+/** Returns the rate-limit headers as optional: the request may have failed before it was counted. */
+export function optionalRateLimitHeaders(): Response["headers"] {
   const headers = Object.entries(rateLimitHeaders);
   return Object.fromEntries(headers.map(([name, header]) => [name, { ...header, required: false }]));
 }

@@ -1,4 +1,4 @@
-/** As much of OpenAPI 3.1 as our documents say. */
+/** Types for the parts of OpenAPI 3.1 that the documents use. */
 
 export type JsonSchema = Record<string, unknown>;
 
@@ -28,9 +28,9 @@ export interface Operation {
   tags: string[];
   summary: string;
   description: string;
-  /** Each with the scopes that it must have; an empty list asks for none. */
+  /** Alternatives, each with its required scopes. An empty list requires no authentication. */
   security: Record<string, string[]>[];
-  /** Where it is not served at all of the document's servers. */
+  /** Set if only some of the document's servers offer the operation. */
   servers?: Server[];
   parameters: Parameter[];
   requestBody?: { required: true; content: Content };
@@ -49,7 +49,7 @@ export type Content = Record<"application/json", { schema: JsonSchema }>;
 
 export interface Header {
   description: string;
-  /** Whether every answer carries it that is said to. */
+  /** If true, every response that lists the header carries it. */
   required: boolean;
   schema: JsonSchema;
 }

@@ -2,7 +2,7 @@ import type { Parameters } from "../http/parameters.ts";
 import { toJsonSchema } from "./json-schema.ts";
 import type { Parameter } from "./openapi.ts";
 
-/** Query parameters as their declarations say them. None is required: reading falls back. */
+/** Describes declared query parameters. None is required, because each one falls back to a default. */
 export function queryParameters(declared: Parameters): Parameter[] {
   return Object.entries(declared).map(([name, { description, schema }]) => ({
     name,
@@ -13,7 +13,7 @@ export function queryParameters(declared: Parameters): Parameter[] {
   }));
 }
 
-/** The header parameter of a UUID. */
+/** Describes a header parameter that contains a UUID. */
 export function uuidHeader(name: string, required: boolean, description: string): Parameter {
   return { name, in: "header", required, description, schema: { type: "string", format: "uuid" } };
 }

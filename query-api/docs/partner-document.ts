@@ -9,7 +9,7 @@ import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../sha
 import { delivery } from "../partner/list-webhook-deliveries.ts";
 import { partnerPage } from "../partner/page.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
-import { aboutErrors, errorBody } from "./errors.ts";
+import { errorBody, errorsIntroduction } from "./errors.ts";
 import { challengeHeader, commonHeaders, rateLimitHeaders } from "./headers.ts";
 import { toComponents } from "./json-schema.ts";
 import type { OpenApiDocument, PathItem } from "./openapi.ts";
@@ -20,25 +20,25 @@ import { webhookBodies, webhookItems } from "./webhooks.ts";
 
 export interface PartnerDocumentOptions {
   operatorName: string;
-  /** The segment of the header names. */
+  /** Brand segment of the header names. */
   brand: string;
-  /** The partner API's public origin, which is its tokens' issuer. */
+  /** Public origin of the partner API. It is also the issuer of the tokens. */
   origin: string;
 }
 
 const table = Object.entries(partnerOperations) as [PartnerOperationId, PartnerOperation][];
 
-const about = `For applications that a clinic has approved. Credentials are exchanged for a token; the token, the
-header that names the clinic, and the clinic's approval of the application open the rest. Credentials alone open nothing.
+const introduction = `The API for applications of partners. First exchange your credentials for an access token. Then send
+the token and the header that names the clinic. The clinic must have approved your application: credentials alone grant no
+access.
 
-Sandbox and production have a base and credentials each, and are the same API. Date-times are RFC 3339, in UTC with
-milliseconds where we send them, with an offset where we take them. On 429 and 503, try again with bounded backoff, not
-before \`Retry-After\`.`;
+Sandbox and production offer the same API. Each has its own base URL and its own credentials. Date-times are RFC 3339.
+Responses use UTC with milliseconds; requests must contain an offset. After a 429 or 503, try again with bounded backoff,
+and not before \`Retry-After\` has passed.`;
 
 /**
- * The partner API as one OpenAPI document with both bases as servers, since an application is written once and moves
- * from the sandbox to production by its base and credentials alone. From the table and declarations that both services
- * serve it by.
+ * Builds the OpenAPI document of the partner API, with the bases of both environments as servers. It uses the same
+ * declarations as the routes of both services.
  */
 export function partnerDocument(
   reads: readonly AnyPartnerRead[],
@@ -61,8 +61,8 @@ export function partnerDocument(
     info: {
       title: "Partner API",
       version: "1.1.0",
-      summary: "Clinic data and webhooks for approved applications.",
-      description: `${about}\n\n${aboutErrors}`,
+      summary: "Clinic data, appointments and webhooks for approved applications.",
+      description: `${introduction}\n\n${errorsIntroduction}`,
       contact: { name: operatorName },
     },
     servers: partnerServers(origin),

@@ -3,7 +3,7 @@ import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import type { PartnerWrite } from "../../shared/partner-api/writes.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
 
-/** Everything that a read can be refused with. */
+/** Lists all errors of a read. */
 export function errorsOfRead(operation: PartnerOperation, read: AnyPartnerRead): PartnerRefusals {
   return {
     ...errorsOfAccess(operation),
@@ -17,7 +17,7 @@ export function errorsOfRead(operation: PartnerOperation, read: AnyPartnerRead):
   };
 }
 
-/** Everything that an operation that changes something can be refused with. */
+/** Lists all errors of a write. */
 export function errorsOfWrite(operation: PartnerOperation, write: PartnerWrite): PartnerRefusals {
   return {
     ...errorsOfAccess(operation),
@@ -28,7 +28,7 @@ export function errorsOfWrite(operation: PartnerOperation, write: PartnerWrite):
   };
 }
 
-/** What the token, the headers and the rate limit can refuse. */
+/** Lists the errors of access check and rate limit. */
 function errorsOfAccess({ scope, clinic, sandbox }: PartnerOperation): PartnerRefusals {
   return {
     ...(scope && { missing_token: 401, invalid_token: 401, insufficient_scope: 403 }),

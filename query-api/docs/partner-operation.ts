@@ -9,7 +9,7 @@ import { positionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
 import { errorResponses } from "./errors.ts";
-import { headerRefs, rateLimitOfFailure, rateLimitRefs } from "./headers.ts";
+import { headerRefs, optionalRateLimitHeaders, rateLimitRefs } from "./headers.ts";
 import { schemaRef, toJsonSchema } from "./json-schema.ts";
 import type { Content, Header, Operation, Parameter, Response } from "./openapi.ts";
 import { queryParameters, uuidHeader } from "./parameters.ts";
@@ -17,10 +17,10 @@ import { errorsOfRead, errorsOfWrite } from "./partner-errors.ts";
 import { sectionOf } from "./partner-sections.ts";
 import { security } from "./partner-security.ts";
 
-/** An operation, its path one of the table's. */
-type Tabled = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
+/** An operation with one of the declared paths. */
+type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
 
-/** A read of the partner API as the document tells of it. */
+/** Describes a read of the partner API. */
 export function describeRead(read: AnyPartnerRead, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[read.operationId];
   return {
@@ -33,7 +33,7 @@ export function describeRead(read: AnyPartnerRead, brand: string): Operation {
     ],
     responses: {
       "200": {
-        description: "What was asked for.",
+        description: "Success.",
         headers: { ...headerRefs("X-Correlation-ID"), ...rateLimitRefs },
         content: referTo(responseName(read.operationId)),
       },
@@ -42,7 +42,7 @@ export function describeRead(read: AnyPartnerRead, brand: string): Operation {
   };
 }
 
-/** An operation that changes something, as the document tells of it. */
+/** Describes a write of the partner API. */
 export function describeWrite(operationId: PartnerWriteId, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[operationId];
   const write: PartnerWrite = partnerWrites[operationId];
@@ -81,12 +81,12 @@ export function requestName(operationId: PartnerWriteId): string {
 }
 
 function common(operationId: PartnerOperationId, description: string) {
-  const { scope, summary, path, sandbox }: Tabled = partnerOperations[operationId];
+  const { scope, summary, path, sandbox }: DeclaredOperation = partnerOperations[operationId];
   return {
     operationId,
     tags: [sectionOf(path)],
     summary,
-    description: scope ? `${description}\n\nRequires: the scope \`${scope}\`.` : description,
+    description: scope ? `${description}\n\nRequires the scope \`${scope}\`.` : description,
     security: security(scope, sandbox ? ["sandbox"] : environments.options),
   };
 }
@@ -95,40 +95,46 @@ const cursorParameter: Parameter = {
   name: "cursor",
   in: "query",
   required: false,
-  description: "Where the page goes on: `page.nextCursor` of the page before.",
+  description: "Start of the page: `page.nextCursor` of the previous page. Leave it out for the first page.",
   schema: { type: "string" },
 };
 
-/** Lets a read know of a write before it. */
+/** Describes the header that makes a read reflect an earlier write. */
 function positionParameter(brand: string): Parameter {
   return {
     name: positionHeader(brand),
     in: "header",
     required: false,
     description:
-      "As it came with the answer to a write: the read knows of that write, or is refused with 503.",
+      "Log position returned by a write. The read reflects that write or fails with 503 `read_model_behind`.",
     schema: { type: "string" },
   };
 }
 
 function positionOfWrite(brand: string): Record<string, Header> {
-  const description = "An opaque text to give to reads that must know of this write.";
+  const description =
+    "Log position of this write, an opaque string. Send it with a read that must reflect this write.";
   return { [positionHeader(brand)]: { description, required: false, schema: { type: "string" } } };
 }
 
-/** The ids in the path, and the headers that name clinic and branch. */
+const pathIds: Readonly<Record<string, string>> = {
+  endpointId: "Id of the webhook endpoint.",
+  deliveryId: "Id of the delivery.",
+};
+
+/** Describes the ids in the path, and the headers for clinic and branch. */
 function accessParameters({ path, clinic }: PartnerOperation, brand: string): Parameter[] {
   const ids = [...path.matchAll(/:(\w+)/g)].map(
     ([, name = ""]): Parameter => ({
-      ...{ name, in: "path", required: true, description: "As its list names it." },
+      ...{ name, in: "path", required: true, description: pathIds[name] ?? "Id of the object." },
       schema: { type: "string", format: "uuid" },
     }),
   );
   if (!clinic) return ids;
   return [
     ...ids,
-    uuidHeader(`X-${brand}-Clinic-ID`, true, "The clinic, which has approved the application."),
-    uuidHeader(`X-${brand}-Branch-ID`, false, "Of the installation's branches, only this one."),
+    uuidHeader(`X-${brand}-Clinic-ID`, true, "The clinic. It must have approved the application."),
+    uuidHeader(`X-${brand}-Branch-ID`, false, "Limits the request to one branch of the installation."),
   ];
 }
 
@@ -144,7 +150,7 @@ function errors(
   { scope }: PartnerOperation,
 ): Record<string, Response> {
   return errorResponses(statuses, partnerErrors, (status) => {
-    const rate = status < 500 ? rateLimitRefs : rateLimitOfFailure();
+    const rate = status < 500 ? rateLimitRefs : optionalRateLimitHeaders();
     const challenge = status === 401 && scope ? headerRefs("WWW-Authenticate") : {};
     const wait = status === 429 || status === 503 ? headerRefs("Retry-After") : {};
     return { ...headerRefs("X-Correlation-ID"), ...rate, ...challenge, ...wait };

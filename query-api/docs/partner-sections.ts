@@ -7,18 +7,21 @@ type First<Path> = Path extends `/${infer Segment}/${string}`
     ? Segment
     : never;
 
-/** The first segment of an operation's path, by which the document groups operations. */
+/** First segment of an operation's path. The document groups operations by it. */
 type Segment = First<PathOf<PartnerOperationId>>;
 
 const sections: Readonly<Record<Segment, { name: string; description: string }>> = {
-  oauth: { name: "Access tokens", description: "Credentials for a token" },
-  clinic: { name: "Clinic", description: "What an installation reaches" },
-  appointments: { name: "Appointments", description: "Read and request appointments" },
-  "webhook-endpoints": { name: "Webhook endpoints", description: "Where events go, and what became of them" },
-  sandbox: { name: "Sandbox", description: "The application's own clinic to try things in" },
+  oauth: { name: "Access tokens", description: "Exchange credentials for an access token" },
+  clinic: { name: "Clinic", description: "The clinic, its branches and the installation's rights" },
+  appointments: { name: "Appointments", description: "List and create appointments" },
+  "webhook-endpoints": {
+    name: "Webhook endpoints",
+    description: "Register endpoints, list deliveries and replay them",
+  },
+  sandbox: { name: "Sandbox", description: "Your application's own clinic for testing" },
 };
 
-/** All groups, in the document's order. */
+/** All groups, in document order. */
 export const partnerTags = Object.values(sections);
 
 export function sectionOf(path: PathOf<PartnerOperationId>): string {

@@ -7,27 +7,27 @@ import type { OpenApiDocument, Operation, Server } from "./openapi.ts";
 const names: Readonly<Record<Environment, string>> = { sandbox: "Sandbox", production: "Production" };
 
 const scopes: Readonly<Record<Scope, string>> = {
-  "clinic:read": "Read the clinic's context",
+  "clinic:read": "Read the clinic context",
   "appointments:read": "Read appointments",
-  "appointments:write": "Request appointments",
+  "appointments:write": "Create appointments",
   "webhooks:read": "Read webhook endpoints and deliveries",
-  "webhooks:write": "Manage webhook endpoints, and replay deliveries",
+  "webhooks:write": "Manage webhook endpoints and replay deliveries",
   "sandbox:read": "Read the sandbox's state",
   "sandbox:write": "Reset the sandbox",
 };
 
-/** The bases of the environments. */
+/** Lists the base URLs of the given environments. */
 export function partnerServers(origin: string, of: readonly Environment[] = environments.options): Server[] {
   return of.map((environment) => ({ url: audience(origin, environment), description: names[environment] }));
 }
 
-/** One for each environment, since neither takes the other's credentials or tokens. */
+/** Describes one security scheme per environment, because credentials and tokens work in one environment only. */
 export function partnerSecuritySchemes(origin: string): OpenApiDocument["components"]["securitySchemes"] {
   const schemes = environments.options.map((environment) => [
     schemeName(environment),
     {
       type: "oauth2",
-      description: `${names[environment]}: a Bearer token, good for 900 seconds. The token operation takes JSON.`,
+      description: `${names[environment]}: a Bearer token, valid for 900 seconds. Send the token request as JSON.`,
       flows: {
         clientCredentials: {
           tokenUrl: `${audience(origin, environment)}${partnerOperations.exchangeToken.path}`,
@@ -39,7 +39,7 @@ export function partnerSecuritySchemes(origin: string): OpenApiDocument["compone
   return Object.fromEntries(schemes);
 }
 
-/** A token of any of the environments that serve the operation, with its scope. */
+/** Describes the tokens that the operation accepts: one per environment, with the required scope. */
 export function security(scope: Scope | null, of: readonly Environment[]): Operation["security"] {
   return scope ? of.map((environment) => ({ [schemeName(environment)]: [scope] })) : [];
 }

@@ -6,7 +6,7 @@ import {
 } from "../portal/authorization.ts";
 import { page, timeWindow } from "../portal/fields.ts";
 import type { AnyPortalOperation } from "../portal/operation.ts";
-import { aboutErrors, errorBody, errorResponses } from "./errors.ts";
+import { errorBody, errorResponses, errorsIntroduction } from "./errors.ts";
 import { commonHeaders, headerRefs } from "./headers.ts";
 import { schemaRef, toComponents } from "./json-schema.ts";
 import type { OpenApiDocument, Operation } from "./openapi.ts";
@@ -14,7 +14,7 @@ import { queryParameters } from "./parameters.ts";
 
 export interface PortalDocumentOptions {
   operatorName: string;
-  /** Of the portal's session cookie. */
+  /** Name of the portal's session cookie. */
   cookieName: string;
 }
 
@@ -24,29 +24,30 @@ const unavailable = { session_keys_unavailable: 503, data_source_unavailable: 50
 type Code = Refusal | keyof typeof unauthenticated | keyof typeof unavailable | "internal_error";
 
 const meanings: Readonly<Record<Code, string>> = {
-  authentication_required: "There is no session, or none that can be trusted.",
+  authentication_required: "The request has no session cookie, or the session is not valid.",
   session_expired: "The session has expired.",
-  no_active_membership: "The user is an active member of no clinic.",
-  branch_not_in_scope: "No branch of the clinic is in the member's scope.",
-  permission_required: "The member lacks the permission.",
-  entitlement_required: "The clinic's plan does not hold the entitlement, or no longer.",
-  operational_access_denied: "The clinic is suspended or closed, its demo over, or its subscription lapsed.",
-  internal_error: "Something unforeseen went wrong.",
-  session_keys_unavailable: "Sessions cannot be verified for now.",
-  data_source_unavailable: "Data cannot be read for now.",
+  no_active_membership: "The user has no active membership.",
+  branch_not_in_scope: "The membership gives access to no branch of the clinic.",
+  permission_required: "The membership lacks the required permission.",
+  entitlement_required:
+    "The clinic's plan does not include the required entitlement, or the entitlement has expired.",
+  operational_access_denied:
+    "The clinic is suspended or closed, its demo has expired, or its subscription has lapsed.",
+  internal_error: "An unexpected error occurred.",
+  session_keys_unavailable: "The service cannot verify sessions at the moment.",
+  data_source_unavailable: "The service cannot read data at the moment.",
 };
 
-const about = `What a clinic's staff sees. Everything is read-only and bounded by the clinic and branch that the
-server resolves for the session, by the member's permissions, the clinic's plan and its operational access. Knowing an
-id grants nothing.
+const introduction = `Read-only operations for a clinic's staff. The server resolves clinic and branch from the session. Access
+also depends on the member's permissions, the clinic's plan and its operational access. Knowing an id grants no access.
 
-A request carries the session cookie that signing in to the portal sets; it is not made or copied elsewhere. Query
-parameters that cannot be used are not refused: they fall back, as each says.
+Requests use the session cookie that the portal sets at sign-in. Do not create it yourself, and do not copy it elsewhere.
+Invalid query parameters are not refused: each one falls back to its default.
 
-Every list is a limited result set, neither a count nor an export. On 503, try again with bounded backoff, not before
-\`Retry-After\`.`;
+Every list is a limited result set. It is not a total count and not an export. After a 503, try again with bounded
+backoff, and not before \`Retry-After\` has passed.`;
 
-/** The portal API as an OpenAPI document, from the declarations that its router is made from. */
+/** Builds the OpenAPI document of the portal API from the same declarations as its router. */
 export function portalDocument(
   operations: readonly AnyPortalOperation[],
   { operatorName, cookieName }: PortalDocumentOptions,
@@ -57,12 +58,12 @@ export function portalDocument(
     info: {
       title: "Portal read API",
       version: "1.1.0",
-      summary: "Reads for a signed-in member of a clinic's staff.",
-      description: `${about}\n\n${aboutErrors}`,
+      summary: "Read-only operations for signed-in members of a clinic's staff.",
+      description: `${introduction}\n\n${errorsIntroduction}`,
       contact: { name: operatorName },
     },
-    servers: [{ url: "/", description: "The portal's own origin" }],
-    tags: [{ name: "Portal", description: "Reads, all of them by GET" }],
+    servers: [{ url: "/", description: "Origin of the portal" }],
+    tags: [{ name: "Portal", description: "Read-only operations" }],
     paths: Object.fromEntries(operations.map((operation) => [operation.path, { get: describe(operation) }])),
     components: {
       schemas: toComponents(
@@ -75,7 +76,8 @@ export function portalDocument(
           type: "apiKey",
           in: "cookie",
           name: cookieName,
-          description: "Set by signing in to the portal; may be split into chunks `.0`, `.1`, …",
+          description:
+            "Session cookie that the portal sets at sign-in. It may be split into chunks with the suffixes `.0`, `.1` and so on.",
         },
       },
     },
@@ -95,12 +97,12 @@ function describe({ operationId, summary, description, parameters }: AnyPortalOp
     operationId,
     tags: ["Portal"],
     summary,
-    description: `${description}\n\n${demands(operationId)}`,
+    description: `${description}\n\n${requirementText(operationId)}`,
     security: [{ session: [] }],
     parameters: queryParameters(parameters),
     responses: {
       "200": {
-        description: "What was asked for.",
+        description: "Success.",
         headers: headerRefs("X-Correlation-ID"),
         content: { "application/json": { schema } },
       },
@@ -111,17 +113,17 @@ function describe({ operationId, summary, description, parameters }: AnyPortalOp
   };
 }
 
-/** What the operation asks of the caller, in words. */
-function demands(operationId: PortalOperationId): string {
+/** Describes the requirements of the operation as a sentence. */
+function requirementText(operationId: PortalOperationId): string {
   const { permission, entitlement, branch, operational } = requirements[operationId];
-  const asked = [
-    "an active membership",
-    ...(branch ? ["a branch in scope"] : []),
+  const required = [
+    "an active membership of a clinic",
+    ...(branch ? ["access to a branch"] : []),
     ...(permission ? [`the permission \`${permission}\``] : []),
     ...(entitlement ? [`the entitlement \`${entitlement}\``] : []),
     ...(operational ? ["operational access"] : []),
   ];
-  return `Requires: ${asked.join(", ")}.`;
+  return `Requires ${new Intl.ListFormat("en").format(required)}.`;
 }
 
 function responseName(operationId: PortalOperationId): string {

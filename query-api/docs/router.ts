@@ -1,3 +1,6 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
 import type Router from "@koa/router";
 import { type Page, servePages, toPage } from "../../shared/http/pages.ts";
 import { createRouter } from "../../shared/http/router.ts";
@@ -6,11 +9,10 @@ import { portalOperations } from "../portal/operations.ts";
 import type { OpenApiDocument } from "./openapi.ts";
 import { type PartnerDocumentOptions, partnerDocument } from "./partner-document.ts";
 import { type PortalDocumentOptions, portalDocument } from "./portal-document.ts";
-import { readSite } from "./site.ts";
 
 export type DocsOptions = PortalDocumentOptions & PartnerDocumentOptions;
 
-/** Only this origin's own files, nothing inline, nothing evaluated, in nobody's frame. */
+/** The page loads only files of this origin. It runs no inline code and cannot be framed. */
 const PAGE_HEADERS = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -19,7 +21,7 @@ const PAGE_HEADERS = {
   "Cache-Control": "public, max-age=300",
 };
 
-/** GET /docs and both OpenAPI documents: public, made once at start. */
+/** Serves GET /docs and both OpenAPI documents. They are public and built once, at start. */
 export function createDocsRouter(options: DocsOptions): Router {
   const pages = [
     toDocumentPage("/api/v1/openapi.json", portalDocument(portalOperations(options), options)),
@@ -33,4 +35,26 @@ export function createDocsRouter(options: DocsOptions): Router {
 
 function toDocumentPage(path: string, document: OpenApiDocument): Page {
   return toPage(path, "application/json", Buffer.from(JSON.stringify(document)));
+}
+
+/** The renderer's files come from its npm package, so the lock file determines their version. */
+const assetsFolder = path.join(import.meta.dirname, "assets");
+const rendererFolder = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+
+const siteFiles = [
+  { path: "/docs", type: "text/html", file: path.join(assetsFolder, "index.html") },
+  { path: "/docs/docs.css", type: "text/css", file: path.join(assetsFolder, "docs.css") },
+  { path: "/docs/docs.js", type: "text/javascript", file: path.join(assetsFolder, "docs.js") },
+  { path: "/docs/icon.svg", type: "image/svg+xml", file: path.join(assetsFolder, "icon.svg") },
+  { path: "/docs/swagger-ui.css", type: "text/css", file: path.join(rendererFolder, "swagger-ui.css") },
+  {
+    path: "/docs/swagger-ui-bundle.js",
+    type: "text/javascript",
+    file: path.join(rendererFolder, "swagger-ui-bundle.js"),
+  },
+];
+
+/** Reads the page that renders the documents, and all files that it loads. */
+export function readSite(): Page[] {
+  return siteFiles.map(({ path, type, file }) => toPage(path, type, readFileSync(file)));
 }

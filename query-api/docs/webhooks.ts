@@ -8,14 +8,16 @@ import type { Operation, Parameter, PathItem } from "./openapi.ts";
 import { sectionOf } from "./partner-sections.ts";
 
 const envelope = {
-  id: z.guid().meta({ description: "The event's id, the same for every endpoint that hears of it." }),
+  id: z
+    .guid()
+    .meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
   apiVersion: z.literal("v1"),
   createdAt: z.iso.datetime({ precision: 3 }),
   environment,
   clinicId: z.guid(),
 };
 
-/** The bodies of deliveries, by their names among the document's schemas. */
+/** Bodies of deliveries, named as in the document's schemas. */
 export const webhookBodies = {
   AppointmentEvent: z.strictObject({
     ...envelope,
@@ -31,23 +33,22 @@ export const webhookBodies = {
   }) satisfies z.ZodType<TestBody>,
 };
 
-const verification = `Verify the signature over the body's bytes as they came (Standard Webhooks: HMAC-SHA256 of
-\`id.timestamp.body\`), reject a timestamp older than five minutes, and deduplicate by the delivery's id, which stays
-the same over retries and replays. Answer with any 2xx within ten seconds; anything else is tried again.
+const verification = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks: HMAC-SHA256 of
+\`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which stays the same for
+all retries and replays. Answer with any 2xx within ten seconds. The service retries after any other answer except 410.
 
-The service disables an endpoint (\`disabledReason: no_success\`) after five days of repeated failures: no success, at
-least ten failed attempts, and never more than two days between two of them. A success, or enabling the endpoint,
-starts a new period. The operator enables it again.`;
+The service disables an endpoint (\`disabledReason: no_success\`) after five days of repeated failures. In these days
+there is no success, there are at least ten failed attempts, and never more than two days between two of them. A
+success, or enabling the endpoint, starts a new period. Only the operator can enable the endpoint again.`;
 
-const limits = `The service waits five seconds for a connection, the look-up of the name and the TLS handshake included,
-and from then on ten seconds for the complete answer. If you close a kept-alive connection while a request is on its way,
-the service sends that request once more on a new connection, with the same delivery id.`;
+const limits = `The service waits five seconds for the connection, including DNS lookup and TLS handshake. Then it waits ten
+seconds for the complete answer. If you close a kept-alive connection during a request, the service sends the request once
+more on a new connection. The delivery id stays the same.`;
 
-const order = `**Order.** Deliveries arrive in no guaranteed order. Several are sent at the same time, and a retry or a replay
-may arrive after newer events. Every event carries the appointment as it was after that event, with its revision in
-\`data.appointment.revision\`. Revisions of an appointment increase with each change. They have gaps, since some changes
-send no event. Keep the highest revision that you have seen for each appointment id, and discard an event whose revision
-is not higher. For example, in one SQL statement:
+const order = `**Order.** Deliveries can arrive in any order. The service sends several at the same time, and a retry or replay
+can arrive after newer events. Every event contains the appointment as it was after that event, with its revision in
+\`data.appointment.revision\`. Each change increases the revision. There are gaps, because some changes send no event. Store
+the highest revision for each appointment id, and discard events with a revision that is not higher. For example, in SQL:
 
 \`\`\`sql
 INSERT INTO appointment (id, revision, record) VALUES ($1, $2, $3)
@@ -55,15 +56,15 @@ ON CONFLICT (id) DO UPDATE SET revision = $2, record = $3
 WHERE appointment.revision < $2
 \`\`\`
 
-\`GET /appointments\` returns the same revisions, so a list can be combined with events in the same way.
-A reset of the sandbox replaces all of its appointments: forget the revisions that you hold of it.`;
+\`GET /appointments\` returns the same revisions, so you can combine lists and events in the same way.
+A sandbox reset replaces all appointments. After a reset, delete the revisions that you stored for the sandbox.`;
 
-const noRevision = `A test carries no appointment and no revision.`;
+const noRevision = `A test event contains no appointment and no revision.`;
 
 /**
- * What the service sends to webhook endpoints.
+ * Describes the requests that the service sends to webhook endpoints.
  *
- * @param brand the segment of the header names
+ * @param brand brand segment of the header names
  */
 export function webhookItems(brand: string): Record<string, PathItem> {
   const item = (name: string, summary: string, body: keyof typeof webhookBodies): [string, PathItem] => {
@@ -72,9 +73,9 @@ export function webhookItems(brand: string): Record<string, PathItem> {
     return [name, { post: delivery(name, { summary, description, body, headers: deliveryHeaders(brand) }) }];
   };
   return Object.fromEntries([
-    item("appointment.created", "An appointment was requested", "AppointmentEvent"),
+    item("appointment.created", "An appointment was created", "AppointmentEvent"),
     item("appointment.updated", "An appointment was changed", "AppointmentEvent"),
-    item("endpoint.test", "A test was asked for", "TestEvent"),
+    item("endpoint.test", "You requested a test event", "TestEvent"),
   ]);
 }
 
@@ -93,22 +94,22 @@ function delivery(
     parameters: headers,
     requestBody: { required: true, content: { "application/json": { schema: { $ref: schemaRef(body) } } } },
     responses: {
-      "2XX": { description: "Taken.", headers: {} },
-      "410": { description: "No more, please: the endpoint is disabled.", headers: {} },
+      "2XX": { description: "Accepted.", headers: {} },
+      "410": { description: "Gone: the service ends the delivery and disables the endpoint.", headers: {} },
     },
   };
 }
 
-/** Each under the brand's name and under the scheme's own. */
+/** Describes each header under the brand's name and under the name of Standard Webhooks. */
 function deliveryHeaders(brand: string): Parameter[] {
   const header = (name: string, description: string, type = "string"): Parameter => ({
     ...{ name, in: "header", required: true, description },
     schema: { type },
   });
-  const id = "The delivery's id.";
-  const timestamp = "When this attempt was signed, in seconds since 1970.";
+  const id = "Id of the delivery.";
+  const timestamp = "Time at which this attempt was signed, in seconds since 1970-01-01 UTC.";
   const signature =
-    "`v1,` and the signature in base64; two, separated by a space, while a secret is rotated.";
+    "`v1,` and the signature in base64. After a rotation there are several, separated by spaces.";
   return [
     header(`X-${brand}-Signature`, signature),
     header(`X-${brand}-Timestamp`, timestamp, "integer"),

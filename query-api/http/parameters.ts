@@ -1,23 +1,23 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 
-/** A query parameter: what callers are told of it, and how it is read. Reading never fails, it falls back. */
+/** A query parameter with its description and its parser. Parsing never fails; it falls back to a default. */
 export interface Parameter<Value = unknown> {
   description: string;
-  /** The values that take effect as they are, and the default. */
+  /** Schema of valid values, with the default. */
   schema: z.ZodType;
-  /** @param given the parameter's text; undefined where it is missing or given more than once */
+  /** @param given the parameter's text; undefined if it is missing or repeated */
   read(given: string | undefined): Value;
 }
 
 export type Parameters = Readonly<Record<string, Parameter>>;
 
-/** The values of declared parameters. */
+/** Parsed values of declared parameters. */
 export type ParameterValues<Declared extends Parameters> = {
   [Name in keyof Declared]: ReturnType<Declared[Name]["read"]>;
 };
 
-/** Reads the declared parameters from a query string. One that is given more than once counts as missing. */
+/** Parses the declared parameters of a query string. A repeated parameter counts as missing. */
 export function readParameters<Declared extends Parameters>(
   declared: Declared,
   query: Readonly<Record<string, string | string[] | undefined>>,
@@ -29,8 +29,8 @@ export function readParameters<Declared extends Parameters>(
   return Object.fromEntries(values);
 }
 
-/** A whole number: outside the range it is clamped; anything else takes the default. */
-function wholeNumber(description: string, range: { minimum: number; maximum: number; default: number }) {
+/** Declares an integer parameter. Values outside the range are clamped; other texts take the default. */
+function integerParameter(description: string, range: { minimum: number; maximum: number; default: number }) {
   return {
     description,
     schema: z.int().min(range.minimum).max(range.maximum).default(range.default),
@@ -42,11 +42,15 @@ function wholeNumber(description: string, range: { minimum: number; maximum: num
 }
 
 export function limitParameter(maximum: number, byDefault: number): Parameter<number> {
-  return wholeNumber("Most records to return.", { minimum: 1, maximum, default: byDefault });
+  return integerParameter("Maximum number of records to return. Values outside the range are clamped.", {
+    minimum: 1,
+    maximum,
+    default: byDefault,
+  });
 }
 
-/** Postgres's largest integer is as good as no bound, and a number that every client can hold. */
-export const offsetParameter: Parameter<number> = wholeNumber("Records to leave out, from the start.", {
+/** The maximum is Postgres's largest integer, which every client can represent. */
+export const offsetParameter: Parameter<number> = integerParameter("Number of records to skip.", {
   minimum: 0,
   maximum: 2_147_483_647,
   default: 0,
@@ -54,16 +58,16 @@ export const offsetParameter: Parameter<number> = wholeNumber("Records to leave 
 
 const dateTime = z.iso.datetime({ offset: true }).optional();
 
-/** The bounds of a time window, as given: `timeWindow` judges them together. */
+/** Limits of a time window as texts. `timeWindow` validates them together. */
 export const windowParameters = {
   from: {
-    description: "Start of the window, inclusive. When missing or invalid, the current time.",
+    description: "Start of the window, inclusive. If missing or invalid: the current time.",
     schema: dateTime,
     read: (given) => given,
   },
   to: {
     description:
-      "End of the window, exclusive. When missing, invalid, not later than `from`, or more than 31 days after it: seven days after `from`.",
+      "End of the window, exclusive. If missing, invalid, not later than `from` or more than 31 days after `from`: seven days after `from`.",
     schema: dateTime,
     read: (given) => given,
   },
@@ -72,7 +76,7 @@ export const windowParameters = {
 const statuses: readonly string[] = appointmentStatuses;
 
 export const statusParameter: Parameter<string | null> = {
-  description: "Only appointments of this status. An unknown value is ignored.",
+  description: "Return only appointments with this status. An invalid value is ignored.",
   schema: z.enum(appointmentStatuses).optional(),
   read: (given) => (given !== undefined && statuses.includes(given) ? given : null),
 };

@@ -1,18 +1,20 @@
 import type pg from "pg";
 import { unavailable } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
+import type { Readiness } from "../../shared/http/health.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
 
-/** A statement that Postgres prepares once for each connection. */
+/** A named statement. Postgres prepares it once per connection. */
 export interface Statement {
   name: string;
   text: string;
 }
 
 /**
- * Asks Postgres for one row.
+ * Runs a statement that returns exactly one row.
  *
- * @param deadline when to give up, by `performance.now()`
- * @throws {ApiError} 503 `data_source_unavailable` at the deadline, and where there are no read models yet
+ * @param deadline time to give up, on the clock of `performance.now()`
+ * @throws {ApiError} 503 `data_source_unavailable` at the deadline, or if there are no read models yet
  */
 export type ReadRow = <Row extends object>(
   statement: Statement,
@@ -20,20 +22,20 @@ export type ReadRow = <Row extends object>(
   deadline: number,
 ) => Promise<Row>;
 
-/** What every request to this service carries. */
+/** State of every request to this service. */
 export interface QueryState extends RequestState {
-  /** When the request's reads end, by `performance.now()`. */
+  /** Deadline of the request's reads, on the clock of `performance.now()`. */
   deadline: number;
 }
 
 /**
- * Reads of one request end after this, however many there are and whatever they wait for: a connection, the server's
- * answer. Below the three seconds within which a caller hears that the database is out of reach. Milliseconds.
+ * Time limit of all reads of one request together, waiting for a connection included. Below three seconds: callers must
+ * learn within three seconds that the database is out of reach.
  */
-export const READS_WITHIN = 2_600;
+export const READ_TIMEOUT_MS = 2_600;
 
-/** No such table, no such schema: the projection has not created the read models. */
-const NOT_CREATED = new Set(["42P01", "3F000"]);
+/** SQLSTATE codes of a missing table or schema: the projection has not created the read models yet. */
+const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
 
 export function createReadRow(pool: pg.Pool): ReadRow {
   return async <Row extends object>(
@@ -41,24 +43,29 @@ export function createReadRow(pool: pg.Pool): ReadRow {
     values: readonly unknown[],
     deadline: number,
   ): Promise<Row> => {
-    const { rows } = await before(deadline, pool.query<Row>({ ...statement, values: [...values] })).catch(
-      (error: unknown) => {
-        const { code } = error as { code?: unknown };
-        throw NOT_CREATED.has(String(code)) ? unavailable("data_source_unavailable", error) : error;
-      },
-    );
+    const { rows } = await withDeadline(
+      deadline,
+      pool.query<Row>({ ...statement, values: [...values] }),
+    ).catch((error: unknown) => {
+      const { code } = error as { code?: unknown };
+      throw MISSING_SCHEMA_CODES.has(String(code)) ? unavailable("data_source_unavailable", error) : error;
+    });
     const [row] = rows;
-    if (!row || rows.length > 1) throw new Error(`${statement.name} gave ${rows.length} rows, not one`);
+    if (!row || rows.length > 1)
+      throw new Error(`Statement ${statement.name} returned ${rows.length} rows instead of one.`);
     return row;
   };
 }
 
-/** The statement that is given up goes on until the server's own timeout, then its connection is free again. */
-async function before<Result>(deadline: number, work: Promise<Result>): Promise<Result> {
+/**
+ * Rejects at the deadline. The statement continues until the server's own timeout and keeps its connection until
+ * then.
+ */
+async function withDeadline<Result>(deadline: number, work: Promise<Result>): Promise<Result> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     const giveUp = () =>
-      reject(unavailable("data_source_unavailable", new Error("postgres did not answer in time")));
+      reject(unavailable("data_source_unavailable", new Error("Postgres did not answer in time.")));
     timer = setTimeout(giveUp, Math.max(0, deadline - performance.now()));
   });
   try {
@@ -66,4 +73,19 @@ async function before<Result>(deadline: number, work: Promise<Result>): Promise<
   } finally {
     clearTimeout(timer);
   }
+}
+
+const readinessStatement = { name: "readiness", text: "SELECT position FROM read_model.checkpoint" };
+
+/** Reports ready if Postgres answers and read models exist. Only the log file contains the cause of a failure. */
+export function readiness(read: ReadRow, logger: Logger): Readiness {
+  return async () => {
+    try {
+      await read(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);
+      return { postgres: null };
+    } catch (error) {
+      logger.warn({ error }, "Not ready: the read models cannot be read.");
+      return { postgres: "unavailable" };
+    }
+  };
 }

@@ -2,40 +2,40 @@ import { type Instant, parseRfc3339, toInstant } from "../../shared/domain/time/
 
 const DAY = 86_400_000;
 
-/** The longest window, in days. */
+/** Maximum length of a window. */
 export const MAXIMUM_DAYS = 31;
 
 const DEFAULT_DAYS = 7;
 
-/** What RFC 3339 and Postgres can both say: years 0001 to 9999. Milliseconds since 1970. */
+/** The years that both RFC 3339 and Postgres support: 0001 to 9999. Milliseconds since 1970. */
 const EARLIEST = Date.parse("0001-01-01T00:00:00.000Z");
 const LATEST = Date.parse("9999-12-31T23:59:59.999Z");
 
-/** A span of time: `from` inclusive, `to` exclusive. */
+/** A time span: `from` inclusive, `to` exclusive. */
 export interface TimeWindow {
   from: Instant;
   to: Instant;
 }
 
 /**
- * The window that a caller's bounds stand for. A missing or invalid `from` is the current time; a `to` that is
- * missing, invalid, not later than `from` or more than 31 days after it is seven days after `from`.
+ * Returns the window for a caller's limits. If `from` is missing or invalid, it is the current time. If `to` is
+ * missing, invalid, not later than `from` or more than 31 days after it, it is seven days after `from`.
  *
- * @param given the bounds as texts, undefined where there is none
+ * @param given the limits as texts, undefined if absent
  * @param now milliseconds since 1970
  */
 export function timeWindow(
   given: { from: string | undefined; to: string | undefined },
   now: number,
 ): TimeWindow {
-  // A `from` that leaves no room for its default window cannot be answered; it counts as invalid.
-  const from = bound(given.from, LATEST - DEFAULT_DAYS * DAY) ?? now;
-  const to = bound(given.to, LATEST);
-  const taken = to !== undefined && to > from && to <= from + MAXIMUM_DAYS * DAY;
-  return { from: toInstant(from), to: toInstant(taken ? to : from + DEFAULT_DAYS * DAY) };
+  // If the default window would end after the last year, `from` counts as invalid.
+  const from = parseBound(given.from, LATEST - DEFAULT_DAYS * DAY) ?? now;
+  const to = parseBound(given.to, LATEST);
+  const isToValid = to !== undefined && to > from && to <= from + MAXIMUM_DAYS * DAY;
+  return { from: toInstant(from), to: toInstant(isToValid ? to : from + DEFAULT_DAYS * DAY) };
 }
 
-function bound(text: string | undefined, latest: number): number | undefined {
+function parseBound(text: string | undefined, latest: number): number | undefined {
   const at = text === undefined ? undefined : parseRfc3339(text);
   return at !== undefined && at >= EARLIEST && at <= latest ? at : undefined;
 }

@@ -2,47 +2,47 @@ import type Koa from "koa";
 import { ApiError, unavailable } from "../../shared/http/api-error.ts";
 import { positionHeader } from "../../shared/partner-api/position-header.ts";
 import { createPositionWatch, positionStatement } from "../../shared/postgres/position-watch.ts";
-import { READS_WITHIN, type ReadRow } from "../http/read.ts";
+import { READ_TIMEOUT_MS, type ReadRow } from "../http/read.ts";
 
-/** A read waits this long at the most for what it must know of. Milliseconds. */
-const WITHIN = 2_000;
+/** Maximum time that a read waits for its log position. */
+const WAIT_TIMEOUT_MS = 2_000;
 
-/** Most reads of one application that wait at a time: one that makes positions up keeps nobody else from waiting. */
-const MOST_OF_ONE = 50;
+/** Maximum number of reads of one application that wait, so that invented positions cannot block other applications. */
+const MAX_WAITING_PER_APPLICATION = 50;
 
-/** Most reads that wait at a time, of all. */
-const MOST_WAITING = 500;
+/** Maximum number of reads that wait in total. */
+const MAX_WAITING = 500;
 
-/** Knows how far the read models are, beside the position that a request's header gives. */
+/** Compares the read models' position with the log position in a request's header. */
 export interface AwaitPosition {
   /**
-   * Whether the read models do not know yet of what the position stands for; never where there is none.
+   * Returns true if the read models have not reached the request's position yet; false if the request has none.
    *
    * @throws {ApiError} 400 `invalid_log_position`
    */
   isAhead(ctx: Koa.ParameterizedContext): Promise<boolean>;
   /**
-   * Waits until they do. The request has been counted against a limit before.
+   * Waits until the read models reach the request's position. Call it only after the request was counted.
    *
-   * @param applicationId whose token the request showed
-   * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` where they are not there in time
+   * @param applicationId application of the request's token
+   * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` if they do not reach it in time
    */
   wait(ctx: Koa.ParameterizedContext, applicationId: string): Promise<void>;
 }
 
 /**
- * Lets a read see what its caller wrote before: the caller gives the position back that came with the write's answer.
- * Nothing vouches for a position; the worst that one that was made up does is to wait, and be told to come again.
+ * Makes reads reflect earlier writes: the caller sends the log position that the write returned. Positions are not
+ * authenticated. A request with an invented position only waits and then fails.
  *
- * @param brand the segment of the header's name
+ * @param brand brand segment of the header's name
  */
 export function createAwaitPosition(read: ReadRow, brand: string): AwaitPosition {
   const header = positionHeader(brand).toLowerCase();
   const watch = createPositionWatch(async () => {
-    const deadline = performance.now() + READS_WITHIN;
+    const deadline = performance.now() + READ_TIMEOUT_MS;
     return (await read<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
-  const places = createPlaces();
+  const waitingSlots = createWaitingSlots();
   const positionOf = (ctx: Koa.ParameterizedContext): bigint | undefined => {
     const given = ctx.req.headersDistinct[header];
     if (given === undefined) return undefined;
@@ -58,33 +58,33 @@ export function createAwaitPosition(read: ReadRow, brand: string): AwaitPosition
     async wait(ctx, applicationId) {
       const position = positionOf(ctx);
       if (position === undefined) return;
-      if (!places.take(applicationId)) throw behind();
+      if (!waitingSlots.acquire(applicationId)) throw behind();
       try {
-        if (!(await watch(position, WITHIN))) throw behind();
+        if (!(await watch(position, WAIT_TIMEOUT_MS))) throw behind();
       } finally {
-        places.leave(applicationId);
+        waitingSlots.release(applicationId);
       }
     },
   };
 }
 
-/** Places to wait in, so many for each application and so many in all. */
-function createPlaces() {
-  const taken = new Map<string, number>();
-  let all = 0;
+/** Counts waiting reads, per application and in total. */
+function createWaitingSlots() {
+  const waiting = new Map<string, number>();
+  let total = 0;
   return {
-    take(applicationId: string): boolean {
-      const own = taken.get(applicationId) ?? 0;
-      if (own >= MOST_OF_ONE || all >= MOST_WAITING) return false;
-      taken.set(applicationId, own + 1);
-      all += 1;
+    acquire(applicationId: string): boolean {
+      const own = waiting.get(applicationId) ?? 0;
+      if (own >= MAX_WAITING_PER_APPLICATION || total >= MAX_WAITING) return false;
+      waiting.set(applicationId, own + 1);
+      total += 1;
       return true;
     },
-    leave(applicationId: string): void {
-      const own = taken.get(applicationId) ?? 0;
-      if (own > 1) taken.set(applicationId, own - 1);
-      else taken.delete(applicationId);
-      all -= 1;
+    release(applicationId: string): void {
+      const own = waiting.get(applicationId) ?? 0;
+      if (own > 1) waiting.set(applicationId, own - 1);
+      else waiting.delete(applicationId);
+      total -= 1;
     },
   };
 }

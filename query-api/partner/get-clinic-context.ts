@@ -8,7 +8,8 @@ const uuid = z.guid();
 
 export const getClinicContext = definePartnerRead({
   operationId: "getClinicContext",
-  description: "The clinic, its branches that the installation reaches, and what the installation allows.",
+  description:
+    "Returns the clinic, the branches that the installation covers, and the installation's scopes.",
   parameters: {},
   paged: false,
   response: z.strictObject({

@@ -2,13 +2,13 @@ import { z } from "zod";
 import { sandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
 import { definePartnerRead } from "./read.ts";
 
-/** The order of the lists: that of the bytes, as the reset's answer has it. */
+/** Sorts by bytes, as the response of the reset does. */
 const byName = (table: string, id: string) => `ORDER BY ${table}.name COLLATE "C", ${table}.${id}`;
 
 export const getSandboxState = definePartnerRead({
   operationId: "getSandboxState",
   description:
-    "The application's own sandbox: a clinic that is approved from the start, and the ids to begin with. No clinic header is needed.",
+    "Returns your application's sandbox: its clinic, branches and animals. The installation is already approved. No clinic header is needed.",
   parameters: {},
   paged: false,
   response: z.strictObject({ ok: z.literal(true), sandbox: sandboxRecord }),

@@ -9,7 +9,7 @@ import { definePartnerRead } from "./read.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 
-/** One more than the page holds, to know whether another follows. $4 from, $5 to, $6 limit, $7 and $8 the cursor. */
+/** Selects one row more than the page, to detect a next page. $4 from, $5 to, $6 limit, $7 and $8 the cursor. */
 const found = `SELECT * FROM read_model.appointment a
   WHERE a.clinic_id = $1::uuid AND ${branchVisible("a.branch_id")}
     AND a.scheduled_at >= $4::timestamptz AND a.scheduled_at < $5::timestamptz
@@ -20,7 +20,7 @@ const found = `SELECT * FROM read_model.appointment a
 export const listPartnerAppointments = definePartnerRead({
   operationId: "listPartnerAppointments",
   description:
-    "Appointments in a window of at most 31 days, by time, page by page, of the branches that the installation reaches.",
+    "Lists appointments in a window of at most 31 days, sorted by time, in pages. Includes only branches that the installation covers.",
   parameters: { ...windowParameters, limit: limitParameter(250, 100) },
   paged: true,
   response: z.strictObject({

@@ -11,12 +11,12 @@ const uuid = z.guid();
 const instant = z.iso.datetime({ precision: 3 });
 
 const attemptErrorsText = [
-  "Why there is no complete answer; null if there is one. More codes may be added:",
+  "Error code if the attempt got no complete answer, otherwise null. More codes may be added:",
   ...Object.entries(attemptErrors).map(([code, meaning]) => `- \`${code}\`: ${meaning}`),
 ].join("\n");
 
-/** Each delivery shows its latest attempts; replays can make many. */
-const MOST_ATTEMPTS = 50;
+/** Each delivery shows only its latest attempts, because replays can add many. */
+const MAX_LISTED_ATTEMPTS = 50;
 
 export const delivery = z.strictObject({
   id: uuid,
@@ -32,24 +32,26 @@ export const delivery = z.strictObject({
           .int()
           .nullable()
           .describe(
-            "Null while the attempt is under way, and for good where the sender was cut off: its outcome is unknown then, and another attempt followed.",
+            "Null while the attempt is in progress. It stays null if the sender stopped during the attempt: the outcome is unknown, and another attempt followed.",
           ),
-        statusCode: z.int().nullable().describe("Null where no answer came."),
+        statusCode: z.int().nullable().describe("HTTP status of the answer. Null if there was no answer."),
         error: z.string().nullable().describe(attemptErrorsText),
-        answer: z.string().nullable().describe("The beginning of the answer's body."),
+        answer: z.string().nullable().describe("Start of the answer's body, at most 1 KiB."),
       }),
     )
-    .max(MOST_ATTEMPTS),
+    .max(MAX_LISTED_ATTEMPTS),
   nextAttemptAt: instant
     .nullable()
     .describe(
-      "When the next attempt is due. Null unless the status is `pending`. If this time has passed and the delivery is still `pending`, it waits for a free slot, or for the operator to approve the origin again; after 30 days without approval it becomes `skipped`.",
+      "Time at which the next attempt is due. Null unless the status is `pending`. If the time has passed, the delivery waits for a free slot, or for the operator to approve the origin again. After 30 days without approval it becomes `skipped`.",
     ),
   createdAt: instant,
   updatedAt: instant,
 });
 
-/** $1 clinic, $2 application, $3 environment, $4 endpoint, $5 limit, $6 and $7 the cursor, $8 the installation's branches. */
+/**
+ * $1 clinic, $2 application, $3 environment, $4 endpoint, $5 limit, $6 and $7 cursor, $8 the installation's branches.
+ */
 const found = `SELECT d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at
   FROM webhooks.delivery d
   WHERE d.endpoint_id = $4::uuid AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
@@ -63,12 +65,12 @@ const attempts = `SELECT json_agg(json_build_object('number', t.number, 'started
     'durationMs', t.duration_ms, 'statusCode', t.status_code, 'error', t.error, 'answer', t.answer)
     ORDER BY t.number)
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
-    ORDER BY number DESC LIMIT ${MOST_ATTEMPTS}) t`;
+    ORDER BY number DESC LIMIT ${MAX_LISTED_ATTEMPTS}) t`;
 
 export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",
   description:
-    "What was and will be delivered to an endpoint, newest first, page by page, each with its latest attempts: tests, and events of the branches that the installation reaches.",
+    "Lists deliveries of an endpoint with their latest attempts, newest first, in pages. Includes test events, and events of branches that the installation covers.",
   parameters: { limit: limitParameter(100, 50) },
   paged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(delivery), page: partnerPage }),
@@ -94,7 +96,7 @@ export const listWebhookDeliveries = definePartnerRead({
     parameters: { limit },
     after,
   }) {
-    // An endpoint id that is no UUID names no endpoint.
+    // An id that is not a UUID matches no endpoint.
     const endpointId = uuidField.safeParse(params.endpointId).data ?? null;
     return [
       clinicId,

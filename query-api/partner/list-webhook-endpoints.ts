@@ -2,13 +2,13 @@ import { z } from "zod";
 import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { definePartnerRead } from "./read.ts";
 
-/** Those that are live come before revoked ones where not all can be listed; there are never that many live ones. */
-const MOST_LISTED = 500;
+/** The limit affects only revoked endpoints: the endpoint quota is far below it. */
+const MAX_LISTED = 500;
 
 export const listWebhookEndpoints = definePartnerRead({
   operationId: "listWebhookEndpoints",
   description:
-    "The application's endpoints at the clinic, newest first: all that are not revoked, and of the revoked ones the newest.",
+    "Lists the application's webhook endpoints at the clinic, newest first: all that are not revoked, and the newest revoked ones.",
   parameters: {},
   paged: false,
   response: z.strictObject({ ok: z.literal(true), endpoints: z.array(webhookEndpointRecord) }),
@@ -21,7 +21,7 @@ export const listWebhookEndpoints = definePartnerRead({
       SELECT * FROM read_model.webhook_endpoint
       WHERE clinic_id = $1::uuid AND application_id = $2::uuid AND environment = $3
       ORDER BY status = 'revoked', created_at DESC, endpoint_id
-      LIMIT ${MOST_LISTED}
+      LIMIT ${MAX_LISTED}
     ) e`,
   values: ({ state: { clinicId, applicationId, environment } }) => [clinicId, applicationId, environment],
 });

@@ -1,9 +1,11 @@
 import { z } from "zod";
 
-/** The page of a list that goes on by cursor. */
+/** Page information of a list with cursors. */
 export const partnerPage = z.strictObject({
-  limit: z.int().min(1),
-  returned: z.int().min(0),
-  /** Null on the last page. */
-  nextCursor: z.string().nullable(),
+  limit: z.int().min(1).describe("Maximum number of records in this page."),
+  returned: z.int().min(0).describe("Number of records in this page."),
+  nextCursor: z
+    .string()
+    .nullable()
+    .describe("Value for `cursor` to get the next page. Null on the last page."),
 });

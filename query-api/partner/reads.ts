@@ -14,5 +14,5 @@ const reads = {
   listWebhookDeliveries,
 } satisfies Record<PartnerReadId, unknown>;
 
-/** Every read of the partner API: an operation by GET that is not here does not compile. */
+/** All partner reads. If a GET operation is missing here, this file does not compile. */
 export const partnerReads = Object.values(reads) as unknown as readonly AnyPartnerRead[];

@@ -15,11 +15,11 @@ import { readCursor } from "./cursor.ts";
 import { findAccessBy } from "./find-access.ts";
 import type { AnyPartnerRead } from "./read.ts";
 
-export interface PartnerParts {
+export interface PartnerDependencies {
   verifyToken: TokenVerifier;
   read: ReadRow;
   limiter: RateLimiter;
-  /** The segment of the header names. */
+  /** Brand segment of the header names. */
   brand: string;
 }
 
@@ -30,36 +30,39 @@ interface PartnerRow {
   body: string | null;
 }
 
-/** The routes of the partner API's reads, at both bases. */
-export function createPartnerReadRouter(reads: readonly AnyPartnerRead[], parts: PartnerParts): Router {
-  const awaitPosition = createAwaitPosition(parts.read, parts.brand);
+/** Creates the routes of the partner reads, for both environments. */
+export function createPartnerReadRouter(
+  reads: readonly AnyPartnerRead[],
+  dependencies: PartnerDependencies,
+): Router {
+  const awaitPosition = createAwaitPosition(dependencies.read, dependencies.brand);
   const routes = reads.map((read) => [
     read.operationId,
     (environment: Environment) => [
-      admit(read, environment, parts, awaitPosition),
-      limitInstallation(parts.limiter),
-      seeOwnWrites(awaitPosition),
-      answer(read, parts),
+      authorize(read, environment, dependencies, awaitPosition),
+      limitInstallation(dependencies.limiter),
+      awaitOwnWrites(awaitPosition),
+      respond(read, dependencies),
     ],
   ]);
   return createPartnerRouter(Object.fromEntries(routes));
 }
 
 /**
- * Lets the request through by token, scope and installation, looked up within the request's own deadline. What is on
- * record about the access may be what was written just before: where the caller's position is still ahead, a refusal
- * is thought over when it is reached. That wait is counted first, as a refusal is.
+ * Authorizes the request within its own deadline. If the caller's log position is ahead of the read models, a refusal
+ * may be out of date. The request then waits for its position and is authorized again. It counts as a refused
+ * request.
  */
-function admit(
+function authorize(
   read: AnyPartnerRead,
   environment: Environment,
-  parts: PartnerParts,
+  dependencies: PartnerDependencies,
   awaitPosition: AwaitPosition,
 ): Koa.Middleware<State> {
   const operation = partnerOperations[read.operationId];
-  const { verifyToken: verify, brand } = parts;
+  const { verifyToken: verify, brand } = dependencies;
   return async (ctx, next) => {
-    const findAccess = findAccessBy(parts.read, ctx.state.deadline);
+    const findAccess = findAccessBy(dependencies.read, ctx.state.deadline);
     const access = partnerAccess(operation, environment, { verify, findAccess, brand });
     try {
       await access(ctx, async () => undefined);
@@ -67,7 +70,7 @@ function admit(
       const { applicationId } = ctx.state as Partial<State>;
       const refused = refusal instanceof ApiError && refusal.status < 500;
       if (!refused || applicationId === undefined || !(await awaitPosition.isAhead(ctx))) throw refusal;
-      await countRefused(parts.limiter, ctx);
+      await countRefused(dependencies.limiter, ctx);
       await awaitPosition.wait(ctx, applicationId);
       await access(ctx, async () => undefined);
     }
@@ -75,15 +78,17 @@ function admit(
   };
 }
 
-/** Stands behind authorization and rate limit, so that nobody waits here whom they would refuse. */
-function seeOwnWrites(awaitPosition: AwaitPosition): Koa.Middleware<State> {
+/**
+ * Waits for the caller's log position. Must run after authorization and rate limit, so that only valid requests wait.
+ */
+function awaitOwnWrites(awaitPosition: AwaitPosition): Koa.Middleware<State> {
   return async (ctx, next) => {
     await awaitPosition.wait(ctx, ctx.state.applicationId);
     await next();
   };
 }
 
-function answer(read: AnyPartnerRead, parts: PartnerParts): Koa.Middleware<State> {
+function respond(read: AnyPartnerRead, dependencies: PartnerDependencies): Koa.Middleware<State> {
   const statement = { name: `partner ${read.operationId}`, text: read.sql };
   return async (ctx) => {
     const values = read.values({
@@ -92,9 +97,9 @@ function answer(read: AnyPartnerRead, parts: PartnerParts): Koa.Middleware<State
       parameters: readParameters(read.parameters, ctx.query),
       after: read.paged ? readCursor(ctx.query.cursor) : undefined,
     });
-    const row = await parts.read<PartnerRow>(statement, values, ctx.state.deadline);
+    const row = await dependencies.read<PartnerRow>(statement, values, ctx.state.deadline);
     if (row.refusal !== null) throw refusalOf(read, row.refusal);
-    if (row.body === null) throw new Error(`${read.operationId} gave no body`);
+    if (row.body === null) throw new Error(`The SQL of ${read.operationId} returned no body.`);
     ctx.type = "application/json";
     ctx.body = `{"ok":true,${row.body.slice(1)}`;
   };
@@ -102,5 +107,7 @@ function answer(read: AnyPartnerRead, parts: PartnerParts): Koa.Middleware<State
 
 function refusalOf(read: AnyPartnerRead, code: string): Error {
   const status = new Map(Object.entries(read.refusals)).get(code);
-  return status ? new ApiError(status, code) : new Error(`${read.operationId} gave the refusal ${code}`);
+  return status
+    ? new ApiError(status, code)
+    : new Error(`The SQL of ${read.operationId} returned the undeclared refusal ${code}.`);
 }

@@ -3,38 +3,38 @@ import { TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
 import { createCircuit } from "../../shared/http/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
-/** How long keys are taken for what is published. Milliseconds. */
-export interface KeysAge {
-  /** After this they are fetched again, so that a key that was taken back is worth nothing from then on. */
-  freshFor: number;
-  /** A key that is not among them has them fetched again after this. */
-  newKeyAfter: number;
+/** Caching of published keys. */
+export interface KeyCaching {
+  /** Keys are fetched again after this time, so that a withdrawn key becomes invalid. */
+  maxAgeMs: number;
+  /** Minimum time between two fetches because of an unknown key id. */
+  cooldownMs: number;
 }
 
-const AGE: KeysAge = { freshFor: 60_000, newKeyAfter: 5_000 };
+const CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 
-/** The keys arrive within this, or count as out of reach. Milliseconds. */
-const ANSWER_WITHIN = 2_000;
+/** Time limit of a fetch. */
+const KEY_FETCH_TIMEOUT_MS = 2_000;
 
-/** Of keys that cannot be fetched again. Milliseconds. */
-const KEPT_FOR = TOKEN_LIFETIME * 1000;
+/** Maximum age of keys while they cannot be fetched: the lifetime of a token. */
+const MAX_STALE_MS = TOKEN_LIFETIME * 1000;
 
 /**
- * The public keys of partner access tokens, fetched and kept. While they are out of reach, those that were had last go
- * on for as long as a token lives: after that nothing is left that they could verify.
+ * Fetches and caches the public keys of partner access tokens. While the keys cannot be fetched, the cached keys stay
+ * in use for the lifetime of a token. After that time no token exists that they could verify.
  *
- * @param url where they are published
- * @returns throws where the keys are out of reach and none are kept
+ * @param url URL of the published keys
+ * @returns a key lookup that throws if the keys cannot be fetched and no usable ones are cached
  */
-export function createTokenKeys(url: URL, logger: Logger, age: KeysAge = AGE): JWTVerifyGetKey {
+export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = CACHING): JWTVerifyGetKey {
   const remote = createRemoteJWKSet(url, {
-    timeoutDuration: ANSWER_WITHIN,
-    cacheMaxAge: age.freshFor,
-    cooldownDuration: age.newKeyAfter,
+    timeoutDuration: KEY_FETCH_TIMEOUT_MS,
+    cacheMaxAge: caching.maxAgeMs,
+    cooldownDuration: caching.cooldownMs,
   });
   const circuit = createCircuit({
-    answerTimeoutMs: ANSWER_WITHIN,
-    onFailure: (error) => logger.warn({ error }, "token keys cannot be fetched"),
+    answerTimeoutMs: KEY_FETCH_TIMEOUT_MS,
+    onFailure: (error) => logger.warn({ error }, "Token keys cannot be fetched; using the cached ones."),
   });
   let freshAt = Number.NEGATIVE_INFINITY;
   return async (header, token) => {
@@ -42,11 +42,11 @@ export function createTokenKeys(url: URL, logger: Logger, age: KeysAge = AGE): J
       if (!remote.fresh) await circuit(() => remote.reload());
     } catch (unreachable) {
       const kept = remote.jwks();
-      if (!kept || performance.now() - freshAt > KEPT_FOR) throw unreachable;
+      if (!kept || performance.now() - freshAt > MAX_STALE_MS) throw unreachable;
       try {
         return await createLocalJWKSet(kept)(header, token);
       } catch {
-        // A key that is not among them may have come since.
+        // The key may have been published since the last fetch.
         throw unreachable;
       }
     }

@@ -2,12 +2,11 @@ import { byName } from "../../shared/postgres/by-name.ts";
 import { type Requirement, refusalConditions } from "./authorization.ts";
 
 /**
- * Why a clinic `c` has no operational access, null where it has. A subscription that has run out is judged by the
- * clock of the request, not by whether somebody has recorded its end yet: a trial and a cancelled subscription last
- * until the end of their period. A paid one whose renewal is late goes on until it is recorded as past it. Only a
- * demo may do without a subscription.
+ * SQL for the reason why a clinic `c` has no operational access, or null if it has. Expiry is compared with the
+ * request's time. A trial or cancelled subscription lasts until the end of its period. An active or past-due one has
+ * no such end, because renewals may be late. Only a demo needs no subscription.
  */
-const notOperationalBecause = `CASE
+const operationalRefusalReason = `CASE
     WHEN c.status = 'suspended' THEN 'clinic_suspended'
     WHEN c.status <> 'active' THEN 'clinic_closed'
     WHEN c.is_demo AND c.demo_expires_at <= $2::timestamptz THEN 'demo_expired'
@@ -21,12 +20,12 @@ const notOperationalBecause = `CASE
   END`;
 
 /**
- * At most one row: the clinic and branch that the server resolves for the user $1 at the time $2, and what the user
- * may do there. Clinic: the selected one if the user is still an active member, else that of the oldest active
- * membership. Branch: the selected one if in scope, else the main branch if in scope, else the first in scope.
+ * SQL for at most one row: the clinic and branch of user $1 at time $2, and the user's rights there. Clinic: the
+ * selected one if the user is still an active member, otherwise the clinic of the oldest active membership. Branch:
+ * the selected one if in scope, otherwise the main branch if in scope, otherwise the first branch in scope.
  */
 const access = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch_name, b.city AS branch_city,
-    m.branch_access, m.branch_ids, ${notOperationalBecause} AS not_operational_because
+    m.branch_access, m.branch_ids, ${operationalRefusalReason} AS not_operational_because
   FROM (
     SELECT member.*, s.branch_id AS selected_branch_id
     FROM read_model.membership member
@@ -44,29 +43,35 @@ const access = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch
     LIMIT 1
   ) b ON true`;
 
-/** Whether a branch is in the scope of a membership; `member` names a row with branch_access and branch_ids. */
+/**
+ * Returns SQL that is true if a branch is in a membership's scope. `member` is a row with branch_access and
+ * branch_ids.
+ */
 export function inScope(member: string, branchId: string): string {
   return `(${member}.branch_access = 'all' OR ${member}.branch_ids ? ${branchId}::text)`;
 }
 
-/** The branches in a membership's scope, as JSON; none are named for one with access to all. */
+/**
+ * Returns SQL for the branches in a membership's scope, as JSON. The list is empty if the membership covers all
+ * branches.
+ */
 export function branchIdsOf(member: string): string {
   return `CASE WHEN ${member}.branch_access = 'all' THEN '[]' ELSE coalesce((
     SELECT json_agg(b.branch_id ORDER BY ${byName("b.name")}, b.branch_id) FROM read_model.branch b
     WHERE b.clinic_id = ${member}.clinic_id AND ${inScope(member, "b.branch_id")}), '[]') END`;
 }
 
-/** What the answer to a portal request comes from. */
+/** Result of a portal operation's statement. */
 export interface PortalRow {
-  /** Null: let through. */
+  /** Error code, or null if the request is authorized. */
   refusal: string | null;
-  /** The body's JSON object, null where refused. */
+  /** JSON object of the body, or null if refused. */
   body: string | null;
 }
 
 /**
- * The one statement of an operation: the authorization context, the judgement and the data, in one round trip. The
- * data is read only where the judgement allows it.
+ * Builds an operation's statement: it resolves the access, authorizes the request and reads the data in one round trip.
+ * Data is read only if the request is authorized.
  *
  * @param data a SELECT of one JSON object over the row `access`; its parameters start at $3
  */

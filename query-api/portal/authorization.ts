@@ -1,20 +1,20 @@
 import type { Permission } from "../../shared/domain/events/people.ts";
 
-/** What an operation asks of a caller, beyond a session and an active membership of a clinic. */
+/** Requirements of an operation, in addition to a session and an active membership. */
 export interface Requirement {
-  /** A branch within the member's scope. */
+  /** If true, a branch must be in the membership's scope. */
   branch: boolean;
   permission: Permission | null;
-  /** The key of an entitlement that must be enabled and in effect. */
+  /** Key of an entitlement that must be in effect. */
   entitlement: string | null;
-  /** Whether the clinic must be operational: active, its demo not over, its subscription not lapsed. */
+  /** If true, the clinic must have operational access. */
   operational: boolean;
 }
 
 const resolved = { branch: true, permission: null, entitlement: null, operational: false } as const;
 const operational = { ...resolved, operational: true } as const;
 
-/** The whole authorization of the portal API: every operation and what it asks. */
+/** Requirements of all portal operations. */
 export const requirements = {
   getClinicContext: resolved,
   listAuthorizedClinics: { ...resolved, branch: false },
@@ -29,7 +29,7 @@ export const requirements = {
 
 export type PortalOperationId = keyof typeof requirements;
 
-/** Why a signed-in user is refused with 403, in the order in which it is judged. */
+/** Codes of 403 responses, in the order of the checks. */
 export const refusals = [
   "no_active_membership",
   "branch_not_in_scope",
@@ -39,13 +39,13 @@ export const refusals = [
 ] as const;
 export type Refusal = (typeof refusals)[number];
 
-/** Whether an entitlement, the row `e`, is in effect at the time of the request. */
+/** SQL that is true if the entitlement `e` is in effect at the request's time. */
 export const entitlementInEffect =
   "(e.enabled AND (e.effective_until IS NULL OR e.effective_until > $2::timestamptz))";
 
 /**
- * The refusals that a requirement can lead to, each with the SQL condition for it over the row `access`. Whoever
- * documents an operation and whoever asks Postgres read the same list.
+ * Lists the refusals of a requirement, each with its SQL condition over the row `access`. The OpenAPI document and the
+ * statement both use this list.
  */
 export function refusalConditions(requirement: Requirement): [Refusal, string][] {
   const { branch, permission, entitlement } = requirement;

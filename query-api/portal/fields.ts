@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { MAXIMUM_DAYS } from "../http/time-window.ts";
 
-/** Shapes that the portal's response schemas share. */
+/** Schemas that the portal's responses share. */
 
 export const uuid = z.guid();
 
-/** RFC 3339, UTC, milliseconds, Z. */
+/** RFC 3339 in UTC with milliseconds and Z. */
 export const instant = z.iso.datetime({ precision: 3 });
 
 export const calendarDate = z.iso.date();
@@ -13,16 +13,23 @@ export const calendarDate = z.iso.date();
 /** HH:MM:SS */
 export const timeOfDay = z.iso.time({ precision: 0 });
 
-/** What the body of every answer starts with. */
-export const envelope = { ok: z.literal(true), apiVersion: z.literal("v1"), correlationId: z.uuid() };
+/** First fields of every body. */
+export const envelope = {
+  ok: z.literal(true),
+  apiVersion: z.literal("v1"),
+  correlationId: z.uuid().describe("Id of the request."),
+};
 
-/** …and of all but availability. */
-export const datedEnvelope = { ...envelope, generatedAt: instant };
+/** First fields of every body except availability's. */
+export const datedEnvelope = { ...envelope, generatedAt: instant.describe("Time of the response.") };
 
-export const page = z.strictObject({ limit: z.int().min(1), returned: z.int().min(0) });
+export const page = z.strictObject({
+  limit: z.int().min(1).describe("Maximum number of records in this response."),
+  returned: z.int().min(0).describe("Number of records in this response. It is not a total count."),
+});
 
 export const timeWindow = z.strictObject({
-  from: instant,
-  to: instant,
-  maximumDays: z.literal(MAXIMUM_DAYS),
+  from: instant.describe("Start of the window, inclusive."),
+  to: instant.describe("End of the window, exclusive."),
+  maximumDays: z.literal(MAXIMUM_DAYS).describe("Maximum length of a window, in days."),
 });

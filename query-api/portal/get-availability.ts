@@ -12,9 +12,9 @@ import {
 } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** Bounds of lists without a page: more than a branch has in 31 days. */
-const MOST_RESOURCES = 1_000;
-const MOST_TIMES = 10_000;
+/** The lists have no pages. Branches have fewer entries in 31 days. */
+const MAX_RESOURCES = 1_000;
+const MAX_TIME_SPANS = 10_000;
 
 const freeForm = z.record(z.string(), z.unknown());
 
@@ -31,7 +31,7 @@ const resource = z.strictObject({
 const rule = z.strictObject({
   id: uuid,
   resource_id: uuid,
-  weekday: z.int().min(0).max(6),
+  weekday: z.int().min(0).max(6).describe("0 is Sunday, 6 is Saturday."),
   starts_at: timeOfDay,
   ends_at: timeOfDay,
   valid_from: calendarDate.nullable(),
@@ -62,27 +62,27 @@ const hold = z.strictObject({
 const resources = `SELECT * FROM read_model.resource
   WHERE resource.clinic_id = access.clinic_id AND resource.branch_id = access.branch_id AND status = 'active'
   ORDER BY ${byName("name")}, resource_id
-  LIMIT ${MOST_RESOURCES}`;
+  LIMIT ${MAX_RESOURCES}`;
 
-/** Rules whose validity, in days of the clinic, meets the window; the window's end is not in it. */
+/** Rules that are valid on a day of the window, in the clinic's time zone. The window's end is exclusive. */
 const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t USING (resource_id)
   WHERE (t.valid_from IS NULL
       OR t.valid_from <= (($4::timestamptz - interval '1 millisecond') AT TIME ZONE access.timezone)::date)
     AND (t.valid_until IS NULL OR t.valid_until >= ($3::timestamptz AT TIME ZONE access.timezone)::date)
   ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id
-  LIMIT ${MOST_TIMES}`;
+  LIMIT ${MAX_TIME_SPANS}`;
 
-/** What was released occupies nothing. */
+/** Released assignments do not occupy the resource. */
 const assignments = `SELECT g.* FROM resources r JOIN read_model.assignment g USING (resource_id)
   WHERE g.allocation_start < $4::timestamptz AND g.allocation_end > $3::timestamptz AND g.status = 'allocated'
   ORDER BY g.allocation_start, g.assignment_id
-  LIMIT ${MOST_TIMES}`;
+  LIMIT ${MAX_TIME_SPANS}`;
 
 const holds = `SELECT * FROM read_model.hold
   WHERE hold.clinic_id = access.clinic_id AND hold.branch_id = access.branch_id AND status = 'active'
     AND expires_at > $2::timestamptz AND starts_at < $4::timestamptz AND ends_at > $3::timestamptz
   ORDER BY starts_at, hold_id
-  LIMIT ${MOST_TIMES}`;
+  LIMIT ${MAX_TIME_SPANS}`;
 
 export const getAvailability = defineOperation({
   operationId: "getAvailability",
@@ -90,7 +90,7 @@ export const getAvailability = defineOperation({
   path: "/api/v1/availability",
   summary: "Get availability rules and allocations",
   description:
-    "Active resources of the authorized branch with their rules, and what is allocated or held in a window of at most 31 days. No bookable slots are calculated.",
+    "Returns the active resources of the authorized branch with their rules, assignments and holds in a window of at most 31 days. It does not calculate bookable slots.",
   parameters: windowParameters,
   generatedAt: false,
   response: z.strictObject({

@@ -4,7 +4,7 @@ import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
 const entitlement = z.strictObject({
-  enabled: z.boolean(),
+  enabled: z.boolean().describe("True if the entitlement is in effect at the time of the response."),
   limit: z.number().nullable(),
   effectiveUntil: instant.nullable(),
 });
@@ -21,7 +21,7 @@ export const getClinicContext = defineOperation({
   path: "/api/v1/clinic/context",
   summary: "Get the clinic context",
   description:
-    "The clinic and branch that the session is resolved to, what the user may do there, and what the clinic's plan allows.",
+    "Returns the clinic and branch of the session, the user's role and permissions, the operational access, and the entitlements of the clinic's plan.",
   parameters: {},
   generatedAt: true,
   response: z.looseObject({
@@ -40,7 +40,15 @@ export const getClinicContext = defineOperation({
     access: z.strictObject({
       role: z.string(),
       permissions: z.array(z.string()),
-      operational: z.strictObject({ allowed: z.boolean(), reason: z.string().nullable() }),
+      operational: z.strictObject({
+        allowed: z.boolean().describe("If false, most operations answer 403 `operational_access_denied`."),
+        reason: z
+          .string()
+          .nullable()
+          .describe(
+            "Null if allowed. Otherwise `clinic_suspended`, `clinic_closed`, `demo_expired` or `subscription_inactive`.",
+          ),
+      }),
     }),
     subscription: subscription.nullable(),
     entitlements: z.record(z.string(), entitlement),

@@ -3,8 +3,8 @@ import { appointmentStatuses } from "../../shared/domain/appointment/appointment
 import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** More than a front desk can have before it in a day; the lists have no page. */
-const MOST_LISTED = 1_000;
+/** The lists have no pages. A front desk has fewer entries per day. */
+const MAX_LISTED = 1_000;
 
 const ticket = z.strictObject({
   id: uuid,
@@ -39,10 +39,10 @@ const active = `SELECT * FROM read_model.queue_ticket t
   WHERE t.clinic_id = access.clinic_id AND t.branch_id = access.branch_id
     AND t.status NOT IN ('completed', 'cancelled', 'no_show')`;
 
-/** Ticket numbers count up, so a longer one comes later: 9 before 10. */
+/** Sorts ticket numbers by length first: 9 before 10. */
 const ticketOrder = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
-/** The clinic's day is 23 or 25 hours long when its clocks change. */
+/** Computed in the clinic's time zone: a day with a clock change has 23 or 25 hours. */
 const startOfDay = (days: number) =>
   `((date_trunc('day', $2::timestamptz AT TIME ZONE access.timezone) + interval '${days} day')
     AT TIME ZONE access.timezone)`;
@@ -54,15 +54,15 @@ const withoutTicket = `SELECT a.* FROM read_model.appointment a
     AND NOT EXISTS (SELECT FROM read_model.queue_ticket t
       WHERE t.appointment_id = a.appointment_id AND t.clinic_id = a.clinic_id)
   ORDER BY a.scheduled_at, a.appointment_id
-  LIMIT ${MOST_LISTED}`;
+  LIMIT ${MAX_LISTED}`;
 
 export const getQueue = defineOperation({
   operationId: "getQueue",
   method: "GET",
   path: "/api/v1/queue",
-  summary: "Get the front desk's queue",
+  summary: "Get the front-desk queue",
   description:
-    "Active tickets of the authorized branch in ticket order, and today's checked-in appointments that have no ticket.",
+    "Returns the active tickets of the authorized branch, sorted by date and number, and today's checked-in appointments without a ticket.",
   parameters: {},
   generatedAt: true,
   response: z.strictObject({
@@ -81,7 +81,7 @@ export const getQueue = defineOperation({
       'estimated_wait_minutes', t.estimated_wait_minutes, 'checked_in_at', rfc3339(t.checked_in_at),
       'called_at', rfc3339(t.called_at), 'completed_at', rfc3339(t.completed_at), 'notes', t.notes,
       'updated_at', rfc3339(t.updated_at)) ORDER BY ${ticketOrder})
-      FROM (SELECT * FROM active ORDER BY ${ticketOrder} LIMIT ${MOST_LISTED}) t), '[]'),
+      FROM (SELECT * FROM active ORDER BY ${ticketOrder} LIMIT ${MAX_LISTED}) t), '[]'),
     'summary', (SELECT json_build_object('active', count(*),
       'waiting', count(*) FILTER (WHERE status = 'waiting'),
       'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active),

@@ -11,7 +11,7 @@ const resource = z.strictObject({
   name: z.string().nullable(),
   allocationStart: instant,
   allocationEnd: instant,
-  status: z.string(),
+  status: z.string().describe("`allocated` or `released`."),
 });
 
 const appointment = z.strictObject({
@@ -30,7 +30,7 @@ const appointment = z.strictObject({
   resources: z.array(resource),
 });
 
-/** The appointments of the page, bounded by clinic and branch; $3 from, $4 to, $5 status, $6 limit. */
+/** Appointments of the authorized branch. $3 from, $4 to, $5 status, $6 limit. */
 const picked = `SELECT * FROM read_model.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
     AND a.scheduled_at >= $3::timestamptz AND a.scheduled_at < $4::timestamptz
@@ -51,7 +51,7 @@ export const listAppointments = defineOperation({
   path: "/api/v1/appointments",
   summary: "List appointments of the branch",
   description:
-    "Appointments of the authorized branch in a window of at most 31 days, by time. A limited result set, not a count.",
+    "Lists appointments of the authorized branch in a window of at most 31 days, sorted by time. The list is a limited result set, not a total count.",
   parameters: { ...windowParameters, status: statusParameter, limit: limitParameter(250, 100) },
   generatedAt: true,
   response: z.looseObject({

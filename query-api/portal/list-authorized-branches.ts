@@ -4,8 +4,8 @@ import { inScope } from "./access-sql.ts";
 import { datedEnvelope, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** More than any clinic has; the list has no page. */
-const MOST_LISTED = 1_000;
+/** The list has no pages. Clinics have fewer branches. */
+const MAX_LISTED = 1_000;
 
 const branch = z.strictObject({
   id: uuid,
@@ -20,7 +20,7 @@ export const listAuthorizedBranches = defineOperation({
   method: "GET",
   path: "/api/v1/branches",
   summary: "List the clinic's branches",
-  description: "The branches of the selected clinic that are in the user's scope, by name.",
+  description: "Lists the branches of the selected clinic that the user can access, sorted by name.",
   parameters: {},
   generatedAt: true,
   response: z.strictObject({
@@ -38,7 +38,7 @@ export const listAuthorizedBranches = defineOperation({
     SELECT * FROM read_model.branch
     WHERE branch.clinic_id = access.clinic_id AND ${inScope("access", "branch.branch_id")}
     ORDER BY ${byName("name")}, branch_id
-    LIMIT ${MOST_LISTED}
+    LIMIT ${MAX_LISTED}
   ) b`,
   values: () => [],
 });

@@ -4,8 +4,8 @@ import { branchIdsOf } from "./access-sql.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** Nobody works at more clinics than this; the list has no page. */
-const MOST_LISTED = 500;
+/** The list has no pages. Users have fewer memberships. */
+const MAX_LISTED = 500;
 
 const clinic = z.strictObject({
   id: uuid,
@@ -18,10 +18,14 @@ const clinic = z.strictObject({
   city: z.string().nullable(),
   isDemo: z.boolean(),
   demoExpiresAt: instant.nullable(),
-  access: z.strictObject({ role: z.string(), branchAccess: z.string(), branchIds: z.array(uuid) }),
+  access: z.strictObject({
+    role: z.string(),
+    branchAccess: z.string().describe("`all` or `scoped`."),
+    branchIds: z.array(uuid).describe("Branches that the user can access. Empty if `branchAccess` is `all`."),
+  }),
 });
 
-/** Of several active memberships of one clinic the oldest counts, as it does for access. */
+/** If a user has several active memberships of one clinic, the oldest one counts, as for access. */
 const membershipsOfUser = `SELECT DISTINCT ON (clinic_id) * FROM read_model.membership
   WHERE user_id = $1::uuid AND status = 'active'
   ORDER BY clinic_id, created_at, membership_id`;
@@ -32,7 +36,7 @@ export const listAuthorizedClinics = defineOperation({
   path: "/api/v1/clinics",
   summary: "List the user's clinics",
   description:
-    "The clinics that the signed-in user is an active member of, by name, suspended and closed ones among them.",
+    "Lists the clinics where the signed-in user is an active member, sorted by name. Includes suspended and closed clinics.",
   parameters: {},
   generatedAt: true,
   response: z.strictObject({ ...datedEnvelope, currentClinicId: uuid, clinics: z.array(clinic) }),
@@ -47,7 +51,7 @@ export const listAuthorizedClinics = defineOperation({
     SELECT clinic.*, m.role, m.branch_access, m.branch_ids
     FROM (${membershipsOfUser}) m JOIN read_model.clinic USING (clinic_id)
     ORDER BY ${byName("clinic.name")}, clinic.clinic_id
-    LIMIT ${MOST_LISTED}
+    LIMIT ${MAX_LISTED}
   ) c`,
   values: () => [],
 });

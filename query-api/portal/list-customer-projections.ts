@@ -4,8 +4,8 @@ import { limitParameter, offsetParameter } from "../http/parameters.ts";
 import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** More animals than anybody brings to a clinic. */
-const MOST_ANIMALS = 500;
+/** Maximum number of animals per customer in the list. */
+const MAX_ANIMALS = 500;
 
 const animal = z.strictObject({
   id: uuid,
@@ -35,16 +35,17 @@ const animals = `SELECT json_agg(json_build_object('id', n.animal_id, 'name', n.
     'microchip', n.microchip, 'updatedAt', rfc3339(n.updated_at)) ORDER BY ${byName("n.name")}, n.animal_id)
   FROM (SELECT * FROM read_model.animal
     WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
-    ORDER BY ${byName("name")}, animal_id LIMIT ${MOST_ANIMALS}) n`;
+    ORDER BY ${byName("name")}, animal_id LIMIT ${MAX_ANIMALS}) n`;
 
-/** @param operatorName the constant that the body names as the owner of identities */
+/** @param operatorName constant value of `identityOwner` */
 export function listCustomerProjections(operatorName: string) {
   return defineOperation({
     operationId: "listCustomerProjections",
     method: "GET",
     path: "/api/v1/customers",
     summary: "List customers and their animals",
-    description: "Customers of the selected clinic, by name. A limited result set, not a count.",
+    description:
+      "Lists customers of the selected clinic with their animals, sorted by name. The list is a limited result set, not a total count.",
     parameters: { limit: limitParameter(100, 50), offset: offsetParameter },
     generatedAt: true,
     response: z.strictObject({

@@ -20,11 +20,12 @@ export const listServices = defineOperation({
   method: "GET",
   path: "/api/v1/services",
   summary: "List the service catalog",
-  description: "Services that the selected clinic offers, by name. A limited result set, not a count.",
+  description:
+    "Lists the services of the selected clinic, sorted by name. The list is a limited result set, not a total count.",
   parameters: {
     limit: limitParameter(100, 50),
     includeInactive: literalTrueParameter(
-      "Whether withdrawn services are listed too. Only the value true takes effect, and only for users with manage_tenant.",
+      "If `true`, the list includes withdrawn services. Only the literal value `true` has an effect, and only for users with the permission `manage_tenant`.",
     ),
   },
   generatedAt: true,

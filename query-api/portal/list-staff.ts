@@ -4,8 +4,8 @@ import { branchIdsOf } from "./access-sql.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** More than any clinic employs; the list has no page. */
-const MOST_LISTED = 1_000;
+/** The list has no pages. Clinics have fewer staff members. */
+const MAX_LISTED = 1_000;
 
 const staffMember = z.strictObject({
   id: uuid,
@@ -19,16 +19,18 @@ const staffMember = z.strictObject({
     .strictObject({
       membershipId: uuid,
       status: z.string(),
-      branchAccess: z.string(),
-      branchIds: z.array(uuid),
+      branchAccess: z.string().describe("`all` or `scoped`."),
+      branchIds: z
+        .array(uuid)
+        .describe("Branches that the member can access. Empty if `branchAccess` is `all`."),
       acceptedAt: instant.nullable(),
     })
     .nullable(),
 });
 
 /**
- * The membership that shows what staff member `s` may do: the one granted to the staff member, or to the same user;
- * the active one before invited ones before revoked ones, then the newest.
+ * SQL for the membership of staff member `s`: granted to the staff member, or to the same user. Active ones come before
+ * invited ones, invited ones before revoked ones, and newer ones before older ones.
  */
 const membershipOfStaff = `SELECT * FROM read_model.membership m
   WHERE m.clinic_id = s.clinic_id
@@ -41,7 +43,7 @@ export const listStaff = defineOperation({
   method: "GET",
   path: "/api/v1/staff",
   summary: "List the clinic's staff",
-  description: "Staff members of the selected clinic, by name, with what access to the portal each has.",
+  description: "Lists the staff members of the selected clinic with their portal access, sorted by name.",
   parameters: {},
   generatedAt: true,
   response: z.strictObject({ ...datedEnvelope, clinicId: uuid, staff: z.array(staffMember) }),
@@ -55,7 +57,7 @@ export const listStaff = defineOperation({
   FROM (
     SELECT * FROM read_model.staff WHERE staff.clinic_id = access.clinic_id
     ORDER BY ${byName("full_name")}, staff_id
-    LIMIT ${MOST_LISTED}
+    LIMIT ${MAX_LISTED}
   ) s
   LEFT JOIN LATERAL (${membershipOfStaff}) m ON true`,
   values: () => [],

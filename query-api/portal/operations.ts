@@ -9,7 +9,7 @@ import { listServices } from "./list-services.ts";
 import { listStaff } from "./list-staff.ts";
 import type { AnyPortalOperation } from "./operation.ts";
 
-/** The whole portal API. */
+/** Lists all portal operations. */
 export function portalOperations(settings: { operatorName: string }): readonly AnyPortalOperation[] {
   return [
     getClinicContext,

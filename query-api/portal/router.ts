@@ -7,19 +7,22 @@ import { readParameters } from "../http/parameters.ts";
 import type { QueryState, ReadRow } from "../http/read.ts";
 import { guardedSql, type PortalRow } from "./access-sql.ts";
 import { requirements } from "./authorization.ts";
-import { type AnyPortalOperation, wrap } from "./operation.ts";
+import { type AnyPortalOperation, withEnvelope } from "./operation.ts";
 import type { SessionVerifier } from "./session.ts";
 
-export interface PortalParts {
+export interface PortalDependencies {
   verifySession: SessionVerifier;
   read: ReadRow;
 }
 
-/** The routes of the portal API. A path of it asked with another method than GET is 405 with `Allow`. */
-export function createPortalRouter(operations: readonly AnyPortalOperation[], parts: PortalParts): Router {
+/** Creates the routes of the portal API. Methods other than GET and HEAD are 405 with `Allow`. */
+export function createPortalRouter(
+  operations: readonly AnyPortalOperation[],
+  dependencies: PortalDependencies,
+): Router {
   const router = createRouter();
   for (const operation of operations) {
-    router.register(operation.path, ["GET", "HEAD"], handle(operation, parts));
+    router.register(operation.path, ["GET", "HEAD"], handle(operation, dependencies));
     router.all(operation.path, () => {
       throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET, HEAD" } });
     });
@@ -27,22 +30,22 @@ export function createPortalRouter(operations: readonly AnyPortalOperation[], pa
   return router;
 }
 
-/** Session, then authorization and data in one round trip, then the answer. */
-function handle(operation: AnyPortalOperation, parts: PortalParts): Koa.Middleware<QueryState> {
+/** Verifies the session, authorizes and reads in one round trip, and responds. */
+function handle(operation: AnyPortalOperation, dependencies: PortalDependencies): Koa.Middleware<QueryState> {
   const statement = {
     name: `portal ${operation.operationId}`,
     text: guardedSql(requirements[operation.operationId], operation.data),
   };
   return async (ctx) => {
     const { now, deadline, correlationId } = ctx.state;
-    const { userId } = await parts.verifySession(ctx.req.headers.cookie, now);
+    const { userId } = await dependencies.verifySession(ctx.req.headers.cookie, now);
     const parameters = readParameters(operation.parameters, ctx.query);
     const at = toInstant(now);
     const values = [userId, at, ...operation.values(parameters, now)];
-    const row = await parts.read<PortalRow>(statement, values, deadline);
+    const row = await dependencies.read<PortalRow>(statement, values, deadline);
     if (row.refusal !== null) throw new ApiError(403, row.refusal);
-    if (row.body === null) throw new Error(`${operation.operationId} gave no body`);
+    if (row.body === null) throw new Error(`The SQL of ${operation.operationId} returned no body.`);
     ctx.type = "application/json";
-    ctx.body = wrap({ correlationId, generatedAt: operation.generatedAt ? at : undefined }, row.body);
+    ctx.body = withEnvelope({ correlationId, generatedAt: operation.generatedAt ? at : undefined }, row.body);
   };
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** More chunks than a request's headers can hold are nothing that the portal wrote. */
+/** The portal writes fewer chunks: more do not fit into a request's headers. */
 const MAXIMUM_CHUNKS = 10;
 
 const ENCODED = "base64-";
@@ -8,11 +8,12 @@ const ENCODED = "base64-";
 const session = z.object({ access_token: z.string().min(1) });
 
 /**
- * The access token in the portal's session cookie: JSON, as it is or as `base64-` + base64url, in one cookie of the
- * name or in chunks `<name>.0`, `<name>.1`, … Everything else that the session says is the browser's word and unread.
+ * Extracts the access token from the portal's session cookie. The session is JSON, plain or as `base64-` and
+ * base64url, in one cookie or in chunks `<name>.0`, `<name>.1` and so on. Its other fields are not trusted and not
+ * read.
  *
  * @param header the Cookie header
- * @returns undefined where there is no session, or none that can be read
+ * @returns undefined if there is no session, or it is not readable
  */
 export function accessTokenOf(header: string | undefined, name: string): string | undefined {
   const cookies = cookiesOf(header ?? "", name);
@@ -22,11 +23,14 @@ export function accessTokenOf(header: string | undefined, name: string): string 
   try {
     return session.safeParse(JSON.parse(text)).data?.access_token;
   } catch {
-    return undefined; // not JSON: a broken tail, or a cookie of somebody else's making
+    return undefined; // not JSON: a chunk is missing, or another program wrote the cookie
   }
 }
 
-/** The session's cookies. Of several with one name the first counts, as it does for the portal; empty ones are deleted ones. */
+/**
+ * Collects the session's cookies. If a name is repeated, the first one counts, as in the portal. Empty cookies are
+ * deleted ones.
+ */
 function cookiesOf(header: string, name: string): Map<string, string> {
   const found = new Map<string, string>();
   for (const pair of header.split(";")) {
@@ -45,7 +49,7 @@ function decodeValue(text: string): string {
   try {
     return decodeURIComponent(bare);
   } catch {
-    return bare; // a lone % stands for itself
+    return bare; // a % without two hex digits is literal
   }
 }
 

@@ -6,7 +6,7 @@ import { ApiError, unavailable } from "../../shared/http/api-error.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { accessTokenOf } from "./session-cookie.ts";
 
-/** Who signed in to the portal. */
+/** A verified portal session. */
 export interface PortalSession {
   userId: string;
 }
@@ -16,7 +16,8 @@ export interface PortalSession {
  *
  * @param cookieHeader the request's Cookie header
  * @param now milliseconds since 1970
- * @throws {ApiError} 401 `authentication_required` or `session_expired`; 503 where the provider's keys are out of reach
+ * @throws {ApiError} 401 `authentication_required` or `session_expired`; 503 `session_keys_unavailable` if the keys
+ * cannot be fetched
  */
 export type SessionVerifier = (cookieHeader: string | undefined, now: number) => Promise<PortalSession>;
 
@@ -27,13 +28,13 @@ export interface SessionSettings {
   PORTAL_JWKS_URL: string | undefined;
 }
 
-/** The provider answers within this, or its keys count as out of reach. Milliseconds. */
-const KEYS_WITHIN = 2_000;
+/** Time limit for fetching the identity provider's keys. */
+const KEY_FETCH_TIMEOUT_MS = 2_000;
 
-/** The role claim tells a signed-in user's token from the project's own anon and service-role keys. */
+/** The role distinguishes a user's token from the project's anon and service-role keys. */
 const claims = z.object({ sub: uuid, role: z.literal("authenticated") });
 
-/** @throws {ConfigError} where neither a secret nor public keys are configured */
+/** @throws {ConfigError} if neither a secret nor public keys are configured */
 export function createSessionVerifier(settings: SessionSettings): SessionVerifier {
   const { algorithms, key } = sessionKeys(settings);
   return async (cookieHeader, now) => {
@@ -60,14 +61,14 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
   };
 }
 
-/** Binds each algorithm to its kind of key: a public key is never used as a shared secret, nor the other way round. */
+/** Assigns each algorithm its kind of key, so that a public key is never used as a shared secret or vice versa. */
 function sessionKeys(settings: SessionSettings): { algorithms: string[]; key: JWTVerifyGetKey } {
   const { PORTAL_JWT_SECRET: text, PORTAL_JWKS_URL: url } = settings;
   const secret = text === undefined ? undefined : sharedSecret(text);
   const published = url === undefined ? undefined : publishedKeys(new URL(url));
   if (!secret && !published) {
     throw new ConfigError(
-      "settings: PORTAL_JWT_SECRET or PORTAL_JWKS_URL must be given, to verify portal sessions with",
+      "settings: PORTAL_JWT_SECRET or PORTAL_JWKS_URL is missing; set at least one to verify portal sessions",
     );
   }
   return {
@@ -75,12 +76,12 @@ function sessionKeys(settings: SessionSettings): { algorithms: string[]; key: JW
     async key(header, token) {
       if (header.alg === "HS256" && secret) return secret;
       if (header.alg !== "HS256" && published) return published(header, token);
-      throw new errors.JOSEAlgNotAllowed("no key for this algorithm");
+      throw new errors.JOSEAlgNotAllowed("No key is configured for this algorithm.");
     },
   };
 }
 
-/** Imported once: a KeyObject would be imported anew for every token, at twice the cost. */
+/** Imports the secret once. With a KeyObject, jose would import it for every token, at twice the cost. */
 function sharedSecret(text: string): Promise<webcrypto.CryptoKey> {
   return crypto.subtle.importKey("raw", Buffer.from(text), { name: "HMAC", hash: "SHA-256" }, false, [
     "verify",
@@ -88,7 +89,7 @@ function sharedSecret(text: string): Promise<webcrypto.CryptoKey> {
 }
 
 function publishedKeys(url: URL): JWTVerifyGetKey {
-  const remote = createRemoteJWKSet(url, { timeoutDuration: KEYS_WITHIN });
+  const remote = createRemoteJWKSet(url, { timeoutDuration: KEY_FETCH_TIMEOUT_MS });
   return async (header, token) => {
     try {
       return await remote(header, token);

@@ -7,65 +7,69 @@ import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import type { PartnerOperation } from "./operations.ts";
 
-/** What is on record about an application, the credential in use and its installation at the clinic asked for. */
+/** Stored data about an application, the credential in use, and its installation at the requested clinic. */
 export interface AccessRecord {
-  /** The application is registered in this environment and neither it nor the credential is revoked. */
+  /** True if the application is registered in this environment, and neither it nor the credential is revoked. */
   credentialLive: boolean;
   applicationScopes: Scope[];
-  /** Null where the clinic has not approved the application, or no longer does. */
+  /** Null if the clinic has not approved the application, or has withdrawn its approval. */
   installation: InstallationRecord | null;
 }
 
 export interface InstallationRecord {
   scopes: Scope[];
-  /** Null: every branch of the clinic. */
+  /** Null: all branches of the clinic. */
   branchIds: string[] | null;
   rateLimitPerMinute: number;
 }
 
-/** Finds what is on record; the command side asks the log, the query side the read models. */
-export type FindAccess = (asked: {
+/** Looks up the stored data: command reads the log, query-api the read models. */
+export type FindAccess = (query: {
   applicationId: string;
   credentialId: string;
   environment: Environment;
   clinicId: string | null;
 }) => Promise<AccessRecord>;
 
-/** A partner's request that was let through. */
+/** State of an authorized partner request. */
 export interface PartnerState extends RequestState {
   environment: Environment;
-  /** Known as soon as the token is verified. */
+  /** Set as soon as the token is verified. */
   applicationId: string;
 }
 
-/** …and that names a clinic. */
+/** State of an authorized partner request to a clinic. */
 export interface ClinicState extends PartnerState {
   clinicId: string;
   installation: InstallationRecord;
-  /** From the optional branch header; within the installation. */
+  /** Branch of the optional branch header; it belongs to the installation. */
   branchId: string | null;
 }
 
 /**
- * Lets a partner's request through to an operation, or refuses it: a live token of this environment (401), the
- * operation's scope in the token, the application and the installation, an installation at the clinic that the
- * header names, and a branch header within the installation (403 each). Operations on the sandbox name no clinic: it is
- * the application's own. Everything is looked up at every request, so that a revocation holds from the next one on.
+ * Authorizes a partner's request to an operation. Checks in this order:
  *
- * @param brand the segment of the header names
+ * 1. a valid token of this environment with a live credential (401);
+ * 2. the operation's scope in token and application (403);
+ * 3. an installation at the clinic that the header names, or at the application's own sandbox (403);
+ * 4. the scope in the installation, and a branch header within it (403).
+ *
+ * Everything is looked up at every request, so a revocation takes effect from the next request on.
+ *
+ * @param dependencies.brand brand segment of the header names
  */
 export function partnerAccess(
   operation: PartnerOperation,
   environment: Environment,
-  using: { verify: TokenVerifier; findAccess: FindAccess; brand: string },
+  dependencies: { verify: TokenVerifier; findAccess: FindAccess; brand: string },
 ): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
-    const token = await using.verify(ctx.req.headersDistinct.authorization ?? [], environment);
+    const token = await dependencies.verify(ctx.req.headersDistinct.authorization ?? [], environment);
     const { applicationId, credentialId } = token;
     ctx.state.applicationId = applicationId;
-    const named = operation.clinic ? singleUuid(ctx, `X-${using.brand}-Clinic-ID`) : null;
-    const clinicId = operation.sandbox ? sandboxClinicId(applicationId) : named;
-    const found = await using.findAccess({
+    const headerClinicId = operation.clinic ? singleUuid(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
+    const clinicId = operation.sandbox ? sandboxClinicId(applicationId) : headerClinicId;
+    const found = await dependencies.findAccess({
       applicationId,
       credentialId,
       environment,
@@ -81,13 +85,13 @@ export function partnerAccess(
     ctx.state.environment = environment;
     ctx.state.log = ctx.state.log.child({ applicationId, environment });
     if (operation.clinic || operation.sandbox) {
-      enterClinic(ctx, operation, clinicId, found.installation, using.brand);
+      authorizeClinic(ctx, operation, clinicId, found.installation, dependencies.brand);
     }
     await next();
   };
 }
 
-function enterClinic(
+function authorizeClinic(
   ctx: Koa.ParameterizedContext<ClinicState>,
   operation: PartnerOperation,
   clinicId: string | null | undefined,
@@ -112,7 +116,7 @@ function requireScope(scope: Scope | null, ...grants: Scope[][]): void {
   }
 }
 
-/** @returns the header's UUID, null where it is absent, undefined where it is malformed or given more than once */
+/** @returns the header's UUID; null if it is absent; undefined if it is malformed or repeated */
 function singleUuid(ctx: Koa.ParameterizedContext, header: string): string | null | undefined {
   const given = ctx.req.headersDistinct[header.toLowerCase()];
   if (given === undefined) return null;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type Appointment, appointmentStatuses } from "../domain/appointment/appointment.ts";
 
-/** An appointment as partners see it, in answers; webhook bodies leave the notes out. */
+/** An appointment as partners see it. Webhook bodies omit the notes. */
 export const partnerAppointment = z.strictObject({
   id: z.uuid(),
   clinicId: z.uuid(),
@@ -15,14 +15,14 @@ export const partnerAppointment = z.strictObject({
     .int()
     .min(0)
     .describe(
-      "Revision of the appointment. Each change increases it, by one or more. Of two records of an appointment, the one with the higher revision is newer.",
+      "Revision of the appointment. Each change increases it by one or more. If you have two records of an appointment, the higher revision is newer.",
     ),
   createdAt: z.iso.datetime(),
   updatedAt: z.iso.datetime(),
 });
 export type PartnerAppointment = z.infer<typeof partnerAppointment>;
 
-/** @param revision of the last event that the appointment's state includes */
+/** @param revision revision of the last event in the appointment's state */
 export function toPartnerAppointment(appointment: Appointment, revision: bigint): PartnerAppointment {
   const {
     id,

@@ -1,20 +1,20 @@
 import type { Scope } from "../domain/events/partner.ts";
 
-/** One operation of the partner API, as far as both services that serve it must agree. */
+/** Declaration of a partner operation that command and query-api share. */
 export interface PartnerOperation {
   method: "GET" | "POST" | "DELETE";
-  /** Below the base, `/{sandbox|production}/v1`; parameters as in @koa/router. */
+  /** Path below the base `/{sandbox|production}/v1`, with parameters as in @koa/router. */
   path: string;
   summary: string;
-  /** What the token and the installation must allow; null where no token is asked. */
+  /** Scope that token, application and installation must have. Null: no token is required. */
   scope: Scope | null;
-  /** Whether it needs the clinic header and an installation there. */
+  /** If true, the operation needs the clinic header and an installation at that clinic. */
   clinic: boolean;
-  /** Whether it is about the application's own sandbox, whose clinic no header names. */
+  /** If true, the operation works on the application's own sandbox and needs no clinic header. */
   sandbox?: boolean;
 }
 
-/** The whole partner API. GET is served by query-api, everything else by command. */
+/** All operations of the partner API. query-api serves GET, command serves the rest. */
 export const partnerOperations = {
   exchangeToken: {
     method: "POST",

@@ -1,6 +1,6 @@
 /**
- * The header that carries a position in the log: out of an answer to a write, and into reads that must know of it.
- * To partners it is an opaque text.
+ * Name of the header that carries a log position. Responses to writes return it; reads send it to see the write.
+ * Partners treat the value as opaque.
  */
 export function positionHeader(brand: string): string {
   return `X-${brand}-Log-Position`;

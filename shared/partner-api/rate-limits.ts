@@ -7,26 +7,26 @@ import { enforce, isCounted } from "../rate-limit/middleware.ts";
 import type { ClinicState, PartnerState } from "./access.ts";
 
 /**
- * Requests a minute from one address that show no valid token: exchanges and what is refused for want of one. Many
- * partners may share an address, so that this is generous; those who do show a token are never held up by it.
+ * Requests per minute and address without a valid token: token exchanges and refused requests. The limit is generous,
+ * because many partners may share an address. It never applies to requests with a valid token.
  */
 export const ADDRESS_PER_MINUTE = 1_200;
 
-/** Requests a minute of one application that show a valid token and are refused before an installation counts them. */
+/** Refused requests per minute and application with a valid token, if no installation has counted them. */
 export const REFUSED_PER_MINUTE = 600;
 
 /**
- * Resets of its sandbox in an hour, for each application. One is an event of about 11 KB that the log keeps for good;
- * test runs that reset before each of some dozens of cases go through.
+ * Sandbox resets per hour and application. Each reset is an event of about 11 KB that the log keeps. Test runs that
+ * reset before each of some dozens of cases stay below the limit.
  */
 export const RESETS_PER_HOUR = 100;
 
-const HOUR = 3_600;
+const HOUR_SECONDS = 3_600;
 
-/** Everything below the bases. */
+/** Paths below the bases of both environments. */
 const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
 
-/** Holds a partner to the rate agreed for its installation, over both services. Stands right after `partnerAccess`. */
+/** Enforces the installation's agreed rate over both services. Must run directly after `partnerAccess`. */
 export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
     const { applicationId, clinicId, installation } = ctx.state;
@@ -35,15 +35,15 @@ export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicSt
   };
 }
 
-/** Holds an application to the resets of its sandbox. Stands after `limitInstallation`. */
+/** Enforces the limit of sandbox resets. Must run after `limitInstallation`. */
 export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
-    await enforce(limiter, ctx, `reset ${ctx.state.applicationId}`, RESETS_PER_HOUR, HOUR);
+    await enforce(limiter, ctx, `reset ${ctx.state.applicationId}`, RESETS_PER_HOUR, HOUR_SECONDS);
     await next();
   };
 }
 
-/** Holds an address to a rate, for an operation that asks for no token. */
+/** Enforces the rate of an address, for an operation that requires no token. */
 export function limitAddress(limiter: RateLimiter): Koa.Middleware<RequestState> {
   return async (ctx, next) => {
     await enforceAddress(limiter, ctx);
@@ -52,9 +52,9 @@ export function limitAddress(limiter: RateLimiter): Koa.Middleware<RequestState>
 }
 
 /**
- * Counts the requests to the partner API that are refused before an operation has counted them: by application where
- * the token was good, else by address. So every answer but an outage's says how many are left, and guessing at
- * tokens, clinics and paths comes to an end.
+ * Counts requests to the partner API that are refused before an operation counted them: by application if the token
+ * was valid, otherwise by address. So all responses except those of an outage carry the limits, and guessing tokens,
+ * clinics and paths is limited.
  */
 export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState & Partial<PartnerState>> {
   return async (ctx, next) => {
@@ -71,7 +71,7 @@ export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState
 }
 
 /**
- * Counts a request that is refused: by application where its token was good, else by address.
+ * Counts a refused request: by application if its token was valid, otherwise by address.
  *
  * @throws {ApiError} 429 `rate_limit_exceeded`
  */

@@ -3,32 +3,37 @@ import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
 import { webhookEventType } from "../domain/events/partner.ts";
 
 /**
- * What partners send. Command reads requests with these, query-api documents them; `meta` says in JSON Schema what
- * a refinement or a transformation hides from it.
+ * Request bodies of the partner API. Command validates with them, query-api documents them. `meta` adds what JSON
+ * Schema cannot derive from refinements and transformations.
  */
 
-/** Read loosely, since each thing wrong with it has a code of its own. */
+/** Validated loosely, because each kind of error has its own code. */
 export const tokenRequest = z.object({
-  client_id: z.string().meta({ format: "uuid", description: "The application's id." }),
-  client_secret: z.string().meta({ description: "Shown once, when the credential was issued." }),
-  grant_type: z.string().meta({ const: "client_credentials" }),
-  environment: environment.meta({ description: "That of the base that is asked." }),
-  scope: z
+  client_id: z.string().meta({ format: "uuid", description: "Id of the application." }),
+  client_secret: z
     .string()
-    .optional()
-    .meta({ description: "Scope names, separated by spaces. When left out, all that the application has." }),
+    .meta({ description: "Secret of a credential. It is shown once, when the credential is issued." }),
+  grant_type: z.string().meta({ const: "client_credentials" }),
+  environment: environment.meta({ description: "Environment of the base URL." }),
+  scope: z.string().optional().meta({
+    description:
+      "Scope names, separated by spaces. If absent or empty, the token has all scopes of the application.",
+  }),
 });
 
 export const createAppointmentRequest = z.strictObject({
-  branchId: uuid.meta({ description: "Within the installation." }),
-  animalId: uuid,
-  scheduledAt: instant.meta({ format: "date-time", description: "In the future, with an offset." }),
-  notes: notes.meta({ maxLength: 2000 }).optional(),
+  branchId: uuid.meta({ description: "Branch of the appointment. It must belong to the installation." }),
+  animalId: uuid.meta({ description: "Animal of the clinic." }),
+  scheduledAt: instant.meta({
+    format: "date-time",
+    description: "Start of the appointment. It must be in the future and have an offset.",
+  }),
+  notes: notes.meta({ maxLength: 2000, description: "Free text for the clinic." }).optional(),
 });
 
 /**
- * One header of printable ASCII, spaces within included: what a string of HTTP's structured fields may hold, as the
- * draft of the Idempotency-Key header has it. Quotes are part of the key like every other character.
+ * Value of the Idempotency-Key header: printable ASCII, spaces included, as in strings of HTTP's structured fields.
+ * Quotes are part of the key.
  */
 export const idempotencyKey = z
   .string()
@@ -39,7 +44,10 @@ export const createWebhookEndpointRequest = z.strictObject({
   url: z.string().meta({
     format: "uri",
     description:
-      "An https URL of a public address. In production the operator must approve its origin first. If the operator withdraws the approval, deliveries stay `pending` and go out once the origin is approved again.",
+      "HTTPS URL of a public host. In production the operator must first approve its origin. If the operator withdraws the approval, deliveries stay `pending` until the origin is approved again.",
   }),
-  events: z.array(webhookEventType).min(1, "must name at least one event type"),
+  events: z
+    .array(webhookEventType)
+    .min(1, "must contain at least one event type")
+    .meta({ description: "Event types to deliver." }),
 });

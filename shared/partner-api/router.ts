@@ -5,12 +5,12 @@ import { ApiError } from "../http/api-error.ts";
 import { createRouter } from "../http/router.ts";
 import { type PartnerOperationId, partnerOperations } from "./operations.ts";
 
-/** What a service does for one operation at one base. */
+/** Returns the middlewares of one operation in one environment. */
 export type PartnerRoute = (environment: Environment) => Koa.Middleware[];
 
 /**
- * The routes of the partner API that a service offers, at both bases. A path of the API asked with a method that it
- * does not have is 405 with `Allow`, whichever service offers the others.
+ * Creates the router for the operations that a service offers, in both environments. A method that a path does not
+ * support is 405 with `Allow`, which also lists methods of the other service.
  */
 export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, PartnerRoute>>): Router {
   const router = createRouter();

@@ -2,18 +2,17 @@ import { z } from "zod";
 
 const uuid = z.guid();
 
-/** A sandbox as its partner sees it: what is needed to start. Lists are in the order of names, then ids. */
+/** A sandbox as partners see it. Lists are sorted by name, then by id. */
 export const sandboxRecord = z.strictObject({
-  /** For the clinic header. */
-  clinicId: uuid,
-  /** How often it was filled, from 1: data of former generations is gone. */
-  generation: z.int().min(1),
+  clinicId: uuid.describe("Id of the sandbox's clinic, for the clinic header of other operations."),
+  generation: z
+    .int()
+    .min(1)
+    .describe("Number of the current fixture. It starts at 1, and each reset increases it."),
   resetAt: z.iso.datetime({ precision: 3 }),
-  /** The day (UTC) that the fixture's times are about. */
-  day: z.iso.date(),
+  day: z.iso.date().describe("Day (UTC) of the fixture data."),
   branches: z.array(z.strictObject({ id: uuid, name: z.string() })),
   animals: z.array(z.strictObject({ id: uuid, name: z.string(), species: z.string() })),
-  /** How many there are now. */
-  appointments: z.int().min(0),
+  appointments: z.int().min(0).describe("Current number of appointments."),
 });
 export type SandboxRecord = z.infer<typeof sandboxRecord>;

@@ -5,9 +5,9 @@ import type { EventMetadata } from "../domain/events/metadata.ts";
 import type { WebhookEventType } from "../domain/events/partner.ts";
 import { type PartnerAppointment, toPartnerAppointment } from "./appointment-record.ts";
 
-/** What every webhook delivery says, whatever it is of. */
+/** Fields of every webhook body. */
 interface Envelope {
-  /** The event's id: the same for every endpoint that hears of it. */
+  /** Id of the event. It is the same for all endpoints that receive the event. */
   id: string;
   apiVersion: "v1";
   createdAt: string;
@@ -15,21 +15,21 @@ interface Envelope {
   clinicId: string;
 }
 
-/** A mapping of the domain event, never the event itself; no notes, no customer. */
+/** Public form of an appointment event, without notes and customer. */
 export interface AppointmentBody extends Envelope {
   type: WebhookEventType;
   branchId: string;
   data: { appointment: Omit<PartnerAppointment, "notes"> };
 }
 
-/** A test that somebody asked for: it tells of nothing that happened at the clinic. */
+/** Body of a requested test event. It describes no change at the clinic. */
 export interface TestBody extends Envelope {
   type: "endpoint.test";
   branchId: null;
   data: { test: true };
 }
 
-/** What a webhook delivery says. */
+/** Body of a webhook delivery. */
 export type WebhookBody = AppointmentBody | TestBody;
 
 type AppointmentHistory = readonly (HappenedEvent & {
@@ -39,10 +39,10 @@ type AppointmentHistory = readonly (HappenedEvent & {
 })[];
 
 /**
- * The public event that an appointment's latest event stands for.
+ * Maps an appointment's latest event to its public event.
  *
- * @param history the appointment's events from the first to the one to be told
- * @returns undefined where partners are told nothing of it: a history without a request, or without an environment
+ * @param history the appointment's events, from the first to the one to publish
+ * @returns undefined if the event is not published: its history has no request, or it has no environment
  */
 export function toWebhookBody(history: AppointmentHistory): AppointmentBody | undefined {
   const last = history.at(-1);
@@ -64,9 +64,9 @@ export function toWebhookBody(history: AppointmentHistory): AppointmentBody | un
 type TestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: EventMetadata };
 
 /**
- * The public event of a test.
+ * Maps a test to its public event.
  *
- * @returns undefined where its clinic and environment are not said
+ * @returns undefined if the event has no clinic or no environment
  */
 export function toTestBody({ data: { testId }, metadata }: TestedEvent): TestBody | undefined {
   const { environment, clinicId, occurredAt } = metadata;

@@ -14,7 +14,7 @@ export const webhookEndpointRecord = z.strictObject({
     .string()
     .nullable()
     .describe(
-      "Why the endpoint is disabled: `operator`; `gone` after a 410; or `no_success` after five days of repeated failures.",
+      "Reason if the endpoint is disabled. `operator`: the operator disabled it. `gone`: it answered 410. `no_success`: five days of repeated failures.",
     ),
   createdAt: instant,
   updatedAt: instant,

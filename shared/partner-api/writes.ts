@@ -13,7 +13,7 @@ import {
 import { sandboxRecord } from "./sandbox-record.ts";
 import { webhookEndpointRecord } from "./webhook-endpoint-record.ts";
 
-/** What a header is for, and its form. */
+/** Description and schema of a header. */
 export interface PartnerHeader {
   description: string;
   required: boolean;
@@ -22,19 +22,19 @@ export interface PartnerHeader {
 
 type Headers = Readonly<Record<string, PartnerHeader>>;
 
-/** What an operation that changes something takes, gives and refuses. */
+/** Request, response and errors of a write. */
 export interface PartnerWrite {
   description: string;
-  /** The JSON body; null where none is read. */
+  /** Schema of the JSON body. Null: the operation reads no body. */
   request: z.ZodType | null;
-  /** Headers of its own. */
+  /** Request headers of this operation only. */
   requestHeaders: Headers;
   success: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers: Headers };
-  /** Of its own, beyond what access, rate limit and the reading of a body refuse. */
+  /** Errors of this operation only, in addition to those of access check, rate limit and body parsing. */
   refusals: PartnerRefusals;
 }
 
-/** Operations that command serves: all but those by GET. */
+/** Operations that command serves: all except GET. */
 export type PartnerWriteId = {
   [Id in PartnerOperationId]: (typeof partnerOperations)[Id]["method"] extends "GET" ? never : Id;
 }[PartnerOperationId];
@@ -42,21 +42,23 @@ export type PartnerWriteId = {
 export type PartnerReadId = Exclude<PartnerOperationId, PartnerWriteId>;
 
 const ok = z.literal(true);
-const secret = z.string().meta({ description: "`whsec_` and base64. Never shown again." });
+const secret = z
+  .string()
+  .meta({ description: "Signing secret: `whsec_` and base64. It is shown only in this response." });
 const endpointWithSecret = z.strictObject({ ok, endpoint: webhookEndpointRecord, secret });
 const queuedDelivery = z.strictObject({
   ok,
   delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
 });
-/** Of what brings something new to a clinic. */
+/** Error of operations that add something to a clinic. */
 const operational = { clinic_not_operational: 403 } as const;
 const unknownEndpoint = { webhook_endpoint_not_found: 404 } as const;
 
-/** Every operation that changes something; one that the table gains and this lacks does not compile. */
+/** All writes. If `partnerOperations` gains a write that is missing here, this file does not compile. */
 export const partnerWrites = {
   exchangeToken: {
     description:
-      "Exchanges an application's credentials for an access token of 900 seconds. The body is JSON, not a form.",
+      "Exchanges an application's credentials for an access token that is valid for 900 seconds. Send the body as JSON, not as a form.",
     request: tokenRequest,
     requestHeaders: {},
     success: {
@@ -66,7 +68,7 @@ export const partnerWrites = {
         access_token: z.string(),
         token_type: z.literal("Bearer"),
         expires_in: z.literal(TOKEN_LIFETIME),
-        scope: z.string().meta({ description: "The scopes granted, separated by spaces." }),
+        scope: z.string().meta({ description: "Scopes of the token, separated by spaces." }),
       }),
       headers: {},
     },
@@ -74,22 +76,23 @@ export const partnerWrites = {
   },
   createPartnerAppointment: {
     description:
-      "Requests an appointment. The same request with the same idempotency key gives the first answer again, however often and whenever it is repeated.",
+      "Creates an appointment with status `requested`. If you repeat the request with the same idempotency key, you get the first response again.",
     request: createAppointmentRequest,
     requestHeaders: {
       "Idempotency-Key": {
-        description: "Names the request: 8 to 128 printable ASCII characters. Keys never expire.",
+        description: "Your name for this request: 8 to 128 printable ASCII characters. Keys never expire.",
         required: true,
         schema: idempotencyKey,
       },
     },
     success: {
       status: 201,
-      description: "The appointment as it was requested.",
+      description: "The appointment as it was created.",
       body: z.strictObject({ ok, appointment: partnerAppointment }),
       headers: {
         "Idempotent-Replayed": {
-          description: "`true` where the answer is that of an earlier request with the key; else absent.",
+          description:
+            "`true` if this is the response of an earlier request with the same key. Otherwise absent.",
           required: false,
           schema: z.literal("true"),
         },
@@ -98,24 +101,24 @@ export const partnerWrites = {
     refusals: { ...operational, idempotency_conflict: 409, validation_failed: 422, too_many_changes: 503 },
   },
   resetSandbox: {
-    description: `Starts the sandbox anew with the fixture of the day (UTC). Appointments made before are gone from the next request on, idempotency keys start anew, and webhook endpoints stay. Two resets on one day give the same fixture. An application has ${RESETS_PER_HOUR} resets an hour.`,
+    description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox ${RESETS_PER_HOUR} times an hour.`,
     request: null,
     requestHeaders: {},
     success: {
       status: 200,
-      description: "The sandbox as it is from now on.",
+      description: "The sandbox after the reset.",
       body: z.strictObject({ ok, sandbox: sandboxRecord }),
       headers: {},
     },
     refusals: { sandbox_only: 403 },
   },
   createWebhookEndpoint: {
-    description: "Registers a URL that the clinic's events are delivered to.",
+    description: "Registers a URL that receives the clinic's events.",
     request: createWebhookEndpointRequest,
     requestHeaders: {},
     success: {
       status: 201,
-      description: "The endpoint, and its signing secret, shown this once.",
+      description: "The endpoint and its signing secret. The secret is not shown again.",
       body: endpointWithSecret,
       headers: {},
     },
@@ -130,24 +133,26 @@ export const partnerWrites = {
     },
   },
   revokeWebhookEndpoint: {
-    description: "Ends an endpoint for good. Nothing more is delivered to it. Again changes nothing.",
+    description:
+      "Revokes an endpoint permanently. It receives no more deliveries. Repeating the request changes nothing.",
     request: null,
     requestHeaders: {},
     success: {
       status: 200,
-      description: "The endpoint, revoked.",
+      description: "The revoked endpoint.",
       body: z.strictObject({ ok, endpoint: webhookEndpointRecord }),
       headers: {},
     },
     refusals: { ...unknownEndpoint, too_many_changes: 503 },
   },
   rotateWebhookSecret: {
-    description: "Gives an endpoint a new signing secret. The former one signs beside it for 24 hours.",
+    description:
+      "Issues a new signing secret. For 24 hours deliveries are signed with both the old and the new secret.",
     request: null,
     requestHeaders: {},
     success: {
       status: 200,
-      description: "The endpoint, and its new signing secret, shown this once.",
+      description: "The endpoint and its new signing secret. The secret is not shown again.",
       body: endpointWithSecret,
       headers: {},
     },
@@ -155,7 +160,7 @@ export const partnerWrites = {
   },
   testWebhookEndpoint: {
     description:
-      "Sends the endpoint, and no other, an event of type `endpoint.test` with `data: {test: true}` and no branch. It is signed, retried and listed like any other delivery.",
+      "Sends an event of type `endpoint.test` to this endpoint only. Its body has `data: {test: true}` and no branch. The delivery is signed, retried and listed like any other.",
     request: null,
     requestHeaders: {},
     success: { status: 202, description: "The test is queued.", body: queuedDelivery, headers: {} },
@@ -167,7 +172,7 @@ export const partnerWrites = {
     },
   },
   replayWebhookDelivery: {
-    description: "Queues a delivery that failed or was skipped again, under the same delivery id.",
+    description: "Queues a failed or skipped delivery again, with the same delivery id.",
     request: null,
     requestHeaders: {},
     success: {

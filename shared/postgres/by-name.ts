@@ -1,8 +1,8 @@
 /**
- * SQL that orders by a name as people do, whatever the server's own collation: the root collation of Unicode, in which
- * Ö stands beside O, and capitals beside small letters. An index serves the order only if it is declared with it.
+ * Returns SQL that sorts by a name as people expect, with Unicode's root collation: Ö sorts next to O, and capitals next to
+ * small letters. It does not depend on the collation of the server. An index helps only if it has the same collation.
  *
- * @param column of type text, perhaps with its table
+ * @param column text column, optionally with its table
  */
 export function byName(column: string): string {
   return `${column} COLLATE "und-x-icu"`;

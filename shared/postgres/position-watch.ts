@@ -1,39 +1,39 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Where the read models stand in the log. */
+/** Selects the log position of the read models. */
 export const positionStatement = {
   name: "position of the read models",
   text: "SELECT position FROM read_model.checkpoint",
 };
 
-/** They are asked again after this. Milliseconds. */
-const ASK_EVERY = 15;
+/** Milliseconds. */
+const POLL_INTERVAL_MS = 15;
 
 /**
- * Watches the read models catch up with the log.
+ * Waits until the read models reach a log position.
  *
- * @param position in the log
- * @param within milliseconds
- * @returns whether the read models know of it in time
- * @throws what asking them throws
+ * @param position log position
+ * @param timeoutMs time limit in milliseconds
+ * @returns true if the read models reached the position in time
+ * @throws errors of reading the position
  */
-export type PositionWatch = (position: bigint, within: number) => Promise<boolean>;
+export type PositionWatch = (position: bigint, timeoutMs: number) => Promise<boolean>;
 
-/** @param ask for the read models' position; those who watch at one time share the answers */
-export function createPositionWatch(ask: () => Promise<bigint>): PositionWatch {
-  let asking: Promise<bigint> | undefined;
+/** @param readPosition reads the position of the read models. Concurrent waits share its results */
+export function createPositionWatch(readPosition: () => Promise<bigint>): PositionWatch {
+  let reading: Promise<bigint> | undefined;
   const current = () => {
-    asking ??= ask().finally(() => {
-      asking = undefined;
+    reading ??= readPosition().finally(() => {
+      reading = undefined;
     });
-    return asking;
+    return reading;
   };
-  return async (position, within) => {
-    const until = performance.now() + within;
+  return async (position, timeoutMs) => {
+    const until = performance.now() + timeoutMs;
     for (;;) {
       if ((await current()) >= position) return true;
-      if (performance.now() + ASK_EVERY > until) return false;
-      await delay(ASK_EVERY);
+      if (performance.now() + POLL_INTERVAL_MS > until) return false;
+      await delay(POLL_INTERVAL_MS);
     }
   };
 }

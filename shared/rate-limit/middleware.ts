@@ -9,11 +9,12 @@ const REMAINING = "RateLimit-Remaining";
 const RESET = "RateLimit-Reset";
 
 /**
- * Counts a request. The headers tell the limit, how many requests are left, and until when. If several limits count a
- * request, all three headers are those of the limit with the fewest requests left, or of the one that resets last.
+ * Counts a request, and refuses it if it exceeds the limit. The headers contain the limit, the remaining requests and the
+ * reset time. If several limits apply, they describe the limit with the fewest remaining requests. If two limits have the
+ * same number, they describe the one that resets last.
  *
- * @param limit requests a window
- * @param window its length in seconds, a minute if absent
+ * @param limit requests per window
+ * @param window length in seconds, by default a minute
  * @throws {ApiError} 429 `rate_limit_exceeded`, 503 `rate_limit_unavailable`
  */
 export async function enforce(
@@ -35,12 +36,12 @@ export async function enforce(
   }
 }
 
-function isNearer(remaining: number, reset: string, told: Koa.Response): boolean {
-  const less = remaining - Number(told.get(REMAINING));
-  return less < 0 || (less === 0 && reset > told.get(RESET));
+function isNearer(remaining: number, reset: string, sent: Koa.Response): boolean {
+  const less = remaining - Number(sent.get(REMAINING));
+  return less < 0 || (less === 0 && reset > sent.get(RESET));
 }
 
-/** Tells whether a limit has counted the request. */
+/** Returns true if a limit has counted the request. */
 export function isCounted(ctx: Koa.ParameterizedContext): boolean {
   return ctx.res.hasHeader(REMAINING);
 }

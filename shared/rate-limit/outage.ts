@@ -1,91 +1,97 @@
 import type { Logger } from "../runtime/logger.ts";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 
-/** During an outage, one call in this time finds out whether it is over. Milliseconds. */
-const TRY_EVERY = 2_000;
+/** Time between two probes during an outage. Milliseconds. */
+const PROBE_INTERVAL_MS = 2_000;
 
-/** Warnings are this far apart at least. Milliseconds. */
-const WARN_EVERY = 30_000;
+/** Shortest time between two warnings. Milliseconds. */
+const WARNING_INTERVAL_MS = 30_000;
 
 /**
- * SQLSTATE of a server that works and was too slow for a statement: timed out, lock not available, deadlock,
- * serialization failure.
+ * SQLSTATE codes of a server that is available but was too slow for a statement: canceled by timeout, lock not
+ * available, deadlock, serialization failure.
  */
 const SLOW = new Set(["57014", "55P03", "40P01", "40001"]);
 
-/** pg's words for an answer or a connection that was late, which carry no code. */
+/** Messages of pg for a late answer or connection. These errors have no code. */
 const LATE = /Query read timeout|timeout exceeded when trying to connect/;
 
-/** Knows whether Postgres is out of order or merely slow. */
-export interface Outage {
-  /** Whether Postgres is out of order, as far as is known. Finds out now and then whether the outage is over. */
-  isOn(): boolean;
-  /**
-   * Judges a failed statement. If Postgres may be merely slow, a call that depends on no other's work decides.
-   *
-   * @returns whether Postgres is out of order
-   */
-  follows(error: unknown): Promise<boolean>;
+export interface OutageOptions {
+  /** A short statement on a row that only this process uses. */
+  probe(): Promise<unknown>;
+  /** Milliseconds. */
+  probeTimeoutMs: number;
+  /** Called when an outage is over. */
+  onEnd(): void;
+  logger: Logger;
 }
 
-/**
- * @param using.tryOut a short statement on a row that only this process uses
- * @param using.answerWithin time that it may take. Milliseconds
- * @param using.onEnd called when an outage is over
- */
-export function watchOutage(using: {
-  tryOut: () => Promise<unknown>;
-  answerWithin: number;
-  onEnd: () => void;
-  logger: Logger;
-}): Outage {
-  let nextTry: number | undefined;
-  let warnedAt = Number.NEGATIVE_INFINITY;
-  let trying: Promise<boolean> | undefined;
+/** Tells whether Postgres is unavailable or only slow. */
+export class Outage {
+  readonly #options: OutageOptions;
+  /** Time of the next probe; undefined while Postgres is available. */
+  #nextProbeAt: number | undefined;
+  #warnedAt = Number.NEGATIVE_INFINITY;
+  #probing: Promise<boolean> | undefined;
 
-  const warn = (error: unknown, message: string) => {
-    if (performance.now() - warnedAt < WARN_EVERY) return;
-    warnedAt = performance.now();
-    using.logger.warn({ error }, message);
-  };
-  const begin = (error: unknown) => {
-    nextTry = performance.now() + TRY_EVERY;
-    warn(error, "Postgres cannot count requests: each process holds callers to its share of the limits");
-  };
-  const attempt = async () => {
-    try {
-      await withTimeout(using.answerWithin, using.tryOut());
-      const wasOn = nextTry !== undefined;
-      nextTry = undefined;
-      if (wasOn) using.onEnd();
-      return true;
-    } catch (error) {
-      begin(error);
-      return false;
-    } finally {
-      trying = undefined;
+  constructor(options: OutageOptions) {
+    this.#options = options;
+  }
+
+  /** Returns true during an outage. Probes now and then whether the outage is over. */
+  isOn(): boolean {
+    if (this.#nextProbeAt !== undefined && performance.now() >= this.#nextProbeAt) {
+      this.#nextProbeAt = performance.now() + PROBE_INTERVAL_MS;
+      void this.#isAvailable();
     }
-  };
-  const works = () => {
-    trying ??= attempt();
-    return trying;
-  };
+    return this.#nextProbeAt !== undefined;
+  }
 
-  return {
-    isOn() {
-      if (nextTry !== undefined && performance.now() >= nextTry) {
-        nextTry = performance.now() + TRY_EVERY;
-        void works();
-      }
-      return nextTry !== undefined;
-    },
-    async follows(error) {
-      if (nextTry !== undefined) return true;
-      if (!isSlow(error)) begin(error);
-      else if (await works()) warn(error, "Postgres is slow to count requests: some are answered 503");
-      return nextTry !== undefined;
-    },
-  };
+  /**
+   * Judges a failed statement. If Postgres may only be slow, a probe that waits for no other request decides.
+   *
+   * @returns true if Postgres is unavailable
+   */
+  async isCauseOf(error: unknown): Promise<boolean> {
+    if (this.#nextProbeAt !== undefined) return true;
+    if (!isSlow(error)) this.#begin(error);
+    else if (await this.#isAvailable()) {
+      this.#warn(error, "Postgres is slow to count requests: some requests get 503");
+    }
+    return this.#nextProbeAt !== undefined;
+  }
+
+  #begin(error: unknown): void {
+    this.#nextProbeAt = performance.now() + PROBE_INTERVAL_MS;
+    this.#warn(error, "Postgres cannot count requests: each process enforces its share of the rate limits");
+  }
+
+  #isAvailable(): Promise<boolean> {
+    this.#probing ??= this.#probe().finally(() => {
+      this.#probing = undefined;
+    });
+    return this.#probing;
+  }
+
+  async #probe(): Promise<boolean> {
+    const { probe, probeTimeoutMs, onEnd } = this.#options;
+    try {
+      await withTimeout(probeTimeoutMs, probe());
+    } catch (error) {
+      this.#begin(error);
+      return false;
+    }
+    const wasOn = this.#nextProbeAt !== undefined;
+    this.#nextProbeAt = undefined;
+    if (wasOn) onEnd();
+    return true;
+  }
+
+  #warn(error: unknown, message: string): void {
+    if (performance.now() - this.#warnedAt < WARNING_INTERVAL_MS) return;
+    this.#warnedAt = performance.now();
+    this.#options.logger.warn({ error }, message);
+  }
 }
 
 function isSlow(error: unknown): boolean {

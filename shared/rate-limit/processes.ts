@@ -3,17 +3,17 @@ import type pg from "pg";
 import type { Logger } from "../runtime/logger.ts";
 import { removeEnded } from "./shared-counter.ts";
 
-/** A process says so often that it is there. Milliseconds. */
-const BEAT_EVERY = 2_000;
+/** Milliseconds. */
+const HEARTBEAT_INTERVAL_MS = 2_000;
 
-/** Every so many beats, a process removes counters that have ended. */
-const BEATS_PER_REMOVAL = 30;
+/** Heartbeats between two removals of ended counters. */
+const HEARTBEATS_PER_REMOVAL = 30;
 
-/** Assumed until Postgres has answered once: there is one process of each service at least. */
-const ASSUMED = 2;
+/** Number before the first answer of Postgres: at least one process of each service. */
+const ASSUMED_PROCESSES = 2;
 
-/** The other processes seen within ten seconds. The statement does not see the row that it writes itself. */
-const BEAT = {
+/** Counts the other processes seen in the last ten seconds. The statement does not see the row that it writes. */
+const HEARTBEAT = {
   name: "processes that count",
   text: `
     WITH gone AS (DELETE FROM rate_limit.process WHERE seen_at < now() - interval '1 minute'),
@@ -25,28 +25,28 @@ const BEAT = {
 };
 
 export interface Processes {
-  /** The number of processes that count requests, as last known. This one is included. */
+  /** Returns the last known number of processes that count requests, including this one. */
   count(): number;
   close(): void;
 }
 
-/** Registers this process in Postgres among those that count requests, and learns how many there are. */
+/** Registers this process in Postgres as one that counts requests, and keeps track of their number. */
 export function registerProcess(pool: pg.Pool, logger: Logger): Processes {
   const id = randomUUID();
-  let count = ASSUMED;
-  let beats = 0;
-  const beat = async () => {
+  let count = ASSUMED_PROCESSES;
+  let heartbeats = 0;
+  const heartbeat = async () => {
     try {
-      const { rows } = await pool.query<{ others: number }>({ ...BEAT, values: [id] });
+      const { rows } = await pool.query<{ others: number }>({ ...HEARTBEAT, values: [id] });
       count = 1 + (rows[0]?.others ?? 0);
-      if (beats % BEATS_PER_REMOVAL === 0) await removeEnded(pool);
-      beats += 1;
+      if (heartbeats % HEARTBEATS_PER_REMOVAL === 0) await removeEnded(pool);
+      heartbeats += 1;
     } catch (error) {
       // The limiter warns if counting itself fails.
-      logger.debug({ error }, "processes that count requests are not known anew");
+      logger.debug({ error }, "The number of processes that count requests could not be read.");
     }
   };
-  void beat();
-  const timer = setInterval(beat, BEAT_EVERY).unref();
+  void heartbeat();
+  const timer = setInterval(heartbeat, HEARTBEAT_INTERVAL_MS).unref();
   return { count: () => count, close: () => clearInterval(timer) };
 }

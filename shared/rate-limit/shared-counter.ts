@@ -1,12 +1,12 @@
 import type pg from "pg";
 
-/** A window of a key as Postgres has it. */
+/** Window of a key in Postgres. */
 export interface SharedWindow {
-  /** Requests counted in it, by all processes. */
+  /** Requests of all processes in the window. */
   used: number;
-  /** Its end, by Postgres' clock. Milliseconds since 1970. */
+  /** End of the window, by the clock of Postgres. Milliseconds since 1970. */
   endsAt: number;
-  /** The time until then. Milliseconds. */
+  /** Time until the end. Milliseconds. */
   endsIn: number;
 }
 
@@ -16,13 +16,13 @@ export interface Addition {
   requests: number;
   /** Length of a new window. Milliseconds. */
   window: number;
-  /** The key's current window as the caller knows it, used if Postgres has lost its row. */
+  /** Current window as the caller knows it. Used if Postgres has lost the row. */
   known: Pick<SharedWindow, "used" | "endsAt"> | undefined;
 }
 
 const NOW = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
-/** A row that has ended starts a new window; a row that is not there continues the window that the caller knows. */
+/** An ended row starts a new window. A missing row continues the window that the caller knows. */
 const ADD = {
   name: "count requests",
   text: `
@@ -34,7 +34,7 @@ const ADD = {
     RETURNING points AS used, expire::float8 AS "endsAt", (expire - ${NOW})::float8 AS "endsIn"`,
 };
 
-/** Rows that ended a minute ago, without those that another process removes. */
+/** Removes rows that ended at least a minute ago, except those that another process is removing. */
 const REMOVE = {
   name: "remove ended counters",
   text: `
@@ -42,7 +42,7 @@ const REMOVE = {
       SELECT key FROM rate_limit.counter WHERE expire < ${NOW} - 60000 LIMIT 10000 FOR UPDATE SKIP LOCKED)`,
 };
 
-/** Adds requests to a key's current window and returns it. One statement, however many requests. */
+/** Adds requests to the current window of a key in one statement, and returns the window. */
 export async function addShared(
   pool: pg.Pool,
   { key, requests, window, known }: Addition,

@@ -1,19 +1,21 @@
-/** The current window of a key, as this process knows it. */
+/** Current window of a key, as this process knows it. */
 export interface Window {
-  /** Requests of all processes when Postgres was last asked. */
+  /** Requests of all processes at the last answer of Postgres. */
   used: number;
-  /** Requests that this process has let through since then and that Postgres has not counted. */
-  alone: number;
-  /** Its end. Milliseconds since 1970. */
+  /** Requests that this process has let pass since then and that Postgres has not counted. */
+  uncounted: number;
+  /** Length. Milliseconds. */
+  length: number;
+  /** End. Milliseconds since 1970. */
   endsAt: number;
-  /** Its end by `performance.now()`. */
+  /** End, as a value of `performance.now()`. */
   until: number;
 }
 
-/** Keys that are remembered, about 5 MB. Those not seen for longest leave first. */
-const MOST_KEYS = 20_000;
+/** Most remembered keys, about 5 MB. The key that was not used for longest is removed first. */
+const MAX_KEYS = 20_000;
 
-/** Remembers the current windows of keys, a bounded number of them. */
+/** Remembers the current windows of a limited number of keys. */
 export class Windows {
   readonly #windows = new Map<string, Window>();
 
@@ -23,30 +25,30 @@ export class Windows {
     return window && window.until > performance.now() ? window : undefined;
   }
 
-  /** Takes the requests that a key's window has let through without Postgres, to add them there. */
-  takeAlone(key: string): number {
+  /** Takes the uncounted requests of a key, to add them in Postgres. */
+  takeUncounted(key: string): number {
     const window = this.find(key);
-    const alone = window?.alone ?? 0;
-    if (window) window.alone = 0;
-    return alone;
+    const uncounted = window?.uncounted ?? 0;
+    if (window) window.uncounted = 0;
+    return uncounted;
   }
 
-  /** Gives them back if they could not be added. */
-  giveBack(key: string, alone: number): void {
+  /** Puts uncounted requests back if they could not be added. */
+  giveBack(key: string, uncounted: number): void {
     const window = this.find(key);
-    if (window) window.alone += alone;
+    if (window) window.uncounted += uncounted;
   }
 
-  /** Keys whose window has let requests through without Postgres. */
-  countedAlone(): string[] {
-    return [...this.#windows.keys()].filter((key) => (this.find(key)?.alone ?? 0) > 0);
+  /** Lists keys and windows with uncounted requests. */
+  withUncounted(): [string, Window][] {
+    return [...this.#windows].filter(([key]) => (this.find(key)?.uncounted ?? 0) > 0);
   }
 
   set(key: string, window: Window): void {
     this.#windows.delete(key);
     this.#windows.set(key, window);
     for (const oldest of this.#windows.keys()) {
-      if (this.#windows.size <= MOST_KEYS) break;
+      if (this.#windows.size <= MAX_KEYS) break;
       this.#windows.delete(oldest);
     }
   }

@@ -45,49 +45,52 @@ const signingKey = z.looseObject({
 /** All settings with names, defaults and descriptions. Secrets have no default. */
 export const settings = {
   HOST: z.string().default("127.0.0.1").describe("Address to listen on."),
-  PORT: whole(0, 65_535).describe("Port to listen on; 0 takes a free one."),
+  PORT: whole(0, 65_535).describe("Port to listen on. 0 selects a free port."),
   LOG_LEVEL: z
     .enum(["fatal", "error", "warn", "info", "debug"])
     .default("info")
-    .describe("Least severe log line to write."),
+    .describe("Lowest level of log lines that are written."),
   EVENTSTORE_URL: url(/^(esdb|kurrentdb)(\+discover)?:$/, "esdb://host:2113?tls=false").describe(
-    "URL of the event log.",
+    "Connection string of the event log.",
   ),
   DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic").describe(
-    "Postgres URL with the role of the service: the owner for projection; a member of clinic_query for query-api, clinic_command for command, clinic_audit for audit.",
+    "Postgres URL with the service's role. Projection needs the owner; query-api a member of clinic_query, command of clinic_command, audit of clinic_audit.",
   ),
   DATABASE_POOL_SIZE: whole(1, 100).prefault("6").describe("Maximum number of connections to Postgres."),
-  NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("NATS server with JetStream."),
+  NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("URL of a NATS server with JetStream."),
   HEADER_BRAND: z
     .string()
     .regex(/^[A-Za-z0-9]+$/, "must be letters and digits")
     .default("SERVICE")
-    .describe("The brand segment of header names, X-<brand>-Clinic-ID."),
-  OPERATOR_NAME: z
-    .string()
-    .min(1)
-    .describe("Name of the operator of the service; returned as identityOwner."),
-  TRUST_PROXY: flag.prefault("false").describe("Whether X-Forwarded-For is set by a trusted proxy."),
+    .describe("Brand segment of header names, as in X-<brand>-Clinic-ID."),
+  OPERATOR_NAME: z.string().min(1).describe("Name of the service's operator, sent as identityOwner."),
+  TRUST_PROXY: flag
+    .prefault("false")
+    .describe(
+      "If true, the caller's address is read from X-Forwarded-For. Set it only behind your own proxy.",
+    ),
   RETIRED_PATHS: z
     .string()
     .default("/api/v1/mobile/")
     .transform((text) => text.split(",").filter((prefix) => prefix !== ""))
-    .describe("Path prefixes, separated by commas, that answer 410."),
+    .describe("Path prefixes that answer 410, separated by commas."),
   PORTAL_COOKIE_NAME: z
     .string()
     .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/, "must be a name like sb-<project_ref>-auth-token")
     .describe("Name of the portal's session cookie, sb-<project_ref>-auth-token."),
-  PORTAL_JWT_ISSUER: httpUrl.describe("Issuer of the portal's sessions."),
-  PORTAL_JWT_SECRET: z.string().min(32).optional().describe("Shared secret of HS256 portal sessions."),
-  PORTAL_JWKS_URL: httpUrl.optional().describe("URL of the public keys of ES256 and RS256 portal sessions."),
+  PORTAL_JWT_ISSUER: httpUrl.describe("Issuer of portal sessions."),
+  PORTAL_JWT_SECRET: z.string().min(32).optional().describe("Shared secret that verifies HS256 sessions."),
+  PORTAL_JWKS_URL: httpUrl
+    .optional()
+    .describe("URL of the public keys that verify ES256 and RS256 sessions."),
   TOKEN_ISSUER: httpUrl.describe("Issuer of partner access tokens: the partner API's public origin."),
   TOKEN_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
-    "Private JWK Set of Ed25519 keys. The first key signs; all public keys are published.",
+    "Private JWK Set of Ed25519 keys. The first key signs; the public halves of all keys are published.",
   ),
   AUDIT_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
-    "Private JWK Set of Ed25519 keys for audit exports. The first key signs; all public keys are published.",
+    "Private JWK Set of Ed25519 keys for audit exports. The first key signs; the public halves of all keys are published.",
   ),
-  TOKEN_JWKS_URL: httpUrl.describe("URL of the public keys of partner access tokens."),
+  TOKEN_JWKS_URL: httpUrl.describe("URL of the public keys that verify partner access tokens."),
   WEBHOOK_SECRET_KEYS: json(
     z
       .object({ current: z.string(), keys: z.record(z.string(), z.base64()) })
@@ -99,21 +102,21 @@ export const settings = {
   ).describe('Keys that encrypt webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.'),
   WEBHOOK_ALLOW_LOOPBACK: flag
     .prefault("false")
-    .describe(
-      "Whether webhooks may be sent to plain http on the loopback interface. Only for a local installation.",
-    ),
+    .describe("If true, webhooks may go to plain http on loopback. Only for a single machine."),
   WEBHOOK_RETRY_SCHEDULE: z
     .string()
     .default("5,30,300,1800,7200,18000,36000")
     .transform((text) => (text === "" ? [] : text.split(",").map(Number)))
     .pipe(z.array(z.number().positive()).max(20))
-    .describe("Seconds before each retry of a webhook, separated by commas."),
+    .describe("Seconds to wait before each retry of a webhook, separated by commas."),
   WEBHOOK_CONNECT_TIMEOUT_MS: whole(100, 60_000)
     .prefault("5000")
-    .describe("Time limit of an attempt for name lookup, connection and TLS handshake together."),
+    .describe(
+      "Time limit for the DNS lookup, the connection and the TLS handshake of an attempt together. Milliseconds.",
+    ),
   WEBHOOK_TIMEOUT_MS: whole(100, 60_000)
     .prefault("10000")
-    .describe("Time limit of an attempt from the established connection to the end of the response."),
+    .describe("Time limit of an attempt from the ready connection to the end of the answer. Milliseconds."),
   ROLES: z
     .string()
     .default("projectors,relay,webhooks")

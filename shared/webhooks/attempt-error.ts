@@ -1,21 +1,20 @@
 import type { DestinationFault } from "./destination.ts";
 
 /**
- * Every error that a delivery attempt can end with, as partners see it, with its description. Codes are stable: new ones
- * may be added.
+ * Errors of delivery attempts, with descriptions for partners. Codes are stable, but new ones may be added.
  */
 export const attemptErrors = {
-  lookup_failed: "The host name could not be looked up, or has no address. The request was not sent.",
+  lookup_failed: "The host name could not be resolved, or has no address. The request was not sent.",
   connection_refused: "The receiver refused the connection. The request was not sent.",
   connection_timeout:
-    "The connection, including the TLS handshake, was not ready in time. The request was not sent.",
+    "The connection, including the TLS handshake, was not established in time. The request was not sent.",
   connection_failed: "The connection failed for another reason, such as an unreachable network.",
-  connection_lost: "The receiver closed the connection before the answer was complete.",
+  connection_lost: "The receiver closed the connection before the response was complete.",
   tls_failed:
     "The TLS handshake failed, for example because of an expired certificate. The request was not sent.",
-  timeout: "The request was sent, and the answer was not complete in time.",
-  invalid_response: "The answer is not valid HTTP/1.1.",
-  answer_too_long: "The answer's body is longer than 1 MiB.",
+  timeout: "The request was sent, but the response was not complete in time.",
+  invalid_response: "The response is not valid HTTP/1.1.",
+  answer_too_long: "The response body is longer than 1 MiB.",
   malformed_url: "The endpoint's URL is malformed. The request was not sent.",
   scheme_not_allowed: "The endpoint's URL is not https. The request was not sent.",
   user_info_not_allowed: "The endpoint's URL contains a user name or password. The request was not sent.",

@@ -11,7 +11,7 @@ const PLATFORM_ADDRESSES = new Set(["168.63.129.16"]);
 
 /**
  * Checks that an address is ordinary public unicast. Refuses every block of IANA's special-purpose registries (RFC 6890
- * and its updates), also those that are reachable, such as AS112: none of them is a web server of a partner. Refuses
+ * and its updates), even reachable ones such as AS112, because no partner runs a web server there. Refuses
  * addresses that embed another address (IPv4-mapped, NAT64, 6to4, Teredo), whatever they embed, and addresses outside of
  * the assigned unicast ranges.
  *

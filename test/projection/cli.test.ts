@@ -61,15 +61,15 @@ describe("the projection command line", function () {
       );
     });
 
-  it("tells how far behind the read models are, builds them, and finds them true", async () => {
+  it("`status` shows the lag, `rebuild` builds the read models, and `verify` finds no differences", async () => {
     const before = (await projection("status")).out;
     expect(before).to.match(
       /^projectors: .*\n {2}position {5}-1 {2}(about )?\d+ events and [\d.]+ s behind$/m,
     );
-    expect(before).to.match(/^ {2}process {6}none has ever run here$/m);
+    expect(before).to.match(/^ {2}process {6}none was ever started$/m);
     const rebuilt = await projection("rebuild");
     expect(rebuilt.out, rebuilt.err).to.match(
-      /^rebuilt in [\d.]+ s: the new read models serve from position \d+$/m,
+      /^Rebuilt in [\d.]+ s\. The new read models are in use from position \d+\.$/m,
     );
     const status = await projection("status --json");
     const { followers, readModels: tables, parked } = JSON.parse(status.out);
@@ -85,7 +85,7 @@ describe("the projection command line", function () {
     expect([rebuilt.code, status.code, verified.code]).to.deep.equal([0, 0, 0]);
   });
 
-  it("names a row that was tampered with, and exits with 1", async () => {
+  it("`verify` names a changed row and exits with 1", async () => {
     await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'x' WHERE customer_id = $1`, [
       customerId,
     ]);
@@ -95,7 +95,7 @@ describe("the projection command line", function () {
     expect(out).not.to.contain("Ana Kos");
   });
 
-  it("says in one line what is missing, and exits with 2", async () => {
+  it("prints one line about a missing setting and exits with 2", async () => {
     const { code, err } = await projection("status", {
       EVENTSTORE_URL: "",
       DATABASE_URL: "",
@@ -105,17 +105,17 @@ describe("the projection command line", function () {
     expect(err.trim()).to.match(/^projection: no server is named and no local stack runs: .*$/);
   });
 
-  it("refuses a database that this release's projection service has not prepared, and says what to do", async () => {
+  it("refuses a database that this release has not prepared, and says what to do", async () => {
     const empty = await createTestDatabase();
     const { code, err } = await projection("rebuild", { DATABASE_URL: empty.urls.projection });
     await empty.drop();
     expect(code).to.equal(2);
     expect(err.trim()).to.equal(
-      "projection: The database is not prepared for this release. Start this release's projection service first: it prepares the database.",
+      "projection: The database is not prepared for this release. Start the projection service of this release first; it prepares the database.",
     );
   });
 
-  it("does not take one server from the environment and the other from elsewhere", async () => {
+  it("does not combine a server of the environment with a server of the local stack", async () => {
     const { code, out, err } = await projection("rebuild", { DATABASE_URL: "", LOCAL_DIR: tmpdir() });
     expect([code, out]).to.deep.equal([2, ""]);
     expect(err.trim()).to.match(/^projection: EVENTSTORE_URL is set and DATABASE_URL is not: .*$/);

@@ -41,7 +41,7 @@ describe("two projection processes", function () {
       return led.filter(Boolean).length === 1 && processes[led.indexOf(of)];
     });
 
-  it("have one leader, and both are ready", async () => {
+  it("two processes have one leader, and both are ready", async () => {
     const customerId = randomUUID();
     await world.append(`customer-${customerId}`, registered(customerId, "Ana Kos"));
     await eventually("the row", async () => (await world.nameOf(customerId)) === "Ana Kos");
@@ -55,7 +55,7 @@ describe("two projection processes", function () {
     }
   });
 
-  it("have one leader from the start: a process that stands by never says that it leads", async () => {
+  it("a process on standby never reports that it leads", async () => {
     await find(true);
     const third = await start();
     const said = new Set<number>();
@@ -67,7 +67,7 @@ describe("two projection processes", function () {
     await third.kill();
   });
 
-  it("tell Prometheus how they do", async () => {
+  it("both processes serve metrics", async () => {
     const leader = await find(true);
     const { status, type } = await get(leader, "/metrics");
     expect([status, type]).to.deep.equal([200, "text/plain; version=0.0.4; charset=utf-8"]);
@@ -97,7 +97,7 @@ describe("two projection processes", function () {
     expect(projectors.alive).to.equal(true);
   });
 
-  it("are not ready when the leader stopped at an event, live on, and say why", async () => {
+  it("both processes report that the leader stopped at an event", async () => {
     const leader = processes.find(({ child }) => child.signalCode === null)!;
     const stream = `customer-${randomUUID()}`;
     await world.append(stream, { type: "CustomerRegistered", data: {} });
@@ -115,7 +115,7 @@ describe("two projection processes", function () {
     );
   });
 
-  it("are missed when both are gone: the status says so, with when one was last seen", async () => {
+  it("the status shows when a stopped process was last seen", async () => {
     const standby = processes.find(({ child }) => child.exitCode === null && child.signalCode === null)!;
     const gone = new Promise((resolve) => {
       standby.child.once("exit", resolve);
@@ -127,7 +127,7 @@ describe("two projection processes", function () {
     const { out, code } = await world.cli("status");
     expect(code).to.equal(0);
     expect(out).to.match(
-      /^ {2}process {6}none runs; \S+:\d+ was last seen [67]\d s ago \((failed|running)\)$/m,
+      /^ {2}process {6}none is running; \S+:\d+ was last seen [67]\d s ago \((failed|running)\)$/m,
     );
   });
 });

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readPosition } from "../../projection/checkpoints/checkpoint.ts";
 import type { Difference } from "../../projection/engine/compare-tables.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import type { AnyReadModel } from "../../projection/engine/read-model.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { verify } from "../../projection/engine/verify.ts";
 import { PARKING_STREAM, readParked } from "../../projection/parking/parked-streams.ts";
-import { ActRefused, findParked, parkStream } from "../../projection/parking/parking-acts.ts";
-import { readPassedOver } from "../../projection/parking/passed-over.ts";
+import { CommandRefused, findParked, parkStream } from "../../projection/parking/parking-commands.ts";
+import { readSkipped } from "../../projection/parking/skipped-events.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
 import { ProjectionFailure } from "../../projection/roles/failure.ts";
@@ -35,7 +35,7 @@ const broken: AnyReadModel[] = readModels.map((model) => {
   return { ...model, on: { ...model.on, CustomerDetailsChanged } };
 });
 
-describe("a stream that projectors cannot take", function () {
+describe("a stream with an event that projectors cannot process", function () {
   this.timeout(120_000);
   let world: EngineWorld;
   let role: Role;
@@ -81,16 +81,16 @@ describe("a stream that projectors cannot take", function () {
     await world.close();
   });
 
-  it("stops them right before its event, named with stream, revision and cause", async () => {
+  it("the projectors stop before the event, and report stream, revision and cause", async () => {
     expect(role.status().lastError?.message).to.equal(
-      `position ${stoppedAt}, stream customer-${bad}, revision 1: read model customer cannot take CustomerDetailsChanged: cannot be Poison`,
+      `position ${stoppedAt}, stream customer-${bad}, revision 1: read model customer cannot process CustomerDetailsChanged: cannot be Poison`,
     );
     expect(await world.nameOf(bad)).to.equal("Before");
     expect(await world.nameOf(good)).to.equal("Ana Kos");
-    expect((await readCheckpoint(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
+    expect((await readPosition(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
   });
 
-  it("is told to anybody who asks for the health by its place, without what the cause quotes of its data", async () => {
+  it("the public health report names the place of the event, but not its data", async () => {
     const { projectors } = await readinessOf([role], reporter)();
     const place = `position ${stoppedAt}, stream customer-${bad}, revision 1`;
     expect(projectors).to.match(
@@ -98,7 +98,7 @@ describe("a stream that projectors cannot take", function () {
     );
   });
 
-  it("has a status that says how to go on", async () => {
+  it("the status says how to continue", async () => {
     await eventually("the record", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM projection.process_status WHERE state = 'failed'",
@@ -114,44 +114,44 @@ describe("a stream that projectors cannot take", function () {
     expect(out).to.match(/parked streams: none/);
   });
 
-  it("is parked nowhere but where they stopped", async () => {
-    expect((await fails(park(stoppedAt + 1n)))?.message).to.match(/^no event stands at position \d+$/);
-    const taken = await readCheckpoint(world.pool, READ_MODEL_SCHEMA);
+  it("only the event at which the projectors stopped can be parked", async () => {
+    expect((await fails(park(stoppedAt + 1n)))?.message).to.match(/^There is no event at position \d+\.$/);
+    const taken = await readPosition(world.pool, READ_MODEL_SCHEMA);
     const error = await fails(park(taken));
-    expect(error).to.be.instanceOf(ActRefused);
+    expect(error).to.be.instanceOf(CommandRefused);
     expect(error?.message).to.match(
-      /^neither projectors nor relay have stopped at position \d+: see status$/,
+      /^Neither projectors nor relay stopped at position \d+\. Run status for the position\.$/,
     );
     expect((await readParked(world.log)).streams.size).to.equal(0);
   });
 
-  it("is passed over once it is parked, and they go on by themselves", async () => {
+  it("projectors skip a parked stream and continue", async () => {
     const { code, out } = await world.cli("park", `${stoppedAt}`, "--reason", act.reason, "--actor", "Ada");
     expect(code).to.equal(0);
-    expect(out).to.contain(`stream customer-${bad} is passed over from revision 1 on`);
+    expect(out).to.contain(`stream customer-${bad} is skipped from revision 1 on`);
     await eventually("they go on", async () => (await world.nameOf(good)) === "Ana Novak");
     await eventually("running", () => role.status().state === "running");
     await world.append(`customer-${bad}`, renamed(bad, "Later"));
     await world.append(`customer-${good}`, renamed(good, "Ana Zupan"));
     await eventually("the live event", async () => (await world.nameOf(good)) === "Ana Zupan");
     expect(await world.nameOf(bad)).to.equal("Before");
-    const { events } = (await readPassedOver(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)!;
+    const { events } = (await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)!;
     expect(events).to.equal(3n);
     const [recorded] = await world.log.read(PARKING_STREAM);
     expect(recorded?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
-    expect((await fails(park(stoppedAt)))?.message).to.match(/have stopped|is parked/);
+    expect((await fails(park(stoppedAt)))?.message).to.match(/ stopped at position|is already parked/);
   });
 
-  it("is passed over by verify and by a rebuild alike", async () => {
-    expect(await find()).to.deep.include({ found: [], differences: 0, passedOver: 1 });
+  it("verify and rebuild skip a parked stream", async () => {
+    expect(await find()).to.deep.include({ found: [], differences: 0, skipped: 1 });
     const options = { ...world, models: broken, logger: silent, onProgress: ignore };
     await rebuild(options, never);
     expect(await world.nameOf(bad)).to.equal("Before");
     expect((await find()).found).to.deep.equal([]);
-    expect((await readPassedOver(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
+    expect((await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
   });
 
-  it("is shown by the status with place, cause, reason, actor and time, and counted in the metrics", async () => {
+  it("the status shows place, cause, reason, actor and time of parking, and metrics count it", async () => {
     const { out } = await world.cli("status", "--json");
     const { parked } = JSON.parse(out);
     expect(parked).to.have.length(1);
@@ -160,7 +160,7 @@ describe("a stream that projectors cannot take", function () {
       ...{ reason: act.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
     });
     expect(parked[0].cause).to.contain(
-      "read model customer cannot take CustomerDetailsChanged: cannot be Poison",
+      "read model customer cannot process CustomerDetailsChanged: cannot be Poison",
     );
     expect(Date.parse(parked[0].since)).to.be.closeTo(Date.now(), 60_000);
     const shows = async (line: string) => (await metrics.registry.metrics()).split("\n").includes(line);
@@ -175,10 +175,10 @@ describe("a stream that projectors cannot take", function () {
     }
   });
 
-  it("stays parked where a rebuild with it fails", async () => {
+  it("a stream stays parked if the rebuild with its events fails", async () => {
     const error = await fails(
       rebuild(
-        { ...world, models: broken, logger: silent, onProgress: ignore, takeBack: `customer-${bad}` },
+        { ...world, models: broken, logger: silent, onProgress: ignore, includedStream: `customer-${bad}` },
         never,
       ),
     );
@@ -187,15 +187,15 @@ describe("a stream that projectors cannot take", function () {
     expect((await readParked(world.log)).streams.size).to.equal(1);
   });
 
-  it("is resumed by a release that can take it, all its events in their order", async () => {
-    expect((await fails(findParked(world, 1n)))?.message).to.equal("nothing is parked at position 1");
+  it("a fixed release resumes the stream and processes all its events in order", async () => {
+    expect((await fails(findParked(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
     const { code, out, err } = await world.cli("resume", `${stoppedAt}`, "--reason", "Mended");
     expect(code, err).to.equal(0);
-    expect(out).to.contain(`resumed: stream customer-${bad} is taken from revision 1 on`);
+    expect(out).to.contain(`Resumed: stream customer-${bad} is processed again from revision 1 on.`);
     expect(await world.nameOf(bad)).to.equal("Later");
     expect((await readParked(world.log)).streams.size).to.equal(0);
     await world.append(`customer-${bad}`, renamed(bad, "Live again"));
     await eventually("the live event", async () => (await world.nameOf(bad)) === "Live again");
-    expect(await find()).to.deep.include({ found: [], passedOver: 0 });
+    expect(await find()).to.deep.include({ found: [], skipped: 0 });
   });
 });

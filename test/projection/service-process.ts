@@ -89,7 +89,7 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
     createInterface(child.stdout).on("line", (text) => {
       const line = JSON.parse(text) as LogLine & { url: string };
       lines.push(line);
-      if (line.msg === "projection runs") resolve(line.url);
+      if (line.msg === "The projection service is running.") resolve(line.url);
     });
   });
   return {

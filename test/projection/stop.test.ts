@@ -44,14 +44,14 @@ describe("a projection process", function () {
     const lines = createInterface(child.stdout!);
     for await (const line of lines) {
       const { msg, url } = JSON.parse(line) as { msg: string; url: string };
-      if (msg !== "projection runs") continue;
+      if (msg !== "The projection service is running.") continue;
       child.stdout!.resume();
       return url;
     }
     throw new Error("it did not start");
   }
 
-  it("ends in time, and in good order, when none of its servers answers any more", async () => {
+  it("a projection process stops in time although no server answers", async () => {
     const url = await startBehindProxies();
     await eventually("all roles at work", async () => (await fetch(`${url}/health/ready`)).ok);
     for (const proxy of proxies) proxy.mute();
@@ -60,7 +60,7 @@ describe("a projection process", function () {
     expect(await once(child!, "exit")).to.deep.equal([0, null]);
   });
 
-  it("leaves nothing running behind a start that fails", async () => {
+  it("a failed start leaves nothing running", async () => {
     const { eventstoreUrl, natsUrl } = await testServers();
     database = await createTestDatabase();
     const taken = createServer().listen(0, "127.0.0.1");

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { findReplayableDeliveries } from "../../command/operations/recover-deliveries.ts";
 import { READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
-import { readPassedOver } from "../../projection/parking/passed-over.ts";
+import { readSkipped } from "../../projection/parking/skipped-events.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { startRelay } from "../../projection/relay/relay.ts";
 import type { Role } from "../../projection/roles/role.ts";
@@ -55,7 +55,7 @@ describe("an event of a type that only a newer release knows", function () {
     await world.close();
   });
 
-  it("stops the projectors with its place, after a restart too", async () => {
+  it("an unknown event type stops the projectors, also after a restart", async () => {
     for (const restart of [false, true]) {
       if (restart) {
         await stop();
@@ -71,13 +71,13 @@ describe("an event of a type that only a newer release knows", function () {
     }
   });
 
-  it("stops a decider that reads its stream", async () => {
+  it("an unknown event type stops a command that reads its stream", async () => {
     const error = await world.log.read(`customer-${customerId}`).catch((error: Error) => error);
     expect(error).to.be.instanceOf(EventSchemaError);
     expect((error as Error).message).to.equal(`CustomerPraised ${UNKNOWN}`);
   });
 
-  it("stops a recovery of deliveries that comes to it", async () => {
+  it("an unknown event type stops the recovery of deliveries", async () => {
     const elsewhere = await createEngineWorld();
     try {
       await elsewhere.append(`webhookDelivery-${randomUUID()}`, { type: "WebhookDeliveryPraised", data: {} });
@@ -89,7 +89,7 @@ describe("an event of a type that only a newer release knows", function () {
     }
   });
 
-  it("is passed over with its stream once an operator parks it, on record for good", async () => {
+  it("a parked stream with an unknown event type is skipped, and the skipped events are recorded", async () => {
     await eventually("the status", async () =>
       (await world.cli("status")).out.includes(`npm run projection -- park ${position} --reason`),
     );
@@ -100,14 +100,14 @@ describe("an event of a type that only a newer release knows", function () {
     await start();
     await eventually("running", () => roles[0]!.status().state === "running");
     expect(await world.nameOf(customerId)).to.equal("Ana");
-    const passed = (await readPassedOver(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
+    const passed = (await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
     expect(passed).to.deep.equal({ revision: 1n, position, events: 2n });
     expect((await world.cli("status")).out).to.match(
-      /from revision 1 on: 2 events passed over\n {4}CustomerPraised: /,
+      /from revision 1 on: 2 events skipped\n {4}CustomerPraised: /,
     );
   });
 
-  it("stops the relay too if it is in a stream that the relay follows, until it is parked", async () => {
+  it("an unknown event type stops the relay until its stream is parked", async () => {
     await eventually("running", () => roles[1]!.status().state === "running");
     const at = await world.append(appointment, { type: "AppointmentPainted", data: {} });
     const { lastError } = await failedAt(roles[1]!, at);

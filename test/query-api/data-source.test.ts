@@ -35,7 +35,7 @@ async function startCable(target: URL) {
   return {
     url: url.href,
     become(next: typeof state) {
-      // Silence has lost what was on its way; a connection that went through it is of no use.
+      // Data in transit was lost, so connections through the proxy are unusable.
       if (next !== "silent") dropAll();
       state = next;
     },
@@ -46,7 +46,7 @@ async function startCable(target: URL) {
   };
 }
 
-describe("while Postgres is not there", () => {
+describe("query-api without Postgres", () => {
   let api: TestQueryApi;
   let cable: Awaited<ReturnType<typeof startCable>>;
   let userId: string;
@@ -99,7 +99,7 @@ describe("while Postgres is not there", () => {
     expect(performance.now() - started).to.be.below(3_000);
   }
 
-  it("answers 503 within three seconds while it is gone, and 200 when it is back", async () => {
+  it("answers 503 within three seconds while Postgres is down, and 200 after it is back", async () => {
     cable.become("cut");
     await expectUnavailable();
     const ready = await fetch(`${api.url}/health/ready`);
@@ -109,7 +109,7 @@ describe("while Postgres is not there", () => {
     await expectAnswers();
   });
 
-  it("answers 503 within three seconds while it is silent, and 200 when it is back", async () => {
+  it("answers 503 within three seconds while Postgres is silent, and 200 after it is back", async () => {
     cable.become("silent");
     await expectUnavailable();
     await expectUnavailable();
@@ -117,7 +117,7 @@ describe("while Postgres is not there", () => {
     await expectAnswers();
   });
 
-  it("answers 503 within three seconds while it is slow, and 200 when it is not", async () => {
+  it("answers 503 within three seconds while Postgres is slow, and 200 afterwards", async () => {
     const client = await api.database.admin.connect();
     await client.query("BEGIN");
     await client.query("LOCK TABLE read_model.clinic IN ACCESS EXCLUSIVE MODE");
@@ -127,7 +127,7 @@ describe("while Postgres is not there", () => {
     await expectAnswers();
   });
 
-  it("answers 503 within three seconds while it is out of connections, and 200 when it has some", async () => {
+  it("answers 503 within three seconds while Postgres has no free connections, and 200 afterwards", async () => {
     const { admin, name } = api.database;
     await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT 0`);
     cable.become("open");
@@ -136,7 +136,7 @@ describe("while Postgres is not there", () => {
     await expectAnswers();
   });
 
-  it("answers 503 while there are no read models, and 200 when there are", async () => {
+  it("answers 503 while there are no read models, and 200 once there are", async () => {
     const { admin } = api.database;
     await admin.query("ALTER SCHEMA read_model RENAME TO elsewhere");
     await expectUnavailable();
@@ -144,7 +144,7 @@ describe("while Postgres is not there", () => {
     await expectAnswers();
   });
 
-  it("never shows a caller what went wrong inside", async () => {
+  it("never shows internal errors to a caller", async () => {
     await api.database.admin.query("ALTER TABLE read_model.clinic RENAME COLUMN slug TO other");
     const { status, body } = await portal();
     await api.database.admin.query("ALTER TABLE read_model.clinic RENAME COLUMN other TO slug");

@@ -15,7 +15,7 @@ async function failure(given: NodeJS.ProcessEnv): Promise<Error> {
 }
 
 describe("startQueryApi", () => {
-  it("names every setting that is missing, in one line", async () => {
+  it("names every missing setting in one line", async () => {
     const error = await failure({ PORT: "0" });
     expect(error).to.be.instanceOf(ConfigError);
     for (const name of ["DATABASE_URL", "PORTAL_COOKIE_NAME", "TOKEN_JWKS_URL", "OPERATOR_NAME"]) {
@@ -24,21 +24,21 @@ describe("startQueryApi", () => {
     expect(error.message).to.not.contain("\n");
   });
 
-  it("asks for a way to verify portal sessions", async () => {
+  it("requires a secret or public keys to verify portal sessions", async () => {
     const { PORTAL_JWT_SECRET: _, ...rest } = env;
     const error = await failure(rest);
     expect(error).to.be.instanceOf(ConfigError);
     expect(error.message).to.match(/PORTAL_JWT_SECRET or PORTAL_JWKS_URL/);
   });
 
-  it("does not start on a port that is taken", async () => {
+  it("refuses to start on a port that is in use", async () => {
     const first = await startQueryApi(env);
     const error = await failure({ ...env, PORT: new URL(first.url).port });
     await first.stop();
     expect(error).to.be.instanceOf(StartError);
   });
 
-  describe("without Postgres and without any key server", () => {
+  describe("query-api without Postgres and key server", () => {
     let service: Awaited<ReturnType<typeof startQueryApi>>;
 
     before(async () => {
@@ -70,12 +70,12 @@ describe("startQueryApi", () => {
       });
     }
 
-    it("lives and is not ready", async () => {
+    it("is live but not ready without Postgres", async () => {
       expect((await fetch(`${service.url}/health/live`)).status).to.equal(200);
       expect((await fetch(`${service.url}/health/ready`)).status).to.equal(503);
     });
 
-    it("answers 503 where a token cannot be verified", async () => {
+    it("answers 503 if a token cannot be verified", async () => {
       const header = Buffer.from('{"alg":"EdDSA","typ":"at+jwt","kid":"one"}').toString("base64url");
       const token = `${header}.${Buffer.from("{}").toString("base64url")}.AAAA`;
       const response = await fetch(`${service.url}/production/v1/clinic/context`, {

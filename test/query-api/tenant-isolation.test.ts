@@ -156,7 +156,7 @@ describe("tenant isolation", () => {
     application.credentialId,
   ];
 
-  /** The caller sees things of its own clinic, and neither an id nor a text of the other's. */
+  /** Checks that the body contains data of the caller's clinic, and no id or text of the other clinic. */
   function expectOnlyOurs({ status, body }: Answer) {
     const text = JSON.stringify(body).toLowerCase();
     expect(status, text).to.equal(200);
@@ -168,14 +168,14 @@ describe("tenant isolation", () => {
   }
 
   for (const { operationId, path, response } of portalOperations({ operatorName: "Test Operator" })) {
-    it(`${operationId} shows a user nothing of another clinic`, async () => {
+    it(`${operationId} shows a user no data of another clinic`, async () => {
       const named = `clinicId=${theirs.clinicId}&branchId=${theirs.branchId}`;
       const answer = await api.get(`${path}?${window}&${named}`, ours.userId);
       expectOnlyOurs(answer);
       response.parse(answer.body);
     });
 
-    it(`${operationId} refuses a stranger`, async () => {
+    it(`${operationId} refuses a user of another clinic`, async () => {
       const { status, body } = await api.get(`${path}?${window}`, randomUUID());
       expect([status, body.error]).to.deep.equal([403, "no_active_membership"]);
     });
@@ -188,7 +188,7 @@ describe("tenant isolation", () => {
       return request(`${api.url}/production/v1${path}`, headers);
     }
 
-    /** Each read, of a clinic's things. A sandbox is its application's alone and is asked for without a clinic. */
+    /** All reads of clinic data. The sandbox read has no clinic header and is not included. */
     const paths: Record<Exclude<PartnerReadId, "getSandboxState">, (endpointId: string) => string> = {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${window}`,
@@ -198,20 +198,20 @@ describe("tenant isolation", () => {
     const endpointOf = (clinic: typeof ours) => (clinic as never as { endpoint: string }).endpoint;
 
     for (const [operationId, path] of Object.entries(paths)) {
-      it(`${operationId} shows an application nothing of another clinic`, async () => {
+      it(`${operationId} shows an application no data of another clinic`, async () => {
         expectOnlyOurs(await ask(path(endpointOf(ours)), ours.clinicId));
         const { status, body } = await ask(path(endpointOf(ours)), theirs.clinicId);
         expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
       });
     }
 
-    it("knows no deliveries of another application's endpoint", async () => {
+    it("hides deliveries of another application's endpoint", async () => {
       const { status } = await ask(paths.listWebhookDeliveries(endpointOf(theirs)), ours.clinicId);
       expect(status).to.equal(404);
     });
   });
 
-  describe("the role of the query side", () => {
+  describe("the database role of query-api", () => {
     let client: pg.Client;
 
     before(async () => {
@@ -221,7 +221,7 @@ describe("tenant isolation", () => {
 
     after(() => client.end());
 
-    it("may write nothing but rate limits, and read nothing but read models and deliveries", async () => {
+    it("lets the role of query-api write only rate limits, and read only read models and deliveries", async () => {
       const { rows } = await client.query<{ name: string; reads: boolean; writes: boolean }>(`
         SELECT c.oid::regclass::text AS name,
           has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT') AS reads,
@@ -260,7 +260,7 @@ describe("tenant isolation", () => {
       "SELECT * FROM webhooks.outbox",
       "UPDATE webhooks.delivery SET status = 'pending'",
     ]) {
-      it(`may not ${statement}`, async () => {
+      it(`refuses the role of query-api: ${statement}`, async () => {
         const error = await client.query(statement).then(
           () => undefined,
           (reason: pg.DatabaseError) => reason.code,

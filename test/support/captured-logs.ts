@@ -1,8 +1,8 @@
 import fs from "node:fs";
 
-/** What this process writes as logs, from now on until the end. */
+/** Captures everything that this process logs, from now on. */
 export interface CapturedLogs {
-  /** All of it: the lines of logs, and what goes to standard error. */
+  /** All captured text: log lines and standard error. */
   text(): string;
   /** Lets logs through again. */
   end(): void;
@@ -13,7 +13,7 @@ type Written = (error: null, bytes: number, data: string | Buffer) => void;
 const STDOUT = 1;
 
 /**
- * Keeps what the loggers of this process write (JSON lines, straight to the standard output's descriptor) and its
+ * Captures the log lines of this process (JSON lines, written directly to the descriptor of standard output) and its
  * standard error, instead of showing it. Other output goes on.
  */
 export function captureLogs(): CapturedLogs {

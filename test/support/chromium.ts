@@ -1,11 +1,11 @@
 import { type Browser, chromium } from "playwright-core";
 import { findProgram, locate } from "../../deploy/local/setup/system-package.ts";
 
-/** What else Chromium is called, on other systems than Debian. */
+/** Names of the Chromium program on different systems. */
 const otherNames = ["chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /**
- * The path of Chromium, from PATH; installed with the system's package manager where it is missing.
+ * Finds Chromium on the PATH. If it is missing, installs it with the system's package manager.
  *
  * @throws {SetupError} one line that says how to get it
  */
@@ -17,7 +17,7 @@ export async function findChromium(log: (line: string) => void): Promise<string>
   );
 }
 
-/** A browser with nothing remembered, that asks nobody for anything but the pages it is told to open. */
+/** Starts a browser with an empty profile and without background requests. */
 export async function startChromium(): Promise<Browser> {
   const executablePath = await findChromium((line) => process.stderr.write(`${line}\n`));
   return chromium.launch({

@@ -1,9 +1,9 @@
-/** A name server on loopback that answers as a test tells it, with a TTL of 0, and counts the questions. */
+/** A name server on loopback. A test defines its answers (TTL 0) and reads the number of queries. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import packet from "dns-packet";
 
-/** What the server does with questions for one record type. */
+/** Answer to queries for one record type. */
 export type DnsReply =
   /** The addresses, after a delay if given. None: the name has no record of this type. */
   | { addresses: readonly string[]; delayMs?: number }

@@ -1,4 +1,7 @@
-/** Events as former versions of their schemas wrote them: the bytes that stand in the logs of those days. Never edit one. */
+/**
+ * Events as former versions of their schemas wrote them: the bytes that stand in the logs of those days. Never edit
+ * one.
+ */
 
 const metadata =
   '{"$correlationId":"5f0c6f54-9a3f-4d59-8a54-6b0f4a1f6f01","$causationId":"5f0c6f54-9a3f-4d59-8a54-6b0f4a1f6f02","actor":{"type":"operator","id":"demo"},"clinicId":"11111111-1111-4111-8111-111111111111","environment":"production","schemaVersion":1,"occurredAt":"2026-03-01T08:00:00.000Z"}';
@@ -30,7 +33,7 @@ export interface FormerEvent {
   /** As stored. */
   data: string;
   metadata: string;
-  /** What the data mean today. */
+  /** The data in the current version. */
   present: object;
 }
 

@@ -20,7 +20,7 @@ const metadata: EventMetadata = {
   occurredAt: HAPPENED_AT,
 };
 
-/** Folds a history, as the shell does it before it asks for a decision. */
+/** Folds a history, as `handle` does before it calls a decider. */
 export function fold<C extends CatalogCategory, State>(
   aggregate: Aggregate<C, State>,
   history: EventOf<C>[],

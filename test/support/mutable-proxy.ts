@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 export interface MutableProxy {
   /** The server's URL, as callers of the proxy see it. */
   url: string;
-  /** Falls silent, as a machine does that is gone: nothing is closed, nothing answered. */
+  /** Stops forwarding without closing connections, as if the machine had disappeared. */
   mute(): void;
   /** Passes all further answers of the server on so much later. Milliseconds. */
   delay(milliseconds: number): void;

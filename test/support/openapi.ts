@@ -1,4 +1,4 @@
-/** An OpenAPI document as the judge of real answers: what it does not promise, no answer may give. */
+/** Checks real responses against an OpenAPI document. Everything that is not documented is an error. */
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import type { Header, OpenApiDocument, Operation } from "../../query-api/docs/openapi.ts";
@@ -9,7 +9,7 @@ export interface JudgedAnswer {
   body: unknown;
 }
 
-/** An operation of a document, with where it stands in it. */
+/** An operation with its path and method in the document. */
 export interface DocumentedOperation {
   operationId: string;
   method: string;
@@ -19,9 +19,9 @@ export interface DocumentedOperation {
 
 export interface Judge {
   operations: readonly DocumentedOperation[];
-  /** The operation that a request is for; undefined where it is none of the document's. */
+  /** Returns the operation of a request; undefined if the document does not contain it. */
   find(method: string, path: string): DocumentedOperation | undefined;
-  /** Fails where the answer has a status, a body or a header that the document does not promise, or lacks one that it does. */
+  /** Fails if status, body or headers of the response differ from the document. */
   check(documented: DocumentedOperation, answer: JudgedAnswer): void;
 }
 

@@ -11,7 +11,7 @@ export const partnerJudge = createJudge(
   }),
 );
 
-/** Fails where an answer to a request for one of the partner API's operations is not what the document promises. */
+/** Fails if the response of a partner operation differs from the partner API's document. */
 export function checkPartnerAnswer(method: string, url: string, answer: JudgedAnswer): void {
   const path = /^\/(?:sandbox|production)\/v1(\/.*)$/.exec(new URL(url).pathname)?.[1];
   const operation = path === undefined ? undefined : partnerJudge.find(method, path);

@@ -65,7 +65,7 @@ export async function startTestCommand(env: Record<string, string> = {}): Promis
   };
 }
 
-/** Who gives a world's commands. */
+/** Actor of the commands in test worlds. */
 export function operatorContext(now = Date.now()): CommandContext {
   const id = randomUUID();
   const actor = { type: "operator", id: "test" } as const;
@@ -183,14 +183,14 @@ export interface PartnerAnswer {
   status: number;
   headers: Headers;
   text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects
+  // biome-ignore lint/suspicious/noExplicitAny: each test checks the body that it expects
   body: any;
 }
 
 /**
- * Asks, and expects JSON. Fails where the answer of an operation is not what the partner API's document promises.
+ * Sends a request and parses the JSON response. Fails if the response differs from the partner API's document.
  *
- * @param body sent as it is where it is text or absent, else as JSON
+ * @param body texts are sent unchanged, other values as JSON
  */
 export async function ask(
   method: "GET" | "POST" | "DELETE" | "PUT",
@@ -209,7 +209,7 @@ export async function ask(
   return answer;
 }
 
-/** Asks for a token; `more` replaces fields of a good request, undefined leaves one out. */
+/** Requests a token. `more` replaces fields of a valid request; undefined removes a field. */
 export function exchange(
   url: string,
   { applicationId, clientSecret, environment }: TestApplication,

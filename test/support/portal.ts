@@ -15,7 +15,7 @@ export interface IdentityProvider {
   /** Of HS256 tokens. */
   secret: string;
   cookieName: string;
-  /** How often the public keys were asked for. */
+  /** Number of requests for the public keys. */
   keyRequests(): number;
   /** A user's access token; claims replace those of a good one, undefined leaves one out. */
   token(claims?: JWTPayload & { role?: unknown }, algorithm?: Algorithm): Promise<string>;

@@ -15,17 +15,17 @@ import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from
 export interface Answer {
   status: number;
   headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects, and the schema is checked apart
+  // biome-ignore lint/suspicious/noExplicitAny: each test checks the body that it expects, and the schema is checked separately
   body: any;
 }
 
-/** A query API over a database of its own, with the identity provider and the token keys that it trusts. */
+/** A query API with its own database, identity provider and token keys. */
 export interface TestQueryApi {
   url: string;
   database: ReadModelDatabase;
   provider: IdentityProvider;
   given(...events: GivenEvent[]): Promise<void>;
-  /** GET by a portal user, or by nobody. Fails where the answer is not what the portal's document promises. */
+  /** Sends a GET as a portal user or without a session. Fails if the response differs from the portal's document. */
   get(path: string, userId?: string): Promise<Answer>;
   /** A partner's access token. */
   partnerToken(claims: PartnerClaims): Promise<string>;
@@ -85,14 +85,14 @@ export async function startTestQueryApi(
   };
 }
 
-/** Asks, and expects JSON. */
+/** Sends a request and parses the JSON response. */
 export async function request(url: string, headers: Record<string, string>): Promise<Answer> {
   const response = await fetch(url, { headers });
   requireNoSniffing(response);
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 
-/** What the command service does for tokens: signs them and publishes the keys. */
+/** Signs tokens and publishes the keys, as the command service does. */
 async function startTokenKeys() {
   const { publicKey, privateKey } = await generateKeyPair("EdDSA");
   const keys = [{ ...(await exportJWK(publicKey)), kid: "one", alg: "EdDSA" }];

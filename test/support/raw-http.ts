@@ -8,7 +8,7 @@ export interface RawAnswer {
   /** Names in lower case; the last of several. */
   headers: Record<string, string>;
   text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects
+  // biome-ignore lint/suspicious/noExplicitAny: each test checks the body that it expects
   body: any;
 }
 
@@ -61,7 +61,7 @@ export function requestText(start: string, headers: string[], body: string | Buf
   return Buffer.concat([Buffer.from(`${start}\r\n${all.join("\r\n")}\r\n\r\n`, "latin1"), Buffer.from(body)]);
 }
 
-/** Every refusal has the error body, its correlation id in the header too, and nothing of our insides. */
+/** Checks that a refusal has the error body and the correlation id header, and no internal details. */
 export function expectRefusal(answer: RawAnswer, status: number, error: string): void {
   expect([answer.status, answer.body?.error], answer.text).to.deep.equal([status, error]);
   expect(answer.body).to.have.all.keys(

@@ -1,9 +1,9 @@
-/** A partner's webhook receiver: a real server on loopback that answers as it is told and remembers what it was sent. */
+/** A partner's webhook receiver: a real server on loopback with configurable answers. It records all requests. */
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** What the receiver does with one request. */
+/** The receiver's reaction to one request. */
 export interface Behaviour {
   status?: number;
   headers?: Record<string, string>;
@@ -22,7 +22,7 @@ export interface ReceivedRequest {
   path: string;
   headers: IncomingHttpHeaders;
   body: string;
-  /** What it was answered with; undefined where there was no status. */
+  /** Status of the answer; undefined if there was none. */
   status: number | undefined;
   /** Of the sender's end of the connection. */
   senderPort: number | undefined;
@@ -36,7 +36,7 @@ export interface Receiver {
   requests: ReceivedRequest[];
   /** Requests that were open at once, at the most. */
   mostAtOnce(): number;
-  /** Does these with the next requests, one each; then goes back to what it always does. */
+  /** Uses each of these reactions for one of the next requests, and then the default reaction again. */
   next(...behaviours: Behaviour[]): void;
   /** Does this with every request from now on, or with those of one path; 200 at first. */
   always(behaviour: Behaviour, path?: string): void;

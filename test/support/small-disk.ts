@@ -8,18 +8,18 @@ import { processIdentity } from "../../deploy/local/setup/pid-lock.mjs";
 /** A real file system that a test can fill. */
 export interface SmallDisk {
   folder: string;
-  /** Takes all space that is left. What others free meanwhile is taken by the next call. */
+  /** Fills the remaining space. Call it again if space was freed meanwhile. */
   fill(): void;
   /** Gives back the space that `fill` has taken. */
   free(): void;
-  /** Unmounts it. Processes that still use it keep what they have open. */
+  /** Unmounts the disk. Processes keep the files that they have open. */
   remove(): void;
 }
 
 const PREFIX = "clinic-disk-";
 
 /**
- * Mounts a file system in memory. Where mounting is not permitted, the test that asks is skipped.
+ * Mounts a file system in memory. Skips the calling test if mounting is not permitted.
  *
  * @param size in MiB
  */

@@ -1,7 +1,7 @@
 /**
- * Real servers for tests: one shared set for each mocha process, started on first use, and whole stacks for fault tests.
- * EVENTSTORE_URL, DATABASE_URL and NATS_URL each replace a server of ours. Nothing outlives mocha, even when it is
- * killed: the servers die with the process, and the next run sweeps the folder.
+ * Real servers for tests: one shared set for each mocha process, started on first use, and whole stacks for fault
+ * tests. EVENTSTORE_URL, DATABASE_URL and NATS_URL each replace a server of ours. Nothing outlives mocha, even when
+ * it is killed: the servers die with the process, and the next run sweeps the folder.
  */
 import { randomBytes } from "node:crypto";
 import fs from "node:fs";
@@ -36,7 +36,7 @@ export interface TestStackOptions {
   given?: GivenServers;
   /** The stack's folder; by default a new one. */
   root?: string;
-  /** Whether what dies is started again, as with `npm start`. */
+  /** If true, processes that die are restarted, as with `npm start`. */
   restart?: boolean;
   /** Takes the supervisor's lines; by default they go to standard error. */
   log?: (line: string) => void;
@@ -44,7 +44,7 @@ export interface TestStackOptions {
 
 interface Shared {
   servers?: Promise<Servers> | undefined;
-  /** What still runs or exists, newest last. */
+  /** Cleanup functions of everything that still runs or exists, newest last. */
   cleanups: Set<() => Promise<void>>;
 }
 
@@ -60,16 +60,18 @@ const shared = perProcess[KEY];
 const PREFIX = "clinic-test-";
 
 /** After the last test, everything must have come to its end within this. Milliseconds. */
-const END_WITHIN = 90_000;
+const END_TIMEOUT_MS = 90_000;
 const progress = lineProgress((line) => process.stderr.write(`${line}\n`), false);
 
-/** The servers that all tests of this process share. Tests that stop a server start their own, with startTestServers. */
+/**
+ * The servers that all tests of this process share. Tests that stop a server start their own, with startTestServers.
+ */
 export function testServers(): Promise<Servers> {
   shared.servers ??= startTestServers();
   return shared.servers;
 }
 
-/** Mocha runs the tests in a child of its own: when somebody kills the parent with -9, the child must not stay. */
+/** Mocha runs the tests in a child process. If the parent is killed with -9, the child must end too. */
 function endWithParent(): void {
   const parent = process.ppid;
   setInterval(() => {
@@ -108,7 +110,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   };
 }
 
-/** A whole stack of processes with servers of its own; its folder goes when it stops. */
+/** Starts a complete stack with its own servers. Its folder is deleted when it stops. */
 export async function startTestStack(options: TestStackOptions = {}): Promise<Stack> {
   const root = options.root ?? makeTestRoot();
   const given = options.given ?? process.env;
@@ -138,9 +140,9 @@ export function makeTestRoot(): string {
   return root;
 }
 
-/** Called by mocha when all tests have run: stops and removes what tests left. */
+/** Hooks for mocha: stop and remove everything that tests left behind. */
 export async function mochaGlobalTeardown(): Promise<void> {
-  endWithin(END_WITHIN);
+  endWithin(END_TIMEOUT_MS);
   const failures: unknown[] = [];
   for (const clean of [...shared.cleanups].reverse()) await clean().catch((error) => failures.push(error));
   shared.servers = undefined;

@@ -1,7 +1,7 @@
 import { Webhook as StandardWebhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 
-/** Libraries that partners verify a delivery with, unchanged. Each throws where it does not accept one. */
+/** Unmodified libraries that partners use to verify deliveries. Each throws if it does not accept a delivery. */
 export const webhookLibraries = { standardwebhooks: StandardWebhook, svix: SvixWebhook } as const;
 
 export type WebhookLibrary = keyof typeof webhookLibraries;

@@ -1,21 +1,26 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
-/** Deliveries and their attempts are kept this long. Milliseconds. */
-const KEPT_FOR = 30 * 24 * 60 * 60 * 1_000;
+/** Retention time of deliveries and their attempts. Milliseconds. */
+const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 
-/** Deliveries deleted in one statement. */
-const BATCH = 1_000;
+const MAX_BATCH = 1_000;
 
-/** Deletes a batch of deliveries that are over and older than 30 days, attempts included. @returns whether there are more */
+/**
+ * Deletes a batch of finished deliveries that are older than 30 days, with their attempts.
+ *
+ * @param now milliseconds since 1970
+ * @returns true if there may be more
+ */
 export async function deleteOldDeliveries(pool: pg.Pool, now: number): Promise<boolean> {
   const { rowCount } = await pool.query({
     name: "delete old deliveries",
     text: `DELETE FROM webhooks.delivery WHERE delivery_id IN (
              SELECT delivery_id FROM webhooks.delivery
               WHERE created_at < $1 AND status <> 'pending'
-              LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
-    values: [toInstant(now - KEPT_FOR)],
+              ORDER BY created_at
+              LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED)`,
+    values: [toInstant(now - RETENTION_MS)],
   });
-  return rowCount === BATCH;
+  return rowCount === MAX_BATCH;
 }

@@ -4,23 +4,23 @@ import { type DeliveryRound, deliverySkipped, keepFacts } from "../outbox/facts.
 import { inTransaction } from "../outbox/transaction.ts";
 import { endpointsWithPending, IN_LANE, READ_MODELS_ARE_CURRENT } from "../scheduling/due.ts";
 
-/** Deliveries that are closed in one transaction. */
-const BATCH = 500;
+const MAX_BATCH = 500;
 
-/** A delivery to an origin without approval waits this long for the approval. Milliseconds. */
-const HELD_FOR = 30 * 24 * 60 * 60 * 1_000;
+/** Longest wait of a delivery for the approval of its origin. Milliseconds. */
+const MAX_HOLD_MS = 30 * 24 * 60 * 60 * 1_000;
 
-/** Deliveries closed and facts kept by one statement, and whether there are more to close. */
+/** Result of closing one batch. */
 export interface Closed {
-  closed: number;
+  /** Number of facts that were added to the outbox. */
   facts: number;
+  /** True if more deliveries may be left to close. */
   more: boolean;
 }
 
 /**
- * Closes a batch of pending deliveries that may no longer be sent: skipped where the endpoint is disabled, cancelled
- * where it, its application or the access to the branch is revoked. A test has no branch. One that is being attempted
- * is left alone.
+ * Closes a batch of pending deliveries that may no longer be sent. A delivery is skipped if its endpoint is disabled. It is
+ * cancelled if the endpoint, the application or the access to the branch is revoked. A test delivery has no branch.
+ * Deliveries with an attempt under way stay pending.
  *
  * @param now milliseconds since 1970
  */
@@ -35,7 +35,7 @@ export function closeUnsendable(pool: pg.Pool, now: number): Promise<Closed> {
  * @param now milliseconds since 1970
  */
 export function skipLongHeld(pool: pg.Pool, now: number): Promise<Closed> {
-  const values = [toInstant(now), toInstant(now - HELD_FOR)];
+  const values = [toInstant(now), toInstant(now - MAX_HOLD_MS)];
   return close(pool, { name: "skip held deliveries", text: SKIP_HELD, values }, now);
 }
 
@@ -46,7 +46,7 @@ function close(pool: pg.Pool, statement: pg.QueryConfig, now: number): Promise<C
       .filter(({ status }) => status === "skipped")
       .map((row) => deliverySkipped(toRound(row), now));
     await keepFacts(client, facts);
-    return { closed: rows.length, facts: facts.length, more: rows.length === BATCH };
+    return { facts: facts.length, more: rows.length === MAX_BATCH };
   });
 }
 
@@ -73,7 +73,7 @@ const CLOSE_CHOSEN = `
 const CLOSE = `
   WITH RECURSIVE ${endpointsWithPending("first_endpoints", IN_LANE.first)},
   ${endpointsWithPending("retry_endpoints", IN_LANE.retry)},
-  standing AS MATERIALIZED (
+  access AS MATERIALIZED (
     SELECT e.endpoint_id, i.branch_ids,
            e.status = 'revoked' OR a.revoked OR i.status <> 'approved' AS revoked, e.status = 'disabled' AS disabled
       FROM read_model.webhook_endpoint e
@@ -82,32 +82,47 @@ const CLOSE = `
      WHERE e.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints)
        AND ${READ_MODELS_ARE_CURRENT}
   ),
-  chosen AS MATERIALIZED (
+  chosen AS MATERIALIZED (${chosenIn(
+    (lane) => `
     SELECT d.delivery_id, d.status
-      FROM standing s
+      FROM access s
      CROSS JOIN LATERAL (
        SELECT delivery_id, CASE WHEN s.disabled AND NOT s.revoked THEN 'skipped' ELSE 'cancelled' END AS status
          FROM webhooks.delivery
-        WHERE endpoint_id = s.endpoint_id AND status = 'pending'
+        WHERE endpoint_id = s.endpoint_id AND status = 'pending' AND ${lane}
           AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
           AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text))
-        LIMIT ${BATCH}
+        LIMIT ${MAX_BATCH}
           FOR UPDATE SKIP LOCKED) d
-     WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL
-     LIMIT ${BATCH}
+     WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL`,
+  )}
   ) ${CLOSE_CHOSEN}`;
 
 const SKIP_HELD = `
-  WITH chosen AS MATERIALIZED (
+  WITH chosen AS MATERIALIZED (${chosenIn(
+    (lane) => `
     SELECT d.delivery_id, 'skipped' AS status
       FROM read_model.webhook_endpoint e
       JOIN read_model.partner_application a ON a.application_id = e.application_id
-      JOIN webhooks.delivery d ON d.endpoint_id = e.endpoint_id
-     WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_ARE_CURRENT}
-       AND d.status = 'pending' AND d.due_at < $2
-     LIMIT ${BATCH}
-       FOR UPDATE OF d SKIP LOCKED
+     CROSS JOIN LATERAL (
+       SELECT delivery_id
+         FROM webhooks.delivery
+        WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${lane} AND due_at < $2
+        LIMIT ${MAX_BATCH}
+          FOR UPDATE SKIP LOCKED) d
+     WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_ARE_CURRENT}`,
+  )}
   ) ${CLOSE_CHOSEN}`;
+
+/**
+ * Chooses at most one batch of deliveries from both lanes. Only the lanes have indexes of pending deliveries.
+ *
+ * @param select makes the query for the condition of a lane
+ */
+function chosenIn(select: (lane: string) => string): string {
+  const lanes = Object.values(IN_LANE).map(select);
+  return `SELECT * FROM (${lanes.join(" UNION ALL ")}) lanes LIMIT ${MAX_BATCH}`;
+}
 
 function toRound(row: DeliveryRow): DeliveryRound {
   return {

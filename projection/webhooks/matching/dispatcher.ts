@@ -1,17 +1,18 @@
 import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import type pg from "pg";
+import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { untilAborted } from "../../../shared/runtime/abort.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { runTaskGroup } from "../../../shared/runtime/task-group.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../../checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readPosition } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream } from "../../relay/event-stream.ts";
 import { type EventMessage, type ReplayMessage, relayMessage } from "../../relay/message.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import { addDeliveries } from "./match.ts";
-import { replay } from "./replay.ts";
+import { type Replayed, replay } from "./replay.ts";
 
 export interface DispatcherOptions {
   pool: pg.Pool;
@@ -22,52 +23,52 @@ export interface DispatcherOptions {
   logger: Logger;
   /** Called with endpoints that have new deliveries to send. */
   onDue(endpoints: readonly DueEndpoint[]): void;
-  /** Called when a delivery is to be sent again. */
+  /** Called when a delivery will be sent again. */
   onReplay(): void;
-  /** Called when facts for the log were kept. */
+  /** Called when facts were added to the outbox. */
   onFacts(): void;
   /** Milliseconds since 1970. */
   clock(): number;
 }
 
-/** Messages taken from the server ahead of the work, and messages in one transaction. */
-const AHEAD = 500;
-const BATCH = 250;
+/** Most messages that are fetched ahead, and most in one transaction. */
+const MAX_PREFETCHED = 500;
+const MAX_BATCH = 250;
 
-/** The read models have this long to catch up with a message; then it is given back for so long. Milliseconds. */
-const CATCH_UP_WITHIN = 2_000;
-const ASK_EVERY = 5;
-const GIVEN_BACK_FOR = 1_000;
+/** Time for the read models to catch up with a message. After that it is redelivered, with a delay. Milliseconds. */
+const CATCH_UP_TIMEOUT_MS = 2_000;
+const POLL_INTERVAL_MS = 5;
+const REDELIVERY_DELAY_MS = 1_000;
 
 interface Received<Message> {
   from: JsMsg;
   message: Message;
 }
 
-/** Takes a message off the stream: what follows from it is committed. */
+/** Acknowledges a message whose effects are committed. */
 type Done = (received: Received<EventMessage | ReplayMessage>) => void;
 
 /**
- * Turns messages into delivery rows for as long as one connection to NATS lives. A message is acked when its rows are
- * committed; whatever goes wrong before that, it comes again, and its rows are made once.
+ * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged when its rows are
+ * committed. If anything fails before that, the message is delivered again; its rows are still inserted only once.
  */
 export async function runDispatcher(
   connection: NatsConnection,
   options: DispatcherOptions,
-  works: () => void,
+  markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   const { stream } = options;
   await ensureEventStream(await connection.jetstreamManager(), stream);
   const consumer = await connection.jetstream().consumers.get(stream.name, stream.consumer);
   const messages = await consumer.consume({
-    max_messages: AHEAD,
+    max_messages: MAX_PREFETCHED,
     expires: 10_000,
     idle_heartbeat: 2_000,
     abort_on_missing_resource: true,
   });
-  const buffer = new BoundedBuffer<JsMsg>(BATCH);
-  works();
+  const buffer = new BoundedBuffer<JsMsg>(MAX_BATCH);
+  markHealthy();
   const take = async (life: AbortSignal) => {
     const stop = () => {
       buffer.close();
@@ -76,13 +77,13 @@ export async function runDispatcher(
     life.addEventListener("abort", stop);
     if (life.aborted) stop();
     for await (const message of messages) await buffer.push(message);
-    if (!life.aborted) throw new Error("the consumer went away");
+    if (!life.aborted) throw new Error("The JetStream consumer was removed.");
   };
   const dispatch = async (life: AbortSignal) => {
     for (;;) {
-      const received = await buffer.take(BATCH);
+      const received = await buffer.take(MAX_BATCH);
       if (received.length === 0 || life.aborted) return;
-      await untilAborted(dispatchBatch(received, options, works, life), life);
+      await untilAborted(dispatchBatch(received, options, markHealthy, life), life);
     }
   };
   await runTaskGroup(signal, [take, dispatch]);
@@ -91,13 +92,13 @@ export async function runDispatcher(
 async function dispatchBatch(
   received: readonly JsMsg[],
   options: DispatcherOptions,
-  works: () => void,
+  markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   const readable = received.flatMap((from) => read(from, options.logger));
-  const open = new Set(readable);
+  const unsettled = new Set(readable);
   const done = (one: Received<EventMessage | ReplayMessage>) => {
-    open.delete(one);
+    unsettled.delete(one);
     one.from.ack();
   };
   try {
@@ -105,10 +106,10 @@ async function dispatchBatch(
     const ready = readable.filter(({ message }) => message.position <= position);
     await dispatchEvents(ready.filter(isEvent), options, done);
     await dispatchReplays(ready.filter(isReplay), options, done);
-    works();
+    markHealthy();
   } finally {
-    // Too early, or something is out of reach: it comes again when that had time to pass.
-    for (const { from } of open) from.nak(GIVEN_BACK_FOR);
+    // The read models are behind, or a server is unavailable. The message is delivered again after a delay.
+    for (const { from } of unsettled) from.nak(REDELIVERY_DELAY_MS);
   }
 }
 
@@ -131,10 +132,28 @@ async function dispatchReplays(
   done: Done,
 ): Promise<void> {
   for (const request of requests) {
-    const replayed = await replay(options, request.message, options.clock());
+    const replayed = await replayOrReject(options, request.message);
     done(request);
     if (replayed === "pending") options.onReplay();
     if (replayed === "skipped" || replayed === "expired") options.onFacts();
+  }
+}
+
+/**
+ * Replays a delivery. If this release cannot read the event, the request is settled without a replay. Otherwise its message
+ * would be delivered again and again, and would hold back the relay's checkpoint.
+ */
+async function replayOrReject(options: DispatcherOptions, request: ReplayMessage): Promise<Replayed> {
+  try {
+    return await replay(options, request, options.clock());
+  } catch (error) {
+    if (!(error instanceof EventSchemaError)) throw error;
+    const { deliveryId, requestId } = request;
+    options.logger.error(
+      { error, deliveryId, requestId },
+      "A delivery was not replayed: its event is unreadable",
+    );
+    return "ignored";
   }
 }
 
@@ -148,22 +167,25 @@ function isReplay(received: Received<EventMessage | ReplayMessage>): received is
 
 const codec = JSONCodec<unknown>();
 
-/** A message that is not the relay's is taken off the stream, on record in the log file: it will never be readable. */
+/** Parses a message. An unreadable message is logged and removed from the stream, because it can never be processed. */
 function read(from: JsMsg, logger: Logger): Received<EventMessage | ReplayMessage>[] {
   try {
     return [{ from, message: relayMessage.parse(codec.decode(from.data)) }];
   } catch (error) {
-    logger.error({ error, subject: from.subject, sequence: from.seq }, "an unreadable message is taken off");
+    logger.error(
+      { error, subject: from.subject, sequence: from.seq },
+      "An unreadable message was removed from the stream.",
+    );
     from.term("unreadable");
     return [];
   }
 }
 
 /**
- * Waits until the read models reflect the newest of the messages, or for as long as they may take: an endpoint that
- * was registered before an event is known by then.
+ * Waits until the read models reflect the newest message, or until the time is up. Then every endpoint that was registered
+ * before an event is known.
  *
- * @returns the position that they reflect
+ * @returns position of the read models
  */
 async function caughtUpTo(
   pool: pg.Pool,
@@ -174,10 +196,10 @@ async function caughtUpTo(
     (most, { message }) => (message.position > most ? message.position : most),
     0n,
   );
-  const until = performance.now() + CATCH_UP_WITHIN;
+  const until = performance.now() + CATCH_UP_TIMEOUT_MS;
   for (;;) {
-    const position = await readCheckpoint(pool, READ_MODEL_SCHEMA);
+    const position = await readPosition(pool, READ_MODEL_SCHEMA);
     if (position >= newest || performance.now() > until || signal.aborted) return position;
-    await pause(ASK_EVERY, signal);
+    await pause(POLL_INTERVAL_MS, signal);
   }
 }

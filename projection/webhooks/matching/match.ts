@@ -6,21 +6,21 @@ import { deliverySkipped, type Fact, keepFacts } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 
-/** An event that an endpoint is to hear of. */
+/** An event, and an endpoint that must get it. */
 interface Match {
   event: EventMessage;
   endpointId: string;
   applicationId: string;
-  /** Pending where the endpoint is active, skipped where it is disabled. */
+  /** `pending` if the endpoint is active, `skipped` if it is disabled. */
   status: "pending" | "skipped";
 }
 
 /**
- * Makes the delivery rows of a batch of events, one for each endpoint that is to hear of one. Doing it again adds
- * nothing. The read models must have passed the events' positions.
+ * Adds the deliveries of a batch of events: one row for each event and endpoint. Adding them again changes nothing. The read
+ * models must have reached the positions of the events.
  *
  * @param now milliseconds since 1970
- * @returns the active endpoints with new deliveries, and how many facts were kept
+ * @returns active endpoints with new deliveries, and the number of facts that were added to the outbox
  */
 export async function addDeliveries(
   pool: pg.Pool,
@@ -43,9 +43,9 @@ function toDueEndpoint({ event, applicationId, endpointId }: Match): DueEndpoint
 }
 
 /**
- * Endpoints of the event's clinic and environment that asked for its type and were registered before it, as far as
- * their application still has access to the event's branch; of an event that is for one endpoint, that one. Revoked
- * endpoints hear of nothing.
+ * Finds the endpoints for each event. They belong to its clinic and environment, subscribed to its type, were registered
+ * before it, and their application has access to its branch. An event for a single endpoint matches only that one. Revoked
+ * endpoints never match.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<Match[]> {
   const { rows } = await pool.query<{
@@ -82,7 +82,7 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
   });
 }
 
-/** @returns the ids of those that were not there */
+/** @returns ids of the deliveries that were new */
 async function insertDeliveries(
   client: pg.ClientBase,
   matches: readonly Match[],
@@ -115,7 +115,7 @@ async function insertDeliveries(
       matches.map(({ event }) => event.body.type),
       matches.map(({ event }) => event.stream),
       matches.map(({ event }) => event.revision),
-      // JSON has no line break in it: as lines the bodies need not be escaped as members of an array are.
+      // JSON texts contain no line breaks. Sent as lines, they need not be escaped like array elements.
       matches.map(({ event }) => JSON.stringify(event.body)).join("\n"),
       matches.map(({ status }) => status),
       matches.map(({ event }) => event.body.id),

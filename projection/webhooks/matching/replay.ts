@@ -18,18 +18,19 @@ interface ReplayedRow {
 }
 
 /**
- * What came of a request to replay; `expired`: the delivery is gone, and the log is told so; `ignored`: the request was
- * followed already, or the delivery needs none.
+ * Result of a replay request. `expired`: the delivery no longer exists, and a fact for the log says so. `ignored`: the
+ * request was processed before, or the delivery needs no replay.
  */
 export type Replayed = "pending" | "skipped" | "cancelled" | "expired" | "ignored";
 
 /**
- * Follows a request to replay: a failed or skipped delivery starts a new round, with its body made anew from the
- * event in the log. Requests are followed in the log's order and once: the position of the last one is kept. Where
- * the endpoint is no longer active, the delivery is left out again, and the log is told so. A delivery that was deleted
- * for its age is made again first.
+ * Processes a replay request. A failed or skipped delivery starts a new round, with a body that is created again from the
+ * event in the log. Each request is processed once, in the order of the log: the delivery stores the position of the last
+ * one. If the endpoint is disabled, the delivery is skipped again, and a fact for the log says so. A delivery that was
+ * deleted for its age is restored first.
  *
  * @throws {LogUnavailable}
+ * @throws {EventSchemaError} if the event or an earlier one of its stream is unreadable
  */
 export async function replay(deps: ReplayDeps, request: ReplayMessage, now: number): Promise<Replayed> {
   const { pool, log, logger } = deps;
@@ -40,7 +41,10 @@ export async function replay(deps: ReplayDeps, request: ReplayMessage, now: numb
     if (restored === "restored") row = await replayable(pool, request);
   }
   if (!row) {
-    logger.warn({ deliveryId: request.deliveryId, request: request.requestId }, "nothing to replay");
+    logger.warn(
+      { deliveryId: request.deliveryId, request: request.requestId },
+      "A replay request was ignored: the delivery needs no replay, or the request was processed before.",
+    );
     return "ignored";
   }
   const body = await rebuild(log, row);
@@ -95,7 +99,7 @@ async function replayable(pool: pg.Pool, request: ReplayMessage): Promise<Replay
   return rows[0];
 }
 
-/** The body from the stored event, by stream and revision; undefined where the event is not there. */
+/** Creates the body from the stored event. @returns undefined if the event does not exist */
 async function rebuild(log: EventLog, row: ReplayedRow): Promise<string | undefined> {
   const body = await webhookBodyAt(log, { stream: row.event_stream, revision: row.event_revision });
   return body?.id === row.event_id ? JSON.stringify(body) : undefined;

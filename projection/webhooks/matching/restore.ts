@@ -8,9 +8,9 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 import { deliveryExpired, keepFacts } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
-import { webhookBodyAt } from "./webhook-body-at.ts";
+import { readStream, webhookBodyAt } from "./webhook-body-at.ts";
 
-/** What replays work on. */
+/** Dependencies of replays. */
 export interface ReplayDeps {
   pool: pg.Pool;
   log: EventLog;
@@ -19,13 +19,12 @@ export interface ReplayDeps {
   logger: Logger;
 }
 
-/** `restored`: the row is there again, failed as it was; `kept`: it never went, or the request is not the latest. */
+/** `restored`: the row exists again, as failed. `kept`: it was never deleted, or the request is not the latest. */
 export type Restored = "restored" | "expired" | "kept";
 
 /**
- * Makes the row of a delivery again that is to be replayed and was deleted for its age. Its facts in the log say where
- * the event stands that it tells of. Where they do not, or its endpoint is gone, the log is told that it has expired:
- * it cannot be asked for again, and nobody waits for it.
+ * Restores the row of a delivery that was deleted for its age, so that it can be replayed. The facts about the delivery name
+ * its event in the log. If they do not, or the endpoint no longer exists, the delivery expires and cannot be replayed again.
  *
  * @param now milliseconds since 1970
  * @throws {LogUnavailable}
@@ -39,12 +38,12 @@ export async function restoreDelivery(
   const { deliveryId, endpointId } = request;
   const { rowCount } = await pool.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
   if (rowCount !== 0) return "kept";
-  const history = await log.read<WebhookDeliveryEvent>(`webhookDelivery-${deliveryId}`);
-  const asked = history.at(-1);
-  // Of requests that are told again, the last one counts, and only while nothing has come of it.
-  if (asked?.id !== request.requestId || asked.type !== "WebhookDeliveryReplayRequested") return "kept";
-  const told = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
-  const source = told && { stream: told.stream, revision: BigInt(told.revision) };
+  const history = await readStream<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
+  const latest = history.at(-1);
+  // Messages can be repeated. Only the latest request counts, and only if no other fact follows it.
+  if (latest?.id !== request.requestId || latest.type !== "WebhookDeliveryReplayRequested") return "kept";
+  const stored = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
+  const source = stored && { stream: stored.stream, revision: BigInt(stored.revision) };
   const body = source && (await webhookBodyAt(log, source));
   if (source && body && webhookDeliveryId(body.id, endpointId) === deliveryId) {
     const attempts = history.findLast((event) => event.type === "WebhookDeliveryFailed")?.data.attempts ?? 0;
@@ -55,8 +54,8 @@ export async function restoreDelivery(
 }
 
 /**
- * Tells the log that a delivery that is to be replayed cannot be. Another log does not have the delivery's event either,
- * and proves nothing.
+ * Adds the fact that a delivery cannot be replayed. First checks that database and log belong together: a different log does
+ * not hold the event either, which proves nothing.
  *
  * @throws {DifferentLog}
  */
@@ -67,11 +66,14 @@ export async function expireDelivery(
 ): Promise<void> {
   await requireLog();
   const { deliveryId, requestId } = request;
-  logger.warn({ deliveryId, requestId }, "a delivery to replay cannot be made again");
+  logger.warn(
+    { deliveryId, requestId },
+    "A delivery cannot be replayed, because its event or endpoint no longer exists.",
+  );
   await inTransaction(pool, (client) => keepFacts(client, [deliveryExpired(request, now)]));
 }
 
-/** @returns whether its endpoint is known; a row that somebody else was first to make counts as made */
+/** Inserts the row unless another process was first. @returns false if the endpoint is unknown */
 async function insert(
   pool: pg.Pool,
   { deliveryId, endpointId, requestId, correlationId }: ReplayMessage,

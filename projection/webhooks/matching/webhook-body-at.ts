@@ -1,18 +1,21 @@
+import { StreamDeletedError } from "@eventstore/db-client";
 import { type AppointmentEvent, appointmentCategory } from "../../../shared/domain/events/appointment.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts";
 import { toTestBody, toWebhookBody, type WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 
 /**
- * The public event of the event that stands at a place in the log, made anew.
+ * Creates the webhook body of a stored event.
  *
- * @returns undefined where none stands there
+ * @returns undefined if the event does not exist or is not public
  * @throws {LogUnavailable}
+ * @throws {EventSchemaError} if the event or an earlier one of its stream is unreadable
  */
 export async function webhookBodyAt(
   log: EventLog,
   { stream, revision }: { stream: string; revision: bigint },
 ): Promise<WebhookBody | undefined> {
-  const history = await log.read(stream, revision);
+  const history = await readStream(log, stream, revision);
   const last = history.at(-1);
   if (last?.revision !== revision) return undefined;
   if (last.type === "WebhookEndpointTested") return toTestBody(last);
@@ -21,4 +24,18 @@ export async function webhookBodyAt(
 
 function isOfAppointment(history: RecordedEvent[]): history is RecordedEvent<AppointmentEvent>[] {
   return history.every(({ type }) => type in appointmentCategory.events);
+}
+
+/** Reads a stream up to a revision. A deleted stream counts as empty, like one that was never written. */
+export async function readStream<Event extends CatalogEvent>(
+  log: EventLog,
+  stream: string,
+  upTo?: bigint,
+): Promise<RecordedEvent<Event>[]> {
+  try {
+    return await log.read<Event>(stream, upTo);
+  } catch (error) {
+    if (error instanceof StreamDeletedError) return [];
+    throw error;
+  }
 }

@@ -3,19 +3,19 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { type EventLog, type RecordedEvent, WrongExpectedRevision } from "../../../shared/eventstore/log.ts";
 import type { Fact } from "./facts.ts";
 
-/** Facts that are taken at once, and how many streams are written at once. */
-const BATCH = 200;
-const STREAMS = 16;
+/** Most facts in one call, and most streams that are written at the same time. */
+const MAX_BATCH = 200;
+const MAX_STREAMS = 16;
 
-/** A race for a stream that is lost this often in a row is left for the next round. */
-const TRIES = 10;
+/** Most tries to append to a stream against concurrent writers, before the fact waits for the next call. */
+const MAX_TRIES = 10;
 
 /**
- * Tells the log the oldest facts of the outbox. A fact's id is its own, so that telling it twice is harmless: what is
- * in the stream already is only taken off the list.
+ * Appends the oldest facts of the outbox to the log. Each fact has its own event id, so a fact that is already in the log is
+ * not appended again.
  *
- * @param requireLog checks that the log is the one that the facts belong to
- * @returns whether there are more
+ * @param requireLog checks that the facts belong to this log
+ * @returns true if there may be more
  * @throws {LogUnavailable}
  * @throws {DifferentLog} before anything is appended
  */
@@ -27,7 +27,7 @@ export async function drainOutbox(
   const { rows } = await pool.query<{ id: string } & Omit<Fact, "id">>({
     name: "oldest facts",
     text: `SELECT event_id AS id, stream, event, metadata FROM webhooks.outbox
-            ORDER BY created_at, event_id LIMIT ${BATCH}`,
+            ORDER BY created_at, event_id LIMIT ${MAX_BATCH}`,
   });
   if (rows.length > 0) await requireLog();
   const byStream = new Map<string, Fact[]>();
@@ -35,32 +35,32 @@ export async function drainOutbox(
   const waiting = [...byStream.values()];
   const work = async () => {
     for (let facts = waiting.pop(); facts; facts = waiting.pop()) {
-      for (const fact of facts) await tell(log, fact);
+      for (const fact of facts) await appendFact(log, fact);
       await pool.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
         facts.map(({ id }) => id),
       ]);
     }
   };
-  await Promise.all(Array.from({ length: STREAMS }, work));
-  return rows.length === BATCH;
+  await Promise.all(Array.from({ length: MAX_STREAMS }, work));
+  return rows.length === MAX_BATCH;
 }
 
-async function tell(log: EventLog, fact: Fact): Promise<void> {
+async function appendFact(log: EventLog, fact: Fact): Promise<void> {
   for (let tries = 1; ; tries += 1) {
     const events = await log.read<CatalogEvent>(fact.stream);
-    if (isTold(events, fact)) return;
+    if (isSettled(events, fact)) return;
     try {
       await log.append(fact.stream, events.at(-1)?.revision ?? -1n, [fact]);
       return;
     } catch (error) {
-      if (!(error instanceof WrongExpectedRevision) || tries === TRIES) throw error;
+      if (!(error instanceof WrongExpectedRevision) || tries === MAX_TRIES) throw error;
     }
   }
 }
 
-/** Whether there is nothing to tell: it was told, or the endpoint has been disabled, enabled or revoked since. */
-function isTold(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
-  if (events.some((told) => told.id === id)) return true;
+/** Returns true for a fact that is in the log, or that a later change of the endpoint made obsolete. */
+function isSettled(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
+  if (events.some((recorded) => recorded.id === id)) return true;
   if (event.type !== "WebhookEndpointDisabled") return false;
   const last = events.findLast(({ type }) => /^WebhookEndpoint(Disabled|Enabled|Revoked)$/.test(type));
   if (!last) return false;

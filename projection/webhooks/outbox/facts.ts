@@ -13,25 +13,25 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { NewEvent } from "../../../shared/eventstore/log.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 
-/** A delivery in one of its rounds, as far as the facts about it need. */
+/** One round of a delivery, with the data for its facts. */
 export interface DeliveryRound {
   deliveryId: string;
   endpointId: string;
   clinicId: string;
   environment: Environment;
-  /** What started the round: the event, or the request to replay. */
+  /** Id of the event or replay request that started the round. */
   causeId: string;
   correlationId: string;
-  /** Where the event that is told stands. */
+  /** Stream and revision of the delivered event. */
   source: { stream: string; revision: bigint };
 }
 
-/** An event that the log is to be told. */
+/** An event that will be appended to the log. */
 export interface Fact extends NewEvent {
   stream: string;
 }
 
-/** A delivery has failed for good in this round, after so many attempts in all. */
+/** Creates the fact that a delivery failed. @param attempts in all rounds */
 export function deliveryFailed(round: DeliveryRound, attempts: number, now: number): Fact {
   const { deliveryId, endpointId } = round;
   return fact(
@@ -42,7 +42,7 @@ export function deliveryFailed(round: DeliveryRound, attempts: number, now: numb
   );
 }
 
-/** A delivery is left out, since its endpoint is disabled. */
+/** Creates the fact that a delivery was skipped because its endpoint is disabled. */
 export function deliverySkipped(round: DeliveryRound, now: number): Fact {
   const { deliveryId, endpointId } = round;
   return fact(
@@ -53,7 +53,7 @@ export function deliverySkipped(round: DeliveryRound, now: number): Fact {
   );
 }
 
-/** A delivery that is to be replayed is not kept and cannot be made again. */
+/** Creates the fact that a delivery no longer exists and cannot be replayed. */
 export function deliveryExpired(request: ReplayMessage, now: number): Fact {
   const { deliveryId, endpointId, requestId, correlationId, clinicId, environment } = request;
   const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
@@ -65,7 +65,7 @@ export function deliveryExpired(request: ReplayMessage, now: number): Fact {
   };
 }
 
-/** An endpoint gets no more deliveries until it is enabled again. */
+/** Creates the fact that an endpoint is disabled. */
 export function endpointDisabled(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
   const { endpointId } = round;
   return fact(
@@ -80,7 +80,7 @@ function sourceOf({ source: { stream, revision } }: DeliveryRound): DeliverySour
   return { stream, revision: Number(revision) };
 }
 
-/** A round has each kind of fact once, so that the id follows from both. */
+/** Creates a fact of a round. Its id is derived from round and type, because a round has each type at most once. */
 function fact(round: DeliveryRound, stream: string, event: CatalogEvent, now: number): Fact {
   const roundId = webhookDeliveryId(round.causeId, round.endpointId);
   return {
@@ -108,7 +108,7 @@ function metadataOf(
   };
 }
 
-/** Keeps facts for the log, in the transaction of the rows that they follow from. */
+/** Adds facts to the outbox, in the transaction of the rows that caused them. */
 export async function keepFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
   if (facts.length === 0) return;
   await client.query({

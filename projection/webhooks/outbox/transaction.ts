@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 
-/** Runs something in one transaction; whatever it throws rolls it back. */
+/** Runs work in one transaction. Any error rolls it back. */
 export async function inTransaction<T>(
   pool: pg.Pool,
   run: (client: pg.PoolClient) => Promise<T>,
@@ -15,7 +15,7 @@ export async function inTransaction<T>(
     return result;
   } catch (error) {
     if (isPostgresUnavailable(error)) broken = error as Error;
-    // A connection that broke has rolled back by itself; the first error is the one that counts.
+    // The server rolls back broken connections by itself. The first error is the relevant one.
     else await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   } finally {

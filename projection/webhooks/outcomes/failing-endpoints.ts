@@ -1,24 +1,24 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { Outcome } from "./outcome.ts";
+import type { FinishedAttempt } from "./finished-attempt.ts";
 
 const DAY = 24 * 60 * 60 * 1_000;
 
-/** An endpoint is disabled after failing for this long without one success. Milliseconds. */
-const PATIENCE = 5 * DAY;
+/** Longest time without a success before an endpoint is disabled. Milliseconds. */
+const MAX_FAILING_MS = 5 * DAY;
 
-/** Failed attempts without which no endpoint is disabled. */
-const REPEATED = 10;
+/** Fewest failed attempts before an endpoint is disabled. */
+const MIN_FAILURES = 10;
 
 /**
  * Longest time between two failed attempts of one period. Retries are at most 24 hours apart, so a longer gap means
  * that nothing was sent in between. Milliseconds.
  */
-const LONGEST_GAP = 2 * DAY;
+const MAX_GAP_MS = 2 * DAY;
 
 /**
- * Keeps the period of failures of each endpoint. A success ends it. A failure starts a new one if the last failure is
- * too long ago, or if the endpoint was enabled since the period began.
+ * Updates the failure period of each endpoint. A success ends the period. A failure starts a new one if the last failure is
+ * too long ago, or if the endpoint was enabled after the period began.
  *
  * @param client in the transaction that writes the outcomes
  * @param now milliseconds since 1970
@@ -26,7 +26,7 @@ const LONGEST_GAP = 2 * DAY;
  */
 export async function trackFailing(
   client: pg.ClientBase,
-  outcomes: readonly Outcome[],
+  outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<Set<string>> {
   const succeeded = new Set<string>();
@@ -34,15 +34,22 @@ export async function trackFailing(
     if (verdict.status === "delivered") succeeded.add(claimed.endpointId);
   }
   const failures = new Map<string, number>();
-  for (const { claimed } of outcomes) {
-    if (succeeded.has(claimed.endpointId)) continue;
+  for (const { claimed, result } of outcomes) {
+    // An attempt that the service could not sign was never sent, so it says nothing about the receiver.
+    if (succeeded.has(claimed.endpointId) || result.error === "not_signed") continue;
     failures.set(claimed.endpointId, (failures.get(claimed.endpointId) ?? 0) + 1);
   }
+  if (succeeded.size + failures.size === 0) return new Set();
+  // Two transactions could insert and lock rows of the same endpoints in different orders, and deadlock.
+  await client.query("SELECT pg_advisory_xact_lock(hashtextextended('failing endpoints', 0))");
   if (succeeded.size > 0) await endPeriods(client, [...succeeded], [...failures.keys()]);
   return failures.size === 0 ? new Set() : addFailures(client, failures, now);
 }
 
-/** Locks the rows of all endpoints of the transaction in one order, so that two processes cannot deadlock. */
+/**
+ * Locks the rows of all endpoints of the transaction in the order in which {@link writeSuccesses} locks them, so that the
+ * two cannot deadlock.
+ */
 async function endPeriods(
   client: pg.ClientBase,
   succeeded: readonly string[],
@@ -77,19 +84,19 @@ async function addFailures(
                   FROM (SELECT f.last_failed_at < $4 OR EXISTS (
                                  SELECT FROM read_model.webhook_endpoint e
                                   WHERE e.endpoint_id = f.endpoint_id AND e.enabled_at > f.since)) AS period (is_over))
-           RETURNING endpoint_id, since < $5 AND failures >= ${REPEATED} AS disable`,
+           RETURNING endpoint_id, since < $5 AND failures >= ${MIN_FAILURES} AS disable`,
     values: [
       [...failures.keys()],
       [...failures.values()],
       toInstant(now),
-      toInstant(now - LONGEST_GAP),
-      toInstant(now - PATIENCE),
+      toInstant(now - MAX_GAP_MS),
+      toInstant(now - MAX_FAILING_MS),
     ],
   });
   return new Set(rows.filter(({ disable }) => disable).map(({ endpoint_id }) => endpoint_id));
 }
 
-/** Forgets the periods of endpoints that are being disabled. */
+/** Ends the periods of endpoints that are being disabled. */
 export async function endPeriodsOf(client: pg.ClientBase, disabled: readonly string[]): Promise<void> {
   if (disabled.length === 0) return;
   await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [

@@ -2,67 +2,70 @@ import type pg from "pg";
 import { backoff, pause } from "../../../shared/runtime/backoff.ts";
 import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
-import type { Troubles } from "../outbox/keep-trying.ts";
-import type { Outcome } from "./outcome.ts";
+import type { HealthTracker } from "../outbox/retry-forever.ts";
+import type { FinishedAttempt } from "./finished-attempt.ts";
 import { writeOutcomes } from "./outcomes.ts";
 
 export interface OutcomeWriterOptions {
   pool: pg.Pool;
   logger: Logger;
-  troubles: Troubles;
-  /** Called when facts for the log were kept. */
+  health: HealthTracker;
+  /** Called when facts were added to the outbox. */
   onFacts(): void;
-  /** Told of each attempt whose outcome is on record: delivered, pending (again), or failed for good. */
+  /** Called for each recorded attempt, with the new status of its delivery: delivered, pending or failed. */
   onAttempt?(outcome: string): void;
   /** Milliseconds since 1970. */
   clock(): number;
 }
 
-/** Outcomes in one transaction; those that come within this are written together. Milliseconds. */
-const BATCH = 200;
-const WRITE_EVERY = 5;
+/** Most outcomes in one transaction, and the delay between two transactions. Milliseconds. */
+const MAX_BATCH = 200;
+const WRITE_INTERVAL_MS = 5;
 
 /**
  * Writes outcomes in groups until the buffer is closed and empty.
  *
- * @param onWritten called with each group that is on record
+ * @param onWritten called with each recorded group
  */
 export async function writeEnded(
   options: OutcomeWriterOptions,
-  ended: BoundedBuffer<Outcome>,
-  onWritten: (outcomes: readonly Outcome[]) => void,
+  ended: BoundedBuffer<FinishedAttempt>,
+  onWritten: (outcomes: readonly FinishedAttempt[]) => void,
   signal: AbortSignal,
 ): Promise<void> {
   for (;;) {
-    const outcomes = await ended.take(BATCH);
+    const outcomes = await ended.take(MAX_BATCH);
     if (outcomes.length === 0) return;
     if (!(await write(options, outcomes, signal))) continue;
     onWritten(outcomes);
-    await pause(WRITE_EVERY, signal);
+    await pause(WRITE_INTERVAL_MS, signal);
   }
 }
 
 /**
  * Tries until the outcomes are written.
  *
- * @returns false if the signal aborted first: the attempts stay on record with an unknown outcome
+ * @returns false if the signal aborted first; then the outcome of the attempts stays unknown
  */
 async function write(
   options: OutcomeWriterOptions,
-  outcomes: readonly Outcome[],
+  outcomes: readonly FinishedAttempt[],
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { pool, clock, troubles, logger } = options;
+  const { pool, clock, health, logger } = options;
   const wait = backoff({ first: 50, most: 2_000 });
   for (;;) {
     try {
       if ((await writeOutcomes(pool, outcomes, clock())) > 0) options.onFacts();
-      troubles.report("outcomes", null);
+      health.report("outcomes", null);
       for (const { verdict } of outcomes) options.onAttempt?.(verdict.status);
       return true;
     } catch (error) {
-      logger.warn({ error, outcomes: outcomes.length }, "outcomes are not written yet");
-      troubles.report("outcomes", error);
+      logger.warn(
+        { error, outcomes: outcomes.length },
+        "Outcomes of attempts could not be written. It is tried again.",
+      );
+      health.report("outcomes", error);
       if (signal.aborted) return false;
       await wait.next(signal);
     }

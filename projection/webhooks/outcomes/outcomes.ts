@@ -2,21 +2,20 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { deliveryFailed, endpointDisabled, type Fact, keepFacts } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
-import type { Claimed } from "../sending/claim.ts";
+import type { ClaimedDelivery } from "../sending/claim.ts";
 import { endPeriodsOf, trackFailing } from "./failing-endpoints.ts";
-import type { Outcome } from "./outcome.ts";
+import type { FinishedAttempt } from "./finished-attempt.ts";
 import { writeSuccesses } from "./successes.ts";
 
 /**
- * Writes how attempts went: the attempts themselves, their deliveries' state and next due time, and the facts that
- * follow, in one transaction. A delivery that was leased anew meanwhile is no longer this attempt's to fail; a
- * success counts in any case.
+ * Writes the outcomes of attempts in one transaction: the attempts, the status and next due time of their deliveries, and
+ * facts for the outbox. If a delivery was leased again meanwhile, a failure no longer changes it, but a success does.
  *
- * @returns how many facts were kept
+ * @returns number of facts that were added to the outbox
  */
 export async function writeOutcomes(
   pool: pg.Pool,
-  outcomes: readonly Outcome[],
+  outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<number> {
   if (outcomes.every(({ verdict }) => verdict.status === "delivered")) {
@@ -48,7 +47,7 @@ function disabledBy(facts: readonly Fact[]): string[] {
   );
 }
 
-async function writeAttempts(client: pg.ClientBase, outcomes: readonly Outcome[]): Promise<void> {
+async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedAttempt[]): Promise<void> {
   await client.query({
     name: "write attempts",
     text: `UPDATE webhooks.attempt a
@@ -67,10 +66,10 @@ async function writeAttempts(client: pg.ClientBase, outcomes: readonly Outcome[]
   });
 }
 
-/** @returns the deliveries that moved */
+/** @returns ids of the deliveries that were changed */
 async function moveDeliveries(
   client: pg.ClientBase,
-  outcomes: readonly Outcome[],
+  outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<Set<string>> {
   const { rows } = await client.query<{ delivery_id: string }>({
@@ -93,8 +92,12 @@ async function moveDeliveries(
   return new Set(rows.map(({ delivery_id }) => delivery_id));
 }
 
-/** Gives leases back whose attempts were cut short: those stay on record with their outcome unknown. */
-export async function releaseLeases(pool: pg.Pool, claimed: readonly Claimed[], now: number): Promise<void> {
+/** Releases the leases of interrupted attempts. The outcome of these attempts stays unknown. */
+export async function releaseLeases(
+  pool: pg.Pool,
+  claimed: readonly ClaimedDelivery[],
+  now: number,
+): Promise<void> {
   await pool.query({
     text: `UPDATE webhooks.delivery d SET lease_expires_at = $3, updated_at = $3
              FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)

@@ -1,16 +1,16 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { Outcome } from "./outcome.ts";
+import type { FinishedAttempt } from "./finished-attempt.ts";
 
 /**
- * Writes attempts that succeeded, in one statement, so that what is usual costs one round trip: attempts, deliveries,
- * and that their endpoints do not fail. No fact follows from a success.
+ * Writes successful attempts in one statement, so that the usual case takes one round trip. It updates attempts and
+ * deliveries, and ends failure periods of the endpoints. A success causes no fact.
  *
  * @param now milliseconds since 1970
  */
 export async function writeSuccesses(
   pool: pg.Pool,
-  outcomes: readonly Outcome[],
+  outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<void> {
   await pool.query({

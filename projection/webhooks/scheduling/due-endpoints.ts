@@ -1,7 +1,7 @@
 import { type Environment, environment as environments } from "../../../shared/domain/events/fields.ts";
 import { createNotifier } from "../../../shared/runtime/notifier.ts";
 
-/** First attempts and retries have slots of their own, so that neither holds up the other. */
+/** First attempts and retries have separate slots, so that neither delays the other. */
 export type Lane = "first" | "retry";
 
 /** An endpoint that may be sent to and has deliveries that are due. */
@@ -15,7 +15,7 @@ export interface DueEndpoint {
 /** An endpoint's entry. */
 export interface DueEntry {
   endpointId: string;
-  /** Whether its last attempt failed, as far as this process knows. */
+  /** True if its last attempt failed, as far as this process knows. */
   failing: boolean;
   /** Number of the latest {@link DueEndpoints.add} that named it. */
   addedBy: number;
@@ -29,7 +29,7 @@ export interface DueEntry {
 export interface DueEndpoints {
   /** Adds endpoints, and wakes the sender. @returns the number of this addition */
   add(endpoints: readonly DueEndpoint[]): number;
-  /** Notes whether an endpoint fails. */
+  /** Sets whether an endpoint fails. */
   setFailing(endpoint: DueEndpoint, failing: boolean): void;
   /** Removes an endpoint, unless an addition later than the given one named it again. */
   remove(endpoint: DueEndpoint, addition: number): void;

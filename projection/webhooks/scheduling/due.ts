@@ -2,20 +2,19 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DueEndpoint, Lane } from "./due-endpoints.ts";
 
-/** Condition of a delivery for each lane, as in the lane's index. */
+/** SQL condition of a delivery for each lane, as in the partial index of the lane. */
 export const IN_LANE: Record<Lane, string> = {
   first: "round_attempt_count = 0",
   retry: "round_attempt_count > 0",
 };
 
 /**
- * Selects an endpoint if it may be sent to, as the read models say now: the endpoint is active, and so are its
- * application and the application's installation at the clinic. In production the operator approves the URL's origin for
- * the application; while the approval is withdrawn, deliveries stay pending. An endpoint that is to be disabled already
- * counts as disabled. `branch_ids` limits what it may be sent.
+ * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and the installation at
+ * the clinic must be active. In production, the origin of the URL needs an approval; while it is withdrawn, deliveries
+ * stay pending. An endpoint with a fact in the outbox counts as disabled. `branch_ids` limits the deliveries.
  *
- * The result is void while the read models are being rebuilt and have not come as far as they were, because they may not
- * know of a revocation yet: see {@link READ_MODELS_ARE_CURRENT}. LIMIT keeps the planner from joining all endpoints.
+ * The result is only valid if {@link READ_MODELS_ARE_CURRENT}. Otherwise the read models may lack a revocation. LIMIT keeps
+ * the planner from joining all endpoints.
  *
  * @param endpointId SQL expression
  */
@@ -35,11 +34,11 @@ export const READ_MODELS_ARE_CURRENT = `
     <= (SELECT position FROM read_model.checkpoint WHERE name = 'read_models')`;
 
 /**
- * The endpoints that have pending deliveries in a lane, by one step of the lane's index for each, however many
- * deliveries an endpoint has.
+ * Returns SQL that finds the endpoints with pending deliveries in a lane. It takes one index step for each endpoint, however
+ * many deliveries the endpoint has.
  *
  * @param name of the recursive query
- * @param lane the condition of the lane's index
+ * @param lane condition of the lane
  */
 export function endpointsWithPending(name: string, lane: string): string {
   const next = (after: string) =>
@@ -52,8 +51,8 @@ export function endpointsWithPending(name: string, lane: string): string {
 }
 
 /**
- * Endpoints that have deliveries due in a lane, without those of an array. LIMIT keeps the planner from reading all
- * deliveries that are due: one step along the index for each endpoint will do.
+ * Returns SQL for endpoints with due deliveries in a lane, except known ones. LIMIT keeps the planner from reading all due
+ * deliveries: one index step for each endpoint is enough.
  */
 const dueIn = (lane: Lane, known: string) => `
   SELECT '${lane}' AS lane, x.endpoint_id
@@ -73,9 +72,9 @@ const FIND_DUE = `
    WHERE ${READ_MODELS_ARE_CURRENT}`;
 
 /**
- * Searches all endpoints that may be sent to for those with deliveries that are due.
+ * Finds the endpoints with due deliveries, among those that may get deliveries.
  *
- * @param known ids of endpoints that are known to have some, by lane; they are left out
+ * @param known ids of endpoints to leave out, by lane
  * @param now milliseconds since 1970
  */
 export async function findDueEndpoints(

@@ -1,4 +1,4 @@
-/** An endpoint with deliveries that are due. */
+/** An endpoint with due deliveries. */
 export interface WaitingEndpoint {
   /** Slots that it holds. */
   busy: number;
@@ -30,16 +30,15 @@ export interface SlotPool {
   atMost: number;
 }
 
-/** Part of the free slots that one application may hold, and part of an application's share for one endpoint. */
-const PART = 1 / 4;
+/** Largest share of the free slots for one application, and of an application's share for one endpoint. */
+const MAX_SHARE = 1 / 4;
 
 /**
  * Decides how many slots each waiting endpoint gets now.
  *
- * The limits are the dynamic thresholds of shared buffers (Choudhury and Hahne): an application may hold at most a
- * quarter of the slots that are free, and at least one. A single application can hold a fifth of all slots. Each further
- * one that takes all it can leaves fewer for each, but always some for the next. Endpoints share the part of
- * their application in the same way.
+ * The limits are dynamic thresholds, as for shared buffers (Choudhury and Hahne). An application may hold at most a quarter
+ * of the free slots, and at least one. So a single application can hold a fifth of all slots. Each further application
+ * leaves fewer slots for the others, but always some. Endpoints share the slots of their application in the same way.
  *
  * Slots are given in turns of one: first to the application that used the least slot time, and within it to the
  * endpoint that used the least. Slot time counts alike for attempts that succeed and attempts that fail.
@@ -96,7 +95,7 @@ function turnOf<Endpoint extends WaitingEndpoint>(
   };
 }
 
-/** Part of the slots that one of those who share them may hold, and at least one. */
+/** Returns the number of slots that one application or endpoint may hold. It is at least one. */
 export function part(slots: number): number {
-  return Math.max(1, Math.floor(slots * PART));
+  return Math.max(1, Math.floor(slots * MAX_SHARE));
 }

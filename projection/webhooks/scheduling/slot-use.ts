@@ -1,12 +1,12 @@
-/** Slot time counts half after this long. Milliseconds. */
-const HALF_LIFE = 30_000;
+/** Time after which used slot time counts half. Milliseconds. */
+const HALF_LIFE_MS = 30_000;
 
-/** Slot time below this is forgotten. Milliseconds. */
-const FORGOTTEN = 1;
+/** Lower slot time counts as none. Milliseconds. */
+const MIN_USED_MS = 1;
 
 /**
- * Slots that an application or endpoint holds, and the slot time that it used recently: the time of its attempts under
- * way and, halved every 30 seconds, of those that ended. Times are in milliseconds of one clock.
+ * Slots that an application or endpoint holds, and its recent slot time: the time of attempts under way, and of finished
+ * attempts with a half-life of 30 seconds. Times are in milliseconds of one clock.
  */
 export class SlotUse {
   #busy = 0;
@@ -49,9 +49,9 @@ export class SlotUse {
     return this.#busy === 0 ? ended : Math.max(ended, this.#age(now) / this.#busy);
   }
 
-  /** Reports whether it holds no slot and what it used no longer matters. */
+  /** Returns true if it holds no slot and its recent slot time is negligible. */
   isForgotten(now: number): boolean {
-    return this.#busy === 0 && this.#decayed(this.#ended, now) < FORGOTTEN;
+    return this.#busy === 0 && this.#decayed(this.#ended, now) < MIN_USED_MS;
   }
 
   /** Sum of the ages of the attempts under way. */
@@ -60,6 +60,6 @@ export class SlotUse {
   }
 
   #decayed(value: number, now: number): number {
-    return value * 0.5 ** ((now - this.#endedAt) / HALF_LIFE);
+    return value * 0.5 ** ((now - this.#endedAt) / HALF_LIFE_MS);
   }
 }

@@ -4,7 +4,7 @@ import { allot, part } from "./fair-share.ts";
 import { SlotUse } from "./slot-use.ts";
 import { StartPace } from "./start-pace.ts";
 
-/** Slots for an endpoint, to be claimed. */
+/** Slots that an endpoint may claim. */
 export interface Allotment extends DueEndpoint {
   slots: number;
   /** Slots that the endpoint holds already. */
@@ -27,7 +27,7 @@ interface LaneLimits {
 }
 
 /**
- * Limits of one process. An application that is alone may hold a fifth of the slots of its environment; see
+ * Limits of one process. A single application may hold a fifth of the slots of its environment; see
  * {@link allot}. A hanging attempt costs a socket and about 30 KB of memory.
  */
 export const LANES: Record<Lane, LaneLimits> = {
@@ -39,30 +39,30 @@ export const LANES: Record<Lane, LaneLimits> = {
 const EXPECTED_MS = 10_000;
 
 /** Shortest slot time expected of an attempt. Milliseconds. */
-const SHORTEST_MS = 1;
+const MIN_EXPECTED_MS = 1;
 
 /** An endpoint that fails may hold one slot. */
-const FAILING = 1;
+const MAX_SLOTS_WHILE_FAILING = 1;
 
-/** Deliveries that are not let go of, for each slot: one under way, and one whose outcome is still to be written. */
-const HELD_PER_SLOT = 2;
+/** Most deliveries held for each slot: one attempt under way, and one outcome that is not written yet. */
+const MAX_HELD_PER_SLOT = 2;
 
-/** Deliveries that a process holds at once. */
-export const MOST_HELD =
-  environments.options.length * HELD_PER_SLOT * (LANES.first.slots + LANES.retry.slots);
+/** Most deliveries that a process holds. */
+export const MAX_HELD_DELIVERIES =
+  environments.options.length * MAX_HELD_PER_SLOT * (LANES.first.slots + LANES.retry.slots);
 
-/** An application's use, and the pace of its starts. */
+/** Slot use of an application, and the pace of its starts. */
 interface PacedUse {
   use: SlotUse;
   pace: StartPace;
 }
 
-/** Slots of one lane in one environment, with those who hold them. */
+/** Slots of one lane in one environment, with their use by applications and endpoints. */
 interface Pool {
   lane: Lane;
   environment: Environment;
   all: SlotUse;
-  /** Deliveries under way, or whose outcome is still to be written. */
+  /** Deliveries under way, or with an outcome that is not written yet. */
   held: number;
   applications: Map<string, PacedUse>;
   endpoints: Map<string, SlotUse>;
@@ -76,7 +76,7 @@ export interface Slots {
   take(endpoint: DueEndpoint): Slot;
   /** Frees the slot of an attempt that ended; its delivery is still held. */
   free(slot: Slot): void;
-  /** Lets go of a delivery whose slot is free. */
+  /** Releases a delivery whose slot is free. */
   letGo(slot: Slot): void;
   /** Forgets applications and endpoints that hold no slot and used none recently. */
   forget(): void;
@@ -137,12 +137,12 @@ function usesOf(pool: Pool, endpoint: DueEndpoint): SlotUse[] {
 }
 
 /**
- * Time between two starts of an application at which it would just use its share of the slots, if each attempt took as
- * long as recent ones. So slow attempts that were started together do not end, and start again, together for ever.
+ * Returns the time between two starts at which an application uses exactly its share of the slots, if attempts take as long
+ * as recent ones. So slow attempts that started together do not keep ending and starting together.
  */
 function spacingOf(pool: Pool, use: SlotUse | undefined, now: number): number {
   const expected = use?.expectedMs(now, EXPECTED_MS) ?? EXPECTED_MS;
-  return Math.max(SHORTEST_MS, expected) / part(LANES[pool.lane].slots - pool.all.busy);
+  return Math.max(MIN_EXPECTED_MS, expected) / part(LANES[pool.lane].slots - pool.all.busy);
 }
 
 function allotPool(pool: Pool, due: DueEndpoints, now: number): Allotment[] {
@@ -159,12 +159,12 @@ function allotPool(pool: Pool, due: DueEndpoints, now: number): Allotment[] {
       endpoints: () =>
         Array.from(endpoints.values(), ({ endpointId, failing }) => {
           const used = pool.endpoints.get(endpointId);
-          const most = failing ? FAILING : perEndpoint;
+          const most = failing ? MAX_SLOTS_WHILE_FAILING : perEndpoint;
           return { applicationId, endpointId, most, busy: used?.busy ?? 0, usedMs: used?.usedMs(now) ?? 0 };
         }),
     };
   });
-  const atMost = Math.min(atOnce, HELD_PER_SLOT * slots - pool.held);
+  const atMost = Math.min(atOnce, MAX_HELD_PER_SLOT * slots - pool.held);
   return Array.from(
     allot({ slots, busy: pool.all.busy, atMost }, waiting),
     ([{ applicationId, endpointId, busy }, count]) => ({

@@ -1,8 +1,8 @@
-/** Starts that may follow each other at once after a pause. */
+/** Starts that are possible at once after a pause. */
 const BURST = 4;
 
-/** Starts that were possible within this time may be made up for. It bridges the time between decisions. Milliseconds. */
-const CATCH_UP = 50;
+/** Missed starts of this time can be made up. It covers the time between two decisions. Milliseconds. */
+const CATCH_UP_MS = 50;
 
 /** Spreads starts evenly over time (generic cell rate algorithm). Times are in milliseconds of one clock. */
 export class StartPace {
@@ -16,7 +16,7 @@ export class StartPace {
    */
   possible(now: number, spacing: number): number {
     const ahead = Math.max(0, this.#usedUpAt - now);
-    const tolerated = Math.max(CATCH_UP / spacing, BURST - 1);
+    const tolerated = Math.max(CATCH_UP_MS / spacing, BURST - 1);
     return Math.max(0, Math.floor(tolerated - ahead / spacing) + 1);
   }
 

@@ -6,33 +6,33 @@ import { activeEndpoint, IN_LANE, READ_MODELS_ARE_CURRENT } from "../scheduling/
 import type { DueEndpoint, Lane } from "../scheduling/due-endpoints.ts";
 import type { Allotment } from "../scheduling/slots.ts";
 
-/** A delivery that this process may attempt, once, until the lease expires. Its attempt is on record already. */
-export interface Claimed extends DeliveryRound {
+/** A delivery that this process may attempt once, until its lease expires. The attempt is already on record. */
+export interface ClaimedDelivery extends DeliveryRound {
   lane: Lane;
   applicationId: string;
   body: string;
   url: string;
-  /** The current one first, then former ones that still sign. */
+  /** Encrypted secrets: the current one first, then former ones that are still valid. */
   encryptedSecrets: string[];
-  /** Of the attempt, from 1 over all rounds. */
+  /** Number of the attempt in all rounds, from 1. */
   number: number;
-  /** Of the attempt within the round. */
+  /** Number of the attempt in this round, from 1. */
   attempts: number;
 }
 
 /** An endpoint after a claim. */
 export interface ClaimedEndpoint {
   endpoint: DueEndpoint;
-  /** Whether its last attempt failed. */
+  /** True if its last attempt failed. */
   failing: boolean;
-  /** Whether more of its deliveries may be due: it was given all that it had room for. */
+  /** True if it used all its slots, so that more of its deliveries may be due. */
   more: boolean;
 }
 
 interface EndpointRow {
   place: number;
   failing: boolean;
-  /** Slots that the claim could use; null if the endpoint may not be sent to. */
+  /** Usable slots; null if the endpoint may not get deliveries. */
   room: number | null;
 }
 
@@ -57,7 +57,7 @@ interface DeliveryRow {
 /** An endpoint of the claim with one of its deliveries, or with none. */
 type ClaimRow = EndpointRow & (DeliveryRow | { delivery_id: null });
 
-/** Due deliveries of one lane: of each endpoint the longest due, as many as it has room for. No more are locked. */
+/** Returns SQL for the due deliveries of a lane: of each endpoint the oldest ones, up to its slots. Locks only these. */
 const dueIn = (lane: Lane) => `
   SELECT e.place AS allotted_place, e.url, d.*
     FROM allotted e
@@ -74,11 +74,11 @@ const dueIn = (lane: Lane) => `
    WHERE e.lane = '${lane}' AND e.room > 0`;
 
 /**
- * One statement, so one transaction: choose, lease, and put each attempt on record with its outcome unknown, before
- * anything is sent. A lease that was lost with its process is not counted against the schedule. Endpoints that may not
- * be sent to have no room; one that fails has room for a single attempt.
+ * One statement, and so one transaction. It chooses deliveries, leases them, and records each attempt with unknown outcome
+ * before anything is sent. If an earlier lease expired, the new attempt does not count for the retry schedule. An endpoint
+ * that may not get deliveries has no slots. A failing endpoint has one slot.
  *
- * The arrays come from sub-selects, so that their length does not make the planner plan each claim again.
+ * The arrays come from sub-selects, so that the planner does not plan each claim again because of their length.
  */
 const CLAIM = `
   WITH allotted AS MATERIALIZED (
@@ -112,11 +112,11 @@ const CLAIM = `
       ON d.allotted_place = x.place`;
 
 /**
- * Claims due deliveries under a lease: of each endpoint at most as many as it was allotted.
+ * Claims and leases due deliveries, of each endpoint at most as many as its slots.
  *
- * @param held ids of deliveries that this process has not let go of though their lease is over
+ * @param held ids of deliveries that this process still holds although their lease has expired
  * @param now milliseconds since 1970
- * @param leaseMs how long nobody else may attempt them; longer than any attempt takes
+ * @param leaseMs length of the lease, longer than any attempt
  */
 export async function claimDue(
   pool: pg.Pool,
@@ -124,7 +124,7 @@ export async function claimDue(
   held: readonly string[],
   now: number,
   leaseMs: number,
-): Promise<{ claimed: Claimed[]; endpoints: ClaimedEndpoint[] }> {
+): Promise<{ claimed: ClaimedDelivery[]; endpoints: ClaimedEndpoint[] }> {
   const { rows } = await pool.query<ClaimRow>({
     name: "claim due deliveries",
     text: CLAIM,
@@ -138,7 +138,7 @@ export async function claimDue(
       allotments.map(({ busy }) => busy),
     ],
   });
-  const claimed: Claimed[] = [];
+  const claimed: ClaimedDelivery[] = [];
   const counts = new Map<number, EndpointRow & { count: number }>();
   for (const row of rows) {
     const { place, failing, room } = row;
@@ -156,7 +156,7 @@ export async function claimDue(
   return { claimed, endpoints };
 }
 
-function toClaimed(row: DeliveryRow, lane: Lane, now: number): Claimed {
+function toClaimed(row: DeliveryRow, lane: Lane, now: number): ClaimedDelivery {
   const former = (row.former_secrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
   return {
     lane,

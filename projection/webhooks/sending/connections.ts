@@ -20,19 +20,19 @@ export interface Connections {
 type Headers = Readonly<Record<string, string>>;
 
 /**
- * Idle connections: at most this many of one pool and of all pools. Beyond the total, the connection that has been idle
- * longest is closed. Connections in use are as many as there are attempts under way, which the sender limits.
+ * Most idle connections of one pool and of all pools. Beyond the total, the connection that was idle longest is closed. The
+ * sender limits the connections in use, because it limits the attempts under way.
  */
-const IDLE_PER_POOL = 64;
-const IDLE_IN_ALL = 512;
+const MAX_IDLE_PER_POOL = 64;
+const MAX_IDLE = 512;
 
 /**
- * A connection is closed after this time without a request, or a second before the time that the receiver announced in
- * `Keep-Alive`. Common servers wait five seconds. Milliseconds.
+ * Idle time after which a connection is closed. It is closed earlier, one second before the timeout in the receiver's
+ * `Keep-Alive` header. Common servers wait five seconds. Milliseconds.
  */
-const IDLE_WITHIN = 4_000;
+const IDLE_TIMEOUT_MS = 4_000;
 
-const MAXIMUM_HEADERS = 16_384;
+const MAX_HEADER_BYTES = 16_384;
 
 /**
  * Creates pools of HTTP/1.1 connections by application, origin and address. TLS verifies the certificate for the name
@@ -53,7 +53,7 @@ export function createConnections(): Connections {
         servername: isIP(name) === 0 ? name : "",
         path: url.pathname + url.search,
         headers: { Host: url.host, ...headers },
-        maxHeaderSize: MAXIMUM_HEADERS,
+        maxHeaderSize: MAX_HEADER_BYTES,
         agent: fresh ? false : agents[secure ? "https:" : "http:"],
         pool: `${applicationId} ${url.origin} ${address}`,
       };
@@ -83,7 +83,7 @@ function createAgent(Base: typeof http.Agent, idle: Set<Duplex>): http.Agent {
       // The declared type says void; false means that the receiver closes the connection too soon.
       const kept: unknown = super.keepSocketAlive(socket);
       if (kept === false) return false;
-      const [oldest] = idle.size < IDLE_IN_ALL ? [] : idle;
+      const [oldest] = idle.size < MAX_IDLE ? [] : idle;
       if (oldest) idle.delete(oldest.destroy());
       idle.add(socket);
       socket.once("close", forget);
@@ -96,5 +96,5 @@ function createAgent(Base: typeof http.Agent, idle: Set<Duplex>): http.Agent {
       super.reuseSocket(socket, request);
     }
   }
-  return new PoolingAgent({ keepAlive: true, maxFreeSockets: IDLE_PER_POOL, timeout: IDLE_WITHIN });
+  return new PoolingAgent({ keepAlive: true, maxFreeSockets: MAX_IDLE_PER_POOL, timeout: IDLE_TIMEOUT_MS });
 }

@@ -1,6 +1,6 @@
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { DestinationOptions } from "../../../shared/webhooks/destination.ts";
-import type { Claimed } from "./claim.ts";
+import type { ClaimedDelivery } from "./claim.ts";
 import type { Connections } from "./connections.ts";
 import type { SecretReader } from "./secrets.ts";
 import { type AttemptLimits, type SendResult, send } from "./send.ts";
@@ -19,12 +19,12 @@ export interface DeliverOptions extends DestinationOptions, AttemptLimits {
 const USER_AGENT = "ClinicService-Webhooks/1";
 
 /**
- * Makes one attempt at a delivery: signs it for this very moment and sends it.
+ * Makes one attempt at a delivery: signs it with the current time and sends it.
  *
- * @returns undefined where the signal cut it short
+ * @returns undefined if the signal interrupted the attempt
  */
 export async function deliver(
-  claimed: Claimed,
+  claimed: ClaimedDelivery,
   options: DeliverOptions,
   signal: AbortSignal,
 ): Promise<SendResult | undefined> {
@@ -33,12 +33,12 @@ export async function deliver(
   const { applicationId, deliveryId, endpointId, number, body, url } = claimed;
   try {
     const opened = await Promise.all(claimed.encryptedSecrets.map(secrets.open));
-    if (opened.length === 0) throw new Error("the endpoint has no secret");
+    if (opened.length === 0) throw new Error("The endpoint has no secret.");
     const timestamp = Math.floor(clock() / 1_000);
     const headers = {
       "Content-Type": "application/json",
       "User-Agent": USER_AGENT,
-      // The beginning of the answer is kept as it comes: it is to be text.
+      // The start of the answer is stored unchanged, so it must not be compressed.
       "Accept-Encoding": "identity",
       ...signatureHeaders({ deliveryId, timestamp, body }, opened, brand),
     };
@@ -46,11 +46,14 @@ export async function deliver(
     const destinations = { connections, applicationId, allowLoopback, lookup };
     const result = await send(url, headers, body, { ...destinations, ...limits, signal });
     const { statusCode, error: fault, durationMs } = result ?? {};
-    logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "attempt");
+    logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "An attempt ended.");
     return result;
   } catch (error) {
-    // Ours to mend, and not to be taken for the receiver's failure.
-    logger.error({ error, deliveryId, endpointId }, "a delivery cannot be signed");
+    // A fault of this service, not of the receiver.
+    logger.error(
+      { error, deliveryId, endpointId },
+      "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS.",
+    );
     return { statusCode: null, error: "not_signed", retryAfter: null, answer: null, durationMs: 0 };
   }
 }

@@ -10,12 +10,12 @@ export class InvalidAnswer extends Error {
   override readonly name = "InvalidAnswer";
 }
 
-/** Bytes of an answer's body that are kept, and that are read at most. */
-const ANSWER_KEPT = 1_024;
-const ANSWER_MOST = 1024 ** 2;
+/** Most bytes of an answer's body that are kept, and most that are read. */
+const MAX_KEPT_BYTES = 1_024;
+const MAX_ANSWER_BYTES = 1024 ** 2;
 
-/** Informational answers (1xx) before the final one, at most. */
-const MOST_INFORMATIONAL = 16;
+/** Most informational answers (1xx) before the final one. */
+const MAX_INFORMATIONAL_ANSWERS = 16;
 
 /** One request, and the part of its answer that has arrived. */
 export class Exchange {
@@ -41,8 +41,8 @@ export class Exchange {
    * @throws the connection's error, {@link AnswerTooLong}, or {@link InvalidAnswer}
    */
   async run(open: (fresh: boolean) => ClientRequest, body: string, onConnected: () => void): Promise<void> {
-    // The destination may have been checked for longer than the attempt may take.
-    if (this.#isCut) throw new Error("the attempt is over");
+    // The check of the destination may have taken all the time of the attempt.
+    if (this.#isCut) throw new Error("The attempt is over.");
     try {
       await this.#send(open(false), body, onConnected);
     } catch (error) {
@@ -77,13 +77,13 @@ export class Exchange {
       });
       request.on("information", () => {
         this.#informational += 1;
-        if (this.#informational <= MOST_INFORMATIONAL) return;
+        if (this.#informational <= MAX_INFORMATIONAL_ANSWERS) return;
         fail(new InvalidAnswer("too many informational answers"));
       });
       const refuse = () => fail(new InvalidAnswer("the receiver switched protocols"));
       request.once("upgrade", refuse);
       request.once("response", (answer) => {
-        // What arrives in one piece is parsed to its end, whatever has happened in between.
+        // Data that arrives in one piece is parsed completely, even after the request was destroyed.
         if (request.destroyed) return;
         if (answer.statusCode === 101) refuse();
         else this.#read(answer, resolve, fail);
@@ -96,11 +96,11 @@ export class Exchange {
     this.statusCode = answer.statusCode ?? null;
     this.retryAfter = answer.headers["retry-after"] ?? null;
     answer.on("data", (chunk: Buffer) => {
-      const missing = ANSWER_KEPT - this.#length;
-      // Copied, since the chunk is part of a much larger buffer.
+      const missing = MAX_KEPT_BYTES - this.#length;
+      // A copy, because the chunk is part of a much larger buffer.
       if (missing > 0) this.#kept.push(Buffer.from(chunk.subarray(0, missing)));
       this.#length += chunk.length;
-      if (this.#length > ANSWER_MOST) onError(new AnswerTooLong());
+      if (this.#length > MAX_ANSWER_BYTES) onError(new AnswerTooLong());
     });
     answer.once("end", onEnd);
     answer.on("error", onError);

@@ -1,14 +1,13 @@
-/** Opens what is kept encrypted. */
+/** Decrypts secrets. */
 export interface SecretReader {
-  /** @throws where the key is not ours or the text is damaged */
+  /** @throws if the key is unknown or the text is damaged */
   open(encrypted: string): Promise<string>;
 }
 
-/** Opened secrets that are remembered. */
-const REMEMBERED = 1_000;
+const MAX_CACHED_SECRETS = 1_000;
 
-/** Remembers what was opened last, so that an endpoint's secret is not decrypted for each of its deliveries. */
-export function remembering(reader: SecretReader): SecretReader {
+/** Caches decrypted secrets, so that an endpoint's secret is not decrypted for each delivery. */
+export function cachingSecrets(reader: SecretReader): SecretReader {
   const opened = new Map<string, Promise<string>>();
   return {
     open(encrypted) {
@@ -17,7 +16,7 @@ export function remembering(reader: SecretReader): SecretReader {
       opened.set(encrypted, secret);
       secret.catch(() => opened.delete(encrypted));
       const oldest = opened.keys().next().value;
-      if (opened.size > REMEMBERED && oldest !== undefined) opened.delete(oldest);
+      if (opened.size > MAX_CACHED_SECRETS && oldest !== undefined) opened.delete(oldest);
       return secret;
     },
   };

@@ -6,13 +6,13 @@ import {
 } from "../../../shared/webhooks/destination.ts";
 import type { Connections } from "./connections.ts";
 import { AnswerTooLong, Exchange, InvalidAnswer } from "./exchange.ts";
-import type { AttemptOutcome } from "./retry-policy.ts";
+import type { AttemptResult } from "./retry-policy.ts";
 
 /** Outcome of one attempt. */
-export interface SendResult extends AttemptOutcome {
-  /** From the look-up of the name to the end of the answer. */
+export interface SendResult extends AttemptResult {
+  /** From the name lookup to the end of the answer. */
   durationMs: number;
-  /** The beginning of the answer's body; null if no answer came. */
+  /** Start of the answer's body; null without an answer. */
   answer: string | null;
 }
 
@@ -27,7 +27,7 @@ export interface SendOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;
   /** Applications share no connections. */
   applicationId: string;
-  /** Cuts the attempt short; its outcome then stays unknown. */
+  /** Interrupts the attempt; its outcome then stays unknown. */
   signal: AbortSignal;
 }
 
@@ -35,7 +35,7 @@ export interface SendOptions extends DestinationOptions, AttemptLimits {
  * Makes one attempt: checks the destination, connects to the checked address and sends the request. Failures are
  * outcomes, not errors. An attempt that ends before its request is sent is never a `timeout`.
  *
- * @returns undefined if the signal cut the attempt short
+ * @returns undefined if the signal interrupted the attempt
  */
 export function send(
   url: string,
@@ -46,15 +46,13 @@ export function send(
   const { applicationId, connections, signal, connectTimeoutMs, timeoutMs } = options;
   const started = performance.now();
   const exchange = new Exchange();
-  // The error of an attempt whose time runs out now.
+  // The error if the time runs out now.
   let late: AttemptError = "lookup_failed";
   return new Promise((resolve) => {
     const end = (error: AttemptError | null) => {
       clearTimeout(timer);
       signal.removeEventListener("abort", leave);
-      const { statusCode, retryAfter, answer } = exchange;
-      const durationMs = Math.round(performance.now() - started);
-      resolve({ statusCode, error, retryAfter, answer, durationMs });
+      resolve(resultOf(exchange, error, started));
     };
     const expire = () => {
       end(late);
@@ -67,7 +65,7 @@ export function send(
       resolve(undefined);
     };
     const onConnected = () => {
-      // A request that is sent a second time has no more time than the first.
+      // A request that is sent again gets no extra time.
       if (late === "timeout") return;
       late = "timeout";
       clearTimeout(timer);
@@ -89,6 +87,14 @@ export function send(
   }
 }
 
+function resultOf(
+  { statusCode, retryAfter, answer }: Exchange,
+  error: AttemptError | null,
+  started: number,
+): SendResult {
+  return { statusCode, error, retryAfter, answer, durationMs: Math.round(performance.now() - started) };
+}
+
 const ERRORS: readonly [RegExp, AttemptError][] = [
   [/^ECONNREFUSED$/, "connection_refused"],
   [/^(ECONNRESET|EPIPE)$/, "connection_lost"],
@@ -96,7 +102,7 @@ const ERRORS: readonly [RegExp, AttemptError][] = [
   [/^(ERR_TLS|ERR_SSL|CERT_|EPROTO$|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/, "tls_failed"],
 ];
 
-/** @param late the code of an attempt whose time runs out at this step */
+/** @param late error code if the time runs out at this step */
 function errorOf(error: unknown, late: AttemptError): AttemptError {
   if (error instanceof UnsafeDestination) return error.code;
   if (error instanceof AnswerTooLong) return "answer_too_long";

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 
-/** One delivery as it is signed: the same id at every attempt, the time of this one. */
+/** Signed content of a delivery. The id is the same in every attempt; the timestamp is that of the attempt. */
 export interface SignedContent {
   deliveryId: string;
   /** Seconds since 1970. */
@@ -11,10 +11,10 @@ export interface SignedContent {
 const PREFIX = "whsec_";
 
 /**
- * Signs by the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, base64, one `v1,` value for each secret.
+ * Signs with the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, base64, one `v1,` value for each secret.
  *
- * @param secrets `whsec_` and base64; several while rotated secrets still sign
- * @returns the headers that carry it, under the brand's names and under the standard's
+ * @param secrets `whsec_` and base64; several while rotated secrets are still valid
+ * @returns headers with the names of the brand and with the standard names
  */
 export function signatureHeaders(
   content: SignedContent,

@@ -1,10 +1,10 @@
-// Renders each section's OpenAPI document. It is a reference: nothing is sent from it, so nothing asks for credentials.
+// Renders each section's OpenAPI document. The page sends no requests, so it must not ask for credentials.
 const referenceOnly = () => ({
   wrapComponents: { authorizeBtn: () => () => null, authorizeOperationBtn: () => () => null },
 });
 
-// The browser looked for what the address names before it was there.
-const showWhatIsNamed = () => document.getElementById(location.hash.slice(1))?.scrollIntoView();
+// When the browser handled the address's fragment, its element did not exist yet.
+const scrollToFragment = () => document.getElementById(location.hash.slice(1))?.scrollIntoView();
 
 for (const section of document.querySelectorAll("[data-document]")) {
   globalThis.SwaggerUIBundle({
@@ -17,6 +17,6 @@ for (const section of document.querySelectorAll("[data-document]")) {
     defaultModelsExpandDepth: 0,
     defaultModelRendering: "model",
     showCommonExtensions: true,
-    onComplete: showWhatIsNamed,
+    onComplete: scrollToFragment,
   });
 }

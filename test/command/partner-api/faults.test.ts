@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { startCuttableProxy } from "../../support/cuttable-proxy.ts";
 import {
   ask,
   createPartnerWorld,
@@ -8,15 +9,14 @@ import {
   type TestCommand,
 } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
-import { startWay } from "../../support/way.ts";
 
 describe("command service, when servers fail", () => {
-  let way: Awaited<ReturnType<typeof startWay>>;
+  let way: Awaited<ReturnType<typeof startCuttableProxy>>;
   let command: TestCommand;
   let world: PartnerWorld;
 
   before(async () => {
-    way = await startWay((await testServers()).eventstoreUrl);
+    way = await startCuttableProxy((await testServers()).eventstoreUrl);
     // No Postgres behind this address either, all the while.
     const DATABASE_URL = "postgres://nobody:nothing@127.0.0.1:9/clinic";
     command = await startTestCommand({ EVENTSTORE_URL: way.url, DATABASE_URL });

@@ -40,7 +40,7 @@ describe("rotation of the token signing keys", () => {
   /** Another process's verifier, with its own cache of the published keys. */
   function verifierElsewhere() {
     const url = new URL(`http://127.0.0.1:${port}/.well-known/jwks.json`);
-    const age = { freshFor: FRESH_FOR, newKeyAfter: 0 };
+    const age = { maxAgeMs: FRESH_FOR, cooldownMs: 0 };
     const verify = createTokenVerifier(createTokenKeys(url, pino({ enabled: false }), age), TOKEN_ISSUER);
     return (token: string) =>
       verify([`Bearer ${token}`], "production").then(

@@ -14,29 +14,29 @@ describe("the progress of a run through the log", () => {
     return lines;
   }
 
-  it("starts at 0.0 %, although a run stands before the log's first position", () => {
+  it("progress starts at 0.0 %, although the checkpoint is before the first position", () => {
     expect(told(1_000n, [0, -1n], [1, -1n])).to.deep.equal(["0.0 % of the log, 0 events/s"]);
   });
 
-  it("names no time left while a first slow moment would decide it", () => {
+  it("progress shows no time left at the start of a run", () => {
     expect(told(1_000_000n, [0, -1n], [2, 50n], [4, 200n])).to.deep.equal([
       "0.0 % of the log, 25 events/s",
       "0.0 % of the log, 50 events/s",
     ]);
   });
 
-  it("estimates the time left from what is done, in minutes if it is long", () => {
+  it("progress estimates the time left, in minutes if it is long", () => {
     expect(told(1_000_000n, [0, 0n], [4, 20_000n], [10, 250_000n])).to.deep.equal([
       "2.0 % of the log, 5000 events/s, 3 min left",
       "25.0 % of the log, 25000 events/s, 30 s left",
     ]);
   });
 
-  it("goes by what this run has done if it continues a former one", () => {
+  it("the estimate of a continued run only uses the events of this run", () => {
     expect(told(100n, [0, 50n], [5, 75n])).to.deep.equal(["75.0 % of the log, 5 events/s, 5 s left"]);
   });
 
-  it("never exceeds the log, and takes an empty one for done", () => {
+  it("progress never exceeds 100 %, and an empty log counts as complete", () => {
     expect(told(100n, [0, 0n], [5, 180n])).to.deep.equal(["100.0 % of the log, 36 events/s, 0 s left"]);
     expect(told(-1n, [0, -1n], [1, -1n])).to.deep.equal(["100.0 % of the log, 0 events/s"]);
   });

@@ -14,7 +14,7 @@ const others = {
   DATABASE_URL: "postgres://owner@db.example.com/clinic",
 };
 
-describe("the servers that the projection command line turns to", () => {
+describe("the servers of the projection command line", () => {
   const folder = makeTestRoot();
 
   before(() => {

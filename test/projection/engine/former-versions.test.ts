@@ -8,7 +8,7 @@ import { createEngineWorld, type EngineWorld, silent } from "../engine-world.ts"
 
 const never = new AbortController().signal;
 
-describe("a log that former releases wrote", () => {
+describe("a log with events of earlier schema versions", () => {
   let world: EngineWorld;
 
   beforeEach(async () => {
@@ -20,7 +20,7 @@ describe("a log that former releases wrote", () => {
   const project = () =>
     rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
 
-  it("is projected, and read, as if it were written today", async () => {
+  it("events of earlier versions are projected and read like current ones", async () => {
     for (const { type, stream, data, metadata, present } of formerEvents) {
       await world.append(stream, { type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
       for await (const { event } of world.client.readStream(stream)) {
@@ -43,7 +43,7 @@ describe("a log that former releases wrote", () => {
     ]);
   });
 
-  it("stops whoever reads an event of a newer release, and says so", async () => {
+  it("reading an event of a newer release fails with a clear error", async () => {
     const { type, stream, data, metadata } = formerEvents[0]!;
     const newer = { ...JSON.parse(metadata), schemaVersion: currentVersion(type) + 1 };
     await world.append(stream, { type, data: JSON.parse(data), metadata: newer });
@@ -57,7 +57,7 @@ describe("a log that former releases wrote", () => {
     );
   });
 
-  it("gets the current version with what is appended today", async () => {
+  it("appended events have the current schema version", async () => {
     const { stream, present, metadata } = formerEvents[0]!;
     const event = { type: "AppointmentRequested" as const, data: present as never };
     const { schemaVersion: _, ...said } = JSON.parse(metadata);

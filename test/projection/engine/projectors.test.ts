@@ -7,7 +7,7 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../../projection/engine/apply-batch.ts";
 import { readModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
@@ -88,18 +88,18 @@ describe("projectors", () => {
   const appearsAs = (id: string, fullName: string) =>
     eventually(`${fullName} in the read model`, async () => (await row(id))?.full_name === fullName);
 
-  it("project what was stored before they started, and then what comes live", async () => {
+  it("projectors process stored events first and then live events", async () => {
     const [early, late] = [randomUUID(), randomUUID()];
     await append(early, -1n, registered(early), renamed(early, "Ana Novak"));
     const role = start();
     await appearsAs(early, "Ana Novak");
     const position = await append(late, -1n, registered(late, "Live Lee"));
     await appearsAs(late, "Live Lee");
-    expect(await readCheckpoint(pool, READ_MODEL_SCHEMA)).to.equal(position);
+    expect(await readPosition(pool, READ_MODEL_SCHEMA)).to.equal(position);
     await eventually("running", () => role.status().state === "running");
   });
 
-  it("go on from the checkpoint after a stop, taking nothing twice", async () => {
+  it("projectors continue from the checkpoint after a stop, and process no event twice", async () => {
     const id = randomUUID();
     await append(id, -1n, registered(id));
     const first = start();
@@ -111,7 +111,7 @@ describe("projectors", () => {
     await appearsAs(id, "Second Run");
   });
 
-  it("stand by while another process leads, and take over when it stops", async () => {
+  it("a standby takes over when the leading process stops", async () => {
     const id = randomUUID();
     const leader = start();
     await eventually("the leader runs", () => leader.status().state === "running");
@@ -123,7 +123,7 @@ describe("projectors", () => {
     expect(standby.status().state).to.equal("running");
   });
 
-  it("stop at an event that does not fit its schema, naming its place, and write nothing after it", async () => {
+  it("projectors stop at an event that does not fit its schema, and write nothing after it", async () => {
     // A log of its own: every other projection over the shared one would stop there too.
     const dir = await mkdtemp(join(tmpdir(), "clinic-poison-"));
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
@@ -152,7 +152,7 @@ describe("projectors", () => {
     }
   });
 
-  it("ignore events of other programs' streams, whatever their type", async () => {
+  it("projectors ignore events of other programs", async () => {
     const id = randomUUID();
     const stranger = registered(randomUUID(), "Stranger") as unknown as { type: string; data: { x: string } };
     await client.appendToStream(`other-${id}`, [
@@ -166,7 +166,7 @@ describe("projectors", () => {
     expect(rowCount).to.equal(0);
   });
 
-  describe("a batch", () => {
+  describe("applying a batch", () => {
     const recorded = (event: CatalogEvent, position: bigint): RecordedEvent =>
       ({
         ...event,
@@ -194,19 +194,19 @@ describe("projectors", () => {
       }
     };
 
-    it("given by five processes at once is taken exactly once", async () => {
+    it("a batch of five concurrent processes is applied exactly once", async () => {
       const id = randomUUID();
       const events = [recorded(registered(id), 5n), recorded(renamed(id, "Once Only"), 9n)];
       const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => apply(events, -1n, 9n)));
       const refused = outcomes.filter((outcome) => outcome.status === "rejected");
       expect(refused).to.have.length(4);
       for (const { reason } of refused) expect(reason).to.be.instanceOf(LostLeadership);
-      expect(await readCheckpoint(pool, "forced")).to.equal(9n);
+      expect(await readPosition(pool, "forced")).to.equal(9n);
       const { rows } = await pool.query("SELECT full_name, rfc3339(created_at) AS at FROM forced.customer");
       expect(rows).to.deep.equal([{ full_name: "Once Only", at: "2030-01-02T03:04:05.678Z" }]);
     });
 
-    it("of another release than the tables' is refused, whatever the checkpoint's position", async () => {
+    it("a batch of another release is refused at any position of the checkpoint", async () => {
       const other = models.map((model) => ({
         ...model,
         columns: { ...model.columns, extra: "text" as const },
@@ -217,10 +217,10 @@ describe("projectors", () => {
         .catch((error: Error) => error)
         .finally(() => connection.release());
       expect(error).to.be.instanceOf(LostLeadership);
-      expect(await readCheckpoint(pool, "forced")).to.equal(-1n);
+      expect(await readPosition(pool, "forced")).to.equal(-1n);
     });
 
-    it("that a projector cannot take writes nothing and leaves the checkpoint", async () => {
+    it("a batch with an event that a projector cannot process changes nothing", async () => {
       const id = randomUUID();
       const failing = {
         ...models[0]!,
@@ -247,9 +247,9 @@ describe("projectors", () => {
         )
         .finally(() => connection.release());
       expect(error?.message).to.equal(
-        "position 2, stream customer-x, revision 2: read model customer cannot take CustomerDetailsChanged: cannot",
+        "position 2, stream customer-x, revision 2: read model customer cannot process CustomerDetailsChanged: cannot",
       );
-      expect(await readCheckpoint(pool, "forced")).to.equal(-1n);
+      expect(await readPosition(pool, "forced")).to.equal(-1n);
       expect((await pool.query("SELECT 1 FROM forced.customer")).rowCount).to.equal(0);
     });
   });

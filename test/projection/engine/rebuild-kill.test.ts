@@ -7,7 +7,7 @@ import pg from "pg";
 import {
   READ_MODEL_SCHEMA,
   readCheckpoint,
-  readStanding,
+  readPosition,
 } from "../../../projection/checkpoints/checkpoint.ts";
 import { swapLock } from "../../../projection/engine/apply-batch.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
@@ -127,7 +127,7 @@ describe("a rebuild that is killed with -9", function () {
   const exists = async (schema: string) =>
     (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
 
-  it("before, between and after its batches leaves the former tables serving, and goes on from there", async () => {
+  it("a rebuild killed before, between or after its batches leaves the current tables in use, and the next run continues", async () => {
     const first = await hold(LOCK, [swapLock(NEXT_SCHEMA)]);
     const before = startRebuild();
     await eventually("it waits to write its first batch", () => waiting("advisory"), WITHIN);
@@ -151,7 +151,7 @@ describe("a rebuild that is killed with -9", function () {
     await again();
     const release = await second;
     await eventually("it waits to write its second batch", () => waiting("advisory"));
-    const half = await readStanding(world.pool, NEXT_SCHEMA);
+    const half = await readCheckpoint(world.pool, NEXT_SCHEMA);
     expect(half.position > 0n && half.position < end, `${half.position} of ${end}`).to.equal(true);
     const gone = kill(between);
     await release();
@@ -161,7 +161,7 @@ describe("a rebuild that is killed with -9", function () {
     const reading = await hold(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
     const swapping = startRebuild();
     await eventually("it waits for a long read to end", () => waiting("relation"), WITHIN);
-    const full = await readStanding(world.pool, NEXT_SCHEMA);
+    const full = await readCheckpoint(world.pool, NEXT_SCHEMA);
     expect([full.position, full.tables]).to.deep.equal([end, half.tables]);
     await kill(swapping);
     await reading();
@@ -169,7 +169,7 @@ describe("a rebuild that is killed with -9", function () {
     expect(polling.wrong).to.deep.equal([]);
   });
 
-  it("right after its swap leaves the new tables serving, and the next run clears up", async () => {
+  it("a rebuild killed right after its swap leaves the new tables in use, and the next run cleans up", async () => {
     await world.pool.query(`CREATE VIEW public.watched AS SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
     const release = await hold("COMMENT ON VIEW public.watched IS 'in use'");
     const child = startRebuild();
@@ -187,7 +187,7 @@ describe("a rebuild that is killed with -9", function () {
     await world.pool.query(`CREATE SCHEMA IF NOT EXISTS ${FORMER_SCHEMA}`);
     await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
     expect(await Promise.all([exists(FORMER_SCHEMA), exists(NEXT_SCHEMA)])).to.deep.equal([false, false]);
-    expect(await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).to.equal(end);
+    expect(await readPosition(world.pool, READ_MODEL_SCHEMA)).to.equal(end);
     expect(polling.wrong).to.deep.equal([]);
     expect(polling.polls).to.be.above(100);
   });

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import type { Difference } from "../../../projection/engine/compare-tables.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
@@ -86,7 +86,7 @@ describe("a rebuild under traffic", () => {
 
   const options = () => ({ client, pool, models: readModels, logger, onProgress: ignore });
 
-  it("never shows an empty or an older state, and loses nothing that comes meanwhile", async () => {
+  it("reads never see an empty or older state during a rebuild, and no live event is lost", async () => {
     let over = false;
     const reading = (async () => {
       let most = 0;
@@ -112,25 +112,27 @@ describe("a rebuild under traffic", () => {
     expect(rows).to.be.at.least(appended.length);
   }).timeout(60_000);
 
-  it("that is broken off leaves the former tables serving, and the next run goes on from there", async () => {
+  it("an interrupted rebuild leaves the current tables in use, and the next run continues", async () => {
     const stop = new AbortController();
     const onProgress = () => stop.abort();
     await rebuild({ ...options(), onProgress }, stop.signal);
     expect((await seen()).length).to.equal(50);
-    expect(await readCheckpoint(pool, NEXT_SCHEMA)).to.be.a("bigint");
+    expect(await readPosition(pool, NEXT_SCHEMA)).to.be.a("bigint");
     await rebuild(options(), never);
     expect((await seen()).length).to.equal(50);
     await append();
     await eventually("live events go on", async () => (await seen()).length === 51);
   });
 
-  it("does not run twice at once", async () => {
+  it("two rebuilds cannot run at the same time", async () => {
     const outcomes = await Promise.allSettled([rebuild(options(), never), rebuild(options(), never)]);
     const refused = outcomes.filter((outcome) => outcome.status === "rejected");
-    expect(refused.map(({ reason }) => reason.message)).to.deep.equal(["another rebuild or verify runs"]);
+    expect(refused.map(({ reason }) => reason.message)).to.deep.equal([
+      "Another rebuild or verify is running. Wait for it to end, then try again.",
+    ]);
   });
 
-  it("verify names each row that was tampered with, by table, key and column, and none of its values", async () => {
+  it("verify names table, key and columns of each changed row, but no values", async () => {
     const [changed, missing] = appended as [string, string];
     const extra = randomUUID();
     const customer = `${READ_MODEL_SCHEMA}.customer`;

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
+import { readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { readModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
@@ -27,7 +27,7 @@ const numbered: AnyReadModel[] = readModels
 describe("read models of another release", function () {
   this.timeout(120_000);
 
-  it("serve on while this release's projectors stand by, until its rebuild", async () => {
+  it("read models of another release stay in use until a rebuild, and this release's projectors stand by", async () => {
     const world = await createEngineWorld();
     try {
       const id = randomUUID();
@@ -61,7 +61,7 @@ describe("read models of another release", function () {
 describe("an event that does not fit the catalog", function () {
   this.timeout(120_000);
 
-  it("does not keep what stands before it from being verified", async () => {
+  it("verify compares everything before an event that does not fit the catalog", async () => {
     const world = await createEngineWorld();
     try {
       const [one, other] = [randomUUID(), randomUUID()];
@@ -85,7 +85,7 @@ describe("an event that does not fit the catalog", function () {
   });
 });
 
-describe("a projection whose database refuses", function () {
+describe("a projection with a database that refuses statements", function () {
   this.timeout(120_000);
   let world: EngineWorld;
 
@@ -113,7 +113,7 @@ describe("a projection whose database refuses", function () {
       await world.pool.query<{ full_name: number }>(`SELECT full_name FROM ${SCHEMA}.customer ORDER BY 1`)
     ).rows.map(({ full_name }) => full_name);
 
-  it("a value takes what stands before it and stops there, naming the event and none of its values", async () => {
+  it("a refused value stops the projection at its event, without showing the value", async () => {
     const [first, second] = [randomUUID(), randomUUID()];
     await world.append(`customer-${first}`, registered(first, "1"), renamed(first, "2"));
     const before = await world.append(`customer-${second}`, registered(second, "3"));
@@ -123,27 +123,27 @@ describe("a projection whose database refuses", function () {
     expect(error).to.be.instanceOf(ProjectionFailure);
     expect(error?.message).to.match(
       new RegExp(
-        `^position \\d+, stream customer-${first}, revision 2: the database refuses a value of CustomerDetailsChanged \\(SQLSTATE 22P02\\)$`,
+        `^position \\d+, stream customer-${first}, revision 2: the database refused a value of CustomerDetailsChanged \\(SQLSTATE 22P02\\)$`,
       ),
     );
     expect((error as ProjectionFailure).place?.revision).to.equal(2n);
     expect((error as ProjectionFailure).place).to.not.have.property("data");
     expect(await names()).to.deep.equal([2, 3]);
-    const stands = await readCheckpoint(world.pool, SCHEMA);
+    const stands = await readPosition(world.pool, SCHEMA);
     expect(stands >= before && stands < at).to.equal(true);
   });
 
-  it("a statement for good fails at once, and waits for nothing", async () => {
+  it("a permanently refused statement fails at once", async () => {
     const id = randomUUID();
     await world.append(`customer-${id}`, registered(id, "1"));
     await world.pool.query(`DROP TABLE ${SCHEMA}.customer`);
     const error = await run(new AbortController().signal);
     expect(error).to.be.instanceOf(ProjectionFailure);
-    expect(error?.message).to.equal("the database refuses (SQLSTATE 42P01)");
+    expect(error?.message).to.equal("The database refused a statement (SQLSTATE 42P01).");
     expect((error as ProjectionFailure).place).to.equal(undefined);
   });
 
-  it("for now is waited for, with the reason on record, and then goes on", async () => {
+  it("the projection waits for a temporary failure, reports it, and continues", async () => {
     const id = randomUUID();
     await world.append(`customer-${id}`, registered(id, "1"));
     const blocker = await world.pool.connect();
@@ -159,7 +159,7 @@ describe("a projection whose database refuses", function () {
     };
     const running = run(stop.signal, onProgress, pool);
     await eventually("it waits", () => last?.waitsFor === "the database");
-    expect(last?.trouble).to.be.instanceOf(Error);
+    expect(last?.lastError).to.be.instanceOf(Error);
     await blocker.query("ROLLBACK");
     blocker.release();
     await eventually("it goes on", async () => (await names()).length === 1);

@@ -11,7 +11,7 @@ import {
 
 const day = "2026-03-10";
 
-describe("resets of sandboxes in the read models", () => {
+describe("sandbox resets in the read models", () => {
   let database: ReadModelDatabase;
 
   before(async () => {
@@ -40,7 +40,7 @@ describe("resets of sandboxes in the read models", () => {
     return { clinicId, reset, created, rows };
   }
 
-  it("leaves the fixture alone, whether in one batch or in many", async () => {
+  it("a reset leaves only the fixture, in one batch or in several", async () => {
     for (const together of [true, false]) {
       const { reset, created, rows, clinicId } = sandbox();
       await database.given(reset(1));
@@ -61,7 +61,7 @@ describe("resets of sandboxes in the read models", () => {
     }
   });
 
-  it("touches no other clinic", async () => {
+  it("a reset changes no other clinic", async () => {
     const [one, other] = [sandbox(), sandbox()];
     const clinicId = randomUUID();
     await database.given(one.reset(1), other.reset(1), other.created(1));
@@ -75,7 +75,7 @@ describe("resets of sandboxes in the read models", () => {
     expect(rows).to.have.length(1);
   });
 
-  it("leaves no rules and assignments of resources and appointments that are gone", async () => {
+  it("a reset removes rules and assignments of deleted resources and appointments", async () => {
     const { reset, clinicId } = sandbox();
     await database.given(reset(1));
     const appointment = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", {

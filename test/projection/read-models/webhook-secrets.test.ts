@@ -24,7 +24,7 @@ function rotated(row: Row, secret: string, minute: number, overlap: number): Row
 const former = (row: Row) => row?.former_secrets.map(({ encryptedSecret }) => encryptedSecret);
 
 describe("an endpoint's secrets", () => {
-  it("keep signing to their end, whatever is rotated meanwhile; then they are forgotten", () => {
+  it("former secrets sign until they expire, even after further rotations", () => {
     const twice = rotated(rotated(first, "s1", 0, 10), "s2", 5, 10);
     expect(twice).to.deep.include({ encrypted_secret: "s2" });
     expect(former(twice)).to.deep.equal(["s1", "s0"]);
@@ -32,11 +32,11 @@ describe("an endpoint's secrets", () => {
     expect(former(rotated(twice, "s3", 60, 10))).to.deep.equal(["s2"]);
   });
 
-  it("are forgotten at once where they leaked, and the others are kept", () => {
+  it("a leaked secret is removed at once, and other former secrets stay", () => {
     expect(former(rotated(rotated(first, "s1", 0, 10), "s2", 1, 0))).to.deep.equal(["s0"]);
   });
 
-  it("are eight former ones at the most, the latest", () => {
+  it("only the latest eight former secrets are kept", () => {
     let row: Row = first;
     for (let n = 1; n <= 10; n += 1) row = rotated(row, `s${n}`, n, 1_440);
     expect(former(row)).to.deep.equal(["s9", "s8", "s7", "s6", "s5", "s4", "s3", "s2"]);

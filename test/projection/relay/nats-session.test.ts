@@ -7,7 +7,7 @@ import { startMutableProxy } from "../../support/mutable-proxy.ts";
 import { testServers } from "../../support/stack.ts";
 
 describe("a session with NATS", () => {
-  it("that is told to end as the server goes fails in order, whatever it wrote last", async () => {
+  it("a session that ends while the server stops fails without ending the process", async () => {
     const proxy = await startMutableProxy((await testServers()).natsUrl);
     const ended = new AbortController();
     const run = async (connection: NatsConnection, life: AbortSignal) => {

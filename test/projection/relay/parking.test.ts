@@ -6,7 +6,7 @@ import { READ_MODEL_SCHEMA } from "../../../projection/checkpoints/checkpoint.ts
 import { park, resume } from "../../../projection/cli/parking.ts";
 import { showStatus } from "../../../projection/cli/status.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
-import { readPassedOver } from "../../../projection/parking/passed-over.ts";
+import { readSkipped } from "../../../projection/parking/skipped-events.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { RelayFailure, toMessage } from "../../../projection/relay/to-message.ts";
 import type { Role } from "../../../projection/roles/role.ts";
@@ -22,7 +22,7 @@ import { createWorld, type Endpoint, type Told, type World } from "../webhooks/w
 const logger = createLogger("test", "silent");
 const signal = new AbortController().signal;
 
-describe("an event that projectors take and the relay cannot map", function () {
+describe("an event that projectors can process and the relay cannot map", function () {
   this.timeout(60_000);
   /** Of its own: what no relay can map would stop all that follow a shared one. */
   let log: Awaited<ReturnType<typeof startLogServer>>;
@@ -103,7 +103,7 @@ describe("an event that projectors take and the relay cannot map", function () {
     return place.position;
   };
 
-  it("is parked where the relay stopped, for the relay alone", async () => {
+  it("parking it applies only to the relay", async () => {
     const odd = await told();
     // Its history is hidden, so that no public event follows from the change.
     const stream = `appointment-${odd.appointmentId}`;
@@ -113,7 +113,9 @@ describe("an event that projectors take and the relay cannot map", function () {
     const later = await world.appointment(endpoint.clinicId);
     const { code, out } = await operate(park, position);
     expect(code).to.equal(0);
-    expect(out).to.contain(`partners are told nothing of stream ${stream} from revision 1 on`);
+    expect(out).to.contain(
+      `the relay skips stream ${stream} from revision 1 on. Partners get no webhooks for it.`,
+    );
     await delivered(later.eventId);
     await eventually("the relay goes on", () => relay.status().state === "running");
     const types = receiver.requests.map(({ body }) => JSON.parse(body).type);
@@ -121,13 +123,13 @@ describe("an event that projectors take and the relay cannot map", function () {
     // It was no fault of the read models: neither they nor those that follow leave anything out.
     await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, signal);
     expect(await minutesOf(odd)).to.equal(45);
-    expect((await readPassedOver(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
+    expect((await readSkipped(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
     expect(await status()).to.match(
-      /parked streams: 1\n {2}position \d+, stream appointment-.*, from revision 1 on: partners are told nothing of it.*\n {4}AppointmentRescheduled: .*the stream does not end in the event$/m,
+      /parked streams: 1\n {2}position \d+, stream appointment-.*, from revision 1 on: partners get no webhooks for it.*\n {4}AppointmentRescheduled: .*the stream does not end with this event$/m,
     );
   });
 
-  it("is resumed when its history makes sense again: partners hear of what comes then", async () => {
+  it("after resuming its stream, partners get later events", async () => {
     const hidden = await told();
     const stream = `appointment-${hidden.appointmentId}`;
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
@@ -138,7 +140,7 @@ describe("an event that projectors take and the relay cannot map", function () {
     await world.client.setStreamMetadata(stream, {});
     const { code, out } = await operate(resume, position);
     expect(code).to.equal(0);
-    expect(out).to.equal(`resumed: stream ${stream} is taken from revision 1 on`);
+    expect(out).to.equal(`Resumed: stream ${stream} is processed again from revision 1 on.`);
     expect(await status()).to.contain("parked streams: none");
     const eventId = await world.change(hidden.appointmentId, {
       type: "AppointmentConfirmed",
@@ -148,7 +150,7 @@ describe("an event that projectors take and the relay cannot map", function () {
     expect(receiver.requests).to.have.length(3);
   });
 
-  it("may be one whose stream was deleted for ever", async () => {
+  it("the relay stops at an event whose stream was deleted", async () => {
     const gone = await told();
     await reschedule(gone);
     const stream = `appointment-${gone.appointmentId}`;

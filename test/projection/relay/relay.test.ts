@@ -14,7 +14,7 @@ import { startTestServers } from "../../support/stack.ts";
 import { createWorld, type Endpoint, type World } from "../webhooks/world.ts";
 
 /** On servers of its own, since it stops them and writes what no projector can take. */
-describe("relay and dispatchers, when what they stand on fails", function () {
+describe("relay and dispatchers during failures of servers", function () {
   this.timeout(60_000);
   let servers: Servers;
   let world: World;
@@ -52,7 +52,7 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     expect(ids.length).to.equal(events.length);
   };
 
-  it("lets the checkpoint follow what has become rows, not what was published", async () => {
+  it("the relay's checkpoint follows deliveries in the database, not publications", async () => {
     const relay = world.start.relay();
     const events = await tell(20);
     await eventually("the relay", () => relay.status().state === "running");
@@ -63,7 +63,7 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     await world.stopRoles(relay, webhooks);
   });
 
-  it("tells again what NATS lost with its store, once each", async () => {
+  it("messages that NATS lost are sent again, and each event is delivered once", async () => {
     const relay = world.start.relay();
     await eventually("the relay", () => relay.status().state === "running");
     const events = await tell(30);
@@ -77,7 +77,7 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     await world.stopRoles(relay, webhooks);
   });
 
-  it("goes on by itself when NATS, the database or the log was away", async () => {
+  it("relay and dispatchers continue after NATS, the database or the log was unavailable", async () => {
     const relay = world.start.relay();
     const webhooks = world.start.webhooks();
     await allDelivered(await tell(3));
@@ -97,12 +97,12 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     await world.stopRoles(relay, webhooks);
   });
 
-  it("stops while everything is away", async () => {
+  it("the roles stop in time while all servers are unavailable", async () => {
     const roles = [world.start.relay(), world.start.webhooks()];
     await allDelivered(await tell(1));
     await Promise.all(Object.values(servers.parts).map((part) => part.stop()));
     // Anybody may read what they wait for, and the errors' texts nobody but the operator.
-    const words = ["waits", "the database is out of reach"];
+    const words = ["waits", "the database is unavailable"];
     await eventually("both wait", () => roles.every((role) => words.includes(`${role.status().detail}`)));
     await eventually("the error", () =>
       /ECONN|CONNECTION|connection|UNAVAILABLE/.test(`${roles[1]?.status().lastError?.message}`),
@@ -112,7 +112,7 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     await Promise.all(Object.values(servers.parts).map((part) => part.start()));
   });
 
-  it("hands over from the process that stops to the one that stands by", async () => {
+  it("a standby relay takes over when the leader stops", async () => {
     const first = world.start.relay();
     await eventually("the leader", () => first.status().state === "running");
     const second = world.start.relay();
@@ -124,7 +124,7 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     await world.stopRoles(second, webhooks);
   });
 
-  it("passes over what partners are told nothing of", async () => {
+  it("the relay skips events that are not sent to partners", async () => {
     const relay = world.start.relay();
     const appointmentId = randomUUID();
     await world.client.appendToStream(
@@ -140,7 +140,7 @@ describe("relay and dispatchers, when what they stand on fails", function () {
     await world.stopRoles(relay, webhooks);
   });
 
-  it("stops at an event that it cannot read, and says where; when its stream is parked, it goes on by itself", async () => {
+  it("the relay stops at an unreadable event, and continues when its stream is parked", async () => {
     const events = await tell(5);
     await world.client.appendToStream(
       `appointment-${randomUUID()}`,

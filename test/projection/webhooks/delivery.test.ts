@@ -21,7 +21,7 @@ describe("webhook delivery", () => {
   });
   afterEach(() => receiver.close());
 
-  it("tells an endpoint of an appointment, signed so that a Standard Webhooks library verifies it", async () => {
+  it("an endpoint gets an appointment with a signature that Standard Webhooks libraries verify", async () => {
     const endpoint = await world.endpoint(`${receiver.url}/in?a=b`);
     const { eventId, appointmentId } = await world.appointment(endpoint.clinicId);
     const delivery = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
@@ -48,7 +48,7 @@ describe("webhook delivery", () => {
     });
   });
 
-  it("tells of a change with the appointment as it was then", async () => {
+  it("the webhook of a change contains the appointment as of that change", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const { appointmentId } = await world.appointment(endpoint.clinicId);
     const confirmed = await world.change(appointmentId, {
@@ -90,7 +90,7 @@ describe("webhook delivery", () => {
     await deaf.close();
   });
 
-  it("tells nothing of resources, which are no part of what partners know", async () => {
+  it("changes of resources cause no webhooks", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const { appointmentId } = await world.appointment(endpoint.clinicId);
     const assignmentId = randomUUID();
@@ -114,7 +114,7 @@ describe("webhook delivery", () => {
     for (const eventId of silent) expect(await world.delivery(eventId, endpoint)).to.equal(undefined);
   });
 
-  it("tries again on failure, with the same id and a signature of its own, then gives up; a replay delivers", async () => {
+  it("a failed delivery is retried with the same id and a new signature, then fails; a replay delivers it", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 500, body: "broken" });
     const { eventId, appointmentId } = await world.appointment(endpoint.clinicId);

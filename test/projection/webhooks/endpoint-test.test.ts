@@ -31,7 +31,7 @@ describe("the test of an endpoint", () => {
     return testId;
   }
 
-  it("is delivered to it and to no other, marked as a test, and signed like any event", async () => {
+  it("a test is delivered only to the tested endpoint, with a signature", async () => {
     // Neither the types it asked for nor the branches it may see matter to a test.
     const endpoint = await world.endpoint(receiver.url, {
       events: ["appointment.updated"],
@@ -61,7 +61,7 @@ describe("the test of an endpoint", () => {
     expect(rows).to.deep.equal([{ endpoint_id: endpointId, application_id: applicationId }]);
   });
 
-  it("is tried again on failure, and replayed from the log", async () => {
+  it("a failed test is retried, and can be replayed", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 500 });
     const testId = await test(endpoint);

@@ -58,7 +58,7 @@ describe("an application whose endpoints do not answer", function () {
     await world.until(eventId, endpoint, ({ status }) => status === "delivered", 40_000);
   }
 
-  it("delays no application on another host", async () => {
+  it("an endpoint that does not answer delays no application on another host", async () => {
     slow.always({ mode: "hang" });
     const hanging = await registerMany(slow.url, "sandbox");
     const other = await world.endpoint(healthy.url, { environment: "sandbox" });
@@ -68,7 +68,7 @@ describe("an application whose endpoints do not answer", function () {
     expect(await attempts(hanging, "ended")).to.equal(0);
   });
 
-  it("delays no application on the same host", async () => {
+  it("an endpoint that does not answer delays no application on the same host", async () => {
     slow.always({ mode: "hang" });
     slow.always({ status: 200 }, "/healthy");
     const hanging = await registerMany(slow.url, "sandbox");
@@ -79,7 +79,7 @@ describe("an application whose endpoints do not answer", function () {
     expect(await attempts(hanging, "ended")).to.equal(0);
   });
 
-  it("delays nothing in the other environment", async () => {
+  it("an endpoint that does not answer delays nothing in the other environment", async () => {
     slow.always({ mode: "hang" });
     const hanging = await registerMany(slow.url, "sandbox");
     const other = await world.endpoint(healthy.url, { environment: "production" });
@@ -89,7 +89,7 @@ describe("an application whose endpoints do not answer", function () {
     expect(await attempts(hanging, "ended")).to.equal(0);
   });
 
-  it("delays no application though its slow answers are successes", async () => {
+  it("slow successful answers delay no other application", async () => {
     slow.always({ mode: "hold" });
     const holding = await registerMany(slow.url, "sandbox");
     const other = await world.endpoint(healthy.url, { environment: "sandbox" });
@@ -111,7 +111,7 @@ describe("an application whose endpoints do not answer", function () {
     expect(await attempts(holding, "ended")).to.equal(ended);
   });
 
-  it("delays no other endpoint of its own", async () => {
+  it("an endpoint that does not answer delays no other endpoint of its application", async () => {
     slow.always({ mode: "hold" });
     const holding = await registerMany(slow.url, "sandbox");
     await fill(holding, "sandbox");

@@ -69,7 +69,7 @@ describe("a delivery's life", () => {
       return rows[0]?.status === wanted && rows[0];
     });
 
-  it("is replayed after a failure, and again after another", async () => {
+  it("a failed delivery can be replayed several times", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 500 });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -88,7 +88,7 @@ describe("a delivery's life", () => {
     expect(new Set(receiver.requests.map(({ headers }) => headers["webhook-id"])).size).to.equal(1);
   });
 
-  it("is skipped while the endpoint is disabled, and replayed when it is enabled", async () => {
+  it("a delivery is skipped while the endpoint is disabled, and can be replayed afterwards", async () => {
     const endpoint = await world.endpoint(receiver.url);
     await disable(endpoint);
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -106,7 +106,7 @@ describe("a delivery's life", () => {
     expect((await untilStatus(eventId, endpoint, "delivered")).attempts).to.have.length(1);
   });
 
-  it("is skipped when the endpoint is disabled between attempts", async () => {
+  it("a delivery is skipped if the endpoint is disabled between attempts", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 503, headers: { "Retry-After": "3600" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -116,7 +116,7 @@ describe("a delivery's life", () => {
     await untilFacts(eventId, endpoint, "WebhookDeliverySkipped");
   });
 
-  it("is cancelled when the endpoint is revoked between attempts", async () => {
+  it("a delivery is cancelled if the endpoint is revoked between attempts", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 503, headers: { "Retry-After": "3600" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -127,7 +127,7 @@ describe("a delivery's life", () => {
     expect(await factsOf(eventId, endpoint)).to.deep.equal([]);
   });
 
-  it("is cancelled when the installation is revoked between attempts", async () => {
+  it("a delivery is cancelled if the installation is revoked between attempts", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 503, headers: { "Retry-After": "3600" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -140,7 +140,7 @@ describe("a delivery's life", () => {
     await untilStatus(eventId, endpoint, "cancelled");
   });
 
-  it("waits as long as Retry-After asks", async () => {
+  it("a retry waits as long as Retry-After requests", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.next({ status: 429, headers: { "Retry-After": "2" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -149,7 +149,7 @@ describe("a delivery's life", () => {
     expect(second!.at - first!.at).to.be.within(1_990, 3_500);
   });
 
-  it("disables the endpoint at 410", async () => {
+  it("an answer 410 disables the endpoint", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 410 });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -160,7 +160,7 @@ describe("a delivery's life", () => {
     expect(receiver.requests).to.have.length(1);
   });
 
-  it("is signed with every secret whose time is not over, however many rotations there were", async () => {
+  it("a delivery is signed with every secret that has not expired", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const second = await rotate(endpoint, 60_000);
     const third = await rotate(endpoint, 120_000);
@@ -178,7 +178,7 @@ describe("a delivery's life", () => {
     expect(await untilSigned()).to.deep.equal([0, 0, all]);
   });
 
-  it("is signed by the new secret alone after a rotation for a leak", async () => {
+  it("after a rotation because of a leak, only the new secret signs", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const fresh = await rotate(endpoint, 0);
     await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
@@ -186,7 +186,7 @@ describe("a delivery's life", () => {
     expect(acceptedBy(endpoint.secret, receiver.requests[0]!)).to.deep.equal([]);
   });
 
-  it("is signed anew at each attempt, for the time of that attempt", async () => {
+  it("each attempt has its own timestamp and signature", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.next({ status: 503, headers: { "Retry-After": "60" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -203,7 +203,7 @@ describe("a delivery's life", () => {
     }
   });
 
-  it("records what the receiver did", async () => {
+  it("attempts record the behaviour of the receiver", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.next(
       { mode: "close" },
@@ -223,7 +223,7 @@ describe("a delivery's life", () => {
     for (const { duration_ms } of attempts) expect(duration_ms).to.be.within(0, 2_000);
   });
 
-  it("is deleted after 30 days, attempts included", async () => {
+  it("a delivery and its attempts are deleted after 30 days", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const { eventId } = await world.appointment(endpoint.clinicId);
     await untilStatus(eventId, endpoint, "delivered");

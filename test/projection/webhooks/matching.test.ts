@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
-describe("who hears of an event", () => {
+describe("endpoints that get an event", () => {
   let world: World;
   let receiver: Receiver;
 
@@ -28,7 +28,7 @@ describe("who hears of an event", () => {
     return rows;
   };
 
-  it("endpoints of its clinic, each once, and of no other", async () => {
+  it("only endpoints of its clinic get an event, each once", async () => {
     const first = await world.endpoint(receiver.url);
     const second = await world.endpoint(receiver.url, { clinicId: first.clinicId });
     await world.endpoint(receiver.url);
@@ -37,7 +37,7 @@ describe("who hears of an event", () => {
     expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([first.endpointId, second.endpointId]);
   });
 
-  it("nobody, if an appointment is imported; endpoints hear of its later changes as updates", async () => {
+  it("an imported appointment is not sent, and its later changes are sent as updates", async () => {
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
     const appointmentId = randomUUID();
@@ -63,14 +63,14 @@ describe("who hears of an event", () => {
     expect(await heard(imported, witness)).to.deep.equal([]);
   });
 
-  it("endpoints of its environment", async () => {
+  it("only endpoints of its environment get an event", async () => {
     const witness = await world.endpoint(receiver.url);
     await world.endpoint(receiver.url, { clinicId: witness.clinicId, environment: "sandbox" });
     const { eventId } = await world.appointment(witness.clinicId);
     expect(await heard(eventId, witness)).to.have.length(1);
   });
 
-  it("endpoints that asked for its type", async () => {
+  it("only endpoints that subscribed to its type get an event", async () => {
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
     const onUpdates = await world.endpoint(receiver.url, { clinicId, events: ["appointment.updated"] });
@@ -86,14 +86,14 @@ describe("who hears of an event", () => {
       .and.have.length(2);
   });
 
-  it("endpoints that were registered before it", async () => {
+  it("only endpoints that were registered before it get an event", async () => {
     const witness = await world.endpoint(receiver.url);
     const { eventId } = await world.appointment(witness.clinicId);
     await world.endpoint(receiver.url, { clinicId: witness.clinicId });
     expect(await heard(eventId, witness)).to.have.length(1);
   });
 
-  it("endpoints of applications that see its branch", async () => {
+  it("only endpoints of applications with access to its branch get an event", async () => {
     const branchId = randomUUID();
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
@@ -107,7 +107,7 @@ describe("who hears of an event", () => {
     ]);
   });
 
-  it("no endpoint of an application whose installation or itself was revoked", async () => {
+  it("endpoints of a revoked application or installation do not get an event", async () => {
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
     const uninstalled = await world.endpoint(receiver.url, { clinicId });
@@ -125,7 +125,7 @@ describe("who hears of an event", () => {
     expect(await heard(eventId, witness)).to.have.length(1);
   });
 
-  it("a disabled endpoint has it on record as skipped, a revoked one not at all", async () => {
+  it("an event is recorded as skipped for a disabled endpoint, and not at all for a revoked one", async () => {
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
     const disabled = await world.endpoint(receiver.url, { clinicId });

@@ -57,7 +57,7 @@ describe("webhooks in several processes", () => {
   };
   const successes = () => receiver.requests.filter(({ status }) => status === 200);
 
-  it("two of each deliver everything, each once", async () => {
+  it("two processes of each role deliver every event once", async () => {
     world.start.relay();
     world.start.relay();
     world.start.webhooks();
@@ -81,7 +81,7 @@ describe("webhooks in several processes", () => {
     expect(receiver.requests).to.have.length(170);
   });
 
-  it("attempts few at once at one endpoint, however many are due", async () => {
+  it("one endpoint gets only a few attempts at a time", async () => {
     world.start.relay();
     world.start.webhooks();
     receiver.always({ delayMs: 20 });
@@ -91,7 +91,7 @@ describe("webhooks in several processes", () => {
     expect(receiver.mostAtOnce()).to.be.within(2, 4);
   });
 
-  it("an endpoint that hangs does not hold up another", async () => {
+  it("an endpoint that hangs does not delay another endpoint", async () => {
     world.start.relay();
     world.start.webhooks({ timeoutMs: 30_000 });
     const hanging = await startReceiver();
@@ -113,7 +113,7 @@ describe("webhooks in several processes", () => {
     await hanging.close();
   });
 
-  it("a process that is killed in the middle of an attempt leaves it on record; another takes over", async function () {
+  it("after a process is killed during an attempt, another process takes over", async function () {
     this.timeout(60_000);
     world.start.relay();
     const child = await start(loadChild({ timeoutMs: 800 }));
@@ -131,7 +131,7 @@ describe("webhooks in several processes", () => {
     expect(receiver.requests).to.have.length(2);
   });
 
-  it("a process that is killed at work, again and again, loses nothing", async function () {
+  it("a process that is killed repeatedly loses no delivery", async function () {
     this.timeout(150_000);
     world.start.relay();
     const endpoints = await Promise.all(Array.from({ length: 4 }, () => world.endpoint(receiver.url)));
@@ -166,7 +166,7 @@ describe("webhooks in several processes", () => {
     expect(successes().length - ids.size).to.be.at.most(rows[0]!.unanswered);
   });
 
-  it("a process that is killed between any two steps loses nothing and doubles nothing", async function () {
+  it("a process that is killed between two steps neither loses nor doubles a delivery", async function () {
     this.timeout(300_000);
     world.start.relay();
     failing.always({ status: 500 });
@@ -214,7 +214,7 @@ describe("webhooks in several processes", () => {
     }
   });
 
-  it("an attempt under way at a stop is finished, or left on record and made again", async () => {
+  it("an attempt under way at a stop is finished or made again", async () => {
     world.start.relay();
     const webhooks = world.start.webhooks({ timeoutMs: 60_000 });
     const endpoint = await world.endpoint(receiver.url);

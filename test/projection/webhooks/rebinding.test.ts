@@ -13,7 +13,7 @@ const PUBLIC = "93.184.216.34";
 const PRIVATE = "127.0.0.1";
 const NAME = "hooks.partner.example";
 
-describe("a name that is public when it is judged and private later", () => {
+describe("a host name that becomes private after its check", () => {
   let dns: DnsServer;
   /** Stands where the name leads later. */
   let inside: Server;
@@ -37,7 +37,7 @@ describe("a name that is public when it is judged and private later", () => {
   const lookup = (host: string) => resolveHost(host, [dns.address]);
   const insidePort = () => (inside.address() as { port: number }).port;
 
-  it("is refused at each attempt, though it was taken at registration; nothing is connected to", async () => {
+  it("a private address is refused at each attempt, and nothing connects to it", async () => {
     dns.answer(PUBLIC, PRIVATE);
     const url = `https://${NAME}:8443/in`;
     const registered = await checkDestination(url, { allowLoopback: false, lookup });
@@ -58,7 +58,7 @@ describe("a name that is public when it is judged and private later", () => {
     }
   });
 
-  it("is connected to where it was judged to be, and is not asked for again within the attempt", async () => {
+  it("the connection goes to the checked address, without a second lookup", async () => {
     dns.answer(PUBLIC, PRIVATE);
     const real = createConnections();
     const judged: SafeDestination[] = [];
@@ -83,7 +83,7 @@ describe("a name that is public when it is judged and private later", () => {
     expect(dns.questions).to.have.members([`A ${NAME}`, `AAAA ${NAME}`]);
   });
 
-  it("leads nowhere else than to the judged address, whatever it says by then", async () => {
+  it("the connection goes only to the checked address, even if the name has changed", async () => {
     dns.answer("203.0.113.9");
     const connections = createConnections();
     const url = new URL(`http://${NAME}:${insidePort()}/`);

@@ -5,7 +5,7 @@ import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
 
-describe("a message to the webhooks that comes again", () => {
+describe("a repeated message to the webhooks role", () => {
   let world: World;
   let receiver: Receiver;
   let nats: NatsConnection;
@@ -34,7 +34,7 @@ describe("a message to the webhooks that comes again", () => {
     return heard;
   };
 
-  it("makes no second delivery", async () => {
+  it("a repeated event adds no second delivery", async () => {
     const heard = listen();
     await nats.flush();
     world.start.relay();
@@ -49,7 +49,7 @@ describe("a message to the webhooks that comes again", () => {
     expect(receiver.requests).to.have.length(2);
   });
 
-  it("starts no second round of a replay", async () => {
+  it("a repeated replay request starts no second round", async () => {
     const heard = listen();
     await nats.flush();
     world.start.relay();
@@ -76,7 +76,7 @@ describe("a message to the webhooks that comes again", () => {
     expect((await world.delivery(eventId, endpoint))?.attempts).to.have.length(2);
   });
 
-  it("is taken off where it is not readable, and the next goes on", async () => {
+  it("an unreadable message is removed, and the next one is processed", async () => {
     world.start.relay();
     world.start.webhooks();
     const endpoint = await world.endpoint(receiver.url);

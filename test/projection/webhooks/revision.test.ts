@@ -46,7 +46,7 @@ describe("the appointment's revision in webhooks", () => {
     return { appointmentId, requested, confirmed };
   };
 
-  it("is that of the event, and a receiver that keeps the highest ends up with the latest state", async () => {
+  it("the revision is that of the event, so the highest revision is the latest state", async () => {
     world.startAll();
     const endpoint = await world.endpoint(receiver.url);
     // The first event fails once, so that it arrives after the one that follows it.
@@ -69,7 +69,7 @@ describe("the appointment's revision in webhooks", () => {
     expect(rows).to.deep.equal([{ revision: 2, status: "confirmed" }]);
   });
 
-  it("is the same in a replay, whose body equals that of the first attempt", async () => {
+  it("the revision and body of a replay equal those of the first attempt", async () => {
     world.startAll({ retrySchedule: [] });
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 500 });
@@ -93,7 +93,7 @@ describe("the appointment's revision in webhooks", () => {
     expect(bodies().map(({ data }) => data.appointment.revision)).to.have.members([0, 2, 0, 2]);
   });
 
-  it("is absent from messages and deliveries of an earlier release, which are delivered unchanged", async () => {
+  it("messages and deliveries of an earlier release are delivered unchanged, without a revision", async () => {
     world.start.projectors();
     world.start.webhooks();
     const endpoint = await world.endpoint(receiver.url);

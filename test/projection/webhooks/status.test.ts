@@ -28,7 +28,7 @@ describe("the operator's status of webhooks", function () {
 
   it("shows pending, due and failed deliveries, and the processes that send them", async () => {
     expect(await status(false)).to.contain(
-      "  deliveries   0 pending, 0 due, 0 failed\n  process      none has ever run here",
+      "  deliveries   0 pending, 0 due, 0 failed\n  process      none was ever started",
     );
     const [gone, broken] = [await startReceiver(), await startReceiver()];
     gone.always({ status: 410 });
@@ -56,10 +56,10 @@ describe("the operator's status of webhooks", function () {
     );
     const text = await eventually("both processes", async () => {
       const shown = await status(false);
-      return / runs, 1 more run$/m.test(shown) && shown;
+      return / is running, 1 more running$/m.test(shown) && shown;
     });
     expect(text).to.match(
-      /^webhooks: sends deliveries to partners\n {2}deliveries {3}1 pending, 0 due, 1 failed\n {2}process {6}test:[12] runs, 1 more run\n {2}last error {3}none$/m,
+      /^webhooks: sends deliveries to partners\n {2}deliveries {3}1 pending, 0 due, 1 failed\n {2}process {6}test:[12] is running, 1 more running\n {2}last error {3}none$/m,
     );
     const { webhooks } = JSON.parse(await status(true));
     expect(webhooks).to.deep.include({ pending: 1, due: 0, failed: 1, alive: true, working: 2 });

@@ -72,7 +72,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
   }
 
-  it("are held, and go out once it is approved again; another application's go on", async () => {
+  it("deliveries wait for the approval of their origin; those of other applications are sent", async () => {
     await untilDelivered((await world.appointment(endpoint.clinicId)).eventId);
     await operator("withdraw-origin");
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -93,7 +93,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     expect(own()).to.equal(3);
   });
 
-  it("stop in the middle of a queue, and none of it is lost", async () => {
+  it("a withdrawn approval stops a queue of deliveries, and none is lost", async () => {
     receiver.always({ delayMs: 50 });
     const told = await Promise.all(Array.from({ length: 40 }, () => world.appointment(endpoint.clinicId)));
     await eventually("some of them", () => own() >= 4);
@@ -116,7 +116,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     expect(own()).to.equal(40);
   });
 
-  it("are not retried, and the retry follows once it is approved again", async () => {
+  it("a retry waits until the origin is approved again", async () => {
     receiver.next({ status: 503, headers: { "Retry-After": "60" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
@@ -128,7 +128,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     expect((await untilDelivered(eventId)).attempts).to.have.length(2);
   });
 
-  it("are not replayed or tested, and both follow once it is approved again", async () => {
+  it("replays and tests wait until the origin is approved again", async () => {
     receiver.next(...Array(4).fill({ status: 500 }));
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "failed");
@@ -150,7 +150,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await untilDelivered(testId);
   });
 
-  it("are skipped after 30 days, and can be replayed", async () => {
+  it("deliveries without an approval are skipped after 30 days, and can be replayed", async () => {
     await operator("withdraw-origin");
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "pending");
@@ -169,7 +169,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await untilDelivered(eventId);
   });
 
-  it("go on in the sandbox, where no origin needs approval", async () => {
+  it("deliveries of the sandbox need no approval", async () => {
     const sandbox = await world.endpoint(receiver.url, { environment: "sandbox" });
     await clinic(
       ["partner", "withdraw-origin", "--application", sandbox.applicationId, "--origin", receiver.url],

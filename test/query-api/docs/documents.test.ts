@@ -27,11 +27,11 @@ describe("the OpenAPI documents", () => {
 
   for (const [name, path] of Object.entries(documents)) {
     describe(name, () => {
-      it("lints without an error or a warning by Spectral's ruleset for OpenAPI", async () => {
+      it("passes Spectral's OpenAPI ruleset without errors or warnings", async () => {
         expect(await lint(await document(name as keyof typeof documents))).to.deep.equal([]);
       });
 
-      it("is public, and kept only as long as it is the same", async () => {
+      it("serves each document in public, with an ETag", async () => {
         const answer = await get(path);
         expect([answer.status, answer.headers.get("Content-Type")]).to.deep.equal([
           200,
@@ -40,7 +40,7 @@ describe("the OpenAPI documents", () => {
         expect(answer.headers.get("Cache-Control")).to.equal("public, max-age=300");
         const etag = answer.headers.get("ETag") ?? "";
         expect(etag).to.match(/^"[\w-]{43}"$/);
-        // Not fetch, which asks for a new copy by itself where a condition is given.
+        // fetch would add its own cache headers to a conditional request.
         const again = await request(service.url + path, { headers: { "If-None-Match": etag } });
         expect([again.statusCode, await again.body.text()]).to.deep.equal([304, ""]);
         const head = await get(path, { method: "HEAD" });
@@ -53,7 +53,7 @@ describe("the OpenAPI documents", () => {
         expect(await answer.json()).to.include({ ok: false, error: "method_not_allowed" });
       });
 
-      it("has OpenAPI's version, a name of its own for each operation, and the operator's name", async () => {
+      it("has the OpenAPI version, unique operation ids, and the operator's name", async () => {
         const { openapi, info, paths } = await document(name as keyof typeof documents);
         expect(openapi).to.match(/^3\.1\.\d$/);
         expect(info.contact.name).to.equal("Vet & Co");
@@ -65,7 +65,7 @@ describe("the OpenAPI documents", () => {
     });
   }
 
-  it("name the cookie, the headers' brand and the bases as they are configured", async () => {
+  it("uses the configured cookie name, header brand and base URLs in the documents", async () => {
     const portal = await document("portal");
     expect(portal.components.securitySchemes.session).to.include({
       in: "cookie",
@@ -83,7 +83,7 @@ describe("the OpenAPI documents", () => {
     expect(JSON.stringify(partner)).to.not.contain("X-SERVICE");
   });
 
-  it("list the codes that a request may be answered whatever it asks", async () => {
+  it("lists the error codes that any request can get", async () => {
     const answers = [
       await errorOf(get("/api/v1/nothing")),
       await errorOf(get("/api/v1/clinics", { method: "POST" })),
@@ -104,11 +104,11 @@ describe("the OpenAPI documents", () => {
     }
   });
 
-  it("tell receivers of webhooks how to discard stale events, and what each error of an attempt means", async () => {
+  it("explains to webhook receivers how to discard stale events, and documents each attempt error", async () => {
     const { webhooks = {}, components } = await document("partner");
     for (const name of ["appointment.created", "appointment.updated"]) {
       const { description } = webhooks[name]?.post ?? {};
-      expect(description).to.contain("no guaranteed order").and.contain("data.appointment.revision");
+      expect(description).to.contain("in any order").and.contain("data.appointment.revision");
     }
     expect(webhooks["endpoint.test"]?.post?.description).to.contain("no revision");
     const record = JSON.stringify(components.schemas.AppointmentEvent);
@@ -117,7 +117,7 @@ describe("the OpenAPI documents", () => {
     for (const code of Object.keys(attemptErrors)) expect(deliveries).to.contain(`- \`${code}\`: `);
   });
 
-  it("would not lint with a tag that is not explained", async () => {
+  it("fails the linter if a tag has no description", async () => {
     expect(await lint({ ...(await document("portal")), tags: [] })).to.include(
       "operation-tag-defined paths./api/v1/queue.get.tags.0",
     );
@@ -135,7 +135,7 @@ describe("the OpenAPI documents", () => {
     return [status, ((await (await answer).json()) as { error: string }).error];
   }
 
-  /** What a request that fetch would not send is answered. */
+  /** Sends a request that fetch cannot send, and returns status and error code. */
   async function rawError(request: string): Promise<[number, string]> {
     const socket = connect(Number(new URL(service.url).port), "127.0.0.1");
     socket.write(request);

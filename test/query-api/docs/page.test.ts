@@ -13,7 +13,7 @@ describe("the page /docs", function () {
   let service: Awaited<ReturnType<typeof startQueryApi>>;
   let browser: Browser;
   let page: Page;
-  /** What the page did that it should not have done. */
+  /** Console errors and requests to other origins. */
   const complaints: string[] = [];
 
   before(async () => {
@@ -71,7 +71,7 @@ describe("the page /docs", function () {
     });
   }
 
-  it("leads to its parts, by address and by link, below the bar", async () => {
+  it("scrolls to a section by fragment and by link, below the header bar", async () => {
     const inView = (surface: keyof typeof surfaces) =>
       eventually(`${surface} in view`, async () => {
         const top = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;
@@ -84,7 +84,7 @@ describe("the page /docs", function () {
     await inView("partner");
   });
 
-  it("opens an operation: what it takes, what it gives, and nothing to send it with", async () => {
+  it("shows parameters and responses of an operation, and no way to send a request", async () => {
     const operation = await openOperation("partner", "createPartnerAppointment");
     const text = await operation.innerText();
     for (const part of ["Idempotency-Key", "appointments:write", "idempotency_conflict", "RateLimit-Reset"]) {
@@ -95,7 +95,7 @@ describe("the page /docs", function () {
     expect(await operation.locator("input:visible, textarea:visible").count()).to.equal(0);
   });
 
-  it("says what it is and in which language, and links to the documents", async () => {
+  it("has a title, a language, and links to the OpenAPI documents", async () => {
     expect(await page.title()).to.equal("Clinic Service API reference");
     expect(await page.locator("html").getAttribute("lang")).to.equal("en");
     const headings = await page.getByRole("heading", { level: 1 }).allInnerTexts();
@@ -111,11 +111,11 @@ describe("the page /docs", function () {
     expect(await page.evaluate("document.documentElement.scrollWidth")).to.equal(360);
   });
 
-  it("has asked this origin alone and complained of nothing until here", () => {
+  it("has loaded only files of its own origin, without console errors", () => {
     expect(complaints).to.deep.equal([]);
   });
 
-  it("has a policy under which nothing else runs", async () => {
+  it("has a content security policy that blocks other code", async () => {
     const { headers } = await fetch(`${service.url}/docs`);
     const policy = headers.get("Content-Security-Policy") ?? "";
     expect(policy)

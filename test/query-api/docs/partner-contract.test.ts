@@ -4,8 +4,8 @@ import { partnerJudge } from "../../support/partner-document.ts";
 import { provocations } from "./partner-provocations.ts";
 import { type PartnerContractWorld, startPartnerContractWorld } from "./partner-world.ts";
 
-/** Each operation of the document in turn: every status that it promises is provoked, and no other is tried. */
-describe("the partner document's promises", function () {
+/** Provokes each documented status of each operation, and no other. */
+describe("responses of the partner API", function () {
   this.timeout(30_000);
   let world: PartnerContractWorld;
 
@@ -15,7 +15,7 @@ describe("the partner document's promises", function () {
 
   after(() => world.stop());
 
-  it("are about the operations that are provoked here", () => {
+  it("documents exactly the partner operations that this test provokes", () => {
     const documented = partnerJudge.operations.map(({ operationId }) => operationId);
     expect(documented).to.have.members(Object.keys(provocations));
   });
@@ -25,12 +25,12 @@ describe("the partner document's promises", function () {
     describe(operationId, () => {
       const tried = provocations[operationId as PartnerOperationId] ?? {};
 
-      it("are no others than are provoked here", () => {
+      it("documents only statuses that this test provokes", () => {
         expect(Object.keys(operation.responses)).to.have.members(Object.keys(tried));
       });
 
       for (const [status, provoke] of Object.entries(tried)) {
-        it(`${status}`, async () => {
+        it(`answers ${operationId} with ${status} as documented`, async () => {
           const answer = await provoke(world);
           expect(answer.status, answer.text).to.equal(Number(status));
           partnerJudge.check(documented, answer);

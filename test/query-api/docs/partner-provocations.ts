@@ -29,7 +29,7 @@ function changed(
 const withHeader = (id: PartnerOperationId, name: string, value: string) =>
   changed(id, ({ headers }) => ({ headers: { ...headers, [name]: value } }));
 
-/** What every operation can be answered. */
+/** Statuses of every operation. */
 function ofAll(id: PartnerOperationId): Provocations {
   const good = async (world: PartnerContractWorld, who: "good" | "limited" | "garbled") =>
     goodRequests[id](world[who], world);
@@ -46,7 +46,7 @@ function ofAll(id: PartnerOperationId): Provocations {
   };
 }
 
-/** What the token and the headers can be answered. */
+/** Statuses of the access check. */
 function ofAccess(id: PartnerOperationId): Provocations {
   const { sandbox }: PartnerOperation = partnerOperations[id];
   return {
@@ -83,7 +83,7 @@ function ofBody(id: PartnerOperationId): Provocations {
   };
 }
 
-/** Nothing is there: an endpoint that never was. */
+/** Requests with the id of an endpoint that does not exist. */
 const unknownEndpoint = (id: PartnerOperationId) =>
   changed(id, ({ path }) => ({ path: path.replace(/endpoints\/[^/]+/, `endpoints/${randomUUID()}`) }));
 

@@ -30,14 +30,14 @@ const scheduledAt = "2099-05-04T10:00:00Z";
 
 export const newEndpoint = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
 
-/** The id of an endpoint; of one that there is not where the partner may not make any. */
+/** Returns the id of an endpoint, or an unknown id if the partner may not create endpoints. */
 async function endpointOf(partner: SandboxPartner, { good, origins }: PartnerContractWorld): Promise<string> {
   if (partner !== good) return randomUUID();
   const { body } = await send(origins, await goodRequests.createWebhookEndpoint(partner, {} as never));
   return body.endpoint.id;
 }
 
-/** For each operation, a request that is answered with success where the partner may make it. */
+/** For each operation, a request that succeeds if the partner is authorized. */
 export const goodRequests: Record<PartnerOperationId, MakeRequest> = {
   exchangeToken: ({ applicationId, clientSecret, environment }) => ({
     ...{ method: "POST", path: "/oauth/token", headers: {} },

@@ -14,11 +14,11 @@ import {
   webhookEndpointPlacesCategory,
 } from "../../../shared/domain/events/partner.ts";
 import { LogProcess, temporaryDir } from "../../deploy/eventstore/log-process.ts";
+import { startCuttableProxy } from "../../support/cuttable-proxy.ts";
 import { operatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 import { testServers } from "../../support/stack.ts";
-import { startWay } from "../../support/way.ts";
 
 /** A partner with its sandbox, in which everything is there that requests name. */
 export interface SandboxPartner extends Partner {
@@ -27,7 +27,7 @@ export interface SandboxPartner extends Partner {
   animalId: string;
 }
 
-/** Where requests go: services in order, or ones whose servers are gone. */
+/** Services that receive requests: with their servers, or without them. */
 export interface Origins {
   query: string;
   command: string;
@@ -41,13 +41,13 @@ export interface PartnerContractWorld {
   good: SandboxPartner;
   /** Has one request a minute. */
   limited: SandboxPartner;
-  /** Is on record as nobody wrote it: in the read models, and in the log. */
+  /** Partner with damaged data in the read models and in the log. */
   garbled: SandboxPartner;
-  /** The services of that partner, whose projectors stop at what nobody wrote. */
+  /** Services of that partner. Their projectors stop at the damaged event. */
   garbledOrigins: Origins;
-  /** Has no scope but one that no operation on sandboxes asks for. */
+  /** Partner with one scope, which no sandbox operation accepts. */
   narrow: Partner;
-  /** A partner that nothing has happened to. */
+  /** A new partner. */
   anotherPartner(): Promise<SandboxPartner>;
   /** All the places that the partner has for webhook endpoints are taken. */
   takeAllPlaces(partner: SandboxPartner): Promise<void>;
@@ -108,9 +108,9 @@ async function sandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
   return { ...partner, clinicId, branchId: branches[0].id, animalId: animals[0].id };
 }
 
-/** What the services verify tokens with is all that is left to them. */
+/** Starts services that can only verify tokens. */
 async function startCutOff(whole: TestCommand) {
-  const way = await startWay((await testServers()).eventstoreUrl);
+  const way = await startCuttableProxy((await testServers()).eventstoreUrl);
   const command = await startTestCommand({
     EVENTSTORE_URL: way.url,
     DATABASE_URL: queryEnvironment.DATABASE_URL,
@@ -132,7 +132,7 @@ async function startCutOff(whole: TestCommand) {
   };
 }
 
-/** Starts the partner API over a log of its own, and garbles its only partner. */
+/** Starts the partner API with its own log, and damages the data of its only partner. */
 async function startBroken() {
   const { dir, remove } = await temporaryDir();
   const log = await LogProcess.start(dir);
@@ -150,7 +150,7 @@ async function startBroken() {
   };
 }
 
-/** Puts on record of a partner what no program of ours writes. */
+/** Writes data of a partner that no release of this project writes. */
 async function garble(
   { applicationId, clinicId }: SandboxPartner,
   { database }: PartnerApi,

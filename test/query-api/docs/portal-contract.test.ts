@@ -11,8 +11,8 @@ import { queryEnvironment } from "../../support/query-environment.ts";
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token" };
 const judge = createJudge(portalDocument(portalOperations(settings), settings));
 
-/** Each operation of the document in turn: every status that it promises is provoked, and no other is tried. */
-describe("the portal document's promises", () => {
+/** Provokes each documented status of each operation, and no other. */
+describe("responses of the portal API", () => {
   let api: TestQueryApi;
   let cutOff: Awaited<ReturnType<typeof startQueryApi>>;
   let userId: string;
@@ -33,7 +33,7 @@ describe("the portal document's promises", () => {
     200: (path) => api.get(path, userId),
     401: (path) => api.get(path),
     403: (path) => api.get(path, randomUUID()),
-    // A table is not what the statement takes it for.
+    // A table lacks columns that the statement uses.
     500: async (path) => {
       const { admin } = api.database;
       await admin.query("ALTER TABLE read_model.membership RENAME COLUMN role TO other");
@@ -49,12 +49,12 @@ describe("the portal document's promises", () => {
   for (const documented of judge.operations) {
     const { operationId, path, operation } = documented;
     describe(operationId, () => {
-      it("are no others than are provoked here", () => {
+      it("documents only statuses that this test provokes", () => {
         expect(Object.keys(operation.responses)).to.have.members(Object.keys(provocations));
       });
 
       for (const [status, provoke] of Object.entries(provocations)) {
-        it(status, async () => {
+        it(`answers ${operationId} with ${status} as documented`, async () => {
           const answer = await provoke(path);
           expect(answer.status, JSON.stringify(answer.body)).to.equal(Number(status));
           judge.check(documented, answer);

@@ -26,18 +26,18 @@ describe("query parameters", () => {
     [" 7", 100],
     [["7", "7"], 100],
   ] as const) {
-    it(`limit ${JSON.stringify(given)} is ${expected}`, () => {
+    it(`reads limit ${JSON.stringify(given)} as ${expected}`, () => {
       expect(limit(given as string)).to.equal(expected);
     });
   }
 
-  it("offset is clamped at 0 and has no other bound than the largest integer", () => {
+  it("clamps the offset to 0 and the largest Postgres integer", () => {
     expect(["-1", "0", "12", "9".repeat(400), "x"].map((given) => offsetParameter.read(given))).to.deep.equal(
       [0, 0, 12, 2_147_483_647, 0],
     );
   });
 
-  it("status is one of the known ones or ignored", () => {
+  it("ignores an unknown status", () => {
     expect(["waiting", "Waiting", "lost", "", undefined].map(statusParameter.read)).to.deep.equal([
       "waiting",
       null,
@@ -47,7 +47,7 @@ describe("query parameters", () => {
     ]);
   });
 
-  it("only the literal true is true", () => {
+  it("accepts only the literal true as true", () => {
     const { read } = literalTrueParameter("");
     expect(["true", "TRUE", "1", "", undefined].map(read)).to.deep.equal([true, false, false, false, false]);
   });

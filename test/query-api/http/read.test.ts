@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import pg from "pg";
 import { pino } from "pino";
-import { createReadRow, READS_WITHIN, type ReadRow } from "../../../query-api/http/read.ts";
+import { createReadRow, READ_TIMEOUT_MS, type ReadRow } from "../../../query-api/http/read.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
@@ -35,18 +35,18 @@ describe("createReadRow", () => {
       (error: unknown) => error,
     );
 
-  it("leaves room for an answer within three seconds", () => {
-    expect(READS_WITHIN).to.be.below(2_800);
+  it("limits reads so that a response arrives within three seconds", () => {
+    expect(READ_TIMEOUT_MS).to.be.below(2_800);
   });
 
-  it("gives the row of a statement that Postgres has prepared", async () => {
+  it("returns the row of a prepared statement", async () => {
     const statement = { name: "the answer", text: "SELECT $1::integer AS answer" };
     expect(await read(statement, [42], within(2_000))).to.deep.equal({ answer: 42 });
     const { rows } = await pool.query("SELECT name FROM pg_prepared_statements");
     expect(rows).to.deep.equal([{ name: "the answer" }]);
   });
 
-  it("gives up at the deadline, though the statement goes on", async () => {
+  it("rejects at the deadline while the statement continues", async () => {
     const slow = { name: "slow", text: "SELECT 1 AS one FROM pg_advisory_xact_lock(1)" };
     const holder = new pg.Client({ connectionString: database.urls.query });
     await holder.connect();
@@ -62,7 +62,7 @@ describe("createReadRow", () => {
     expect(await read(slow, [], within(5_000))).to.deep.equal({ one: 1 });
   });
 
-  it("fails where a statement gives no row, or two", async () => {
+  it("fails if a statement returns no row or two rows", async () => {
     for (const count of [0, 2]) {
       const statement = { name: `${count}`, text: `SELECT FROM generate_series(1, ${count})` };
       expect(await failure(read(statement, [], within(2_000)))).to.be.instanceOf(Error);

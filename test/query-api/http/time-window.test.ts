@@ -8,11 +8,11 @@ const at = (milliseconds: number) => new Date(milliseconds).toISOString();
 const window = (from: string | undefined, to: string | undefined) => timeWindow({ from, to }, now);
 
 describe("timeWindow", () => {
-  it("is now and seven days where nothing is given", () => {
+  it("starts now and lasts seven days if no limits are given", () => {
     expect(window(undefined, undefined)).to.deep.equal({ from: at(now), to: at(now + 7 * DAY) });
   });
 
-  it("takes bounds that are exactly 31 days apart", () => {
+  it("accepts limits that are exactly 31 days apart", () => {
     expect(window("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z")).to.deep.equal({
       from: "2026-01-01T00:00:00.000Z",
       to: "2026-02-01T00:00:00.000Z",
@@ -31,36 +31,36 @@ describe("timeWindow", () => {
     ["empty", ""],
     ["a number", "1767571200000"],
   ] as const) {
-    it(`is seven days from from where to is ${title}`, () => {
+    it(`ends seven days after from if to is ${title}`, () => {
       expect(window("2026-01-01T00:00:00Z", to)).to.deep.equal(sevenDays);
     });
   }
 
-  it("takes a to one millisecond after from", () => {
+  it("accepts a window of one millisecond", () => {
     expect(window("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.001Z").to).to.equal(
       "2026-01-01T00:00:00.001Z",
     );
   });
 
-  it("starts now where from is invalid, and judges to by that", () => {
+  it("starts now if from is invalid, and compares to with that start", () => {
     const to = at(now + 3 * DAY);
     expect(window("2026-02-30T00:00:00Z", to)).to.deep.equal({ from: at(now), to });
     expect(window("yesterday", "2026-01-05T00:00:00Z").to).to.equal(at(now + 7 * DAY));
   });
 
-  it("reads offsets and small letters", () => {
+  it("parses offsets and lowercase letters", () => {
     expect(window("2026-01-01t03:00:00+03:00", "2026-01-02T00:00:00z")).to.deep.equal({
       from: "2026-01-01T00:00:00.000Z",
       to: "2026-01-02T00:00:00.000Z",
     });
   });
 
-  it("knows leap days", () => {
+  it("accepts leap days", () => {
     expect(window("2028-02-29T00:00:00Z", undefined).to).to.equal("2028-03-07T00:00:00.000Z");
     expect(window("2026-02-29T00:00:00Z", undefined).from).to.equal(at(now));
   });
 
-  it("keeps to the years that RFC 3339 and Postgres both have", () => {
+  it("accepts only years that RFC 3339 and Postgres both support", () => {
     expect(window("0000-06-01T00:00:00Z", undefined).from).to.equal(at(now));
     expect(window("0001-01-01T00:00:00+01:00", undefined).from).to.equal(at(now));
     expect(window("9999-12-31T00:00:00Z", undefined).from).to.equal(at(now));
@@ -69,7 +69,7 @@ describe("timeWindow", () => {
     );
   });
 
-  it("is, whatever is given, a span of more than nothing and at most 31 days", () => {
+  it("returns a window of more than zero and at most 31 days for any input", () => {
     const instant = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
     const given = fc.option(fc.oneof(instant, fc.string()), { nil: undefined });
     fc.assert(
@@ -83,7 +83,7 @@ describe("timeWindow", () => {
     );
   });
 
-  it("takes every pair of bounds up to 31 days apart as given, at any offset", () => {
+  it("accepts all pairs of limits up to 31 days apart, at any offset", () => {
     const start = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2100, 0, 1) });
     const length = fc.integer({ min: 1, max: MAXIMUM_DAYS * DAY });
     const minutes = fc.integer({ min: -839, max: 839 });

@@ -7,7 +7,7 @@ import { type Asked, createCaller, type PartnerCaller } from "./caller.ts";
 
 const march = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
-describe("partner admission", () => {
+describe("authorization of partner reads", () => {
   let api: TestQueryApi;
   let caller: PartnerCaller;
   let clinic: ClinicIds;
@@ -29,7 +29,7 @@ describe("partner admission", () => {
   const body = (id: string, path: string, asked?: Asked) => caller.body(id, path, asked);
   const refusal = (path: string, asked?: Asked) => caller.refusal(path, asked);
 
-  it("asks for a token, and one of this environment", async () => {
+  it("requires a token of the right environment", async () => {
     const url = `${api.url}/production/v1/clinic/context`;
     expect((await request(url, {})).body.error).to.equal("missing_token");
     expect((await request(url, { Authorization: "Bearer x.y.z" })).status).to.equal(401);
@@ -50,7 +50,7 @@ describe("partner admission", () => {
     expect(await another.refusal("/clinic/context")).to.equal("401 invalid_token");
   });
 
-  it("refuses a scope that the token or the installation lacks", async () => {
+  it("refuses a request whose token or installation lacks the scope", async () => {
     expect(await refusal("/clinic/context", { scopes: ["appointments:read"] })).to.equal(
       "403 insufficient_scope",
     );
@@ -59,7 +59,7 @@ describe("partner admission", () => {
     expect(await refusal("/webhook-endpoints")).to.equal("403 insufficient_scope");
   });
 
-  it("refuses a clinic that is not named, malformed, or not approved", async () => {
+  it("refuses a clinic header that is missing or malformed, or names a clinic without approval", async () => {
     const clinicHeader = (id: string) => ({ headers: { "X-SERVICE-Clinic-ID": id } });
     expect(await refusal("/clinic/context", clinicHeader(""))).to.equal("403 clinic_header_invalid");
     expect(await refusal("/clinic/context", clinicHeader("x"))).to.equal("403 clinic_header_invalid");
@@ -69,7 +69,7 @@ describe("partner admission", () => {
     );
   });
 
-  it("refuses an installation once it is revoked", async () => {
+  it("refuses a revoked installation", async () => {
     await body("getClinicContext", "/clinic/context");
     const id = installationId(application.applicationId, clinic.clinicId);
     await api.given({ type: "InstallationRevoked", data: { installationId: id, reason: null } });
@@ -83,7 +83,7 @@ describe("partner admission", () => {
     expect(await refusal("/clinic/context", { headers })).to.equal("403 installation_denied");
   });
 
-  it("says how many requests are left, and refuses more than agreed with 429", async () => {
+  it("reports the remaining requests, and answers 429 beyond the agreed rate", async () => {
     await api.given(installationApproved(application, clinic.clinicId, { rateLimitPerMinute: 2 }));
     const first = await get("/clinic/context");
     expect(first.headers.get("RateLimit-Remaining")).to.equal("1");

@@ -3,7 +3,7 @@ import { request, startTestQueryApi, type TestQueryApi } from "../../support/que
 import { expectRefusal, type RawAnswer, requestText, sendOne } from "../../support/raw-http.ts";
 import { createCaller, type PartnerCaller } from "./caller.ts";
 
-describe("partner reads, attacked", () => {
+describe("partner reads under attack", () => {
   let api: TestQueryApi;
   let caller: PartnerCaller;
   let other: PartnerCaller;
@@ -29,7 +29,7 @@ describe("partner reads, attacked", () => {
     sendOne(api.url, requestText(`${start} HTTP/1.1`, headers, body));
   const context = "GET /production/v1/clinic/context";
 
-  it("refuses headers that are given twice", async () => {
+  it("refuses repeated headers", async () => {
     expect((await send(context, own())).status).to.equal(200);
     const theirs = clinic(other.clinic.clinicId);
     expectRefusal(await send(context, [...own(), theirs]), 403, "clinic_header_invalid");
@@ -42,7 +42,7 @@ describe("partner reads, attacked", () => {
     expectRefusal(await send(context, [...own(), position, position]), 400, "invalid_log_position");
   });
 
-  it("gives nothing of another's clinic, branch or endpoint", async () => {
+  it("returns no data of other clinics, branches or endpoints", async () => {
     const theirs = other.clinic;
     const at = [`Authorization: Bearer ${token}`, clinic(theirs.clinicId)];
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
@@ -74,7 +74,7 @@ describe("partner reads, attacked", () => {
     ],
   ];
   for (const query of queries) {
-    it(`200: a list asked for with ?${query.slice(0, 40)}`, async () => {
+    it(`answers 200 to a list with ?${query.slice(0, 40)}`, async () => {
       const answer = await send(`GET /production/v1/appointments?${query}`, own());
       expect([answer.status, answer.body?.ok], answer.text).to.deep.equal([200, true]);
     });
@@ -101,14 +101,14 @@ describe("partner reads, attacked", () => {
     ],
   ];
   for (const target of targets) {
-    it(`404 or 400, never more: GET ${target}`, async () => {
+    it(`answers 404 or 400 to GET ${target}`, async () => {
       const answer = await send(`GET ${target}`, own());
       if (answer.status === 400) expectRefusal(answer, 400, "malformed_request");
       else expectRefusal(answer, 404, "not_found");
     });
   }
 
-  it("404: ids in the path that are none", async () => {
+  it("answers 404 to ids in the path that are not UUIDs", async () => {
     for (const id of ["x", "..%2f..", "%00", "%E0%A4%A", "a".repeat(10_000), "%27%20OR%201=1"]) {
       const { status, body } = await send(`GET /production/v1/webhook-endpoints/${id}/deliveries`, own());
       expect([status, body?.ok], id).to.deep.equal([404, false]);
@@ -116,14 +116,14 @@ describe("partner reads, attacked", () => {
   });
 
   for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]) {
-    it(`405 with Allow: ${method}`, async () => {
+    it(`answers 405 with Allow to ${method}`, async () => {
       const answer = await send(`${method} /production/v1/clinic/context`, own());
       expectRefusal(answer, 405, "method_not_allowed");
       expect(answer.headers.allow).to.equal("GET, HEAD");
     });
   }
 
-  it("HEAD is GET without the body, and is let in no more easily", async () => {
+  it("treats HEAD like GET without a body, with the same authorization", async () => {
     const head = "HEAD /production/v1/clinic/context";
     const answer = await send(head, own());
     expect([answer.status, answer.text]).to.deep.equal([200, ""]);
@@ -131,7 +131,7 @@ describe("partner reads, attacked", () => {
     expect([refused.status, refused.text]).to.deep.equal([401, ""]);
   });
 
-  it("a body that nobody asked for is left alone", async () => {
+  it("ignores the body of a GET request", async () => {
     expect((await send(context, own(), "x".repeat(10_000))).status).to.equal(200);
   });
 });

@@ -5,10 +5,10 @@ import { installationApproved } from "../../support/partner-events.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import { createCaller } from "./caller.ts";
 
-/** A position that nothing will ever reach. */
+/** A position that the log never reaches. */
 const MADE_UP = { "X-SERVICE-Log-Position": "9".repeat(19) };
 
-describe("a read that waits for a position", () => {
+describe("reads with a log position", () => {
   let api: TestQueryApi;
 
   before(async () => {
@@ -22,7 +22,7 @@ describe("a read that waits for a position", () => {
     return { result, took: performance.now() - started };
   };
 
-  it("of positions that are made up, keeps few waiting, and nobody else", async () => {
+  it("lets only few requests with invented positions wait, and does not delay other applications", async () => {
     const [wicked, good] = [await createCaller(api), await createCaller(api)];
     await good.body("getClinicContext", "/clinic/context");
     const flood = Array.from({ length: 70 }, () =>
@@ -42,7 +42,7 @@ describe("a read that waits for a position", () => {
       expect([...result.headers.keys()].filter((name) => name.includes("position"))).to.deep.equal([]);
       expect(took).to.be.below(10_000);
     }
-    // Fifty have a place to wait in; the others are told at once.
+    // Fifty requests may wait; the others are refused at once.
     expect(answers.filter(({ took }) => took < 1_900)).to.have.length.within(5, 20);
     expect((await good.get("/clinic/context", known)).status).to.equal(200);
   });
@@ -60,7 +60,7 @@ describe("a read that waits for a position", () => {
     expect(answers.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
   });
 
-  it("lets a caller in whose access was granted just before, and counts the wait", async () => {
+  it("authorizes a caller whose access was granted a moment ago, and counts the wait", async () => {
     const caller = await createCaller(api);
     const { application, clinic } = caller;
     const { applicationId } = application;
@@ -79,7 +79,7 @@ describe("a read that waits for a position", () => {
     expect((await waiting).status).to.equal(200);
   });
 
-  it("refuses at once whom it refuses for good, once it has come as far as the position", async () => {
+  it("refuses at once if the read models have reached the position", async () => {
     const caller = await createCaller(api);
     const { applicationId, credentialId } = caller.application;
     await api.given({ type: "CredentialRevoked", data: { applicationId, credentialId } });
@@ -89,7 +89,7 @@ describe("a read that waits for a position", () => {
     expect(took).to.be.below(1_500);
   });
 
-  it("waits for nobody who shows no token", async () => {
+  it("does not wait for requests without a token", async () => {
     const { result, took } = await timed(
       fetch(`${api.url}/production/v1/clinic/context`, { headers: MADE_UP }),
     );

@@ -16,7 +16,7 @@ export interface Asked {
   scopes?: Scope[];
 }
 
-/** A partner's application, installed at a clinic, that asks the production API. */
+/** A partner application that is installed at a clinic and calls the production API. */
 export interface PartnerCaller {
   clinic: ClinicIds;
   application: TestApplication;
@@ -30,7 +30,7 @@ export interface PartnerCaller {
 /** What a request with the branch header asks. */
 export const branch = (id: string): Asked => ({ headers: { "X-SERVICE-Branch-ID": id } });
 
-/** @param clinic where it is installed; by default a new one */
+/** @param clinic clinic of the installation; by default a new one */
 export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promise<PartnerCaller> {
   const at = clinic ?? (await openClinic(api.given));
   const application = await registerApplication(api.given);

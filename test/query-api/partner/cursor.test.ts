@@ -52,11 +52,11 @@ function read(cursor: string | string[]) {
 }
 
 describe("cursors", () => {
-  it("are read back as they were written", () => {
+  it("parses the cursors that the SQL writes", () => {
     fc.assert(fc.property(genuine, ({ cursor, at, id }) => void expect(read(cursor)).to.eql({ at, id })));
   });
 
-  it("have one form: anything else is refused", () => {
+  it("refuses every other form of a cursor", () => {
     const isGenuine = (text: string) => {
       const place = read(text);
       return typeof place === "object" && encode(`${place.at} ${place.id}`) === text;
@@ -93,7 +93,7 @@ describe("cursors", () => {
       ["listPartnerAppointments", "/appointments?from=2026-03-01T00:00:00Z"],
       ["listWebhookDeliveries", `/webhook-endpoints/${endpointId}/deliveries?limit=10`],
     ] as const) {
-      it(`of ${operationId} are taken or refused, and nothing breaks`, async () => {
+      it(`${operationId} accepts a cursor or answers 400, and never fails`, async () => {
         await fc.assert(
           fc.asyncProperty(genuine, garbage, async ({ cursor }, wrong) => {
             await caller.body(operationId, `${path}&cursor=${cursor}`);

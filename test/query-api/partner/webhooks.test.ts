@@ -56,7 +56,7 @@ describe("partner webhook reads", () => {
     });
   });
 
-  it("lists every endpoint that is live, however many were revoked after it", async () => {
+  it("lists every endpoint that is not revoked, even after many revocations", async () => {
     const live = randomUUID();
     const revoked = Array.from({ length: 505 }, () => randomUUID());
     await api.given(
@@ -141,7 +141,7 @@ describe("partner webhook reads", () => {
     expect(second.page.nextCursor).to.equal(null);
   });
 
-  it("lists the deliveries of the branches that the installation reaches, and tests, which have none", async () => {
+  it("lists deliveries of the installation's branches, and test deliveries without a branch", async () => {
     const endpointId = randomUUID();
     const [ours, theirs] = [randomUUID(), randomUUID()];
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
@@ -164,12 +164,12 @@ describe("partner webhook reads", () => {
     const next = await body("listWebhookDeliveries", `${path}?limit=1&cursor=${page.page.nextCursor}`);
     expect(next.deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([here]);
     expect(next.page.nextCursor).to.equal(null);
-    // A stranger who is installed at the very clinic sees none of them.
+    // Another application installed at the same clinic sees none of them.
     const stranger = await createCaller(api, clinic);
     expect(await stranger.refusal(path)).to.equal("404 webhook_endpoint_not_found");
   });
 
-  it("knows no deliveries of an endpoint that is not the application's at this clinic", async () => {
+  it("answers 404 for an endpoint of another application or clinic", async () => {
     const another = await registerApplication(api.given);
     const otherClinic = await openClinic(api.given);
     const [elsewhere, theirs] = [randomUUID(), randomUUID()];

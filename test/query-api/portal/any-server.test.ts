@@ -21,7 +21,7 @@ import { testServers } from "../../support/stack.ts";
 const NAMES = ["1st", "ada", "Ada", "Äpfel", "Émile", "Ole", "Øystein", "Özge", "Zoe", "Ωmega", "Яна", "李"];
 const shuffled = () => [...NAMES].reverse();
 
-describe("the portal's answers, whatever the server's settings", () => {
+describe("portal responses with any server settings", () => {
   let api: TestQueryApi;
   let clinic: ClinicIds;
   const timeZone = process.env.TZ;
@@ -76,12 +76,12 @@ describe("the portal's answers, whatever the server's settings", () => {
     clinics: async () => (await get("clinics")).clinics.map((one: { name: string }) => one.name),
     resources: async () => (await get("availability")).resources.map((one: { name: string }) => one.name),
   })) {
-    it(`list ${what} in the order of the alphabet, not of the database's collation`, async () => {
+    it(`sorts ${what} alphabetically, independent of the database's collation`, async () => {
       expect(ours(await namesIn())).to.deep.equal(NAMES);
     });
   }
 
-  it("hold the same dates, times and numbers in every time zone of process and database", async () => {
+  it("returns the same dates, times and numbers in every time zone of process and database", async () => {
     const all = async () => {
       const window = "from=2026-03-01T00:00:00Z&to=2026-03-31T00:00:00Z&limit=100";
       const bodies: unknown[] = [];

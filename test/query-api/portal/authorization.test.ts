@@ -12,8 +12,8 @@ import {
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
 
-/** What each operation asks, written down from the interface once more, apart from the code that enforces it. */
-const asks: Record<
+/** Requirements of each operation, copied from the interface and independent of the code. */
+const requirementsByPath: Record<
   string,
   { branch: boolean; permission?: Permission; entitlement?: true; operational: boolean }
 > = {
@@ -36,7 +36,7 @@ const roles: Record<string, Permission[]> = {
   assistant: [],
 };
 
-/** What is wrong with a caller's situation; each takes one thing away from one in which all is well. */
+/** Situations of a caller. Each one removes one condition from a situation with full access. */
 interface Situation {
   membership?: "none" | "invited" | "revoked";
   scope?: "all" | "this branch" | "another clinic's branch";
@@ -97,9 +97,9 @@ const situations: Record<string, Situation> = {
   },
 };
 
-/** What the caller should get: null for 200, else the code of the 403. */
+/** Expected result: null for 200, otherwise the code of the 403. */
 function expected(path: string, role: string, situation: Situation): string | null {
-  const { branch, permission, entitlement, operational } = asks[path]!;
+  const { branch, permission, entitlement, operational } = requirementsByPath[path]!;
   if (situation.membership) return "no_active_membership";
   if (branch && situation.scope === "another clinic's branch") return "branch_not_in_scope";
   if (permission && !roles[role]!.includes(permission)) return "permission_required";
@@ -149,16 +149,16 @@ describe("authorization of the portal API", () => {
     return userId;
   }
 
-  it("is written down for every operation there is", () => {
+  it("has a requirement for every portal operation", () => {
     const paths = portalOperations({ operatorName: "Test" }).map(({ path }) => path);
-    expect(paths).to.have.members(Object.keys(asks));
+    expect(paths).to.have.members(Object.keys(requirementsByPath));
   });
 
   for (const [title, situation] of Object.entries(situations)) {
     for (const role of Object.keys(roles)) {
-      it(`where ${title}: a ${role} gets what the table says, from each operation`, async () => {
+      it(`authorizes a ${role} for each operation as the table says: ${title}`, async () => {
         const userId = await caller(role, situation);
-        const paths = Object.keys(asks);
+        const paths = Object.keys(requirementsByPath);
         const answers = await Promise.all(paths.map((path) => api.get(path, userId)));
         for (const [index, path] of paths.entries()) {
           const { status, body } = answers[index]!;
@@ -170,8 +170,8 @@ describe("authorization of the portal API", () => {
     }
   }
 
-  for (const path of Object.keys(asks)) {
-    it(`${path} asks for a session, and never answers a parameter with 400 or 404`, async () => {
+  for (const path of Object.keys(requirementsByPath)) {
+    it(`${path} requires a session, and never answers 400 or 404 to a parameter`, async () => {
       expect((await api.get(path)).status).to.equal(401);
       const userId = await caller("owner", { change: nothing });
       const absurd = `${path}?limit=-1e999&offset=%00&from=x&to[]=1&status=__proto__&includeInactive=TRUE&limit=9&x=${"y".repeat(2_000)}`;

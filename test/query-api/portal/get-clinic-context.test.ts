@@ -82,7 +82,7 @@ describe("getClinicContext", () => {
     expect(correlationId).to.be.a("string");
   });
 
-  it("names the correlation id in the header too and forbids caches", async () => {
+  it("returns the correlation id in a header and forbids caching", async () => {
     const { userId } = await clinic();
     const { headers, body } = await api.get(path, userId);
     expect(headers.get("X-Correlation-ID")).to.equal(body.correlationId);
@@ -90,7 +90,7 @@ describe("getClinicContext", () => {
     expect(headers.get("Content-Type")).to.match(/^application\/json/);
   });
 
-  it("gives no entitlements and no subscription where there are none", async () => {
+  it("returns empty entitlements and a null subscription if there are none", async () => {
     const { userId } = await clinic({ registered: { isDemo: true }, subscribed: null });
     const body = await context(userId);
     expect(body.entitlements).to.deep.equal({});
@@ -134,15 +134,15 @@ describe("getClinicContext", () => {
     }
 
     for (const [title, make, reason] of cases) {
-      it(`${reason === null ? "allows" : `refuses (${reason})`} ${title}, and answers 200`, async () => {
+      it(`reports operational access ${reason === null ? "as allowed" : `as refused (${reason})`} for ${title}`, async () => {
         const { access } = await context((await make()).userId);
         expect(access.operational).to.deep.equal({ allowed: reason === null, reason });
       });
     }
   });
 
-  describe("the clinic and the branch", () => {
-    it("are those of the oldest active membership, whatever the caller names", async () => {
+  describe("clinic and branch resolution", () => {
+    it("resolves the oldest active membership, and ignores ids from the caller", async () => {
       const userId = randomUUID();
       const [revoked, invited, oldest, newer] = [0, 1, 2, 3].map(() => randomUUID()) as [
         string,
@@ -165,7 +165,7 @@ describe("getClinicContext", () => {
       expect(named.body.clinic.id).to.equal(oldest);
     });
 
-    it("are the selected ones while they are permitted", async () => {
+    it("resolves the selected clinic and branch while they are permitted", async () => {
       const { clinicId: first, branchId: main, userId } = await clinic();
       const [second, side, otherMain] = [randomUUID(), randomUUID(), randomUUID()];
       const membershipId = randomUUID();
@@ -196,7 +196,7 @@ describe("getClinicContext", () => {
       expect([fallen.clinic.id, fallen.branch.id]).to.deep.equal([first, main]);
     });
 
-    it("do not follow a selection of another clinic's branch", async () => {
+    it("ignores a selected branch of another clinic", async () => {
       const one = await clinic();
       const other = await clinic();
       await api.given({
@@ -206,7 +206,7 @@ describe("getClinicContext", () => {
       expect((await context(one.userId)).branch.id).to.equal(one.branchId);
     });
 
-    it("fall to the first branch by name where the main one is out of scope", async () => {
+    it("resolves the first branch by name if the main branch is out of scope", async () => {
       const [clinicId, userId, b, a] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
       await api.given(
         clinicRegistered(clinicId),
@@ -220,14 +220,14 @@ describe("getClinicContext", () => {
   });
 
   describe("refuses with 403", () => {
-    it("a user without a membership", async () => {
+    it("refuses a user without a membership", async () => {
       const { status, body } = await api.get(path, randomUUID());
       expect(status).to.equal(403);
       expect(body).to.have.keys("ok", "error", "correlationId");
       expect([body.ok, body.error]).to.deep.equal([false, "no_active_membership"]);
     });
 
-    it("a member without a branch in scope", async () => {
+    it("refuses a member without a branch in scope", async () => {
       const { clinicId } = await clinic();
       const userId = randomUUID();
       await api.given(
@@ -238,7 +238,7 @@ describe("getClinicContext", () => {
     });
   });
 
-  it("asks for a session", async () => {
+  it("requires a session", async () => {
     const { status, body } = await api.get(path);
     expect([status, body.error]).to.deep.equal([401, "authentication_required"]);
   });

@@ -34,7 +34,7 @@ describe("the portal's query parameters", () => {
   after(() => api.stop());
 
   for (const operation of ["customers", "appointments", "services", "availability"]) {
-    it(`of ${operation} take effect or fall back, whatever is given`, async () => {
+    it(`${operation} accepts any query parameters or falls back to defaults`, async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(fc.tuple(name, value), { maxLength: 5 }), async (given) => {
           const query = given.map((pair) => pair.map(encodeURIComponent).join("=")).join("&");

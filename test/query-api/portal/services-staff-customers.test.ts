@@ -57,7 +57,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       return serviceId;
     }
 
-    it("lists active services by name, with prices as exact numbers", async () => {
+    it("lists active services sorted by name, with exact prices", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const second = await offered(clinicId, "Vaccine");
       const first = await offered(clinicId, "Check-up", 0.1, "Visits");
@@ -72,7 +72,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(body.page).to.deep.equal({ limit: 50, returned: 2 });
     });
 
-    it("shows withdrawn services to those with manage_tenant who ask with the literal true", async () => {
+    it("lists withdrawn services only for includeInactive=true and manage_tenant", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const serviceId = await offered(clinicId, "Old");
       await api.given({ type: "ServiceWithdrawn", data: { serviceId } });
@@ -88,7 +88,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(await count(plain, "")).to.equal(1);
     });
 
-    it("bounds the list by the limit", async () => {
+    it("limits the list of services", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       for (const name of ["A", "B", "C"]) await offered(clinicId, name);
       expect((await get("services", userId, "?limit=2")).page).to.deep.equal({ limit: 2, returned: 2 });
@@ -106,7 +106,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       return staffId;
     }
 
-    it("lists staff by name, nameless ones last, with the access of each", async () => {
+    it("lists staff sorted by name with their access, members without a name last", async () => {
       const { clinicId, branchId, userId } = await openClinic(api.given);
       const [user, membershipId] = [randomUUID(), randomUUID()];
       const nameless = await hired(clinicId, null);
@@ -145,7 +145,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect([staff[2].active, staff[2].access]).to.deep.equal([false, null]);
     });
 
-    it("shows the active membership of somebody who was revoked and invited again", async () => {
+    it("shows the active membership of a person who was revoked and invited again", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const staffId = await hired(clinicId, "Ali");
       const [old, current] = [randomUUID(), randomUUID()];
@@ -161,7 +161,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect((await get("staff", userId)).staff[0].access.membershipId).to.equal(current);
     });
 
-    it("asks for manage_staff", async () => {
+    it("requires the permission manage_staff", async () => {
       const { clinicId } = await openClinic(api.given);
       const user = await without(clinicId, "manage_staff");
       expect(await refusal("/api/v1/staff", user)).to.equal("permission_required");
@@ -169,7 +169,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   });
 
   describe("listCustomerProjections", () => {
-    it("lists customers with their animals, by name", async () => {
+    it("lists customers with their animals, sorted by name", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const [ada, zoe, cat, dog] = Array.from({ length: 4 }, () => randomUUID()) as [
         string,
@@ -221,7 +221,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       ]);
     });
 
-    it("pages by offset and limit", async () => {
+    it("pages through customers by offset and limit", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       for (const fullName of ["C", "A", "B"]) {
         await api.given(customerRegistered(clinicId, randomUUID(), { fullName }));
@@ -237,7 +237,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(await names(`?offset=${"9".repeat(30)}`)).to.equal("");
     });
 
-    it("shows no animal of another clinic, even one that names this clinic's customer", async () => {
+    it("omits an animal of another clinic, even if it refers to this clinic's customer", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const stranger = await openClinic(api.given);
       const customerId = randomUUID();
@@ -248,7 +248,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect((await get("customers", userId)).customers[0].animals).to.deep.equal([]);
     });
 
-    it("asks for view_clinical", async () => {
+    it("requires the permission view_clinical", async () => {
       const { clinicId } = await openClinic(api.given);
       const user = await without(clinicId, "view_clinical");
       expect(await refusal("/api/v1/customers", user)).to.equal("permission_required");
@@ -256,7 +256,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   });
 
   for (const path of ["/api/v1/services", "/api/v1/staff", "/api/v1/customers"]) {
-    it(`${path} asks for a session, a membership, a branch and operational access`, async () => {
+    it(`${path} requires a session, a membership, a branch and operational access`, async () => {
       expect((await api.get(path)).status).to.equal(401);
       expect(await refusal(path, randomUUID())).to.equal("no_active_membership");
       const { clinicId, userId } = await openClinic(api.given);

@@ -17,7 +17,7 @@ function chunked(value: string, size: number): string[] {
 }
 
 describe("accessTokenOf", () => {
-  it("reads base64url, raw JSON, percent-encoded and quoted values", () => {
+  it("parses base64url, raw JSON, percent-encoded and quoted cookie values", () => {
     const raw = encodeURIComponent(session("raw"));
     expect(read(`a=b; ${name}=${encoded("one")}; c=d`)).to.equal("one");
     expect(read(`${name}=${raw}`)).to.equal("raw");
@@ -25,13 +25,13 @@ describe("accessTokenOf", () => {
     expect(read(`${name}="${encoded("quoted")}"`)).to.equal("quoted");
   });
 
-  it("joins chunks in any order", () => {
+  it("joins cookie chunks in any order", () => {
     const chunks = chunked(encoded("joined"), 20);
     expect(chunks.length).to.be.within(2, 10);
     expect(read(chunks.reverse().join("; "))).to.equal("joined");
   });
 
-  it("joins raw chunks that were encoded one by one", () => {
+  it("joins raw cookie chunks that were encoded one by one", () => {
     const text = session("raw");
     const cookies = [text.slice(0, 40), text.slice(40)].map(
       (part, index) => `${name}.${index}=${encodeURIComponent(part)}`,
@@ -39,14 +39,14 @@ describe("accessTokenOf", () => {
     expect(read(cookies.join("; "))).to.equal("raw");
   });
 
-  it("prefers the whole to chunks, and the first of several with one name", () => {
+  it("prefers a whole cookie to chunks, and the first of repeated cookies", () => {
     const chunk = `${name}.0=${encoded("chunk")}`;
     expect(read(`${chunk}; ${name}=${encoded("whole")}`)).to.equal("whole");
     expect(read(`${name}=${encoded("first")}; ${name}=${encoded("second")}`)).to.equal("first");
     expect(read(`${name}.0=${encoded("first")}; ${name}.0=${encoded("second")}`)).to.equal("first");
   });
 
-  it("takes empty cookies for deleted ones", () => {
+  it("treats empty cookies as deleted", () => {
     expect(read(`${name}=; ${name}.0=${encoded("chunk")}; ${name}.1=`)).to.equal("chunk");
   });
 
@@ -70,12 +70,12 @@ describe("accessTokenOf", () => {
     ["a token that is no text", `${name}={"access_token":{}}`],
     ["null", `${name}=null`],
   ] as const) {
-    it(`finds nothing in ${title}`, () => {
+    it(`finds no session in ${title}`, () => {
       expect(read(header)).to.equal(undefined);
     });
   }
 
-  it("never throws, whatever is sent", () => {
+  it("never throws for any Cookie header", () => {
     const piece = fc.constantFrom(name, `${name}.0`, `${name}.1`, "=", ";", "base64-", "%", '"', "{", "e30");
     fc.assert(
       fc.property(fc.array(fc.oneof(piece, fc.string())), (pieces) => {

@@ -41,13 +41,13 @@ describe("portal session", () => {
   }
 
   for (const algorithm of ["HS256", "ES256", "RS256"] as const) {
-    it(`is verified with ${algorithm}`, async () => {
+    it(`verifies a session signed with ${algorithm}`, async () => {
       const token = await provider.token({ sub: userId }, algorithm);
       expect(await verify(await provider.cookie(token))).to.deep.equal({ userId });
     });
   }
 
-  it("is read from the chunks that a large session makes, encoded or raw", async () => {
+  it("reads a session from encoded and raw cookie chunks", async () => {
     const token = await provider.token({ sub: userId.toUpperCase() });
     const metadata = { story: "Çok uzun bir köpek hikâyesi 🐕 ".repeat(120) };
     for (const encoding of ["base64url", "raw"] as const) {
@@ -57,12 +57,12 @@ describe("portal session", () => {
     }
   });
 
-  it("is read from one raw cookie", async () => {
+  it("reads a session from one raw cookie", async () => {
     const token = await provider.token({ sub: userId });
     expect(await verify(await provider.cookie(token, { encoding: "raw" }))).to.deep.equal({ userId });
   });
 
-  it("has expired at its time, and not before", async () => {
+  it("accepts a session until its expiry, not later", async () => {
     const exp = Math.floor(Date.now() / 1000) + 600;
     const cookie = await provider.cookie(await provider.token({ sub: userId, exp }));
     expect(await verify(cookie, {}, exp * 1000 - 1)).to.deep.equal({ userId });
@@ -96,11 +96,11 @@ describe("portal session", () => {
       });
     }
 
-    it("no cookie at all", async () => {
+    it("refuses a request without a session cookie", async () => {
       expect(await refusal("")).to.equal("401 authentication_required");
     });
 
-    it("an algorithm whose key is not configured", async () => {
+    it("refuses a session signed with an algorithm that has no configured key", async () => {
       const shared = await provider.cookie(await provider.token({}, "HS256"));
       const published = await provider.cookie(await provider.token({}, "ES256"));
       expect(await refusal(shared, { PORTAL_JWT_SECRET: undefined })).to.match(/^401/);
@@ -122,7 +122,7 @@ describe("portal session", () => {
     }
   });
 
-  it("asks for the public keys once", async () => {
+  it("fetches the public keys once", async () => {
     const verifier = createSessionVerifier(settings());
     const cookie = await provider.cookie(await provider.token({}, "ES256"));
     const before = provider.keyRequests();
@@ -130,7 +130,7 @@ describe("portal session", () => {
     expect(provider.keyRequests() - before).to.equal(1);
   });
 
-  it("is 503 with Retry-After where the public keys are out of reach", async () => {
+  it("answers 503 with Retry-After if the public keys are out of reach", async () => {
     const cookie = await provider.cookie(await provider.token({}, "ES256"));
     const gone = await verify(cookie, { PORTAL_JWKS_URL: "http://127.0.0.1:1/keys" }).catch(
       (error: unknown) => error,
@@ -139,7 +139,7 @@ describe("portal session", () => {
     expect((gone as ApiError).headers).to.have.property("Retry-After");
   });
 
-  it("cannot be verified with neither a secret nor public keys", () => {
+  it("refuses a configuration with neither a secret nor public keys", () => {
     const nothing = { PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: undefined };
     expect(() => createSessionVerifier(settings(nothing))).to.throw(
       ConfigError,

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { pino } from "pino";
 import { readSite as readAuditSite } from "../../../command/audit/page/router.ts";
 import { createMetrics, serveMetrics } from "../../../projection/status/metrics.ts";
-import { readSite as readDocsSite } from "../../../query-api/docs/site.ts";
+import { readSite as readDocsSite } from "../../../query-api/docs/router.ts";
 import { portalOperations } from "../../../query-api/portal/operations.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { createApp } from "../../../shared/http/app.ts";

@@ -65,7 +65,7 @@ describe("rate limits of the partner API", () => {
   const keys = async () =>
     (await admin.query<{ key: string }>("SELECT key FROM rate_limit.counter")).rows.map(({ key }) => key);
 
-  it("are one over two processes of one service and the other service", async () => {
+  it("shares rate limits over all processes of both services", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 9 });
     await readable(world);
     for (const { url } of [api.command, second]) await shared(world, () => write(url, world.headers));
@@ -85,12 +85,12 @@ describe("rate limits of the partner API", () => {
       expect([answer.status, answer.body.error, told(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
       expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
     }
-    // What is agreed anew holds at once, also for who was refused a moment ago.
+    // A new agreed rate takes effect at once, even for a caller that was refused a moment ago.
     await agreeRateLimit(api.command.log, { ...other, rateLimitPerMinute: 1_000 }, operatorContext());
     expect((await write(second.url, other.headers)).status).to.equal(404);
   });
 
-  it("let exactly the agreed number of a burst through while Postgres is slow, and tell all of one window", async () => {
+  it("allows exactly the agreed number of a burst while Postgres is slow, in one window", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 25 });
     const key = `installation ${world.applicationId} ${world.clinicId}`;
     await admin.query("BEGIN");
@@ -117,7 +117,7 @@ describe("rate limits of the partner API", () => {
     expect(Number(last.headers.get("Retry-After"))).to.be.within(left, left + 2);
   });
 
-  it("answer 503 for what cannot be counted, and count a stranger at once", async () => {
+  it("answers 503 to requests that it cannot count, and counts other callers without delay", async () => {
     const [world, stranger] = await Promise.all([
       createPartnerWorld(api.command),
       createPartnerWorld(api.command),
@@ -140,7 +140,7 @@ describe("rate limits of the partner API", () => {
     ]);
   });
 
-  it("are an installation's own: another clinic of the same application is not held up", async () => {
+  it("counts each installation by itself, even of the same application", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1 });
     const clinic = await createClinic(api.command.log);
     await install(api.command.log, world, clinic, { rateLimitPerMinute: 5 });
@@ -150,7 +150,7 @@ describe("rate limits of the partner API", () => {
     expect(told(await write(second.url, there))).to.equal(4);
   });
 
-  it("stand on every answer, whoever is refused and for what", async () => {
+  it("returns the rate limit with every response, refused ones included", async () => {
     const world = await createPartnerWorld(api.command);
     await readable(world);
     const { command, queryUrl } = api;
@@ -180,7 +180,7 @@ describe("rate limits of the partner API", () => {
     }
   });
 
-  it("hold an application that is refused again and again to a number, and not what it is let do", async () => {
+  it("limits refused requests of an application, but not its authorized ones", async () => {
     const world = await createPartnerWorld(api.command);
     const revoked = await createPartnerWorld(api.command);
     await revokeInstallation(api.command.log, { ...revoked, reason: null }, operatorContext());
@@ -192,7 +192,7 @@ describe("rate limits of the partner API", () => {
     expect((await write(second.url, revoked.headers)).status).to.equal(403);
   });
 
-  it("tell of the nearer one where two count: a client's exchanges and its address's", async () => {
+  it("reports the limit with fewer requests left if two limits count a request", async () => {
     const world = await createPartnerWorld(api.command);
     const first = await exchange(second.url, world);
     expect([limitOf(first), told(first)]).to.deep.equal([30, 28]);
@@ -201,7 +201,7 @@ describe("rate limits of the partner API", () => {
     expect([limitOf(next), told(next)]).to.deep.equal([ADDRESS_PER_MINUTE, 4]);
   });
 
-  it("hold an application to the resets of its sandbox in an hour, over all processes, and to nothing else", async () => {
+  it("limits sandbox resets per hour over all processes, and nothing else", async () => {
     const partner = await api.partner();
     const urls = [api.command.url, second.url];
     const reset = (count: number, headers = partner.headers) =>
@@ -225,7 +225,7 @@ describe("rate limits of the partner API", () => {
     const sandbox = await loadSandbox(api.command.log, partner.applicationId);
     expect(sandbox?.generation, "of the first and four more").to.equal(5);
     expect((await partner.ask("GET", "/sandbox")).status, "of reads").to.equal(200);
-    // Both have one left: it is told of the one that holds for an hour.
+    // Both limits have one request left. The headers describe the limit per hour, because it resets later.
     const other = await api.partner();
     expect((await reset(0, other.headers)).status).to.equal(200);
     await exceed(`reset ${other.applicationId}`, RESETS_PER_HOUR - 1);
@@ -234,7 +234,7 @@ describe("rate limits of the partner API", () => {
     expect([last.status, hour(last)]).to.deep.equal([200, 0]);
   });
 
-  it("let a sandbox be reset while the shared counters are gone", async () => {
+  it("allows sandbox resets while the shared counters are gone", async () => {
     const partner = await api.partner();
     await admin.query("ALTER TABLE rate_limit.counter RENAME TO elsewhere");
     const { status } = await partner.ask("POST", "/sandbox/reset");
@@ -242,7 +242,7 @@ describe("rate limits of the partner API", () => {
     expect(status).to.equal(200);
   });
 
-  it("go on in each process while the shared counters are broken, slow or gone, and are shared again afterwards", async () => {
+  it("counts in each process while the shared counters fail, and shares them again afterwards", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1_000 });
     const breaks: [string, string, string][] = [
       [
@@ -271,8 +271,8 @@ describe("rate limits of the partner API", () => {
     }
   });
 
-  // The last one: a process remembers for the rest of the minute who is over the limit.
-  it("hold an address that shows no token to a number of its own, and not those who show one", async () => {
+  // Must be the last test: a process remembers callers over the limit for the rest of the minute.
+  it("limits an address without a token, but not requests with a token", async () => {
     const world = await createPartnerWorld(api.command);
     await shared(world, () => write(second.url, world.headers));
     await write(second.url, {});

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { createPositionWatch } from "../../../shared/postgres/position-watch.ts";
 
 describe("position watch", () => {
-  it("asks once for all who watch at one time, and lets each go when its position is reached", async () => {
+  it("concurrent waits share reads of the position, and each ends at its own position", async () => {
     let asked = 0;
     let answer: (position: bigint) => void = () => undefined;
     const watch = createPositionWatch(() => {
@@ -22,7 +22,7 @@ describe("position watch", () => {
     expect(asked).to.be.at.least(2);
   });
 
-  it("says no when the time is up, and not long after", async () => {
+  it("a wait ends with false when its time is up", async () => {
     const watch = createPositionWatch(async () => 1n);
     const started = performance.now();
     expect(await watch(2n, 60)).to.equal(false);
@@ -30,7 +30,7 @@ describe("position watch", () => {
     expect(await watch(2n, 0), "without any time").to.equal(false);
   });
 
-  it("passes on what goes wrong, to everybody, and works again afterwards", async () => {
+  it("all waits get the error of a failed read, and later waits work again", async () => {
     let works = false;
     const watch = createPositionWatch(async () => {
       if (!works) throw new Error("no database");

@@ -4,7 +4,7 @@ import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 
 const refusal = (code: string) => Object.assign(new pg.DatabaseError("words", 5, "error"), { code });
 
-describe("whether Postgres is out of reach", () => {
+describe("errors that mean Postgres is unavailable", () => {
   const later = {
     "admin shutdown": "57P01",
     "cannot connect now": "57P03",
@@ -18,7 +18,7 @@ describe("whether Postgres is out of reach", () => {
     "a server that became read only": "25006",
   };
   for (const [what, code] of Object.entries(later)) {
-    it(`${what} (${code}) is for now`, () => expect(isPostgresUnavailable(refusal(code))).to.equal(true));
+    it(`${what} (${code}) is temporary`, () => expect(isPostgresUnavailable(refusal(code))).to.equal(true));
   }
 
   const forGood = {
@@ -28,6 +28,6 @@ describe("whether Postgres is out of reach", () => {
     "a wrong password": "28P01",
   };
   for (const [what, code] of Object.entries(forGood)) {
-    it(`${what} (${code}) is not`, () => expect(isPostgresUnavailable(refusal(code))).to.equal(false));
+    it(`${what} (${code}) is permanent`, () => expect(isPostgresUnavailable(refusal(code))).to.equal(false));
   }
 });

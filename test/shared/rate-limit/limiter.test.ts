@@ -16,7 +16,7 @@ describe("rate limiter", () => {
   });
   after(() => world.stop());
 
-  it("counts over processes and over both services' roles, in one window", async () => {
+  it("processes of both services count in one window", async () => {
     const [warnings, key] = [[] as unknown[], randomUUID()];
     const command = world.limiterOf(world.database.urls.command, warnings);
     const query = world.limiterOf(world.database.urls.query, warnings);
@@ -32,7 +32,7 @@ describe("rate limiter", () => {
     expect(warnings).to.deep.equal([]);
   });
 
-  it("counts a single request with one statement, and many of one key at once with a few", async () => {
+  it("one request takes one statement, and many concurrent requests of a key take a few", async () => {
     const { pool, count } = world.limiterOf(world.database.urls.command);
     await eventually("this process is registered", async () => {
       const { rowCount } = await pool.query("SELECT FROM rate_limit.process");
@@ -73,7 +73,7 @@ describe("rate limiter", () => {
     expect([again.used, again.endsAt]).to.deep.equal([2, endsAt]);
   });
 
-  it("counts in a window that is longer than a minute, shared or alone", async () => {
+  it("windows can be longer than a minute, with and without Postgres", async () => {
     const hour = 3_600;
     for (const url of [world.database.urls.command, NOWHERE]) {
       const [limiter, key] = [world.limiterOf(url), randomUUID()];
@@ -86,7 +86,7 @@ describe("rate limiter", () => {
     }
   });
 
-  it("refuses a key over its limit without asking Postgres, until the window ends or more is agreed", async () => {
+  it("a key over its limit is refused without Postgres, until the window ends or the limit grows", async () => {
     const key = randomUUID();
     const [one, other] = [
       world.limiterOf(world.database.urls.command),
@@ -100,7 +100,7 @@ describe("rate limiter", () => {
     expect((await one.count(key, 10)).used, "with more agreed").to.equal(5);
   });
 
-  it("removes counters that have ended, and processes that are gone", async () => {
+  it("ended counters and stopped processes are removed", async () => {
     const { pool } = world.limiterOf(world.database.urls.command);
     const [key, gone] = [randomUUID(), randomUUID()];
     await pool.query("INSERT INTO rate_limit.counter VALUES ($1, 1, 1)", [key]);

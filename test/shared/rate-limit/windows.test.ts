@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import { Windows } from "../../../shared/rate-limit/windows.ts";
 
-const endless = { used: 1, alone: 0, endsAt: 0, until: Number.POSITIVE_INFINITY };
+const endless = { used: 1, uncounted: 0, length: 60_000, endsAt: 0, until: Number.POSITIVE_INFINITY };
 
-describe("windows that the rate limiter knows", () => {
-  it("are those of the 20,000 keys last seen", () => {
+describe("remembered windows of the rate limiter", () => {
+  it("the limiter remembers the windows of the 20,000 latest keys", () => {
     const windows = new Windows();
     windows.set("first", { ...endless });
     windows.set("kept", { ...endless });

@@ -167,7 +167,7 @@ describe("checkDestination", () => {
     });
   }
 
-  describe("judges every address of a name", () => {
+  describe("checks every address of a name", () => {
     const private_ = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"];
     for (const address of private_) {
       it(`refuses a name at ${address}`, async () => {
@@ -175,20 +175,20 @@ describe("checkDestination", () => {
           "address_not_public",
         );
       });
-      it(`refuses a name at ${address} beside a public address`, async () => {
+      it(`refuses a name with the address ${address} and a public one`, async () => {
         expect(await faultOf("https://hooks.example.com/", resolvesTo("93.184.216.34", address))).to.equal(
           "address_not_public",
         );
       });
     }
 
-    it("refuses what a resolver must not answer", async () => {
+    it("invalid answers of a resolver are refused", async () => {
       expect(await faultOf("https://hooks.example.com/", resolvesTo("0x7f.1"))).to.equal(
         "address_not_public",
       );
     });
 
-    it("takes a public name, and gives the address that it judged", async () => {
+    it("a public name is accepted, and its checked address is returned", async () => {
       const checked = await checkDestination("https://hooks.example.com:8443/in?a=b", {
         allowLoopback: false,
         lookup: resolvesTo("2606:4700::6810:84e5", "93.184.216.34"),
@@ -197,13 +197,13 @@ describe("checkDestination", () => {
       expect(checked.url.href).to.equal("https://hooks.example.com:8443/in?a=b");
     });
 
-    it("takes a name that has IPv6 alone", async () => {
+    it("a name with only IPv6 addresses is accepted", async () => {
       const lookup = resolvesTo("2606:4700::6810:84e5");
       const checked = await checkDestination("https://hooks.example.com/", { allowLoopback: false, lookup });
       expect(checked).to.include({ address: "2606:4700::6810:84e5" });
     });
 
-    it("asks for an internationalised name in its ASCII form", async () => {
+    it("an internationalised name is resolved in its ASCII form", async () => {
       const asked: string[] = [];
       const lookup: Lookup = async (host) => {
         asked.push(host);
@@ -214,12 +214,12 @@ describe("checkDestination", () => {
     });
   });
 
-  it("takes a public address written out, without a lookup", async () => {
+  it("a public IP address is accepted without a lookup", async () => {
     expect(await faultOf("https://8.8.8.8/", neverAsked)).to.equal(null);
     expect(await faultOf("https://[2606:4700::1]:8443/", neverAsked)).to.equal(null);
   });
 
-  it("tells a failed lookup from an unsafe address", async () => {
+  it("a failed lookup is not reported as an unsafe address", async () => {
     const failing: Lookup = async () => {
       throw Object.assign(new Error("queryA ENOTFOUND"), { code: "ENOTFOUND" });
     };
@@ -227,14 +227,14 @@ describe("checkDestination", () => {
     expect(await faultOf("https://hooks.example.com/", resolvesTo())).to.equal("lookup_failed");
   });
 
-  describe("where loopback is allowed", () => {
+  describe("if loopback is allowed", () => {
     for (const url of ["http://127.0.0.1:9000/in", "http://localhost:9000/in", "https://127.0.0.2:1/"]) {
-      it(`takes ${url}`, async () => {
+      it(`accepts ${url}`, async () => {
         expect(await faultOf(url, neverAsked, true)).to.equal(null);
       });
     }
 
-    it("connects to the loopback address itself", async () => {
+    it("localhost gives the loopback address", async () => {
       const options = { allowLoopback: true, lookup: neverAsked };
       expect(await checkDestination("http://[::1]:9000/", options)).to.include({ address: "::1" });
       expect(await checkDestination("http://localhost/", options)).to.include({ address: "127.0.0.1" });
@@ -256,7 +256,7 @@ describe("checkDestination", () => {
       });
     }
 
-    it("still refuses a public name that resolves to loopback", async () => {
+    it("a public name that resolves to loopback is still refused", async () => {
       expect(await faultOf("https://hooks.example.com/", resolvesTo("127.0.0.1"), true)).to.equal(
         "address_not_public",
       );

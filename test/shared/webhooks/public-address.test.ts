@@ -111,7 +111,7 @@ describe("isPublicUnicast", () => {
     });
   }
 
-  it("refuses text that is no address", () => {
+  it("text that is not an address is refused", () => {
     for (const text of ["", "localhost", "[2606:4700::1]", "1.1.1.1:443"]) {
       expect(isPublicUnicast(text), text).to.equal(false);
     }

@@ -7,7 +7,7 @@ const NAME = "hooks.partner.example";
 const V4: DnsReply = { addresses: ["93.184.216.34"] };
 const V6: DnsReply = { addresses: ["2606:4700::6810:84e5"] };
 
-describe("the look-up of a destination's name", () => {
+describe("resolving the name of a destination", () => {
   let dns: DnsServer;
 
   beforeEach(async () => {
@@ -44,14 +44,14 @@ describe("the look-up of a destination's name", () => {
     });
   }
 
-  it("a name server that drops both fails within the limit of the look-up", async function () {
+  it("a name server that drops both queries fails within the time limit", async function () {
     this.timeout(15_000);
     const { result, elapsed } = await check("drop", "drop");
     expect(result).to.equal("lookup_failed");
     expect(elapsed).to.be.within(1_400, 10_000);
   });
 
-  it("one family's late answer is waited for if the other has no address", async () => {
+  it("a late answer of one family is awaited if the other family has no address", async () => {
     const { result } = await check({ addresses: [] }, { ...V6, delayMs: 400 });
     expect(result).to.equal("2606:4700::6810:84e5");
   });
@@ -61,12 +61,12 @@ describe("the look-up of a destination's name", () => {
     ["A", { addresses: ["10.0.0.1"], delayMs: 5 }, V6],
   ];
   for (const [type, A, AAAA] of late) {
-    it(`a private address in a late ${type} answer is refused beside a public one`, async () => {
+    it(`a private address in a late ${type} answer is refused, also next to a public one`, async () => {
       expect((await check(A, AAAA)).result).to.equal("address_not_public");
     });
   }
 
-  it("a private address among several of one family is refused", async () => {
+  it("a private address among several addresses is refused", async () => {
     const mixed = { addresses: ["93.184.216.34", "192.168.0.1"] };
     expect((await check(mixed, "drop")).result).to.equal("address_not_public");
   });

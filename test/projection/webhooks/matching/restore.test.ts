@@ -48,7 +48,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     return { ...told, deliveryId };
   }
 
-  it("delivers it under its id, made again from the log", async () => {
+  it("a deleted delivery is restored from the log and delivered with its id", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const { eventId, deliveryId } = await failedAndDeleted(endpoint);
     await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
@@ -60,7 +60,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     expect(acceptedBy(endpoint.secret, requests.at(-1)!)).to.deep.equal(webhookLibraryNames);
   });
 
-  it("concludes nothing from a log that is not the one behind the database", async () => {
+  it("a delivery does not expire because of a different log", async () => {
     const { endpointId, clinicId } = await world.endpoint(receiver.url);
     const deliveryId = randomUUID();
     const log = { ...world.log, read: async () => [{ id: requestId, type: REQUESTED, data: {} }] as never[] };
@@ -81,7 +81,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     expect([rowCount, await factsOf(deliveryId)]).to.deep.equal([0, []]);
   });
 
-  it("leaves it out where the endpoint is disabled by then, so that it can be asked for again", async () => {
+  it("a restored delivery is skipped if the endpoint is disabled, and can be replayed again", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const { eventId, deliveryId } = await failedAndDeleted(endpoint);
     const { endpointId } = endpoint;
@@ -130,7 +130,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     ],
   ];
   for (const [what, make] of beyondRepair) {
-    it(`puts it on record as expired, once, for one ${what}; the next request is followed`, async () => {
+    it(`a delivery ${what} expires once, and the next message is processed`, async () => {
       const endpoint = await world.endpoint(receiver.url);
       const deliveryId = await make(endpoint);
       const [first] = await factsOf(deliveryId);

@@ -38,29 +38,29 @@ const sum = (slots: Record<string, number>, of = "") =>
   Object.entries(slots).reduce((total, [name, count]) => total + (name.startsWith(of) ? count : 0), 0);
 
 describe("the fair share of slots", () => {
-  it("given one endpoint alone, gives it all that an endpoint may hold", () => {
+  it("a single endpoint gets as many slots as an endpoint may hold", () => {
     expect(given({}, application([endpoint("a")]))).to.deep.equal({ a: 4 });
   });
 
-  it("given an application alone with many endpoints, gives it nearly a fifth of all slots", () => {
+  it("a single application with many endpoints gets nearly a fifth of all slots", () => {
     const slots = sum(given({}, application(manyEndpoints("a", 1_000))));
     expect(slots).to.be.within(188, SLOTS / 5);
   });
 
-  it("given 20 applications that take all they can, leaves as much for the next as each of them has", () => {
+  it("a new application gets as many slots as each of 20 greedy applications", () => {
     const greedy = Array.from({ length: 20 }, (_, n) => application(manyEndpoints(`greedy${n} `, 50)));
     const taken = sum(given({}, ...greedy));
     const slots = sum(given({ busy: taken }, application(manyEndpoints("next", 50))));
     expect(slots).to.be.at.least(taken / 20 - 8);
   });
 
-  it("given one slot that is free, gives it to the application that used the least slot time", () => {
+  it("a single free slot goes to the application with the least slot time", () => {
     const slow = application([endpoint("slow")], { usedMs: 9_000 });
     const quick = application([endpoint("quick")], { usedMs: 40 });
     expect(given({ busy: SLOTS - 1 }, slow, quick)).to.deep.equal({ quick: 1 });
   });
 
-  it("given equal use, gives slots in turns", () => {
+  it("applications with equal use get slots in turns", () => {
     const slots = given(
       { atMost: 10 },
       application(manyEndpoints("a", 50)),
@@ -69,7 +69,7 @@ describe("the fair share of slots", () => {
     expect([sum(slots, "a"), sum(slots, "b")]).to.deep.equal([5, 5]);
   });
 
-  it("given an application at its limit, passes it over and does not list its endpoints", () => {
+  it("an application at its limit gets no slot, and its endpoints are not listed", () => {
     const full: WaitingApplication<Endpoint> = {
       busy: 200,
       usedMs: 0,
@@ -79,16 +79,16 @@ describe("the fair share of slots", () => {
     expect(given({ busy: 200 }, full, application([endpoint("b")]))).to.deep.equal({ b: 4 });
   });
 
-  it("given an application that may take two slots at once, gives it two", () => {
+  it("an application that may take two slots gets two", () => {
     expect(sum(given({}, application(manyEndpoints("a", 50), { atOnce: 2 })))).to.equal(2);
   });
 
-  it("given one slot for an application, gives it to the endpoint that used the least slot time", () => {
+  it("the slot of an application goes to its endpoint with the least slot time", () => {
     const endpoints = [endpoint("slow", { usedMs: 9_000 }), endpoint("quick", { usedMs: 3 })];
     expect(given({ atMost: 1 }, application(endpoints))).to.deep.equal({ quick: 1 });
   });
 
-  it("given a failing endpoint with an attempt under way, gives it nothing", () => {
+  it("a failing endpoint with an attempt under way gets no slot", () => {
     expect(given({}, application([endpoint("failing", { busy: 1, most: 1 })]))).to.deep.equal({});
   });
 
@@ -102,7 +102,7 @@ describe("the fair share of slots", () => {
     atMost: fc.nat(300),
   });
 
-  it("never exceeds a limit of an endpoint, an application, the pool or the decision", () => {
+  it("no limit of an endpoint, an application, the pool or a decision is exceeded", () => {
     fc.assert(
       fc.property(pools, ({ slots, applications, atMost }) => {
         const waiting = applications.map(({ usedMs, endpoints }, a) =>
@@ -124,7 +124,7 @@ describe("the fair share of slots", () => {
     );
   });
 
-  it("gives everything that limits allow to an application that is alone", () => {
+  it("a single application gets all slots that the limits allow", () => {
     fc.assert(
       fc.property(fc.integer({ min: 4, max: 1_000 }), fc.integer({ min: 1, max: 300 }), (slots, count) => {
         const alone = application(manyEndpoints("a", count));
@@ -145,7 +145,7 @@ describe("the fair share of slots", () => {
     maxLength: 200,
   });
 
-  it("always has a slot for a newcomer, whatever up to 100 greedy applications do", () => {
+  it("a new application gets a slot next to up to 100 greedy applications", () => {
     fc.assert(
       fc.property(steps, (taken) => {
         const busy = new Map<number, number>();

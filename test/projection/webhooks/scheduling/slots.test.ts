@@ -51,21 +51,21 @@ describe("the slots of a sender", () => {
     }
   }
 
-  it("given a sandbox that takes all it can, leaves production as many as before", () => {
+  it("a greedy sandbox takes no slots from production", () => {
     const alone = takeAll(greedy(20, { environment: "production" })).length;
     slots = createSlots(() => now);
     takeAll(greedy(40));
     expect(takeAll(greedy(20, { environment: "production" }))).to.have.length(alone);
   });
 
-  it("given retries that take all they can, leaves first attempts as many as before", () => {
+  it("retries take no slots from first attempts", () => {
     const alone = takeAll(greedy(20)).length;
     slots = createSlots(() => now);
     takeAll(greedy(20, { lane: "retry" }));
     expect(takeAll(greedy(20))).to.have.length(alone);
   });
 
-  it("given attempts that ended slowly, serves another application first, and forgets after a while", () => {
+  it("an application with slow attempts comes later, until its slot time has decayed", () => {
     const due = createDueEndpoints();
     due.add([...greedy(1), endpoint("quick", "q")]);
     const firstOf = () => slots.allot(due)[0]?.applicationId;
@@ -76,7 +76,7 @@ describe("the slots of a sender", () => {
     expect(firstOf()).to.equal("a0");
   });
 
-  it("given outcomes that are not written, gives no more than twice the slots", () => {
+  it("unwritten outcomes limit the held deliveries to twice the slots", () => {
     let held = 0;
     for (let round = 0; round < 400; round += 1) {
       const taken = takeAll(greedy(1), 25);
@@ -86,7 +86,7 @@ describe("the slots of a sender", () => {
     expect(held).to.equal(2 * LANES.first.slots);
   });
 
-  it("given a failing endpoint, gives it one slot until it succeeds", () => {
+  it("a failing endpoint gets one slot until it succeeds", () => {
     const due = createDueEndpoints();
     const one = endpoint("a", "e");
     due.add([one]);
@@ -96,11 +96,11 @@ describe("the slots of a sender", () => {
     expect(slots.allot(due).map(({ slots: count }) => count)).to.deep.equal([4]);
   });
 
-  it("given an application without recent attempts, lets four start at once", () => {
+  it("an application without recent attempts may start four attempts at once", () => {
     expect(takeAll(greedy(1), 25)).to.have.length(4);
   });
 
-  it("given slow attempts that end together, lets others start one by one", () => {
+  it("attempts after slow ones start one by one", () => {
     const taken = takeAll(greedy(1));
     now += 10_000;
     endAll(taken);
@@ -108,7 +108,7 @@ describe("the slots of a sender", () => {
     expect(takeAll(greedy(1), 1_000)).to.have.length.within(4, 20);
   });
 
-  it("given quick attempts, lets all start at once that the application may have", () => {
+  it("quick attempts start at once, up to the limit of the application", () => {
     for (let round = 0; round < 200; round += 1) {
       const taken = takeAll(greedy(1), 25);
       now -= 20;
@@ -118,8 +118,8 @@ describe("the slots of a sender", () => {
   });
 });
 
-describe("the endpoints that a sender knows to be due", () => {
-  it("keep one that was added while a claim found nothing of it", () => {
+describe("the known due endpoints of a sender", () => {
+  it("an endpoint that was added during a claim stays known", () => {
     const due = createDueEndpoints();
     const one = endpoint("a", "e");
     due.add([one]);
@@ -133,7 +133,7 @@ describe("the endpoints that a sender knows to be due", () => {
 });
 
 describe("the use of slots", () => {
-  it("counts attempts under way by their age, and ended ones by half every 30 seconds", () => {
+  it("slot use counts the age of attempts under way, and halves ended ones every 30 seconds", () => {
     const use = new SlotUse();
     use.start(0);
     use.start(1_000);

@@ -46,7 +46,7 @@ describe("connections to receivers", () => {
       receiver = opened(await startReceiver());
     });
 
-    it("an application whose 200 requests hang does not delay another at the same origin, nor itself", async () => {
+    it("200 hanging requests of an application do not delay other requests to the same origin", async () => {
       const [hanging, other] = [randomUUID(), randomUUID()];
       receiver.always({ mode: "hang" });
       const stuck = Array.from({ length: 200 }, () => attempt(receiver.url, hanging, { timeoutMs: 60_000 }));
@@ -101,14 +101,14 @@ describe("connections to receivers", () => {
       expect(silent.connections).to.equal(1);
     });
 
-    it("a name that cannot be looked up in time gives lookup_failed", async () => {
+    it("a name that cannot be resolved in time gives lookup_failed", async () => {
       const lookup = () => new Promise<never>(() => undefined);
       const limits = { allowLoopback: false, lookup, connectTimeoutMs: 100, timeoutMs: 50 };
       const result = await attempt("https://hooks.partner.example/", randomUUID(), limits);
       expect(result).to.deep.include({ statusCode: null, error: "lookup_failed" });
     });
 
-    it("the time for the answer starts when the connection is there", async () => {
+    it("the time limit for the answer starts when the connection is established", async () => {
       const deaf = opened(await startDeafServer());
       const timeoutMs = 1_500;
       const began = performance.now();
@@ -122,7 +122,7 @@ describe("connections to receivers", () => {
   describe("informational answers", () => {
     const early = ["100 Continue", "102 Processing", "103 Early Hints", "199 Unknown"];
     for (const status of early) {
-      it(`an unsolicited ${status} before the answer is passed over`, async () => {
+      it(`an unsolicited ${status} before the answer is ignored`, async () => {
         const receiver = await rawReceiver((socket) => {
           socket.write(`HTTP/1.1 ${status}\r\nLink: </style.css>\r\n\r\n`);
           setImmediate(() => socket.write(OK));
@@ -135,13 +135,13 @@ describe("connections to receivers", () => {
       });
     }
 
-    it("several in a row are passed over", async () => {
+    it("several informational answers in a row are ignored", async () => {
       const several = early.map((status) => `HTTP/1.1 ${status}\r\n\r\n`).join("");
       const receiver = await rawReceiver((socket) => socket.write(several + several + OK));
       expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
     });
 
-    it("more than 16 are an invalid response", async () => {
+    it("more than 16 informational answers are an invalid response", async () => {
       const endless = "HTTP/1.1 100 Continue\r\n\r\n".repeat(17);
       const receiver = await rawReceiver((socket) => socket.write(endless + OK));
       expect(await attempt(receiver.url, "a")).to.deep.include({
@@ -168,7 +168,7 @@ describe("connections to receivers", () => {
   });
 
   describe("a kept connection that the receiver closes", () => {
-    it("while the next request is on its way: the request is sent again on a fresh connection", async () => {
+    it("a request on a connection that was just closed is sent again on a fresh connection", async () => {
       const receiver = await rawReceiver((socket, number) => {
         if (number === 1) socket.write(OK);
         else socket.destroy();
@@ -179,7 +179,7 @@ describe("connections to receivers", () => {
       expect([receiver.requests, receiver.connections]).to.deep.equal([3, 2]);
     });
 
-    it("and then its successor too: the attempt fails after two requests", async () => {
+    it("if the fresh connection is closed too, the attempt fails after two requests", async () => {
       let closes = false;
       const receiver = await rawReceiver((socket) => {
         if (closes) socket.destroy();
@@ -191,7 +191,7 @@ describe("connections to receivers", () => {
       expect([receiver.requests, receiver.connections]).to.deep.equal([3, 2]);
     });
 
-    it("in the middle of an answer: the attempt fails, since the request was processed", async () => {
+    it("if the connection closes during the answer, the attempt fails without a second request", async () => {
       const receiver = await rawReceiver((socket, number) => {
         if (number === 1) socket.write(OK);
         else socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok");
@@ -202,14 +202,14 @@ describe("connections to receivers", () => {
       expect(receiver.requests).to.equal(2);
     });
 
-    it("before the next request: that request uses a fresh connection", async () => {
+    it("after a close between requests, the next request uses a fresh connection", async () => {
       const receiver = await rawReceiver((socket) => socket.end(OK));
       for (let n = 0; n < 5; n += 1) {
         expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
       }
     });
 
-    it("as it announced in Keep-Alive: the connection is not used again", async () => {
+    it("a connection that is about to close according to Keep-Alive is not used again", async () => {
       const receiver = await rawReceiver((socket) =>
         socket.write(OK.replace("\r\n\r\n", "\r\nKeep-Alive: timeout=1\r\n\r\n")),
       );

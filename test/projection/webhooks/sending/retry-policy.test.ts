@@ -1,13 +1,13 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { type AttemptOutcome, judge } from "../../../../projection/webhooks/sending/retry-policy.ts";
+import { type AttemptResult, judge } from "../../../../projection/webhooks/sending/retry-policy.ts";
 
 const NOW = Date.parse("2030-01-01T00:00:00.000Z");
-const answered = (statusCode: number, retryAfter: string | null = null): AttemptOutcome => ({
+const answered = (statusCode: number, retryAfter: string | null = null): AttemptResult => ({
   ...{ statusCode, error: null, retryAfter },
 });
 const context = (more = {}) => ({ attempts: 1, schedule: [5, 30, 300], now: NOW, random: 0.5, ...more });
-const waitAfter = (outcome: AttemptOutcome, more = {}) => {
+const waitAfter = (outcome: AttemptResult, more = {}) => {
   const verdict = judge(outcome, context(more));
   if (verdict.status !== "pending") throw new Error(`not to be tried again: ${verdict.status}`);
   return verdict.nextAttemptAt - NOW;
@@ -15,29 +15,29 @@ const waitAfter = (outcome: AttemptOutcome, more = {}) => {
 
 describe("retry policy", () => {
   for (const status of [200, 201, 202, 204, 299]) {
-    it(`takes ${status} as delivered`, () => {
+    it(`${status} counts as delivered`, () => {
       expect(judge(answered(status), context())).to.deep.equal({ status: "delivered" });
     });
   }
 
   for (const status of [100, 301, 302, 303, 307, 308, 400, 401, 404, 409, 422, 429, 500, 502, 503]) {
-    it(`takes ${status} as a failure that is tried again`, () => {
+    it(`${status} is a failure that is retried`, () => {
       expect(waitAfter(answered(status))).to.equal(5_000);
     });
   }
 
-  it("takes a 2xx whose answer did not arrive whole as a failure", () => {
+  it("an incomplete 2xx answer is a failure", () => {
     expect(waitAfter({ statusCode: 200, error: "timeout", retryAfter: null })).to.equal(5_000);
   });
 
-  it("follows the schedule, then gives up", () => {
+  it("retries follow the schedule, then the delivery fails", () => {
     const waits = [1, 2, 3].map((attempts) => waitAfter(answered(500), { attempts }));
     expect(waits).to.deep.equal([5_000, 30_000, 300_000]);
     expect(judge(answered(500), context({ attempts: 4 }))).to.deep.equal({ status: "failed", gone: false });
     expect(judge(answered(500), context({ schedule: [] }))).to.deep.equal({ status: "failed", gone: false });
   });
 
-  it("spreads each wait by a fifth to either side", () => {
+  it("each wait varies randomly by up to a fifth", () => {
     expect(waitAfter(answered(500), { random: 0 })).to.equal(4_000);
     expect(waitAfter(answered(500), { random: 0.999999 })).to.be.within(5_999, 6_000);
     fc.assert(
@@ -55,7 +55,7 @@ describe("retry policy", () => {
     );
   });
 
-  it("takes 410 as the end, whatever the schedule says", () => {
+  it("410 ends the retries at any point of the schedule", () => {
     expect(judge(answered(410), context())).to.deep.equal({ status: "failed", gone: true });
   });
 
@@ -76,7 +76,7 @@ describe("retry policy", () => {
       it(what, () => expect(waitAfter(answered(status, text))).to.equal(wait));
     }
 
-    it("does not add an attempt", () => {
+    it("Retry-After does not add an attempt", () => {
       expect(judge(answered(429, "120"), context({ attempts: 4 }))).to.deep.include({ status: "failed" });
     });
   });

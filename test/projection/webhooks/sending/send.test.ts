@@ -36,7 +36,7 @@ describe("one attempt", () => {
     return attempt();
   };
 
-  it("posts the body and gives the answer", async () => {
+  it("an attempt posts the body and returns the answer", async () => {
     receiver.next({ status: 202, body: "thank you" });
     const result = await attempt(`${receiver.url}/a/b?c=d%20e`);
     expect(result).to.deep.include({ statusCode: 202, error: null, answer: "thank you", retryAfter: null });
@@ -46,7 +46,7 @@ describe("one attempt", () => {
     expect(request.headers).not.to.have.any.keys("accept-encoding");
   });
 
-  it("keeps the connection for the next: one for twenty attempts", async () => {
+  it("twenty attempts use one connection", async () => {
     for (let i = 0; i < 20; i += 1) {
       await attempt();
       // A connection is free again when the event loop has come round.
@@ -56,7 +56,7 @@ describe("one attempt", () => {
     expect(ports.size).to.equal(1);
   });
 
-  it("does not follow a redirect", async () => {
+  it("an attempt does not follow a redirect", async () => {
     const before = receiver.requests.length;
     const result = await attemptAt({
       status: 302,
@@ -67,18 +67,18 @@ describe("one attempt", () => {
     expect(receiver.requests.length - before).to.equal(1);
   });
 
-  it("keeps the first KiB of the answer, without NUL", async () => {
+  it("an attempt keeps the first KiB of the answer, without NUL characters", async () => {
     const result = await attemptAt({ status: 500, body: `a\u0000b${"é".repeat(1_000)}` });
     expect(result!.answer).to.match(/^abé+$/);
     expect(Buffer.byteLength(result!.answer!)).to.be.within(1_020, 1_024);
   });
 
-  it("takes an answer that is long and ends", async () => {
+  it("a long answer is accepted if it ends", async () => {
     const result = await attemptAt({ body: "x".repeat(200_000) });
     expect(result).to.deep.include({ statusCode: 200, error: null, answer: "x".repeat(1_024) });
   });
 
-  it("does not unpack an answer that is packed: a bomb stays as small as it came", async () => {
+  it("a compressed answer is not decompressed", async () => {
     const unpacked = 256 * 1024 ** 2;
     const body = gzipSync(Buffer.alloc(unpacked));
     expect(body.length).to.be.below(1024 ** 2);
@@ -89,13 +89,13 @@ describe("one attempt", () => {
     expect(process.memoryUsage().rss - before).to.be.below(unpacked / 4);
   });
 
-  it("passes on Retry-After", async () => {
+  it("an attempt returns the Retry-After header", async () => {
     expect(await attemptAt({ status: 503, headers: { "Retry-After": "7" } })).to.deep.include({
       retryAfter: "7",
     });
   });
 
-  it("cuts an answer that never ends", async () => {
+  it("an endless answer is cut", async () => {
     const result = await attemptAt({ mode: "flood" });
     expect(result).to.deep.include({ statusCode: 200, error: "answer_too_long" });
   });
@@ -112,14 +112,14 @@ describe("one attempt", () => {
     });
   }
 
-  it("cuts an answer that drips at the deadline, status and all", async () => {
+  it("a slowly dripping answer is cut at the deadline", async () => {
     const result = await attemptAt({ mode: "drip" });
     expect(result).to.deep.include({ statusCode: 200, error: "timeout" });
     expect(result!.answer).to.match(/^\.+$/);
     expect(result!.durationMs).to.be.within(390, 900);
   });
 
-  it("says that the connection was closed", async () => {
+  it("a closed connection gives connection_lost", async () => {
     receiver.next({ mode: "close" });
     const stranger = randomUUID();
     expect(await attempt(receiver.url, { applicationId: stranger })).to.deep.include({
@@ -128,13 +128,13 @@ describe("one attempt", () => {
     });
   });
 
-  it("says that the connection was refused", async () => {
+  it("a refused connection gives connection_refused", async () => {
     const gone = await startReceiver();
     await gone.close();
     expect(await attempt(gone.url)).to.deep.include({ statusCode: null, error: "connection_refused" });
   });
 
-  it("says that the answer is not HTTP", async () => {
+  it("an answer that is not HTTP gives invalid_response", async () => {
     const server = createServer((socket) =>
       socket.on("error", () => undefined).end("SSH-2.0-OpenSSH_9.6\r\n"),
     );
@@ -145,18 +145,18 @@ describe("one attempt", () => {
     server.close();
   });
 
-  it("says that TLS failed", async () => {
+  it("a failed TLS handshake gives tls_failed", async () => {
     expect(await attempt(receiver.url.replace("http:", "https:"))).to.deep.include({ error: "tls_failed" });
   });
 
-  it("judges the destination at each attempt", async () => {
+  it("the destination is checked at each attempt", async () => {
     const before = receiver.requests.length;
     const result = await attempt(receiver.url, { allowLoopback: false });
     expect(result).to.deep.include({ statusCode: null, error: "scheme_not_allowed" });
     expect(receiver.requests.length).to.equal(before);
   });
 
-  it("connects to the address that was judged, not to what the name says", async () => {
+  it("an attempt connects to the checked address", async () => {
     const pinned = new URL(`http://hooks.example.com:${receiver.port}/pinned`);
     const destination = { url: pinned, address: "127.0.0.1" };
     const exchange = new Exchange();
@@ -166,7 +166,7 @@ describe("one attempt", () => {
     expect(receiver.requests.at(-1)!.headers.host).to.equal(`hooks.example.com:${receiver.port}`);
   });
 
-  it("leaves the outcome open where it is cut short from outside", async () => {
+  it("an interrupted attempt has no outcome", async () => {
     const cut = new AbortController();
     receiver.next({ mode: "hang" });
     const sent = attempt(receiver.url, { signal: cut.signal });

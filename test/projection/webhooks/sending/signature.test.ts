@@ -10,7 +10,7 @@ const content = () => ({
 });
 
 describe("webhook signature", () => {
-  it("is what the specification's own example says", () => {
+  it("the signature equals the example of the specification", () => {
     const headers = signatureHeaders(
       {
         deliveryId: "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -28,7 +28,7 @@ describe("webhook signature", () => {
       new webhookLibraries[library](secret(fill)).verify(body, headers);
 
     describe(`is verified by the ${library} package`, () => {
-      it("with either of two secrets, and with no other", () => {
+      it("verification succeeds with either of two secrets, and with no other", () => {
         const signed = content();
         const headers = signatureHeaders(signed, [secret(1), secret(2)], "SERVICE");
         for (const fill of [1, 2]) {
@@ -37,7 +37,7 @@ describe("webhook signature", () => {
         expect(() => verify(3, signed.body, headers)).to.throw("No matching signature found");
       });
 
-      it("only as it was signed: body, id and time", () => {
+      it("verification fails if body, id or time changed", () => {
         const signed = content();
         const headers = signatureHeaders(signed, [secret(1)], "SERVICE");
         const changed = { "webhook-id": "other", "webhook-timestamp": String(signed.timestamp + 1) };
@@ -48,7 +48,7 @@ describe("webhook signature", () => {
         }
       });
 
-      it("only while its time is near: neither one replayed later nor one from the future", () => {
+      it("verification fails for an old timestamp or one in the future", () => {
         for (const [seconds, problem] of [
           [-301, "Message timestamp too old"],
           [310, "Message timestamp too new"],
@@ -65,7 +65,7 @@ describe("webhook signature", () => {
     });
   }
 
-  it("goes under the brand's names and the standard's", () => {
+  it("the signature is sent in headers of the brand and of the standard", () => {
     const { deliveryId, timestamp, ...rest } = content();
     const headers = signatureHeaders({ deliveryId, timestamp, ...rest }, [secret(1)], "PAWS");
     expect(headers).to.include({

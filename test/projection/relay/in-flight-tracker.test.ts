@@ -1,20 +1,20 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { Ledger } from "../../../projection/relay/ledger.ts";
+import { InFlightTracker } from "../../../projection/relay/in-flight-tracker.ts";
 
-describe("relay ledger", () => {
-  it("stands where the checkpoint stands", () => {
-    expect(new Ledger(7n)).to.include({ settled: 7n, size: 0 });
+describe("tracking of events in flight", () => {
+  it("the tracker starts at the checkpoint", () => {
+    expect(new InFlightTracker(7n)).to.include({ settled: 7n, size: 0 });
   });
 
-  it("passes over what is not told, at once where nothing is open", () => {
-    const ledger = new Ledger(-1n);
+  it("skipped events advance the position at once if nothing is in flight", () => {
+    const ledger = new InFlightTracker(-1n);
     ledger.skip(5n);
     expect(ledger.settled).to.equal(5n);
   });
 
-  it("does not pass a message that the server has not confirmed", () => {
-    const ledger = new Ledger(-1n);
+  it("the position does not pass an unconfirmed message", () => {
+    const ledger = new InFlightTracker(-1n);
     ledger.publish(1n);
     ledger.publish(2n)(2);
     ledger.skip(3n);
@@ -22,8 +22,8 @@ describe("relay ledger", () => {
     expect(ledger).to.include({ settled: -1n });
   });
 
-  it("does not pass a message that the dispatchers have not dealt with", () => {
-    const ledger = new Ledger(-1n);
+  it("the position does not pass an unacknowledged message", () => {
+    const ledger = new InFlightTracker(-1n);
     ledger.publish(1n)(11);
     ledger.skip(2n);
     ledger.publish(3n)(12);
@@ -33,11 +33,11 @@ describe("relay ledger", () => {
     expect(ledger).to.include({ settled: 3n, size: 0 });
   });
 
-  it("never passes an open message, whatever the order of confirmations", () => {
+  it("the position never passes a message in flight, in any order of confirmations", () => {
     const step = fc.record({ told: fc.boolean(), confirmed: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 30 }), fc.integer({ min: 0, max: 31 }), (steps, acked) => {
-        const ledger = new Ledger(-1n);
+        const ledger = new InFlightTracker(-1n);
         steps.forEach(({ told, confirmed }, index) => {
           if (!told) ledger.skip(BigInt(index));
           else if (confirmed) ledger.publish(BigInt(index))(index + 1);

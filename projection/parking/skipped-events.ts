@@ -1,30 +1,30 @@
 import type { ClientBase, Pool } from "pg";
 
-/** What read models leave out of a stream: everything from a revision on. */
-export interface PassedOver {
+/** Events of a stream that the read models lack: all from a revision on. */
+export interface SkippedEvents {
   revision: bigint;
-  /** Of the first event that was left out. */
+  /** Position of the first skipped event. */
   position: bigint;
-  /** How many were. */
+  /** Number of skipped events. */
   events: bigint;
 }
 
-/** What the read models of a schema leave out, by stream. */
-export async function readPassedOver(
+/** Reads the events that the read models of a schema lack, by stream. */
+export async function readSkipped(
   db: Pool | ClientBase,
   schema: string,
-): Promise<Map<string, PassedOver>> {
-  const { rows } = await db.query<PassedOver & { stream: string }>(
+): Promise<Map<string, SkippedEvents>> {
+  const { rows } = await db.query<SkippedEvents & { stream: string }>(
     `SELECT stream, revision, position, events FROM ${schema}.passed_over`,
   );
   return new Map(rows.map(({ stream, ...passed }) => [stream, passed]));
 }
 
-/** Adds to what is left out. */
-export async function addPassedOver(
+/** Records skipped events. */
+export async function addSkipped(
   client: ClientBase,
   schema: string,
-  passed: ReadonlyMap<string, PassedOver>,
+  passed: ReadonlyMap<string, SkippedEvents>,
 ): Promise<void> {
   for (const [stream, { revision, position, events }] of passed) {
     await client.query(
@@ -35,30 +35,30 @@ export async function addPassedOver(
   }
 }
 
-type Gap = Pick<PassedOver, "revision" | "position">;
+type Gap = Pick<SkippedEvents, "revision" | "position">;
 
-/** Streams that a run passes over, and from where on. */
+/** Streams that a run skips, with the first skipped event of each. */
 export type Gaps = ReadonlyMap<string, Gap>;
 
-/** The streams that a run is to pass over when it comes to them. */
+/** Parked streams that a run must skip. */
 export interface Parked {
   streams: Gaps;
-  /** The revision of the last act of parking or resuming that it knows of. */
+  /** Revision of the last parking event in this list. */
   upTo: bigint;
 }
 
 /**
- * What a run passes over that goes on from a checkpoint: what its tables leave out already, as long as they are these
- * tables, whatever has become of the stream since, and each parked stream whose place is still to come. One that was
- * taken before it was parked has no gap, so it is taken on. Pure.
+ * Returns the streams that a run skips if it continues from a checkpoint. It keeps skipping the streams that its tables
+ * already lack events of, even if they were resumed, and skips parked streams whose failed event is still ahead. A stream
+ * whose event was processed before it was parked is not skipped. Pure.
  */
 export function gapsOf(parked: Parked, passed: Gaps, checkpoint: bigint): Gaps {
   const ahead = [...parked.streams].filter(([, { position }]) => position > checkpoint);
   return new Map([...ahead, ...passed]);
 }
 
-/** Whether tables that reflect the log up to a checkpoint leave out what is parked, and nothing else. Pure. */
-export function agrees(parked: Parked, passed: Gaps, checkpoint: bigint): boolean {
+/** Returns true if tables at a checkpoint lack exactly the events of the parked streams. Pure. */
+export function matchesParked(parked: Parked, passed: Gaps, checkpoint: bigint): boolean {
   const ought = [...parked.streams].filter(([, { position }]) => position <= checkpoint);
   return (
     ought.length === passed.size &&

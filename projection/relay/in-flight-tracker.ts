@@ -1,54 +1,45 @@
-/** One event of the log on its way: published, or left out. */
+/** One event of the log: published, or skipped. */
 interface Entry<At> {
   at: At;
-  /** Its place in the JetStream stream; 0 where there is nothing to wait for, undefined until the server has it. */
+  /** Sequence number in the JetStream stream: 0 for a skipped event, undefined until the server has stored the message. */
   sequence: number | undefined;
 }
 
 /**
- * What the relay has taken from the log and the dispatchers have not yet dealt with, in the log's order. From it
- * follows up to where everything is dealt with: the only place that is safe to resume from.
+ * Tracks the events that the relay has read and the dispatchers have not acknowledged, in the order of the log. So it knows
+ * the position up to which everything is acknowledged, from which the relay can safely resume.
  *
- * @typeParam At a place in the log
+ * @typeParam At checkpoint in the log
  */
-export class Ledger<At> {
+export class InFlightTracker<At> {
   #entries: Entry<At>[] = [];
   #settled: At;
-  #last: At;
 
-  /** @param settled where the checkpoint stands */
+  /** @param settled current checkpoint */
   constructor(settled: At) {
     this.#settled = settled;
-    this.#last = settled;
   }
 
-  /** Up to here everything is dealt with. */
+  /** Checkpoint up to which every message is acknowledged. */
   get settled(): At {
     return this.#settled;
   }
 
-  /** How far the log has been taken. */
-  get last(): At {
-    return this.#last;
-  }
-
-  /** Messages that are not dealt with. */
+  /** Number of entries that are not acknowledged. */
   get size(): number {
     return this.#entries.length;
   }
 
-  /** Nothing is to be told up to here. */
+  /** Adds an event without a message. */
   skip(at: At): void {
-    this.#last = at;
     const newest = this.#entries.at(-1);
     if (!newest) this.#settled = at;
     else if (newest.sequence === 0) newest.at = at;
     else this.#entries.push({ at, sequence: 0 });
   }
 
-  /** @returns what to call with the message's place in the stream, once the server has it */
+  /** Adds a published event. @returns callback for the message's sequence number, once the server has stored it */
   publish(at: At): (sequence: number) => void {
-    this.#last = at;
     const entry: Entry<At> = { at, sequence: undefined };
     this.#entries.push(entry);
     return (sequence) => {
@@ -56,7 +47,7 @@ export class Ledger<At> {
     };
   }
 
-  /** The dispatchers have dealt with every message up to a place in the stream. */
+  /** Records that the dispatchers have acknowledged every message up to a sequence number. */
   settle(sequence: number): void {
     const open = this.#entries.findIndex(
       (entry) => entry.sequence === undefined || entry.sequence > sequence,

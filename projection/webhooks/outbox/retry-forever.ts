@@ -1,15 +1,16 @@
 import { backoff } from "../../../shared/runtime/backoff.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
-import { lastErrorNow } from "../../roles/last-error.ts";
 import type { LastError, RoleStatus } from "../../roles/role.ts";
+import { lastErrorNow } from "../../roles/role-status.ts";
 
-export interface Troubles {
-  /** Why a part of the role does not get on; null where it does. */
+/** Tracks which parts of a role have errors, for the status of the role. */
+export interface HealthTracker {
+  /** Reports the error of a part, or null if it works. */
   report(part: string, error: unknown): void;
   status(): Pick<RoleStatus, "detail" | "lastError">;
 }
 
-export function createTroubles(): Troubles {
+export function createHealthTracker(): HealthTracker {
   const hindered = new Set<string>();
   let lastError: LastError | undefined;
   return {
@@ -27,29 +28,29 @@ export function createTroubles(): Troubles {
 }
 
 /**
- * Runs a part of a role until the signal aborts: when it throws, it is run again after a wait that grows, and the
- * role's status says why it does not get on.
+ * Runs a part of a role until the signal aborts. If it throws, it runs again after a growing delay, and the status of the
+ * role shows the error.
  *
- * @param run calls `works` when it has got on
+ * @param run calls `markHealthy` after each success
  */
-export async function keepTrying(
+export async function retryForever(
   part: string,
-  context: { logger: Logger; troubles: Troubles; signal: AbortSignal },
-  run: (works: () => void) => Promise<void>,
+  context: { logger: Logger; health: HealthTracker; signal: AbortSignal },
+  run: (markHealthy: () => void) => Promise<void>,
 ): Promise<void> {
-  const { logger, troubles, signal } = context;
+  const { logger, health, signal } = context;
   const wait = backoff({ first: 100, most: 3_000 });
-  const works = () => {
+  const markHealthy = () => {
     wait.reset();
-    troubles.report(part, null);
+    health.report(part, null);
   };
   while (!signal.aborted) {
     try {
-      await run(works);
+      await run(markHealthy);
     } catch (error) {
       if (signal.aborted) return;
-      logger.warn({ error, part }, "tries again");
-      troubles.report(part, error);
+      logger.warn({ error, part }, "A part of the role failed. It is tried again.");
+      health.report(part, error);
     }
     await wait.next(signal);
   }

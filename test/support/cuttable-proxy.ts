@@ -2,11 +2,11 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
 /**
- * A way to the event log that can be cut and mended.
+ * Starts a TCP proxy to the event log that can be interrupted and restored.
  *
  * @param target URL of the log
  */
-export async function startWay(target: string) {
+export async function startCuttableProxy(target: string) {
   const { hostname, port } = new URL(target);
   const open = new Set<Socket>();
   let cut = false;

@@ -1,0 +1,51 @@
+import { randomUUID } from "node:crypto";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { expect } from "chai";
+import type pg from "pg";
+import { findLost } from "../../../projection/adoption/lost-deliveries.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { createMigratedDatabase } from "../../support/migrated-database.ts";
+import type { TestDatabase } from "../../support/stack.ts";
+
+describe("the search for deliveries that a log does not hold", () => {
+  let database: TestDatabase;
+  let pool: pg.Pool;
+
+  before(async () => {
+    database = await createMigratedDatabase();
+    const logger = createLogger("test", "silent");
+    const url = database.urls.projection;
+    pool = createPool({ url, applicationName: "test", size: 1, statementTimeout: 20_000, logger });
+  });
+  after(async () => {
+    await pool.end();
+    await database.drop();
+  });
+
+  /** Adds deliveries, many of which are due at the same time. */
+  const add = (endpointId: string, count: number, status: string, attempts: number) =>
+    pool.query(
+      `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
+         event_type, event_stream, event_revision, body, status, round_attempt_count, cause_id, correlation_id,
+         next_attempt_at, created_at, updated_at)
+       SELECT gen_random_uuid(), $1, $1, $1, 'production', gen_random_uuid(), 'appointment.created', 'appointment-1', 0,
+              '{}', $3, $4, $1, $1, now() + n / 700 * interval '1 second', now(), now()
+         FROM generate_series(1, $2::integer) n`,
+      [endpointId, count, status, attempts],
+    );
+
+  it("finds each pending delivery of both lanes once, over several pages", async () => {
+    const [one, other] = [randomUUID(), randomUUID()];
+    await add(one, 1_500, "pending", 0);
+    await add(one, 1_200, "pending", 2);
+    await add(other, 800, "pending", 0);
+    await add(other, 300, "failed", 3);
+    const read = async function* () {};
+    const emptyLog = { readStream: read } as unknown as EventStoreDBClient;
+    const { deliveries, facts } = await findLost(emptyLog, pool, new AbortController().signal);
+    const { rows } = await pool.query("SELECT delivery_id FROM webhooks.delivery WHERE status = 'pending'");
+    expect(deliveries.toSorted()).to.deep.equal(rows.map(({ delivery_id }) => delivery_id).sort());
+    expect(facts).to.deep.equal([]);
+  });
+});

@@ -1,0 +1,57 @@
+import { stat } from "node:fs/promises";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { expect } from "chai";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { eventAt } from "../../../projection/checkpoints/event-at.ts";
+import { DifferentLog, requireAnchored } from "../../../projection/checkpoints/same-log.ts";
+import { event, rejection } from "../../conformance/log-under-test.ts";
+import { clientOf, temporaryDir } from "../../deploy/eventstore/log-process.ts";
+import { flipBit, segmentPath } from "../../deploy/eventstore/stored-log.ts";
+
+describe("reading the event at a log position", () => {
+  it("fails for a damaged record instead of reporting that there is no event", async () => {
+    const { dir, remove } = await temporaryDir();
+    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: () => undefined });
+    const client = clientOf(server.port);
+    try {
+      await client.appendToStream("before", event(1));
+      const offset = (await stat(segmentPath(dir, 1))).size;
+      const damaged = event(2);
+      const { position } = await client.appendToStream("damaged", damaged);
+      await flipBit(segmentPath(dir, 1), offset + 100);
+      const { commit } = position!;
+      expect((await rejection(eventAt(client, commit))).message).to.include("checksum");
+      const checkpoint = { position: commit, anchor: { position: commit, eventId: damaged.id } };
+      const error = await rejection(requireAnchored(client, "the relay", checkpoint));
+      expect(error).not.to.be.instanceOf(DifferentLog);
+    } finally {
+      await client.dispose();
+      await server.stop();
+      await remove();
+    }
+  });
+
+  const refusing = (code: number) => {
+    async function* read() {
+      yield* [];
+      throw Object.assign(new Error("refused"), { code });
+    }
+    const readAll = () => Object.assign(read(), { destroy: () => undefined });
+    return { readAll } as unknown as EventStoreDBClient;
+  };
+
+  it("finds no event if the server refuses the position as invalid", async () => {
+    expect(await eventAt(refusing(3), 7n)).to.equal(undefined);
+  });
+
+  for (const [name, code] of [
+    ["UNKNOWN", 2],
+    ["PERMISSION_DENIED", 7],
+    ["INTERNAL", 13],
+    ["DATA_LOSS", 15],
+  ] as const) {
+    it(`fails if the server answers ${name}`, async () => {
+      expect((await rejection(eventAt(refusing(code), 7n))).message).to.equal("refused");
+    });
+  }
+});

@@ -1,0 +1,45 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type pg from "pg";
+import {
+  LOG_START,
+  LostCheckpoint,
+  moveRelayCheckpoint,
+  readRelayCheckpoint,
+} from "../../../projection/checkpoints/relay-checkpoint.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { createMigratedDatabase } from "../../support/migrated-database.ts";
+import type { TestDatabase } from "../../support/stack.ts";
+
+describe("the relay's checkpoint", () => {
+  let database: TestDatabase;
+  let pool: pg.Pool;
+
+  before(async () => {
+    database = await createMigratedDatabase();
+    const logger = createLogger("test", "silent");
+    const url = database.urls.projection;
+    pool = createPool({ url, applicationName: "test", size: 1, statementTimeout: 5_000, logger });
+  });
+  after(async () => {
+    await pool.end();
+    await database.drop();
+  });
+
+  it("moves to log positions beyond 2 GiB and beyond 4 GiB", async () => {
+    const start = { position: LOG_START, anchor: null };
+    const anchors = [2n ** 31n, 2n ** 32n, 2n ** 62n].map((position) => ({
+      position,
+      eventId: randomUUID(),
+    }));
+    let from: Awaited<ReturnType<typeof readRelayCheckpoint>> = start;
+    for (const anchor of anchors) {
+      await moveRelayCheckpoint(pool, from, anchor);
+      from = await readRelayCheckpoint(pool);
+      expect(from).to.deep.equal({ position: anchor.position, anchor });
+    }
+    const late = await moveRelayCheckpoint(pool, start, anchors[0]!).catch((error: unknown) => error);
+    expect(late).to.be.instanceOf(LostCheckpoint);
+  });
+});

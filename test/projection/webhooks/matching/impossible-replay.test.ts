@@ -1,0 +1,89 @@
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import { startLogServer } from "../../../../deploy/local/eventstore/server.ts";
+import { readRelayCheckpoint } from "../../../../projection/checkpoints/relay-checkpoint.ts";
+import { webhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../../support/receiver.ts";
+import { createTestDatabase, makeTestRoot, type TestDatabase, testServers } from "../../../support/stack.ts";
+import { createWorld, type Endpoint, type World } from "../world.ts";
+
+/** On a log of its own, since it stores an unreadable event and deletes a stream. */
+describe("a replay whose event cannot be read", () => {
+  let log: Awaited<ReturnType<typeof startLogServer>>;
+  let database: TestDatabase;
+  let world: World;
+  let receiver: Receiver;
+  let endpoint: Endpoint;
+
+  before(async () => {
+    log = await startLogServer({ dir: join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0, sync: false });
+    database = await createTestDatabase();
+    world = await createWorld({
+      eventstoreUrl: `esdb://127.0.0.1:${log.port}?tls=false`,
+      natsUrl: (await testServers()).natsUrl,
+      databaseUrl: database.urls.projection,
+    });
+    receiver = await startReceiver();
+    endpoint = await world.endpoint(receiver.url);
+    world.startAll({ retrySchedule: [0.05] });
+  });
+  after(async () => {
+    await world.close();
+    await receiver.close();
+    await log.stop();
+    await database.drop();
+  });
+
+  /** Makes a delivery that failed for good, moves its event to a stream, and requests its replay. */
+  async function replayFrom(stream: string): Promise<string> {
+    receiver.always({ status: 500 });
+    const { eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ status }) => status === "failed");
+    receiver.always({});
+    const { endpointId } = endpoint;
+    const deliveryId = webhookDeliveryId(eventId, endpointId);
+    await eventually("the fact that it failed", async () => (await factsOf(deliveryId)).length === 1);
+    const sql = "UPDATE webhooks.delivery SET event_stream = $2, event_revision = 0 WHERE delivery_id = $1";
+    await world.pool.query(sql, [deliveryId, stream]);
+    await world.append(
+      `webhookDelivery-${deliveryId}`,
+      { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } },
+      { environment: "production", clinicId: endpoint.clinicId },
+    );
+    return deliveryId;
+  }
+  const factsOf = async (deliveryId: string) =>
+    (await world.log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type);
+  /** The relay's checkpoint passes an event only when every message before it was acked. */
+  async function expectProgress(): Promise<void> {
+    const { appointmentId, eventId } = await world.appointment(endpoint.clinicId);
+    await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    const [event] = await world.log.read(`appointment-${appointmentId}`);
+    await eventually(
+      "the relay's checkpoint",
+      async () => (await readRelayCheckpoint(world.pool)).position >= event!.position,
+      20_000,
+    );
+  }
+  const note = () => jsonEvent({ type: "Noted", data: { text: "of another program" } });
+
+  it("a replay expires if the event's stream was deleted, and does not block later messages", async () => {
+    const stream = `note-${randomUUID()}`;
+    await world.client.appendToStream(stream, note());
+    await world.client.tombstoneStream(stream);
+    const deliveryId = await replayFrom(stream);
+    await eventually("the fact", async () => (await factsOf(deliveryId)).at(-1) === "WebhookDeliveryExpired");
+    await expectProgress();
+  });
+
+  it("a replay request for an unreadable event is settled, and does not block later messages", async () => {
+    const stream = `note-${randomUUID()}`;
+    await world.client.appendToStream(stream, note());
+    const deliveryId = await replayFrom(stream);
+    await expectProgress();
+    expect((await factsOf(deliveryId)).at(-1)).to.equal("WebhookDeliveryReplayRequested");
+  });
+});

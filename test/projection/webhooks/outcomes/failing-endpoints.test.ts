@@ -1,0 +1,88 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import pg from "pg";
+import { ensureReadModels } from "../../../../projection/engine/ensure-schema.ts";
+import { readModels } from "../../../../projection/read-models/all.ts";
+import { trackFailing } from "../../../../projection/webhooks/outcomes/failing-endpoints.ts";
+import type { FinishedAttempt } from "../../../../projection/webhooks/outcomes/finished-attempt.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { createMigratedDatabase } from "../../../support/migrated-database.ts";
+import type { TestDatabase } from "../../../support/stack.ts";
+
+const NOW = Date.parse("2030-05-01T09:00:00.000Z");
+
+describe("the failures of an endpoint", () => {
+  let database: TestDatabase;
+  let pool: pg.Pool;
+
+  before(async () => {
+    database = await createMigratedDatabase();
+    pool = new pg.Pool({ connectionString: database.urls.projection });
+    await ensureReadModels(pool, readModels);
+  });
+  after(async () => {
+    await pool.end();
+    await database.drop();
+  });
+  beforeEach(() => pool.query("DELETE FROM webhooks.failing_endpoint"));
+
+  const outcome = (endpointId: string, error: string | null) =>
+    ({
+      claimed: { endpointId },
+      result: { error },
+      verdict: { status: error === null ? "delivered" : "pending" },
+    }) as FinishedAttempt;
+  const failing = async () => {
+    const { rows } = await pool.query(
+      "SELECT endpoint_id FROM webhooks.failing_endpoint ORDER BY endpoint_id",
+    );
+    return rows.map(({ endpoint_id }) => endpoint_id);
+  };
+
+  it("deliveries that the service could not sign do not count as failures of the endpoint", async () => {
+    const [unsigned, refusing] = [randomUUID(), randomUUID()];
+    const client = await pool.connect();
+    await trackFailing(
+      client,
+      [
+        outcome(unsigned, "not_signed"),
+        outcome(refusing, "connection_refused"),
+        outcome(unsigned, "not_signed"),
+      ],
+      NOW,
+    );
+    client.release();
+    expect(await failing()).to.deep.equal([refusing]);
+  });
+
+  it("two processes can count failures of the same endpoints without a deadlock", async () => {
+    const [a, b] = [randomUUID(), randomUUID()].sort() as [string, string];
+    const [one, other] = [await pool.connect(), await pool.connect()];
+    await trackFailing(one, [outcome(b, "timeout")], NOW);
+    await Promise.all([one, other].map((client) => client.query("BEGIN")));
+    let second: Promise<unknown> | undefined;
+    const waits = async () => {
+      const { rowCount } = await pool.query(
+        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+      );
+      return rowCount === 1;
+    };
+    // The first transaction locks b and stops before it inserts a, until the second one waits for it.
+    const paused = {
+      async query(config: string | pg.QueryConfig, values?: unknown[]) {
+        if (typeof config !== "string" && config.name === "endpoints fail") {
+          second = trackFailing(other, [outcome(a, "timeout"), outcome(b, "timeout")], NOW);
+          await eventually("the second transaction waits", waits);
+        }
+        return typeof config === "string" ? one.query(config, values) : one.query(config);
+      },
+    } as unknown as pg.ClientBase;
+    await trackFailing(paused, [outcome(b, null), outcome(a, "timeout")], NOW);
+    await one.query("COMMIT");
+    await second;
+    await other.query("COMMIT");
+    one.release();
+    other.release();
+    expect(await failing()).to.deep.equal([a, b]);
+  });
+});

@@ -3,10 +3,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { findNatsServer } from "../deploy/local/servers/nats-server.ts";
+import { findNatsServer } from "../deploy/local/servers/nats.ts";
+import { withDeathSignal } from "../deploy/local/setup/death-signal.mjs";
 import { PROJECT } from "../deploy/local/setup/project.ts";
 import { runEntry } from "../deploy/local/setup/setup-error.ts";
-import { withDeathSignal } from "../deploy/local/supervisor/death-signal.ts";
 import { findChromium } from "./support/chromium.ts";
 import { splitFiles } from "./support/split-files.ts";
 

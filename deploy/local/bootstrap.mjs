@@ -1,24 +1,27 @@
 // Runs one of the project's TypeScript entries: node deploy/local/bootstrap.mjs <entry> [arguments]
 //
-// Plain JavaScript without dependencies, since it is what installs them: it checks Node, installs when node_modules is
-// missing or does not match package-lock.json, then runs the entry and passes signals and the exit code on.
+// Plain JavaScript without dependencies, because it installs them. It checks the version of Node, installs the packages
+// if node_modules does not match package-lock.json, runs the entry, and passes on signals and the exit code.
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { withDeathSignal } from "./setup/death-signal.mjs";
 import { ensureInstalled } from "./setup/install.mjs";
 
 const OLDEST_NODE = [20, 19];
 const PROJECT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..");
 
-/** The same signal again within this time is the same key press, told by both the terminal and npm. Milliseconds. */
+/** A second signal within this time is the same key press: the terminal and npm both send it. Milliseconds. */
 const SAME_PRESS_MS = 300;
 
 function requireNode() {
   const [major, minor] = process.versions.node.split(".").map(Number);
   if (major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])) return;
-  fail(`Node ${OLDEST_NODE.join(".")} or newer is needed; this is ${process.version} (${process.execPath})`);
+  fail(
+    `This project needs Node ${OLDEST_NODE.join(".")} or newer. Found ${process.version} (${process.execPath}).`,
+  );
 }
 
 function fail(message) {
@@ -26,12 +29,10 @@ function fail(message) {
   process.exit(1);
 }
 
-/** In a session of its own, so that a Ctrl-C arrives once, through this process; and it does not outlive this process. */
+/** Runs the entry in its own session, so that Ctrl-C arrives once, through this process. It ends with this process. */
 function run(entry, args) {
-  const node = [process.execPath, "--import", "tsx", entry, ...args];
-  const setpriv = "/usr/bin/setpriv";
-  const bound = process.platform === "linux" && fs.existsSync(setpriv);
-  const [command, ...rest] = bound ? [setpriv, "--pdeathsig", "TERM", "--", ...node] : node;
+  const node = ["--import", "tsx", entry, ...args];
+  const [command, rest] = withDeathSignal("SIGTERM", process.execPath, node);
   const child = spawn(command, rest, { cwd: PROJECT, stdio: "inherit", detached: true });
   const lastSent = new Map();
   const pass = (signal) => {
@@ -42,11 +43,11 @@ function run(entry, args) {
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => pass(signal));
   if (process.env.npm_lifecycle_event) whenOrphaned(() => pass("SIGTERM"));
-  child.on("error", (error) => fail(`${entry} cannot be run: ${error.message}`));
+  child.on("error", (error) => fail(`Cannot run ${entry}: ${error.message}`));
   child.on("exit", (code, signal) => process.exit(signal ? 128 + os.constants.signals[signal] : code));
 }
 
-/** npm passes on every signal but SIGKILL. When it is killed, we, or the shell that it started us with, change parent. */
+/** Detects that npm was killed: SIGKILL is not passed on, but this process, or the shell between, gets a new parent. */
 function whenOrphaned(stop) {
   const started = npmProcess();
   const timer = setInterval(() => {
@@ -62,7 +63,7 @@ function npmProcess() {
   return parent && /^(sh|dash|bash)$/.test(parent.name) ? parent.ppid : process.ppid;
 }
 
-/** Name and parent of a process; undefined where there is no /proc. */
+/** Name and parent of a process; undefined on systems without /proc. */
 function statusOf(pid) {
   try {
     const status = fs.readFileSync(`/proc/${pid}/status`, "utf8");
@@ -76,7 +77,7 @@ function statusOf(pid) {
 }
 
 const [entry, ...args] = process.argv.slice(2);
-if (!entry) fail("usage: node deploy/local/bootstrap.mjs <entry.ts> [arguments]");
+if (!entry) fail("Usage: node deploy/local/bootstrap.mjs <entry.ts> [arguments]");
 requireNode();
 try {
   await ensureInstalled(PROJECT);

@@ -1,4 +1,4 @@
-/** `npm run reset`: deletes all local data, secrets and logs, so that the next start begins anew. */
+/** `npm run reset`: deletes all local data, secrets and logs. The next start creates them again. */
 import fs from "node:fs";
 import { removeLocalRoot } from "./setup/local-root.ts";
 import { lockHolder, tryLock } from "./setup/pid-lock.mjs";
@@ -8,19 +8,20 @@ import { isDiskFull, runEntry, SetupError } from "./setup/setup-error.ts";
 
 await runEntry(async () => {
   const root = localRoot(process.env);
-  if (!fs.existsSync(root)) return console.log(`${root} is not there: nothing to delete`);
+  if (!fs.existsSync(root)) return console.log(`Nothing to delete: ${root} does not exist.`);
   const paths = localPaths(root);
   if (!isStack(root, paths.secrets))
-    throw new SetupError(`${root} is not a stack's folder: nothing is deleted`);
+    throw new SetupError(`${root} was not created by npm start. Nothing was deleted. Check LOCAL_DIR.`);
   const holder = holderOrLock(paths.lock);
-  if (holder) throw new SetupError(`the stack in ${root} runs, as process ${holder.pid}: stop it first`);
+  if (holder)
+    throw new SetupError(`The stack in ${root} is running as process ${holder.pid}. Stop it first.`);
   await openPidRegistry(paths.pids, (line) => console.log(line)).stopLeftovers();
   removeLocalRoot(root);
   fs.rmSync(relocationOf(PROJECT), { recursive: true, force: true });
-  console.log(`${root} deleted`);
+  console.log(`Deleted ${root}.`);
 });
 
-/** Takes the lock, or gives its holder. A full disk has no room for a lock, and must not stop what makes room. */
+/** Takes the lock, or returns its holder. A full disk may leave no space for a lock; reset must still free space. */
 function holderOrLock(lock: string): { pid: number } | undefined {
   try {
     return tryLock(lock).holder;
@@ -30,7 +31,7 @@ function holderOrLock(lock: string): { pid: number } | undefined {
   }
 }
 
-/** A folder that LOCAL_DIR names by mistake must not be lost. */
+/** Protects a folder that LOCAL_DIR names by mistake. */
 function isStack(root: string, secrets: string): boolean {
   return root === localRoot({}) || fs.existsSync(secrets);
 }

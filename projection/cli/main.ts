@@ -6,7 +6,7 @@ import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
-import { ConfigError } from "../../shared/runtime/config.ts";
+import { ConfigError, readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { DifferentLog } from "../checkpoints/same-log.ts";
@@ -16,7 +16,6 @@ import { adoptCurrentLog } from "./adopt-log.ts";
 import type { CommandContext, Terminal } from "./command.ts";
 import { type ParkingOptions, park, resume } from "./parking.ts";
 import { rebuildReadModels } from "./rebuild.ts";
-import { natsUrl, serverUrls } from "./server-urls.ts";
 import { showStatus } from "./status.ts";
 import { verifyReadModels } from "./verify.ts";
 
@@ -56,7 +55,8 @@ program
   )
   .action(({ adoptLog, tellSince }: { adoptLog?: boolean; tellSince?: number }) =>
     run((context) => {
-      if (adoptLog) return adoptCurrentLog(context, natsUrl(process.env, context.databaseUrl), tellSince);
+      if (adoptLog)
+        return adoptCurrentLog(context, readConfig(["NATS_URL"], process.env).NATS_URL, tellSince);
       if (tellSince === undefined) return rebuildReadModels(context);
       throw new CommandRefused("--tell-since requires --adopt-log.");
     }),
@@ -121,7 +121,7 @@ async function run(work: (context: CommandContext) => Promise<number>): Promise<
 }
 
 async function withServers(work: (context: CommandContext) => Promise<number>): Promise<number> {
-  const { EVENTSTORE_URL, DATABASE_URL } = serverUrls(process.env);
+  const { EVENTSTORE_URL, DATABASE_URL } = readConfig(["EVENTSTORE_URL", "DATABASE_URL"], process.env);
   const logger = createLogger("projection-cli", "error");
   const client = connectEventStore(EVENTSTORE_URL, "projection-cli");
   const pool = createPool({

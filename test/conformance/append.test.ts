@@ -29,7 +29,7 @@ describe("append", function () {
     return error as WrongExpectedVersionError;
   }
 
-  it("gives the first event revision 0 and a position", async () => {
+  it("an append to a new stream returns revision 0 and a position", async () => {
     const stream = newStream();
     const result = await client.appendToStream(stream, event(0), { expectedRevision: NO_STREAM });
     expect(result.success).to.equal(true);
@@ -38,14 +38,14 @@ describe("append", function () {
     expect(read?.event?.streamId).to.equal(stream);
   });
 
-  it("accepts the exact revision and counts on", async () => {
+  it("an append at the exact revision is accepted and increases the revision", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0), { expectedRevision: NO_STREAM });
     const result = await client.appendToStream(stream, [event(1), event(2)], { expectedRevision: 0n });
     expect(result.nextExpectedRevision).to.equal(2n);
   });
 
-  it("refuses no stream where there is one, and says where it stands", async () => {
+  it("an append that expects no stream is refused if the stream exists, with its current revision", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0));
     const error = await wrongVersion(
@@ -56,7 +56,7 @@ describe("append", function () {
     expect(error.streamName).to.equal(stream);
   });
 
-  it("refuses a revision ahead of the stream", async () => {
+  it("an append that expects a later revision is refused", async () => {
     const stream = newStream();
     await client.appendToStream(stream, events(3));
     const error = await wrongVersion(client.appendToStream(stream, event(9), { expectedRevision: 7n }));
@@ -64,14 +64,14 @@ describe("append", function () {
     expect(error.expectedVersion).to.equal(7n);
   });
 
-  it("refuses a revision behind the stream", async () => {
+  it("an append that expects an earlier revision is refused", async () => {
     const stream = newStream();
     await client.appendToStream(stream, events(3));
     const error = await wrongVersion(client.appendToStream(stream, event(9), { expectedRevision: 1n }));
     expect(error.actualVersion).to.equal(2n);
   });
 
-  it("refuses an existing stream where there is none, and takes it where there is", async () => {
+  it("an append that expects an existing stream is accepted only if the stream exists", async () => {
     const stream = newStream();
     const error = await wrongVersion(
       client.appendToStream(stream, event(0), { expectedRevision: STREAM_EXISTS }),
@@ -82,14 +82,14 @@ describe("append", function () {
     expect(result.nextExpectedRevision).to.equal(1n);
   });
 
-  it("writes nothing of an append that it refuses", async () => {
+  it("a refused append writes no event", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0));
     await wrongVersion(client.appendToStream(stream, events(5), { expectedRevision: 3n }));
     expect(await collect(client.readStream(stream))).to.have.length(1);
   });
 
-  it("lets exactly one of many concurrent appends at one revision win", async () => {
+  it("of many concurrent appends at one revision, exactly one succeeds", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0));
     const results = await Promise.allSettled(
@@ -101,7 +101,7 @@ describe("append", function () {
     expect(await collect(client.readStream(stream))).to.have.length(2);
   });
 
-  it("serialises concurrent appends that expect nothing", async () => {
+  it("concurrent appends at any revision are all written, one after another", async () => {
     const stream = newStream();
     const results = await Promise.all(
       events(64).map((one) => client.appendToStream(stream, one, { expectedRevision: ANY })),
@@ -110,7 +110,7 @@ describe("append", function () {
     expect(revisions.toSorted((a, b) => a - b)).to.deep.equal(Array.from({ length: 64 }, (_, n) => n));
   });
 
-  it("reads 1,000 events of one append back in order", async () => {
+  it("1,000 events of one append are read back in order", async () => {
     const stream = newStream();
     const result = await client.appendToStream(stream, events(1000), { expectedRevision: NO_STREAM });
     expect(result.nextExpectedRevision).to.equal(999n);
@@ -123,14 +123,14 @@ describe("append", function () {
     );
   });
 
-  it("takes an append whose parts come in several messages", async () => {
+  it("an append in several messages is written as one append", async () => {
     const stream = newStream();
     const result = await client.appendToStream(stream, events(100), { batchAppendSize: 1024 });
     expect(result.nextExpectedRevision).to.equal(99n);
     expect(await collect(client.readStream(stream))).to.have.length(100);
   });
 
-  it("accepts an empty append and changes nothing", async () => {
+  it("an empty append is accepted and changes nothing", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0));
     const result = await client.appendToStream(stream, [], { expectedRevision: 0n });
@@ -138,7 +138,7 @@ describe("append", function () {
     expect(await collect(client.readStream(stream))).to.have.length(1);
   });
 
-  it("keeps an event of almost a mebibyte", async () => {
+  it("an event of almost 1 MiB is stored and read back", async () => {
     const stream = newStream();
     const text = "x".repeat(1_000_000);
     await client.appendToStream(stream, jsonEvent({ type: "Big", data: { text } }));
@@ -146,7 +146,7 @@ describe("append", function () {
     expect((read!.event!.data as { text: string }).text).to.equal(text);
   });
 
-  it("refuses an append over the largest size, in one message or several, and goes on", async () => {
+  it("an append above the largest size is refused, in one message or several, and later appends work", async () => {
     const stream = newStream();
     const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
     const error = await rejection(client.appendToStream(stream, big));
@@ -160,14 +160,14 @@ describe("append", function () {
     expect(result.nextExpectedRevision).to.equal(0n);
   });
 
-  it("takes an append in a call of its own, as with credentials", async () => {
+  it("an append with credentials is written through Streams.Append", async () => {
     const stream = newStream();
     const result = await client.appendToStream(stream, [event(0), event(1)], { credentials: CREDENTIALS });
     expect(result.nextExpectedRevision).to.equal(1n);
     expect(await collect(client.readStream(stream))).to.have.length(2);
   });
 
-  it("refuses wrong revisions and sizes in a call of its own", async () => {
+  it("Streams.Append refuses wrong revisions and sizes", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0));
     const error = await wrongVersion(
@@ -180,7 +180,7 @@ describe("append", function () {
     expect(tooLarge).to.be.instanceOf(MaxAppendSizeExceededError);
   });
 
-  it("tells a client that wants no exceptions that the append failed", async () => {
+  it("a client without exceptions gets a result that says that the append failed", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0));
     const lenient = log.client("throwOnAppendFailure=false");

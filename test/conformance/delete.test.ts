@@ -33,7 +33,7 @@ describe("delete", function () {
     (await collect(client.readStream(stream))).map(({ event }) => Number(event?.revision));
 
   describe("softly", () => {
-    it("hides the stream", async () => {
+    it("a soft deletion hides the stream", async () => {
       const stream = await written();
       const result = await client.deleteStream(stream);
       expect(result.position?.commit).to.be.a("bigint");
@@ -42,7 +42,7 @@ describe("delete", function () {
       expect(await rejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
     });
 
-    it("takes the exact revision and refuses another", async () => {
+    it("a soft deletion accepts the exact revision and refuses any other", async () => {
       const stream = await written();
       const error = await rejection(client.deleteStream(stream, { expectedRevision: 5n }));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
@@ -50,13 +50,13 @@ describe("delete", function () {
       await client.deleteStream(stream, { expectedRevision: 1n });
     });
 
-    it("refuses a stream that was never written", async () => {
+    it("a soft deletion of a stream that was never written is refused", async () => {
       const error = await rejection(client.deleteStream(newStream()));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
     });
 
     for (const expectedRevision of [NO_STREAM, ANY, 1n] as const) {
-      it(`lets the stream come back by an append that expects ${expectedRevision}`, async () => {
+      it(`a soft-deleted stream is restored by an append that expects ${expectedRevision}`, async () => {
         const stream = await written();
         await client.deleteStream(stream);
         const result = await client.appendToStream(stream, event(2), { expectedRevision });
@@ -69,7 +69,7 @@ describe("delete", function () {
       });
     }
 
-    it("refuses an append that expects an existing stream", async () => {
+    it("an append to a soft-deleted stream is refused if it expects an existing stream", async () => {
       const stream = await written();
       await client.deleteStream(stream);
       const error = await rejection(
@@ -80,7 +80,7 @@ describe("delete", function () {
   });
 
   describe("by tombstone", () => {
-    it("closes the stream to reads, appends and deletions for ever", async () => {
+    it("a tombstone permanently closes the stream to reads, appends and deletions", async () => {
       const stream = await written();
       const result = await client.tombstoneStream(stream, { expectedRevision: 1n });
       expect(result.position?.commit).to.be.a("bigint");
@@ -96,14 +96,14 @@ describe("delete", function () {
       }
     });
 
-    it("refuses another revision than the exact one", async () => {
+    it("a tombstone is refused at any revision but the exact one", async () => {
       const stream = await written();
       const error = await rejection(client.tombstoneStream(stream, { expectedRevision: 0n }));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
       expect(await revisions(stream)).to.deep.equal([0, 1]);
     });
 
-    it("closes a stream that was deleted softly, and one that was never written", async () => {
+    it("a tombstone closes a soft-deleted stream and a stream that was never written", async () => {
       const stream = await written();
       await client.deleteStream(stream);
       const missing = newStream();

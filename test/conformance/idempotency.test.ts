@@ -21,7 +21,7 @@ describe("idempotent retries", function () {
 
   const [a, b, c] = [0, 1, 2].map((n) => n) as [number, number, number];
 
-  it("answers a retry at an exact revision as the first time, however much came after", async () => {
+  it("a retry at an exact revision gets the first answer, even after later appends", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(a), { expectedRevision: NO_STREAM });
     const pair = [event(b), event(c)];
@@ -33,7 +33,7 @@ describe("idempotent retries", function () {
     expect(await collect(client.readStream(stream))).to.have.length(4);
   });
 
-  it("answers a retry that expected no stream as the first time", async () => {
+  it("a retry that expects no stream gets the first answer", async () => {
     const stream = newStream();
     const one = event(a);
     const first = await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
@@ -44,7 +44,7 @@ describe("idempotent retries", function () {
   });
 
   for (const expectedRevision of [ANY, STREAM_EXISTS] as const) {
-    it(`answers a retry that expected ${expectedRevision} as the first time`, async () => {
+    it(`a retry that expects ${expectedRevision} gets the first answer`, async () => {
       const stream = newStream();
       await client.appendToStream(stream, event(a));
       const pair = [event(b), event(c)];
@@ -56,7 +56,7 @@ describe("idempotent retries", function () {
       expect(await collect(client.readStream(stream))).to.have.length(4);
     });
 
-    it(`refuses a retry with a new event behind the old ones that expected ${expectedRevision}`, async () => {
+    it(`a retry that adds a new event and expects ${expectedRevision} is refused`, async () => {
       const stream = newStream();
       const one = event(a);
       await client.appendToStream(stream, one);
@@ -65,7 +65,7 @@ describe("idempotent retries", function () {
     });
   }
 
-  it("refuses a retry at an exact revision of which only the beginning is stored", async () => {
+  it("a retry at an exact revision is refused if only its first events are stored", async () => {
     const stream = newStream();
     const one = event(a);
     await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
@@ -73,7 +73,7 @@ describe("idempotent retries", function () {
     expect(await rejection(longer)).to.be.instanceOf(WrongExpectedVersionError);
   });
 
-  it("does not look at ids where the exact revision is the current one", async () => {
+  it("an append at the current revision is written even if its ids are already stored", async () => {
     const stream = newStream();
     const one = event(a);
     await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
@@ -81,7 +81,7 @@ describe("idempotent retries", function () {
     expect(result.nextExpectedRevision).to.equal(1n);
   });
 
-  it("takes one id in two streams", async () => {
+  it("two streams can contain the same event id", async () => {
     const one = event(a);
     const [first, second] = [newStream(), newStream()];
     await client.appendToStream(first, one, { expectedRevision: ANY });
@@ -90,7 +90,7 @@ describe("idempotent retries", function () {
     expect(await collect(client.readStream(second))).to.have.length(1);
   });
 
-  it("writes once what is sent many times at once", async () => {
+  it("an append sent many times at once is written once", async () => {
     const stream = newStream();
     const pair = [event(a), event(b)];
     const results = await Promise.all(

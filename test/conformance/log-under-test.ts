@@ -1,7 +1,6 @@
 /**
- * The log that the conformance suite talks to: a real EventStoreDB where EVENTSTORE_URL names one, else an
- * embedded log of its own in a temporary directory. The suite is the same for both, so every test uses stream
- * names of its own and none assumes an empty log.
+ * The log under test: the server that EVENTSTORE_URL names, or else a new embedded log in a temporary directory. The suite is
+ * the same for both, so every test uses its own stream names and no test assumes an empty log.
  */
 
 import { randomUUID } from "node:crypto";
@@ -11,10 +10,10 @@ import { join } from "node:path";
 import { END, EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
 import { startLogServer } from "../../deploy/local/eventstore/server.ts";
 
-// The client would send loopback traffic to a proxy of the environment.
+// Otherwise the client would send loopback traffic to the proxy of the environment.
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
-/** Clients that were made by a suite, and the server if it has one of its own. */
+/** The clients of a suite, and its embedded server, if any. */
 export class LogUnderTest {
   readonly url: string;
   readonly #clients: EventStoreDBClient[] = [];
@@ -36,7 +35,7 @@ export class LogUnderTest {
     });
   }
 
-  /** A client with a connection of its own. `parameter` is added to the connection string. */
+  /** Returns a client with its own connection. `parameter` is appended to the connection string. */
   client(parameter = ""): EventStoreDBClient {
     const separator = this.url.includes("?") ? "&" : "?";
     const client = EventStoreDBClient.connectionString(
@@ -52,22 +51,22 @@ export class LogUnderTest {
   }
 }
 
-/** A stream name that no other test or run uses. */
+/** Returns a stream name that no other test or run uses. */
 export function newStream(category = "conformance"): string {
   return `${category}-${randomUUID()}`;
 }
 
-/** A small event. */
+/** Returns a small event. */
 export function event(n: number, type = "Counted") {
   return jsonEvent({ type, data: { n }, metadata: { meta: n } });
 }
 
-/** Events 0 to count - 1. */
+/** Returns the events 0 to count - 1. */
 export function events(count: number, type = "Counted") {
   return Array.from({ length: count }, (_, n) => event(n, type));
 }
 
-/** The error that a promise rejects with; fails where it does not. */
+/** Returns the error of a rejected promise; fails if the promise resolves. */
 export async function rejection(promise: Promise<unknown>): Promise<Error> {
   let value: unknown;
   try {
@@ -79,14 +78,14 @@ export async function rejection(promise: Promise<unknown>): Promise<Error> {
   throw new Error(`should have rejected, resolved with ${String(value)}`);
 }
 
-/** Everything that an iteration yields. */
+/** Returns all values of an iteration. */
 export async function collect<T>(iteration: AsyncIterable<T>): Promise<T[]> {
   const items: T[] = [];
   for await (const item of iteration) items.push(item);
   return items;
 }
 
-/** Waits until a condition holds; fails with what it waits for after ten seconds. */
+/** Waits until a condition holds. After ten seconds, fails with the description. */
 export async function eventually(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = Date.now() + 10_000;
   while (!(await condition())) {
@@ -95,7 +94,7 @@ export async function eventually(what: string, condition: () => boolean | Promis
   }
 }
 
-/** The last position of the log. */
+/** Returns the last position of the log. */
 export async function endOfLog(client: EventStoreDBClient) {
   const [last] = await collect(client.readAll({ direction: "backwards", fromPosition: END, maxCount: 1 }));
   return last?.event?.position ?? START;

@@ -1,4 +1,4 @@
-/** Random sequences of appends, deletions and reads, compared with a model of a few lines. */
+/** Compares random sequences of appends, deletions and reads with a small model. */
 import {
   ANY,
   type EventStoreDBClient,
@@ -20,7 +20,7 @@ type Step =
   | { readonly do: "read"; readonly stream: number; readonly backwards: boolean; readonly from: number }
   | { readonly do: "delete" | "tombstone"; readonly stream: number };
 
-/** What the model knows of a stream: ids by revision, the first visible one, and whether it is gone. */
+/** State of a stream in the model: ids by revision, the first visible revision, and deletions. */
 interface Model {
   readonly name: string;
   readonly ids: string[];
@@ -65,7 +65,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("tombstone" as const), stream }) },
 );
 
-/** The outcome of a promise as something to compare: its value or the kind of its error. */
+/** Returns the value of a promise or the kind of its error, for comparison. */
 async function outcome<T>(promise: Promise<T>): Promise<T | string> {
   try {
     return await promise;
@@ -102,7 +102,7 @@ class Run {
     else await this.#remove(model, one.do);
   }
 
-  /** Everything visible, read once more at the end. */
+  /** Reads all visible events again at the end. */
   async finish(): Promise<void> {
     for (const model of this.#models) await this.#read(model, false, 0);
   }
@@ -205,7 +205,7 @@ describe("random sequences", function () {
   });
   after(() => log.stop());
 
-  it("agree with the model", async () => {
+  it("random sequences of operations agree with the model", async () => {
     const client = log.client();
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {

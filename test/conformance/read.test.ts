@@ -34,7 +34,7 @@ describe("read", function () {
       await client.appendToStream(stream, events(5));
     });
 
-    it("gives back what was appended", async () => {
+    it("a stream read returns the appended events", async () => {
       const one = jsonEvent({ type: "Whole", data: { text: "ä €" }, metadata: { by: "me" } });
       const name = newStream();
       const started = Date.now();
@@ -53,7 +53,7 @@ describe("read", function () {
       expect(Math.abs((read?.event?.created.getTime() ?? 0) - started)).to.be.below(60_000);
     });
 
-    it("gives back binary data and metadata", async () => {
+    it("a stream read returns binary data and metadata", async () => {
       const name = newStream();
       const data = Buffer.from([0, 1, 2, 255]);
       await client.appendToStream(name, binaryEvent({ type: "Bytes", data, metadata: Buffer.from([9, 0]) }));
@@ -63,7 +63,7 @@ describe("read", function () {
       expect(Buffer.from(read?.event?.metadata as Uint8Array)).to.deep.equal(Buffer.from([9, 0]));
     });
 
-    it("gives back an event without metadata and with empty data", async () => {
+    it("a stream read returns an event with empty data and no metadata", async () => {
       const name = newStream();
       await client.appendToStream(name, binaryEvent({ type: "Empty", data: Buffer.alloc(0) }));
       const [read] = await collect(client.readStream(name));
@@ -71,7 +71,7 @@ describe("read", function () {
       expect(read?.event?.data).to.have.length(0);
     });
 
-    it("takes stream names beyond ASCII, odd ones, and keeps them apart", async () => {
+    it("unusual and non-ASCII stream names are accepted and kept distinct", async () => {
       const base = newStream("ünï-日本 / %00 ~");
       const names = [base, `${base} `, `${base}\u{10000}`, `${base}ÿ`, `${base}-0`];
       for (const [n, name] of names.entries()) await client.appendToStream(name, event(n));
@@ -82,7 +82,7 @@ describe("read", function () {
       }
     });
 
-    it("reads forwards from the start, from a revision, and a part", async () => {
+    it("a stream is read forwards from the start or a revision, with a maximum count", async () => {
       expect(await revisions(client.readStream(stream))).to.deep.equal([0, 1, 2, 3, 4]);
       expect(await revisions(client.readStream(stream, { fromRevision: 3n }))).to.deep.equal([3, 4]);
       expect(await revisions(client.readStream(stream, { fromRevision: 1n, maxCount: 2 }))).to.deep.equal([
@@ -91,7 +91,7 @@ describe("read", function () {
       expect(await revisions(client.readStream(stream, { fromRevision: 9n }))).to.deep.equal([]);
     });
 
-    it("reads backwards from the end, from a revision, and a part", async () => {
+    it("a stream is read backwards from the end or a revision, with a maximum count", async () => {
       const backwards = { direction: BACKWARDS } as const;
       expect(await revisions(client.readStream(stream, { ...backwards, fromRevision: END }))).to.deep.equal([
         4, 3, 2, 1, 0,
@@ -104,7 +104,7 @@ describe("read", function () {
       ]);
     });
 
-    it("does not find a stream that was never written, in either direction", async () => {
+    it("a stream that was never written is not found, in either direction", async () => {
       const missing = newStream();
       const error = await rejection(collect(client.readStream(missing)));
       expect(error).to.be.instanceOf(StreamNotFoundError);
@@ -113,7 +113,7 @@ describe("read", function () {
       expect(await rejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
     });
 
-    it("sees its own appends at once", async () => {
+    it("a read sees the client's own append immediately", async () => {
       const name = newStream();
       for (let n = 0; n < 20; n += 1) {
         await client.appendToStream(name, event(n));
@@ -121,7 +121,7 @@ describe("read", function () {
       }
     });
 
-    it("reads big events in full", async () => {
+    it("large events are read completely", async () => {
       const name = newStream();
       const big = (n: number) => jsonEvent({ type: "Big", data: { n, text: "y".repeat(300_000) } });
       for (let n = 0; n < 12; n += 1) await client.appendToStream(name, big(n));
@@ -147,7 +147,7 @@ describe("read", function () {
         .filter(({ event }) => event?.streamId === stream)
         .map(({ event }) => Number(event?.revision));
 
-    it("reads forwards in the order of the positions, the first one included", async () => {
+    it("all streams are read forwards in position order, including the start position", async () => {
       const read = await collect(
         client.readAll({ direction: FORWARDS, fromPosition: positions[2]!, maxCount: 500 }),
       );
@@ -158,31 +158,31 @@ describe("read", function () {
       expect(await own(client.readAll({ fromPosition: positions[2]! }))).to.deep.equal([2, 3, 4, 5]);
     });
 
-    it("reads backwards from a position, that one excluded", async () => {
+    it("all streams are read backwards from a position, which is excluded", async () => {
       const reading = client.readAll({ direction: BACKWARDS, fromPosition: positions[3]!, maxCount: 500 });
       expect(await own(reading)).to.deep.equal([2, 1, 0]);
     });
 
-    it("reads backwards from the end", async () => {
+    it("all streams are read backwards from the end", async () => {
       const read = await collect(client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 3 }));
       expect(read).to.have.length(3);
       const [first, second] = read;
       expect(first!.event!.position.commit > second!.event!.position.commit).to.equal(true);
     });
 
-    it("reads as many as asked for, from the start", async () => {
+    it("a read of all streams returns at most the requested number of events", async () => {
       const read = await collect(client.readAll({ fromPosition: START, maxCount: 4 }));
       expect(read).to.have.length(4);
       expect(await collect(client.readAll({ fromPosition: END, maxCount: 4 }))).to.have.length(0);
     });
 
-    it("gives each event one position, the same in each read", async () => {
+    it("each event has one position, the same in every read", async () => {
       const [read] = await collect(client.readStream(stream, { fromRevision: 4n, maxCount: 1 }));
       expect(read?.event?.position).to.deep.equal(positions[4]);
       expect(positions[4]?.commit).to.equal(positions[4]?.prepare);
     });
 
-    it("may be left in the middle, many times over one connection", async () => {
+    it("many reads can be cancelled in the middle on one connection", async () => {
       for (let turn = 0; turn < 20; turn += 1) {
         let seen = 0;
         for await (const _ of client.readAll()) {

@@ -1,4 +1,4 @@
-/** Records what a subscription does, for tests to wait on and look at. */
+/** Records the events and signals of a subscription, so that tests can wait for them and check them. */
 import type {
   AllStreamResolvedEvent,
   AllStreamSubscription,
@@ -18,7 +18,7 @@ export class RecordedSubscription {
 
   constructor(subscription: AllStreamSubscription | StreamSubscription) {
     this.#subscription = subscription;
-    // One stream type for both: the two differ in the type of their events only.
+    // One type for both kinds of subscriptions, which differ only in the type of their events.
     const stream = subscription as AllStreamSubscription;
     stream.on("confirmation", () => this.order.push("confirmation"));
     stream.on("caughtUp", () => this.order.push("caughtUp"));
@@ -37,7 +37,7 @@ export class RecordedSubscription {
     return this.order.includes("caughtUp");
   }
 
-  /** The `n` of every event's data, as made by the suite's `event`. */
+  /** Returns `n` from the data of every event, see `event`. */
   get numbers(): number[] {
     return this.events.map(({ event }) => (event!.data as { n: number }).n);
   }

@@ -34,7 +34,7 @@ describe("subscription", function () {
   }
 
   describe("to a stream", () => {
-    it("sends what is there, says that it has caught up, then sends what comes", async () => {
+    it("a stream subscription sends existing events, reports that it caught up, then sends new events", async () => {
       const stream = newStream();
       await client.appendToStream(stream, events(3));
       const seen = record(client.subscribeToStream(stream, { fromRevision: START }));
@@ -45,7 +45,7 @@ describe("subscription", function () {
       expect(seen.numbers).to.deep.equal([0, 1, 2, 3]);
     });
 
-    it("may begin before the stream exists", async () => {
+    it("a subscription can start before the stream exists", async () => {
       const stream = newStream();
       const seen = record(client.subscribeToStream(stream));
       await eventually("caught up", () => seen.caughtUp);
@@ -53,7 +53,7 @@ describe("subscription", function () {
       await eventually("both events", () => seen.events.length === 2);
     });
 
-    it("goes on after a revision, that one excluded", async () => {
+    it("a stream subscription starts after a revision, which is excluded", async () => {
       const stream = newStream();
       await client.appendToStream(stream, events(5));
       const seen = record(client.subscribeToStream(stream, { fromRevision: 2n }));
@@ -61,7 +61,7 @@ describe("subscription", function () {
       expect(seen.numbers).to.deep.equal([3, 4]);
     });
 
-    it("begins with what comes, from the end", async () => {
+    it("a stream subscription from the end sends only new events", async () => {
       const stream = newStream();
       await client.appendToStream(stream, events(5));
       const seen = record(client.subscribeToStream(stream, { fromRevision: END }));
@@ -71,7 +71,7 @@ describe("subscription", function () {
       expect(seen.numbers).to.deep.equal([5]);
     });
 
-    it("fails when the stream is tombstoned", async () => {
+    it("a subscription fails if the stream is tombstoned", async () => {
       const stream = newStream();
       await client.appendToStream(stream, event(0));
       const seen = record(client.subscribeToStream(stream));
@@ -83,7 +83,7 @@ describe("subscription", function () {
   });
 
   describe("to all streams", () => {
-    it("sends every event after a position, that one excluded, in order", async () => {
+    it("a subscription to all streams sends every event after a position, which is excluded, in order", async () => {
       const stream = newStream();
       const { position } = await client.appendToStream(stream, event(0));
       await client.appendToStream(stream, events(3));
@@ -95,7 +95,7 @@ describe("subscription", function () {
       expect(seen.events.filter(({ event }) => event?.streamId === stream)).to.have.length(3);
     });
 
-    it("begins with what comes, from the end", async () => {
+    it("a subscription to all streams from the end sends only new events", async () => {
       const stream = newStream();
       await client.appendToStream(stream, event(0));
       const filter = streamNameFilter({ prefixes: [stream] });
@@ -106,7 +106,7 @@ describe("subscription", function () {
       expect(seen.numbers).to.deep.equal([1]);
     });
 
-    it("goes from catching up to live without gap or repetition under 16 writers", async () => {
+    it("the change from catch-up to live causes no gap and no repetition, with 16 writers", async () => {
       const category = newStream("racing");
       const start = await endOfLog(client);
       const perWriter = 150;
@@ -117,7 +117,7 @@ describe("subscription", function () {
         stopped += 1;
       });
       const filter = streamNameFilter({ prefixes: [category] });
-      // Begun again and again while the writers run, so that the change falls into many different places.
+      // Many subscriptions start while the writers run, so that the change to live happens at different moments.
       const subscriptions: RecordedSubscription[] = [];
       while (stopped < 16) {
         const fromPosition = start;
@@ -141,7 +141,7 @@ describe("subscription", function () {
       }
     });
 
-    it("goes on after the last event seen, however often it is broken off", async () => {
+    it("a subscription that is interrupted many times continues after the last event", async () => {
       const category = newStream("resumed");
       let fromPosition: Position | typeof START = await endOfLog(client);
       for (let n = 0; n < 40; n += 1) await client.appendToStream(`${category}-${n % 3}`, event(n));
@@ -160,7 +160,7 @@ describe("subscription", function () {
       expect(numbers).to.deep.equal(Array.from({ length: 40 }, (_, n) => n));
     });
 
-    it("serves several at once, each of its own", async () => {
+    it("several concurrent subscriptions each get all their events", async () => {
       const stream = newStream();
       const filter = streamNameFilter({ prefixes: [stream] });
       const fromPosition = await endOfLog(client);
@@ -193,27 +193,27 @@ describe("subscription", function () {
     const every = (step: number, offset = 0) =>
       Array.from({ length: 200 }, (_, n) => n).filter((n) => n % step === offset);
 
-    it("takes streams by prefixes", async () => {
+    it("a subscription filters streams by prefix", async () => {
       expect(await numbersOf(streamNameFilter({ prefixes: [`${category}-3`] }))).to.deep.equal(every(5, 3));
       const two = await numbersOf(streamNameFilter({ prefixes: [`${category}-0`, `${category}-4`] }));
       expect(two).to.deep.equal([...every(5), ...every(5, 4)].toSorted((x, y) => x - y));
     });
 
-    it("takes streams by regular expression", async () => {
+    it("a subscription filters streams by regular expression", async () => {
       const filter = streamNameFilter({ regex: `^${category}-[12]$` });
       expect(await numbersOf(filter)).to.have.length(80);
     });
 
-    it("takes event types by prefixes", async () => {
+    it("a subscription filters event types by prefix", async () => {
       expect(await numbersOf(eventTypeFilter({ prefixes: [`Rare-${category}`] }))).to.deep.equal(every(50));
     });
 
-    it("takes event types by regular expression", async () => {
+    it("a subscription filters event types by regular expression", async () => {
       const filter = eventTypeFilter({ regex: `^Rare-${category}$` });
       expect(await numbersOf(filter)).to.deep.equal(every(50));
     });
 
-    it("reports checkpoints beyond the last match, from which it can go on", async () => {
+    it("a filtered subscription reports checkpoints after the last match and can continue from them", async () => {
       const checkpoints: Position[] = [];
       const filter = streamNameFilter({
         prefixes: [`${category}-none`],
@@ -242,7 +242,7 @@ describe("subscription", function () {
       expect(resumed.numbers).to.deep.equal([1000]);
     });
 
-    it("reports checkpoints while it is live", async () => {
+    it("a live filtered subscription reports checkpoints", async () => {
       const checkpoints: Position[] = [];
       const stream = newStream();
       const filter = streamNameFilter({

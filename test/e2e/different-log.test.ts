@@ -12,7 +12,7 @@ import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { startTestStack } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
 
-/** Servers that somebody else runs are not ours to stop. */
+/** The test must not stop external servers. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 (external ? describe.skip : describe)("a log that was restored from an older copy", function () {
@@ -62,7 +62,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     };
   };
   const isReady = () => eventually("ready", async () => (await health()).status === 200, 30_000);
-  /** All that the projection service writes, and where the log ends. */
+  /** Returns all data that the projection service writes, and the end of the log. */
   const written = async () => {
     const { rows } = await db.query(
       `SELECT (SELECT to_jsonb(c) FROM read_model.checkpoint c) AS read_models,
@@ -86,8 +86,8 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     return runCli({ eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection }, args);
   };
 
-  it("stops the whole projection, which says so, and goes on after the documented command", async () => {
-    const { eventstore } = stack.parts;
+  it("a different log stops the projection, which reports it, until the documented command is run", async () => {
+    const { eventstore } = stack.components;
     const dir = stack.servers.root.paths.eventstore;
     const backup = `${dir}.backup`;
     const kept = await create();
@@ -128,7 +128,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect(status.out).to.match(/^The event log is not the one that this database was built from: /);
     expect(status.out).to.match(/^ {2}process {6}\S+ stopped: the event log is not the one/m);
     expect((await projection("rebuild")).code).to.equal(2);
-    // Seconds later nothing has been written or sent.
+    // After some seconds, nothing has been written or sent.
     expect(await written()).to.deep.equal(before);
 
     const meanwhile = await create();

@@ -10,7 +10,7 @@ import { eventually } from "../support/eventually.ts";
 import { startTestStack } from "../support/stack.ts";
 import { type Answer, createWorld, type World } from "./world.ts";
 
-/** Servers that somebody else runs are not ours to stop. */
+/** The test must not stop external servers. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 (external ? describe.skip : describe)("faults", function () {
@@ -19,9 +19,9 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
   let world: World;
   let receiver: Receiver;
   let endpoint: { id: string; secret: string };
-  /** Ids of the appointments that were answered with 201, over all tests. */
+  /** Ids of all appointments whose creation was answered with 201. */
   const created = new Set<string>();
-  /** Delivery ids that the receiver got, by the appointment that they tell of. */
+  /** Ids of the received deliveries, by appointment. */
   const received = new Map<string, Set<string>>();
   let receiving: Promise<void>;
   let over = false;
@@ -73,7 +73,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     return answer;
   }
 
-  /** Creates until told to stop; each answer must be 201 or an honest 503, and a 503 is tried again with its key. */
+  /** Creates appointments until the signal aborts. Each answer must be 201 or 503; a 503 is retried with the same key. */
   function createContinuously(workers = 4): { stop(): Promise<void> } {
     let stopped = false;
     const work = async () => {
@@ -96,7 +96,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     };
   }
 
-  /** Everything that was created shows in the portal, and its webhook came, under one delivery id. */
+  /** Checks that the portal shows every created appointment, and that each webhook arrived with one delivery id. */
   async function everythingArrived(): Promise<void> {
     await eventually("every appointment shows in the read model", async () => {
       const rows = await query<{ appointment_id: string }>(
@@ -113,7 +113,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     await noEventTwice();
   }
 
-  /** One first event for each appointment, and one row. */
+  /** Checks that each appointment has one first event and one row. */
   async function noEventTwice(): Promise<void> {
     const client = connectEventStore(stack.servers.eventstoreUrl, "test");
     try {
@@ -137,14 +137,14 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     }
   }
 
-  it("none: what is created is projected and delivered", async () => {
+  it("without a fault, created appointments are projected and delivered", async () => {
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     await everythingArrived();
     expect([...(await world.portalAppointments()).keys()]).to.include.members([...created]);
   });
 
-  it("Postgres stopped: commands go on, the portal answers 503 with Retry-After, then all of it shows up", async () => {
-    await stack.parts.postgres.stop();
+  it("Postgres stopped: commands work, the portal answers 503 with Retry-After, then everything appears", async () => {
+    await stack.components.postgres.stop();
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     const started = performance.now();
     const portal = await world.portal("/appointments");
@@ -152,42 +152,42 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect(performance.now() - started).to.be.below(10_000); // not for as long as Postgres is away
     expect(Number(portal.headers.get("retry-after"))).to.be.greaterThan(0);
     expect(portal.body).to.include({ ok: false, error: "data_source_unavailable" });
-    await stack.parts.postgres.start();
+    await stack.components.postgres.start();
     await everythingArrived();
     expect((await world.portal("/clinic/context")).status).to.equal(200);
   });
 
-  it("nats-server stopped: nothing is lost, and deliveries arrive after", async () => {
-    await stack.parts.nats.stop();
+  it("nats-server stopped: nothing is lost, and deliveries arrive later", async () => {
+    await stack.components.nats.stop();
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     await eventually("the portal shows them meanwhile", async () => {
       const shown = await world.portalAppointments();
       return [...created].every((id) => shown.has(id));
     });
-    await stack.parts.nats.start();
+    await stack.components.nats.start();
     await everythingArrived();
   });
 
-  it("the log killed: 503 with Retry-After meanwhile, reads go on, and everything reconnects by itself", async () => {
-    await stack.parts.eventstore.kill9();
+  it("event log killed: writes answer 503 with Retry-After, reads work, and all services reconnect", async () => {
+    await stack.components.eventstore.kill9();
     const refused = await create();
     expect(refused.status).to.equal(503);
     expect(Number(refused.headers.get("retry-after"))).to.be.greaterThan(0);
     expect(refused.body).to.include({ ok: false, error: "event_log_unavailable" });
     expect((await world.portal("/appointments")).status).to.equal(200);
-    await stack.parts.eventstore.start();
+    await stack.components.eventstore.start();
     await eventually("a create succeeds again", async () => (await create()).status === 201);
     await everythingArrived();
   });
 
   for (const name of ["projection", "command", "queryApi", "eventstore", "nats", "postgres"] as const) {
-    it(`${name} killed with -9 at work: no event lost, none applied twice, no delivery lost or doubled`, async () => {
+    it(`${name} killed under load: no event is lost or applied twice, no delivery is lost or duplicated`, async () => {
       const before = created.size;
       const work = createContinuously();
       try {
         await eventually("work is under way", () => created.size >= before + 20);
-        await stack.parts[name].kill9();
-        await stack.parts[name].start();
+        await stack.components[name].kill9();
+        await stack.components[name].start();
         const after = created.size;
         await eventually("work goes on", () => created.size >= after + 20);
       } finally {

@@ -1,4 +1,4 @@
-/** A whole stack whose disk is really full for a while. */
+/** A whole stack on a real disk that is full for a while. */
 import { randomUUID } from "node:crypto";
 import path from "node:path";
 import { expect } from "chai";
@@ -11,16 +11,16 @@ import { mountSmallDisk, type SmallDisk } from "../support/small-disk.ts";
 import { startTestStack } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
 
-/** Servers that somebody else runs have a disk of their own. */
+/** External servers use another disk. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
-/** In MiB. A fresh stack takes about a hundred. */
+/** Size of the disk in MiB. A new stack takes about 100 MiB. */
 const DISK = 256;
 
-/** A busy machine is slow, and a restart waits for up to 15 s. Milliseconds. */
-const RECOVERS_WITHIN = 120_000;
+/** Long, because a busy machine is slow and a restart waits up to 15 s. Milliseconds. */
+const RECOVERY_TIMEOUT_MS = 120_000;
 
-/** Creates that the test sees refused before it makes room. */
+/** Number of refused creates after which the test frees space. */
 const REFUSALS = 20;
 
 (external ? describe.skip : describe)("a stack on a full disk", function () {
@@ -30,7 +30,7 @@ const REFUSALS = 20;
   let world: World;
   let receiver: Receiver;
   const lines: string[] = [];
-  /** Ids of the appointments that were answered with 201. */
+  /** Ids of all appointments whose creation was answered with 201. */
   const acknowledged = new Set<string>();
   const told = new Set<string>();
   let receiving: Promise<void>;
@@ -53,7 +53,7 @@ const REFUSALS = 20;
         const answer = await world.partner("POST", "/webhook-endpoints", { body });
         return answer.status === 201 && answer.body;
       },
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
     receiving = receiveAll(endpoint.secret);
   });
@@ -83,7 +83,7 @@ const REFUSALS = 20;
     return status;
   }
 
-  /** Makes Postgres need a new file for its write-ahead log, which ends it when there is no space. */
+  /** Makes Postgres create a new file of its write-ahead log. Without space, Postgres ends. */
   async function growWriteAheadLog(): Promise<void> {
     const client = new pg.Client({
       connectionString: stack.servers.adminDatabaseUrl,
@@ -95,13 +95,13 @@ const REFUSALS = 20;
       await client.connect();
       await client.query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()");
     } catch {
-      // It is what the test is after.
+      // The failure is expected.
     } finally {
       await client.end().catch(() => undefined);
     }
   }
 
-  it("refuses with 503 while it lasts, recovers by itself, and has lost nothing that it acknowledged", async () => {
+  it("a full disk is answered with 503; after it has space, the stack recovers without losing acknowledged data", async () => {
     for (let count = 0; count < 10; count += 1) expect(await create()).to.equal(201);
     const refused: string[] = [];
     for (let count = 0; refused.length < REFUSALS; count += 1) {
@@ -115,7 +115,11 @@ const REFUSALS = 20;
     }
     disk.free();
     for (const key of refused) {
-      await eventually("a create succeeds again", async () => (await create(key)) === 201, RECOVERS_WITHIN);
+      await eventually(
+        "a create succeeds again",
+        async () => (await create(key)) === 201,
+        RECOVERY_TIMEOUT_MS,
+      );
     }
     await eventually(
       "every acknowledged appointment is listed",
@@ -124,16 +128,16 @@ const REFUSALS = 20;
         const listed = new Set(status === 200 ? body.appointments.map(({ id }: { id: string }) => id) : []);
         return [...acknowledged].every((id) => listed.has(id));
       },
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
     await eventually(
       "every webhook came",
       () => [...acknowledged].every((id) => told.has(id)),
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
-    for (const part of Object.values(stack.parts)) {
-      await eventually(`${part.name} runs`, () => part.pid !== undefined, RECOVERS_WITHIN);
-      await part.waitReady();
+    for (const component of Object.values(stack.components)) {
+      await eventually(`${component.name} runs`, () => component.pid !== undefined, RECOVERY_TIMEOUT_MS);
+      await component.waitReady();
     }
   });
 });

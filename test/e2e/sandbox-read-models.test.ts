@@ -54,7 +54,7 @@ describe("sandboxes in the read models", () => {
     expect(status, JSON.stringify(body)).to.equal(201);
     return body.appointment.id as string;
   };
-  /** All that a partner can read of its sandbox, as text. */
+  /** Returns all data of a sandbox that its partner can read, as text. */
   const everything = async (partner: Partner, clinicId: string) => {
     const headers = { "X-SERVICE-Clinic-ID": clinicId };
     const week = `from=${new Date(Date.now() - 5 * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;
@@ -67,7 +67,7 @@ describe("sandboxes in the read models", () => {
     return answers.map(({ text }) => text);
   };
 
-  it("are what the log says after any number of resets, and the same when they are built anew", async () => {
+  it("sandbox read models match the log after any number of resets, and after a rebuild", async () => {
     const partners = [await api.partner(), await api.partner()];
     const last: string[] = [];
     for (const partner of partners) {
@@ -103,7 +103,7 @@ describe("sandboxes in the read models", () => {
     expect(await read()).to.deep.equal(before);
   });
 
-  it("are read in the portal by who was let in, each alone, and as they are since the last reset", async () => {
+  it("each portal user of a sandbox sees only that sandbox, as it is since the last reset", async () => {
     const [partner, other] = [await api.partner(), await api.partner()];
     const sandbox = await sandboxOf(partner);
     const theirs = await sandboxOf(other);

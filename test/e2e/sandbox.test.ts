@@ -34,7 +34,7 @@ describe("sandbox", () => {
   };
   const at = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
 
-  /** Everything from a few days ago to a few weeks ahead. */
+  /** From a few days ago to a few weeks ahead. */
   const list = (partner: Partner, clinicId: string): Promise<PartnerAnswer> => {
     const from = new Date(Date.now() - 4 * DAY).toISOString();
     const to = new Date(Date.now() + 20 * DAY).toISOString();
@@ -53,7 +53,7 @@ describe("sandbox", () => {
       },
     });
 
-  it("is there with the first token, approved, and holds what one needs to begin", async () => {
+  it("a sandbox exists with the first token, is approved and contains starter data", async () => {
     const partner = await api.partner();
     const sandbox = await stateOf(partner);
     expect(sandbox).to.include({
@@ -81,7 +81,7 @@ describe("sandbox", () => {
     expect((await stateOf(partner)).appointments).to.equal(8);
   });
 
-  it("is the same to the byte after two resets on one day, whatever was in between", async () => {
+  it("two resets on one day give byte-identical sandboxes", async () => {
     const partner = await api.partner();
     const snapshot = async () => {
       const { generation, resetAt, ...sandbox } = await reset(partner);
@@ -105,7 +105,7 @@ describe("sandbox", () => {
     expect(second.bytes).to.equal(first.bytes);
   });
 
-  it("starts a new space of idempotency keys, and keeps webhook endpoints", async () => {
+  it("a reset forgets idempotency keys and keeps webhook endpoints", async () => {
     const partner = await api.partner();
     const sandbox = await stateOf(partner);
     const first = await create(partner, sandbox, "the-same-key");
@@ -129,7 +129,7 @@ describe("sandbox", () => {
     ]);
   });
 
-  it("shows no mixed state while resets, creates and reads run at once", async () => {
+  it("concurrent resets, creates and reads never show a mixed state", async () => {
     const partner = await api.partner();
     const { clinicId, ...rest } = await stateOf(partner);
     const sandbox = { clinicId, ...rest };
@@ -145,7 +145,7 @@ describe("sandbox", () => {
         );
       }
     }
-    // By the operation, not the API, whose rate limit this would meet.
+    // Calls the operation directly, because the API has a rate limit.
     const resets = async () => {
       for (let count = 0; count < 8; count += 1)
         await resetSandbox(api.command.log, partner, operatorContext());
@@ -163,7 +163,7 @@ describe("sandbox", () => {
     const reads = async () => {
       while (!done && seen.length < 50) {
         const answer = await list(partner, clinicId);
-        // On a busy machine a read may have to be repeated.
+        // On a busy machine, a read may need a retry.
         if (answer.status !== 503) seen.push(idsIn(answer));
       }
     };
@@ -184,7 +184,7 @@ describe("sandbox", () => {
     expect((await stateOf(partner)).generation).to.be.within(9, 17);
   });
 
-  it("is nobody else's: neither another application's nor production's", async () => {
+  it("a sandbox cannot be accessed by another application or from production", async () => {
     const [partner, other] = [await api.partner(), await api.partner()];
     const [ours, theirs] = [await stateOf(partner), await stateOf(other)];
     const idsOf = ({ clinicId, branches, animals }: typeof ours) =>
@@ -196,7 +196,7 @@ describe("sandbox", () => {
     }
     expect((await create(partner, theirs)).body.error).to.equal("installation_denied");
     expect((await create(partner, { ...theirs, clinicId: ours.clinicId })).status).to.equal(422);
-    // The clinic header has no say in whose sandbox it is.
+    // The clinic header does not decide which sandbox is used.
     const named = await partner.ask("GET", "/sandbox", { headers: at(theirs.clinicId) });
     expect(named.body.sandbox.clinicId).to.equal(ours.clinicId);
     const production = await api.partner("production");
@@ -219,7 +219,7 @@ describe("sandbox", () => {
     expect((await reader.ask("POST", "/sandbox/reset")).body.error).to.equal("insufficient_scope");
   });
 
-  it("takes from the operator what moves an appointment or lets people in, and nothing that adds to it", async () => {
+  it("operators can change appointments and grant access in a sandbox, but cannot add data", async () => {
     const { log } = api.command;
     const partner = await api.partner();
     const sandbox = await stateOf(partner);
@@ -248,7 +248,7 @@ describe("sandbox", () => {
     expect(await refused(confirmAppointment(log, appointment, context))).to.equal("appointment_not_found");
   });
 
-  it("is not opened a second time for an application that exists", async () => {
+  it("an existing application does not get a second sandbox", async () => {
     const partner = await api.partner();
     const input = { ...partner, name: "Again", scopes: ["clinic:read" as const] };
     const error = await registerApplication(api.command.log, input, operatorContext()).catch(
@@ -259,7 +259,7 @@ describe("sandbox", () => {
   });
 
   describe("reading one's own write", () => {
-    it("waits for what the position stands for, every time", async () => {
+    it("a read with a log position always reflects that write", async () => {
       const partner = await api.partner();
       const sandbox = await stateOf(partner);
       for (let round = 0; round < 10; round += 1) {
@@ -268,7 +268,7 @@ describe("sandbox", () => {
       }
     });
 
-    it("sees a write and a reset at once without doing anything for it", async () => {
+    it("a partner's read reflects its own writes and resets without a log position", async () => {
       const partner = await api.partner();
       const sandbox = await stateOf(partner);
       const { Authorization = "" } = partner.headers;
@@ -283,7 +283,7 @@ describe("sandbox", () => {
       }
     });
 
-    it("503 read_model_behind: a position that is not reached in time", async () => {
+    it("a position that is not reached in time is answered with 503 read_model_behind", async () => {
       const partner = await api.partner();
       const headers = { "X-SERVICE-Log-Position": "9000000000000000000" };
       const started = performance.now();
@@ -293,7 +293,7 @@ describe("sandbox", () => {
       expect(performance.now() - started).to.be.within(1_500, 15_000);
     });
 
-    it("400 invalid_log_position: what no answer carried", async () => {
+    it("an invalid position is answered with 400 invalid_log_position", async () => {
       const partner = await api.partner();
       for (const given of ["-1", "x", "1, 2", "", "9".repeat(21)]) {
         const { status, body } = await partner.ask("GET", "/sandbox", {

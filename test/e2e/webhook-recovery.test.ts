@@ -8,7 +8,7 @@ import { startTestStack } from "../support/stack.ts";
 import { acceptedBy, webhookLibraryNames } from "../support/webhook-libraries.ts";
 import { createWorld, type World } from "./world.ts";
 
-/** What a partner sees of a delivery. */
+/** A delivery as the partner API returns it. */
 interface Listed {
   id: string;
   type: string;
@@ -59,7 +59,7 @@ describe("webhooks that a partner can trust", () => {
       return check(listed) && listed;
     });
   const create = () => world.createAppointment(`recovery-${randomUUID()}`);
-  /** An operator's move of the endpoint, in effect for deliveries when the partner sees it. */
+  /** Changes the endpoint as an operator, and waits until the partner API shows the change. */
   async function move(verb: "disable" | "enable", status: string): Promise<void> {
     const { applicationId } = world;
     const owner = ["--application", applicationId, "--clinic", world.clinicId, "--environment", "sandbox"];
@@ -72,7 +72,7 @@ describe("webhooks that a partner can trust", () => {
   const recover = (...more: string[]) =>
     operator("webhooks", "recover", "--endpoint", endpoint.id, "--since", "2020-01-01T00:00:00Z", ...more);
 
-  it("sends a test that the partner asks for, and one that the operator asks for", async () => {
+  it("partners and operators can send a test webhook", async () => {
     const asked = await world.partner("POST", path("/test"));
     expect([asked.status, asked.body.delivery.status]).to.deep.equal([202, "pending"]);
     const ran = await operator("webhooks", "test", "--endpoint", endpoint.id, "--json");
@@ -89,7 +89,7 @@ describe("webhooks that a partner can trust", () => {
     }
   });
 
-  it("keeps what falls due while the operator has the endpoint disabled, for replay when it is enabled", async () => {
+  it("deliveries due while an endpoint is disabled can be replayed after it is enabled", async () => {
     const before = receiver.requests.length;
     await move("disable", "disabled");
     for (let count = 0; count < 4; count += 1) expect((await create()).status).to.equal(201);
@@ -117,7 +117,7 @@ describe("webhooks that a partner can trust", () => {
     for (const { id } of [one!, ...others]) expect(receiver.of(id)).to.have.length(1);
   });
 
-  it("recovers what failed while the partner's server was broken", async () => {
+  it("failed deliveries are recovered after the partner's server is repaired", async () => {
     receiver.always({ status: 500 });
     for (let count = 0; count < 3; count += 1) expect((await create()).status).to.equal(201);
     const failed = (all: Listed[]) => all.filter(({ status }) => status === "failed");
@@ -137,7 +137,7 @@ describe("webhooks that a partner can trust", () => {
     }
   });
 
-  it("signs with the former secret and the new one after a rotation, for each library", async () => {
+  it("after a rotation, webhooks are signed with both the former and the new secret, for every library", async () => {
     const { status, body } = await world.partner("POST", path("/rotate-secret"));
     expect(status).to.equal(200);
     const { body: test } = await world.partner("POST", path("/test"));

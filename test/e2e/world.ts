@@ -21,7 +21,7 @@ import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 
-/** An answer: its status, headers and body. */
+/** Status, headers and body of an answer. */
 export interface Answer {
   status: number;
   headers: Headers;
@@ -29,31 +29,31 @@ export interface Answer {
   body: any;
 }
 
-/** One clinic in the sandbox with a portal user and a partner's application, on a stack that runs. */
+/** A clinic with a portal user and a partner application on a running stack. */
 export interface World {
   clinicId: string;
   branchId: string;
   animalId: string;
-  /** The partner's application. */
+  /** The partner application. */
   applicationId: string;
-  /** Asks the partner API, with a token and the clinic's header. */
+  /** Calls the partner API with a token and the clinic header. */
   partner(
     method: string,
     path: string,
     options?: { body?: unknown; headers?: Record<string, string> },
   ): Promise<Answer>;
-  /** Creates an appointment some days ahead. */
+  /** Creates an appointment for some days ahead. */
   createAppointment(idempotencyKey: string, notes?: string): Promise<Answer>;
-  /** Asks the portal API as the clinic's owner. */
+  /** Calls the portal API as the clinic's owner. */
   portal(path: string): Promise<Answer>;
-  /** Every appointment that the portal shows, by id. */
+  /** Returns all appointments of the portal by id. */
   portalAppointments(): Promise<Map<string, { notes: string | null }>>;
 }
 
-/** Longest that a request may take, so that a test fails rather than hangs. Milliseconds. */
-const ANSWER_WITHIN = 30_000;
+/** Time limit of a request, so that a test fails instead of hanging. Milliseconds. */
+const ANSWER_TIMEOUT_MS = 30_000;
 
-/** Makes a clinic, its people and an installed application through the operations that operators use. */
+/** Creates a clinic, its people and an installed application with the operations that operators use. */
 export async function createWorld(stack: Stack): Promise<World> {
   const client = connectEventStore(stack.servers.eventstoreUrl, "test");
   const log = createEventLog(client);
@@ -144,7 +144,7 @@ async function ask(
     method,
     headers: { ...headers, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    signal: AbortSignal.timeout(ANSWER_WITHIN),
+    signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
   });
   const text = await response.text();
   return {

@@ -1,6 +1,5 @@
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import type pg from "pg";
@@ -96,13 +95,11 @@ describe("the projection command line", function () {
   });
 
   it("prints one line about a missing setting and exits with 2", async () => {
-    const { code, err } = await projection("status", {
-      EVENTSTORE_URL: "",
-      DATABASE_URL: "",
-      LOCAL_DIR: tmpdir(),
-    });
+    const { code, err } = await projection("status", { EVENTSTORE_URL: undefined, DATABASE_URL: undefined });
     expect(code).to.equal(2);
-    expect(err.trim()).to.match(/^projection: no server is named and no local stack runs: .*$/);
+    expect(err.trim()).to.match(
+      /^projection: settings: EVENTSTORE_URL is missing .*; DATABASE_URL is missing .*$/,
+    );
   });
 
   it("refuses a database that this release has not prepared, and says what to do", async () => {
@@ -115,9 +112,9 @@ describe("the projection command line", function () {
     );
   });
 
-  it("does not combine a server of the environment with a server of the local stack", async () => {
-    const { code, out, err } = await projection("rebuild", { DATABASE_URL: "", LOCAL_DIR: tmpdir() });
+  it("requires both the log and the database", async () => {
+    const { code, out, err } = await projection("rebuild", { DATABASE_URL: undefined });
     expect([code, out]).to.deep.equal([2, ""]);
-    expect(err.trim()).to.match(/^projection: EVENTSTORE_URL is set and DATABASE_URL is not: .*$/);
+    expect(err.trim()).to.match(/^projection: settings: DATABASE_URL is missing .*$/);
   });
 });

@@ -14,7 +14,7 @@ import {
   roleUrls,
   urlFor,
 } from "../../deploy/local/servers/database-roles.ts";
-import type { GivenServers } from "../../deploy/local/servers/given-servers.ts";
+import type { ExternalServers } from "../../deploy/local/servers/external-servers.ts";
 import { type Servers, startServers } from "../../deploy/local/servers/servers.ts";
 import { removeLocalRoot } from "../../deploy/local/setup/local-root.ts";
 import { lockHolder } from "../../deploy/local/setup/pid-lock.mjs";
@@ -33,7 +33,7 @@ export interface TestStackOptions {
   /** Settings of one service, over all others. */
   serviceEnv?: StackOptions["serviceEnv"];
   /** Servers that run elsewhere; by default those of the environment. */
-  given?: GivenServers;
+  external?: ExternalServers;
   /** The stack's folder; by default a new one. */
   root?: string;
   /** If true, processes that die are restarted, as with `npm start`. */
@@ -80,10 +80,10 @@ function endWithParent(): void {
 }
 
 /** Servers of a test's own, on free ports, in a folder that goes when they stop. */
-export async function startTestServers(given: GivenServers = process.env): Promise<Servers> {
+export async function startTestServers(external: ExternalServers = process.env): Promise<Servers> {
   const root = makeTestRoot();
   const ports = await freePorts();
-  const servers = await startServers({ root, ports, given, progress, syncNewData: false });
+  const servers = await startServers({ root, ports, external, progress, syncNewData: false });
   const stop = cleanup(async () => {
     await servers.stop();
     removeLocalRoot(root);
@@ -93,10 +93,10 @@ export async function startTestServers(given: GivenServers = process.env): Promi
 
 /** A new, empty database on the shared Postgres, so that test files do not see each other's rows. */
 export async function createTestDatabase(): Promise<TestDatabase> {
-  const { adminDatabaseUrl, parts, root } = await testServers();
+  const { adminDatabaseUrl, components, root } = await testServers();
   const name = `test_${process.pid}_${randomBytes(4).toString("hex")}`;
   const passwords = root.secrets.postgres;
-  const { external } = parts.postgres;
+  const { external } = components.postgres;
   await createDatabase(adminDatabaseUrl, name, external ? undefined : "local_projection");
   const owner = external
     ? urlFor(adminDatabaseUrl, name)
@@ -113,12 +113,15 @@ export async function createTestDatabase(): Promise<TestDatabase> {
 /** Starts a complete stack with its own servers. Its folder is deleted when it stops. */
 export async function startTestStack(options: TestStackOptions = {}): Promise<Stack> {
   const root = options.root ?? makeTestRoot();
-  const given = options.given ?? process.env;
+  const external = options.external ?? process.env;
   const stack = await startStack({
     root,
     ports: "free",
     env: process.env,
-    given: { ...given, DATABASE_URL: given.DATABASE_URL && (await createTestDatabase()).urls.projection },
+    external: {
+      ...external,
+      DATABASE_URL: external.DATABASE_URL && (await createTestDatabase()).urls.projection,
+    },
     progress: options.log ? lineProgress(options.log, false) : progress,
     syncNewData: false,
     restart: options.restart ?? false,

@@ -3,6 +3,7 @@ import fs from "node:fs";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { readConfig } from "../../../shared/runtime/config.ts";
 import { InputError } from "../../cli/framework/failure.ts";
 import { load } from "../../handling/handle.ts";
 import { exportClinic, exportQuery } from "../export/export-clinic.ts";
@@ -10,7 +11,6 @@ import { createExportSigner } from "../export/signing.ts";
 import { type HowToAnswer, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { NotThere } from "./failure.ts";
 import { createScanProgress } from "./scan-progress.ts";
-import { signingKeys } from "./signing-keys.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
 /**
@@ -22,7 +22,9 @@ export async function exportToFile(
   terminal: AuditTerminal,
 ): Promise<void> {
   const query = readQuery(exportQuery, given);
-  const signer = await createExportSigner(signingKeys(terminal.env));
+  const signer = await createExportSigner(
+    readConfig(["AUDIT_SIGNING_KEYS"], terminal.env).AUDIT_SIGNING_KEYS.keys,
+  );
   const file = out ?? `audit-${query.clinic}.ndjson`;
   if (fs.existsSync(file)) throw new InputError(`--out ${file} already exists; choose another file`);
   await withAuditedAccess(terminal, { actor, action: "export", asked: given }, async (dependencies) => {

@@ -1,9 +1,9 @@
 import { Command as Program } from "commander";
+import { readConfig } from "../../../shared/runtime/config.ts";
 import { createExportSigner } from "../export/signing.ts";
 import { subjectKinds } from "../related-events/related-events.ts";
 import { showEvents } from "./events.ts";
 import { exportToFile } from "./export-file.ts";
-import { signingKeys } from "./signing-keys.ts";
 import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
 import { type VerifyOptions, verifyFile } from "./verify-file.ts";
@@ -156,7 +156,9 @@ Example:
     .option("--thumbprint", "print only the thumbprint of the signing key")
     .addHelpText("after", `\nExample:\n  ${CALL} keys > audit-keys.json`)
     .action(async ({ thumbprint }: { thumbprint?: boolean }) => {
-      const signer = await createExportSigner(signingKeys(terminal.env));
+      const signer = await createExportSigner(
+        readConfig(["AUDIT_SIGNING_KEYS"], terminal.env).AUDIT_SIGNING_KEYS.keys,
+      );
       await terminal.write(`${thumbprint ? signer.thumbprint : JSON.stringify(signer.jwks)}\n`);
     });
 }

@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
+import { readConfig } from "../../../shared/runtime/config.ts";
 import { findEndpoint, rotateSecret } from "../../operations/webhook-endpoint-operations.ts";
 import { problemsOf } from "../framework/command.ts";
 import { InputError, problemsLine } from "../framework/failure.ts";
 import { operatorContext, withEventLog } from "../framework/operator.ts";
 import { optionName, outcomeLine, type Terminal } from "../framework/run-command.ts";
-import { webhookSecretKeys } from "./webhook-secret-keys.ts";
 
 /** Options of `endpoint rotate-secret` on the command line. */
 export interface RotateOptions {
@@ -31,7 +31,7 @@ export async function rotateEndpointSecret(words: RotateOptions, terminal: Termi
   if (!checked.success) throw new InputError(problemsLine(problemsOf(checked.error, given), optionName));
   const { id, leaked } = checked.data;
   const context = operatorContext(actor, Date.now());
-  const secretBox = createSecretBox(webhookSecretKeys(terminal.env));
+  const secretBox = createSecretBox(readConfig(["WEBHOOK_SECRET_KEYS"], terminal.env).WEBHOOK_SECRET_KEYS);
   const { secret, seen } = await withEventLog(terminal.env, async (log) =>
     rotateSecret({ log, secretBox }, { ...(await findEndpoint(log, id)), leaked }, context),
   );

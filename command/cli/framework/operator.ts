@@ -3,8 +3,8 @@ import os from "node:os";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { readConfig } from "../../../shared/runtime/config.ts";
 import type { CommandContext } from "../../handling/handle.ts";
-import { eventLogUrl } from "./event-log-url.ts";
 import { InputError } from "./failure.ts";
 
 /** Runs work on the event log and closes the connection afterwards. */
@@ -12,7 +12,8 @@ export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,
   work: (log: EventLog, client: EventStoreDBClient) => Promise<Result>,
 ): Promise<Result> {
-  const client = connectEventStore(eventLogUrl(env), "operator");
+  const { EVENTSTORE_URL } = readConfig(["EVENTSTORE_URL"], env);
+  const client = connectEventStore(EVENTSTORE_URL, "operator");
   try {
     return await work(createEventLog(client), client);
   } finally {

@@ -7,7 +7,7 @@ import { addDays, dateIn } from "./time.ts";
 
 const DAY = 86_400_000;
 
-/** Breeds, and the weight in kilograms of a light and of a heavy one. */
+/** Breeds, each with a low and a high weight in kilograms. */
 const SPECIES = {
   dog: { breeds: ["Labrador Retriever", "Dachshund", "Border Collie", "Poodle", null], weight: [5, 40] },
   cat: { breeds: ["European Shorthair", "Maine Coon", "British Shorthair", null], weight: [3, 8] },
@@ -25,7 +25,7 @@ export interface DemoAnimal {
   customerId: string;
 }
 
-/** The animals of a clinic's customers: one, two, one, two, … to each. */
+/** Returns the animals of a clinic's customers: alternately one and two per customer. */
 export function demoAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "customers">): DemoAnimal[] {
   return Array.from({ length: customers }, (_, customer) =>
     Array.from({ length: 1 + (customer % 2) }, (_, animal) => ({
@@ -35,7 +35,7 @@ export function demoAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "cust
   ).flat();
 }
 
-/** Registers each customer and then the customer's animals, over the last year. */
+/** Registers each customer, then the customer's animals, at times within the last year. */
 export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
   const animals = demoAnimals(clinic);
   return Array.from({ length: clinic.customers }, (_, index) => {

@@ -24,7 +24,7 @@ export interface DemoApplication {
   name: string;
   environment: Environment;
   clinic: DemoClinic;
-  /** The membership of the clinic's administrator who approves. */
+  /** Membership of the administrator who approves the installation. */
   approver: string;
 }
 
@@ -33,7 +33,7 @@ if (!lindenhof) throw new Error("the demo data has no clinic");
 
 const sandboxApplication = demoId("application", "sandbox");
 
-/** The sandbox of the sandbox's application, as far as its portal user and the examples need it. */
+/** Clinic of the sandbox application, with the data that its portal user and the examples need. */
 export const sandboxClinic: DemoClinic = {
   ...lindenhof,
   id: sandboxClinicId(sandboxApplication),
@@ -59,7 +59,7 @@ export const demoApplications: DemoApplication[] = [
   },
 ];
 
-/** The animal that examples book for. */
+/** Returns the animal that examples use. */
 export function exampleAnimal({ id, environment, clinic }: DemoApplication): string {
   if (environment === "sandbox") return sandboxEntityId(id, "animal", "Biscuit");
   const [animal] = demoAnimals(clinic);
@@ -67,7 +67,7 @@ export function exampleAnimal({ id, environment, clinic }: DemoApplication): str
   return animal.id;
 }
 
-/** The application of the sandbox, with its sandbox: each step is one append, so that none is left half done. */
+/** Registers the sandbox application and its sandbox. Each step is one append, so no step can be half done. */
 export function setUpSandbox(now: number): Chain {
   const input = { applicationId: sandboxApplication, scopes: [...scopes] };
   const registration = { ...input, environment: "sandbox" as const, name: "Pet Planner (sandbox)" };
@@ -80,7 +80,7 @@ export function setUpSandbox(now: number): Chain {
   ];
 }
 
-/** Registers an application of production and has it installed at its clinic, with every scope. */
+/** Registers a production application and installs it at its clinic with all scopes. */
 export function install(
   { id: applicationId, name, environment, clinic, approver }: DemoApplication,
   now: number,

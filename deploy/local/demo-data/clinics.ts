@@ -1,7 +1,7 @@
 import type { ClinicStatus } from "../../../shared/domain/clinic/clinic.ts";
 import { demoId } from "./random.ts";
 
-/** What a demo clinic is made of; people and animals are drawn from the lists. */
+/** Data of a demo clinic. People and animals are chosen from its lists. */
 export interface DemoClinic {
   id: string;
   slug: string;
@@ -10,13 +10,13 @@ export interface DemoClinic {
   currency: string;
   locale: string;
   city: string;
-  /** Days until the demo expires; null for a clinic that is no demo. */
+  /** Days until the demo expires; null if the clinic is not a demo. */
   demoDays: number | null;
   status: ClinicStatus;
   plan: string;
   branches: { id: string; name: string; city: string }[];
   customers: number;
-  /** A consultation's price in the clinic's currency; the others follow from it. */
+  /** Price of a consultation in the clinic's currency. All other prices are derived from it. */
   basePrice: number;
   phonePrefix: string;
   firstNames: string[];

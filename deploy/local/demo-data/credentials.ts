@@ -7,16 +7,17 @@ import {
   issueCredential,
   revokeCredential,
 } from "../../../command/operations/application-operations.ts";
+import { readCredential, registerAuditor } from "../../../command/operations/auditor-operations.ts";
+import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 
-/** Client secrets by application id; the auditor's credential by `auditor`. */
+/** Client secrets by application id, and the auditor's credential under `auditor`. */
 const schema = z.record(z.string(), z.string());
 
 /**
- * A client secret of each application that is live: from the file, or, where the file has none, issued now and
- * written there, readable by its owner alone. A secret is shown once, so one that was lost is replaced and its
- * credential revoked.
+ * Returns a valid client secret for each application. A secret that is not in the file is issued and saved there, readable
+ * only by its owner. The log stores only hashes, so a lost secret is replaced and its credential revoked.
  */
 export async function clientSecrets(
   log: EventLog,
@@ -42,14 +43,14 @@ export async function clientSecrets(
   return secrets;
 }
 
-/** Whose doing the demo data are. */
+/** Returns the command context of the demo data. */
 export function demoContext(now: number): CommandContext {
   const correlationId = randomUUID();
   const actor = { type: "operator" as const, id: "demo-data" };
   return { actor, clinicId: null, environment: null, correlationId, causationId: correlationId, now };
 }
 
-/** A file that is missing or damaged holds nothing: its secrets are replaced. */
+/** Reads the file. If it is missing or damaged, returns no secrets, and they are replaced. */
 export function readCredentials(file: string): Record<string, string> {
   if (!fs.existsSync(file)) return {};
   try {
@@ -60,8 +61,27 @@ export function readCredentials(file: string): Record<string, string> {
   }
 }
 
-/** At once, readable by the owner alone. */
+/** Replaces the file atomically. Only its owner can read it. */
 export function writeCredentials(file: string, secrets: Record<string, string>): void {
   fs.writeFileSync(`${file}.new`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
   fs.renameSync(`${file}.new`, file);
+}
+
+const KEY = "auditor";
+
+/**
+ * Returns the credential of an auditor with access to all clinics. If the file has no valid credential, registers a new
+ * auditor.
+ */
+export async function auditorCredential(log: EventLog, file: string, now: number): Promise<string> {
+  const kept = readCredentials(file);
+  const known = kept[KEY];
+  const read = known === undefined ? undefined : readCredential(known);
+  const auditor = read && (await load(log, auditorAggregate, read.auditorId)).state;
+  if (known !== undefined && auditor?.secretHash === read?.secretHash && auditor?.revoked === false)
+    return known;
+  const input = { auditorId: randomUUID(), name: "Demo auditor", clinicIds: null, expiresAt: null };
+  const { credential } = await registerAuditor(log, input, demoContext(now));
+  writeCredentials(file, { ...kept, [KEY]: credential });
+  return credential;
 }

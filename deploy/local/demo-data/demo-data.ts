@@ -5,26 +5,27 @@ import { scopes } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { demoApplications, exampleAnimal } from "./applications.ts";
-import { auditorCredential } from "./auditor.ts";
-import { clientSecrets } from "./credentials.ts";
+import { auditorCredential, clientSecrets } from "./credentials.ts";
 import { demoPhases, demoPortalUsers } from "./phases.ts";
 import { sessionCookie } from "./session.ts";
-import { carryOut } from "./steps.ts";
+import { runSteps } from "./steps.ts";
 
 export interface DemoOptions {
   eventstoreUrl: string;
   portalJwtSecret: string;
   portalJwtIssuer: string;
   portalCookieName: string;
-  /** Where the applications' client secrets are kept; made when they are issued. */
+  /** File for the client secrets of the applications. Created when secrets are issued. */
   credentialsFile: string;
-  /** Takes one line of progress. */
+  /** Receives progress lines. */
   log: (line: string) => void;
-  /** The time that the demo week is around, in milliseconds since 1970; now where absent. */
+  /** Aborted to stop between two steps. The next start continues. */
+  signal?: AbortSignal;
+  /** Time in the middle of the demo week, in milliseconds since 1970. By default, now. */
   now?: number;
 }
 
-/** How to get in: what a start of the local stack tells. Holds secrets. */
+/** Credentials for the demo, written to stack.json. Contains secrets. */
 export interface DemoAccess {
   portalUsers: {
     name: string;
@@ -44,20 +45,20 @@ export interface DemoAccess {
     animalId: string;
     scopes: string[];
   }[];
-  /** May see everything that is recorded. */
+  /** Has access to all recorded events. */
   auditor: { credential: string };
 }
 
 /**
- * Fills the log with demo data, once: where it is there already, nothing is appended. A seeding that was killed goes
- * on where it was. Sessions of the portal users are made anew each time.
+ * Fills the log with demo data if it has none. A run that was interrupted is continued. Sessions of the portal users are
+ * created on each call.
  */
 export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
   const now = options.now ?? Date.now();
   const client = connectEventStore(options.eventstoreUrl, "demo-data");
   try {
     const log = createEventLog(client);
-    if (!(await isSeeded(log))) await seed(log, now, options.log);
+    if (!(await isSeeded(log))) await seed(log, now, options);
     const ids = demoApplications.map(({ id }) => id);
     const secrets = await clientSecrets(log, ids, options.credentialsFile, now);
     const auditor = { credential: await auditorCredential(log, options.credentialsFile, now) };
@@ -72,13 +73,14 @@ async function isSeeded(log: EventLog): Promise<boolean> {
   return last !== undefined && (await load(log, portalUserAggregate, last.id)).state !== undefined;
 }
 
-async function seed(log: EventLog, now: number, tell: (line: string) => void): Promise<void> {
-  let told = 0;
-  await carryOut(createCachingEventLog(log, "through"), demoPhases(now), (done, all) => {
+async function seed(log: EventLog, now: number, options: DemoOptions): Promise<void> {
+  let reported = 0;
+  const report = (done: number, all: number) => {
     const quarter = Math.floor((4 * done) / all);
-    if (quarter > told) tell(`demo data: ${done} of ${all} facts`);
-    told = Math.max(told, quarter);
-  });
+    if (quarter > reported) options.log(`demo data: ${done} of ${all} steps`);
+    reported = Math.max(reported, quarter);
+  };
+  await runSteps(createCachingEventLog(log, "through"), demoPhases(now), report, options.signal);
 }
 
 async function portalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {

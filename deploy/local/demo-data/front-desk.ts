@@ -18,8 +18,8 @@ const MINUTE = 60_000;
 const DAY = 1440 * MINUTE;
 
 /**
- * A ticket for each of today's appointments that is past the counter, as far as the appointment is; who is only
- * checked in has none yet.
+ * Creates a ticket for each of today's appointments that is waiting or further, with a matching status. An appointment
+ * that is only checked in has no ticket.
  */
 export function ticketOf(appointment: DemoAppointment, now: number): Chain {
   const { id: appointmentId, clinic, branchId, animalId, date, status, place } = appointment;
@@ -44,7 +44,7 @@ export function ticketOf(appointment: DemoAppointment, now: number): Chain {
   return chain;
 }
 
-/** An urgent case that came to each branch without an appointment and waits. */
+/** Creates an urgent walk-in at each branch, who is waiting. */
 export function walkIns(clinic: DemoClinic, now: number): Chain[] {
   const queueDate = dateIn(clinic.timezone, now);
   return clinic.branches.map(({ id: branchId }) => {
@@ -60,7 +60,7 @@ export function walkIns(clinic: DemoClinic, now: number): Chain[] {
   });
 }
 
-/** Two holds on a room of each branch tomorrow at noon: one stands for a week, one was released. */
+/** Creates two holds on a room of each branch for tomorrow at noon: one is valid for a week, one was released. */
 export function holds(clinic: DemoClinic, now: number): Chain[] {
   const { id: clinicId, timezone } = clinic;
   const tomorrow = addDays(dateIn(timezone, now), 1);

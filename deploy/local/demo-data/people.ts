@@ -30,7 +30,7 @@ export interface DemoUser {
   clinic: DemoClinic;
 }
 
-/** A portal user of each role at the clinic. */
+/** Returns one portal user for each role at the clinic. */
 export function demoUsers(clinic: DemoClinic): DemoUser[] {
   return (Object.keys(PERMISSIONS) as Role[]).map((role, index) => ({
     id: demoId(clinic.slug, "user", role),
@@ -41,7 +41,7 @@ export function demoUsers(clinic: DemoClinic): DemoUser[] {
   }));
 }
 
-/** Hires the user's staff member and lets the user into the portal. A receptionist sees the last branch alone. */
+/** Hires a staff member and grants portal access. A receptionist has access only to the last branch. */
 export function admit({ id: userId, name, email, role, clinic }: DemoUser, now: number): Chain {
   const clinicId = clinic.id;
   const staffId = demoId(clinic.slug, "staff", role);
@@ -69,7 +69,7 @@ export function admit({ id: userId, name, email, role, clinic }: DemoUser, now: 
   ];
 }
 
-/** Two more of the clinic's staff, without the portal: one works there, one has left. */
+/** Adds two staff members without portal access: one is active, one has left. */
 export function otherStaff(clinic: DemoClinic, now: number): Chain[] {
   const { id: clinicId, slug } = clinic;
   return [5, 6].map((index) => {
@@ -93,7 +93,7 @@ export function otherStaff(clinic: DemoClinic, now: number): Chain[] {
   });
 }
 
-/** The user's choice of clinic, with no branch chosen. */
+/** Selects a clinic for the user, without a branch. */
 export function select({ id: userId, role, clinic }: DemoUser, now: number): Chain {
   return [
     {

@@ -7,17 +7,17 @@ import { addResources } from "./resources.ts";
 import { offerServices, setUpClinic, suspendDemoClinic } from "./set-up-steps.ts";
 import type { Chain } from "./steps.ts";
 import { demoWeek } from "./week.ts";
-import { leadThrough } from "./week-steps.ts";
+import { appointmentSteps } from "./week-steps.ts";
 
-/** Every portal user of the demo data. The last one selects a clinic in the very last step. */
+/** Returns all portal users of the demo data. The last one selects a clinic in the last step. */
 export function demoPortalUsers(): DemoUser[] {
   return [...demoClinics.flatMap(demoUsers), ...demoUsers(sandboxClinic).slice(0, 1)];
 }
 
 /**
- * All steps of the demo data: phases in order; the chains within a phase do not depend on each other.
+ * Returns all steps of the demo data. Phases run in order; the chains within a phase are independent.
  *
- * @param now the time that the demo week is around, in milliseconds since 1970
+ * @param now time in the middle of the demo week, in milliseconds since 1970
  */
 export function demoPhases(now: number): Chain[][] {
   const each = (make: (clinic: DemoClinic) => Chain[]) => demoClinics.flatMap(make);
@@ -35,7 +35,7 @@ export function demoPhases(now: number): Chain[][] {
     [
       ...each((clinic) =>
         demoWeek(clinic, now).map((appointment) => [
-          ...leadThrough(appointment, now),
+          ...appointmentSteps(appointment, now),
           ...ticketOf(appointment, now),
         ]),
       ),
@@ -45,7 +45,7 @@ export function demoPhases(now: number): Chain[][] {
         .map((application) => install(application, now)),
     ],
     demoClinics.map((clinic) => suspendDemoClinic(clinic, now)),
-    // One chain, so that the very last step says that all is there.
+    // One chain, so that the last step shows that all others are done.
     [demoPortalUsers().flatMap((user) => select(user, now))],
   ];
 }

@@ -3,17 +3,17 @@ import { v5 as uuidv5 } from "uuid";
 
 const NAMESPACE = "5c1d0c0e-9d0b-4f0f-8a55-1c7a2d6f4b21";
 
-/** The id of a thing of the demo data, the same at every seeding. */
+/** Returns the id of an object of the demo data. The same names always give the same id. */
 export function demoId(...names: (string | number)[]): string {
   return uuidv5(names.join("\n"), NAMESPACE);
 }
 
-/** Choices that look like chance and are the same for the same seed. */
+/** Pseudo-random choices that are the same for the same seed. */
 export interface Choices {
-  /** A whole number from 0 to below the bound. */
+  /** Returns an integer from 0 to below the bound. */
   below(bound: number): number;
   one<Item>(items: readonly Item[]): Item;
-  /** True about that often, 0 to 1. */
+  /** Returns true with this probability, from 0 to 1. */
   chance(share: number): boolean;
 }
 
@@ -30,7 +30,7 @@ export function choices(...seed: (string | number)[]): Choices {
     below,
     one(items) {
       const item = items[below(items.length)];
-      if (item === undefined) throw new Error("nothing to choose from");
+      if (item === undefined) throw new Error("The list to choose from is empty.");
       return item;
     },
     chance: (share) => below(1000) < share * 1000,

@@ -5,7 +5,7 @@ import type { Chain } from "./steps.ts";
 
 const DAY = 86_400_000;
 
-/** Type, name, capacity. Appointments take the first two, the rooms. */
+/** Type, name and capacity. Appointments use the first two, which are rooms. */
 const RESOURCES = [
   ["room", "Room 1", 1],
   ["room", "Room 2", 1],
@@ -14,7 +14,7 @@ const RESOURCES = [
   ["ward", "Boarding ward", 8],
 ] as const;
 
-/** Weekday (0 is Sunday), from, until. */
+/** Weekday (0 is Sunday), opening and closing time. */
 const HOURS = [
   ...[1, 2, 3, 4, 5].flatMap((weekday) => [
     { weekday, startsAt: "08:00:00", endsAt: "12:30:00" },
@@ -24,12 +24,12 @@ const HOURS = [
   { weekday: 0, startsAt: "09:00:00", endsAt: "14:00:00" },
 ];
 
-/** The id of one of the two rooms of a branch. */
+/** Returns the id of one of the two rooms of a branch. */
 export function roomId(clinic: DemoClinic, branchId: string, room: 0 | 1): string {
   return demoId(clinic.slug, "resource", branchId, RESOURCES[room][1]);
 }
 
-/** Rooms, people, devices and wards of every branch, each with its opening hours. */
+/** Adds rooms, people, devices and wards to every branch, each with its opening hours. */
 export function addResources(clinic: DemoClinic, now: number): Chain[] {
   return clinic.branches.flatMap(({ id: branchId }) =>
     RESOURCES.map(([resourceType, name, capacity]): Chain => {

@@ -3,8 +3,8 @@ import { SignJWT } from "jose";
 const VALID_SECONDS = 7 * 86_400;
 
 /**
- * A ready Cookie header of a signed-in portal user, as @supabase/ssr writes the session: `base64-` and the session's
- * JSON as base64url. Valid seven days.
+ * Returns the Cookie header of a signed-in portal user, valid for seven days. The format is that of @supabase/ssr:
+ * `base64-`, then the session's JSON as base64url.
  *
  * @param now milliseconds since 1970
  */

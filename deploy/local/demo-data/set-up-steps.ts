@@ -13,7 +13,7 @@ import type { Chain, Step } from "./steps.ts";
 
 const DAY = 86_400_000;
 
-/** Registers a clinic of the demo data with its branches, subscription and entitlements, 400 days ago. */
+/** Registers a demo clinic, 400 days ago, with branches, subscription and entitlements. */
 export function setUpClinic(clinic: DemoClinic, now: number): Chain {
   const at = now - 400 * DAY;
   const { id: clinicId, slug, name, timezone, currency, locale, city, demoDays } = clinic;
@@ -46,7 +46,7 @@ export function setUpClinic(clinic: DemoClinic, now: number): Chain {
   ];
 }
 
-/** A clinic that is not active became so yesterday, after all else. */
+/** Suspends a clinic yesterday, after all other steps, if its final status is suspended. */
 export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, now: number): Chain {
   if (status !== "suspended") return [];
   const reason = "Invoice overdue";
@@ -59,7 +59,7 @@ export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, no
   ];
 }
 
-/** Name, category, share of the base price. The last is no longer offered. */
+/** Name, category, and factor on the base price. The last service is withdrawn. */
 const CATALOG = [
   ["Consultation", "Consultations", 1],
   ["Follow-up consultation", "Consultations", 0.6],
@@ -77,7 +77,7 @@ const CATALOG = [
   ["Boarding, per night", "Boarding", 0.9],
 ] as const;
 
-/** The clinic's service catalog; the last item is withdrawn. */
+/** Adds the clinic's services. The last one is withdrawn. */
 export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now: number): Chain[] {
   return CATALOG.map(([name, category, share], index) => {
     const serviceId = demoId(slug, "service", name);

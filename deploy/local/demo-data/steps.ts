@@ -6,29 +6,31 @@ import { demoId } from "./random.ts";
 
 /** One command of the demo data. */
 export interface Step {
-  /** Tells it from every other step; the same at every seeding. */
+  /** Unique name, the same at every run. */
   name: string;
-  /** When it happened. Milliseconds since 1970. */
+  /** Time of the event, in milliseconds since 1970. */
   at: number;
   run(log: EventLog, context: CommandContext): Promise<unknown>;
 }
 
-/** Steps that must follow each other, in order. */
+/** Steps that run in order. */
 export type Chain = Step[];
 
-/** Appends in flight. The log commits them in groups. */
+/** Number of parallel appends. The log commits them in groups. */
 const CONCURRENCY = 32;
 
 /**
- * Carries the steps out, each once however often the demo data is seeded: the chains of a phase side by side, phase
- * after phase.
+ * Runs the steps: phase after phase, the chains of a phase in parallel. A step that an earlier run completed is skipped.
  *
- * @param onStep told after each step, with the number of those that are done and of all
+ * @param onStep called after each step with the number of finished steps and of all steps
+ * @param signal aborted to begin no further step
+ * @throws the signal's reason if it is aborted before the last step
  */
-export async function carryOut(
+export async function runSteps(
   log: EventLog,
   phases: Chain[][],
   onStep: (done: number, all: number) => void,
+  signal?: AbortSignal,
 ): Promise<void> {
   const all = phases.flat(2).length;
   let done = 0;
@@ -37,8 +39,9 @@ export async function carryOut(
     const work = async () => {
       for (let chain = waiting.shift(); chain; chain = waiting.shift()) {
         for (const step of chain) {
-          await carryOutOne(log, step).catch((error: unknown) => {
-            waiting.length = 0; // nothing more is begun
+          signal?.throwIfAborted();
+          await runStep(log, step).catch((error: unknown) => {
+            waiting.length = 0; // start no further chain
             throw error;
           });
           done += 1;
@@ -50,7 +53,7 @@ export async function carryOut(
   }
 }
 
-async function carryOutOne(log: EventLog, { name, at, run }: Step): Promise<void> {
+async function runStep(log: EventLog, { name, at, run }: Step): Promise<void> {
   const causationId = demoId("step", name);
   const context: CommandContext = {
     actor: { type: "operator", id: "demo-data" },
@@ -67,6 +70,6 @@ async function carryOutOne(log: EventLog, { name, at, run }: Step): Promise<void
     );
   } catch (error) {
     if (!(error instanceof AlreadyApplied))
-      throw new Error(`demo data, ${name}: ${String(error)}`, { cause: error });
+      throw new Error(`Demo data, step "${name}": ${String(error)}`, { cause: error });
   }
 }

@@ -1,43 +1,43 @@
 const MINUTE = 60_000;
 const DAY = 1440 * MINUTE;
 
-/** The calendar date (YYYY-MM-DD) at the given time in a time zone. */
+/** Returns the calendar date (YYYY-MM-DD) of a time in a time zone. */
 export function dateIn(timeZone: string, milliseconds: number): string {
   const { year, month, day } = clock(timeZone, milliseconds);
   return `${year}-${month}-${day}`;
 }
 
-/** A date so many days later (earlier where negative). */
+/** Adds days to a date; a negative number goes back. */
 export function addDays(date: string, days: number): string {
   return new Date(Date.parse(`${date}T00:00:00Z`) + days * DAY).toISOString().slice(0, 10);
 }
 
-/** 0 is Sunday. */
+/** Returns the weekday; 0 is Sunday. */
 export function weekdayOf(date: string): number {
   return new Date(`${date}T00:00:00Z`).getUTCDay();
 }
 
 /**
- * When the clocks of a time zone show a time of day.
+ * Converts a local date and time of day to a time.
  *
  * @param time HH:MM
  * @returns milliseconds since 1970
  */
 export function timeIn(timeZone: string, date: string, time: string): number {
   const wanted = Date.parse(`${date}T${time}:00Z`);
-  // The second round is right where the first guess lies on the other side of a change of the clocks.
+  // The second round corrects a first guess on the other side of a daylight saving change.
   const guess = wanted - offsetOf(timeZone, wanted);
   return wanted - offsetOf(timeZone, guess);
 }
 
-/** Milliseconds that the zone's clocks are ahead of UTC. */
+/** Returns the offset of a time zone from UTC, in milliseconds. */
 function offsetOf(timeZone: string, milliseconds: number): number {
   const { year, month, day, hour, minute } = clock(timeZone, milliseconds);
   const shown = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
   return shown - Math.floor(milliseconds / MINUTE) * MINUTE;
 }
 
-/** Making a format takes longer than using it a hundred times. */
+/** Cached, because creating a format takes longer than using it a hundred times. */
 const formats = new Map<string, Intl.DateTimeFormat>();
 
 function clock(timeZone: string, milliseconds: number): Record<string, string> {

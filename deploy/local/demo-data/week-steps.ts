@@ -20,7 +20,7 @@ const MINUTE = 60_000;
 const DAY = 1440 * MINUTE;
 
 type Of = { clinicId: string; appointmentId: string };
-/** A move, and how many minutes after the appointed time it is made. */
+/** A status change, and the minutes between the scheduled time and the change. */
 type Move = [late: number, make: (of: Of) => Step["run"]];
 
 const confirm: Move = [-DAY / MINUTE, (of) => (log, context) => confirmAppointment(log, of, context)];
@@ -34,7 +34,7 @@ const cancel: Move = [
   (of) => (log, context) => cancelAppointment(log, { ...of, reason: "Owner called off" }, context),
 ];
 
-/** How an appointment comes to each status. */
+/** Status changes that lead to each status. */
 const MOVES: Record<AppointmentStatus, Move[]> = {
   requested: [],
   confirmed: [confirm],
@@ -46,8 +46,8 @@ const MOVES: Record<AppointmentStatus, Move[]> = {
   no_show: [confirm, noShow],
 };
 
-/** Requests the appointment, gives it a room once it is confirmed, and takes it to its status. */
-export function leadThrough(appointment: DemoAppointment, now: number): Chain {
+/** Returns the steps of an appointment: request, room if confirmed, and the changes up to its status. */
+export function appointmentSteps(appointment: DemoAppointment, now: number): Chain {
   const { id: appointmentId, clinic, scheduledAt, status } = appointment;
   const of = { clinicId: clinic.id, appointmentId };
   const requestedAt = Math.min(scheduledAt, now) - (2 + choices(appointmentId).below(10)) * DAY;

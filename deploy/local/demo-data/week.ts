@@ -4,7 +4,7 @@ import type { DemoClinic } from "./clinics.ts";
 import { choices, demoId } from "./random.ts";
 import { addDays, dateIn, timeIn, weekdayOf } from "./time.ts";
 
-/** An appointment of the demo week: what is so when the seeding is over. */
+/** An appointment of the demo week in its final state. */
 export interface DemoAppointment {
   id: string;
   clinic: DemoClinic;
@@ -19,7 +19,7 @@ export interface DemoAppointment {
   status: AppointmentStatus;
   /** Calendar date at the clinic. */
   date: string;
-  /** Its place in the branch's day, from 0. */
+  /** Index among the branch's appointments of the day, from 0. */
   place: number;
 }
 
@@ -39,7 +39,7 @@ const REASONS = [
   "Follow-up after surgery",
 ];
 
-/** The appointments of every branch from three days ago to three days ahead, in every status. */
+/** Returns appointments of every branch from three days ago to three days ahead, in every status. */
 export function demoWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
   const animals = demoAnimals(clinic);
   const today = dateIn(clinic.timezone, now);
@@ -65,7 +65,7 @@ export function demoWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
   );
 }
 
-/** Today, those about now are under way whatever the hour, so that the front desk always has a queue. */
+/** Returns the status. Today's appointments around now are in progress at any hour, so the front desk has a queue. */
 function statusOf(day: number, place: number, starts: number[], now: number): AppointmentStatus {
   if (day !== 0) return (day < 0 ? PAST : COMING)[place % PAST.length] ?? "requested";
   const begun = starts.filter((start) => start <= now).length;

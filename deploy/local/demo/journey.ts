@@ -1,34 +1,34 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
+import type { StackFile } from "../stack/stack-file.ts";
 import { type Exchange, milliseconds, type Narrator, StepFailed } from "./narrator.ts";
 import type { ReceivedWebhook, Receiver } from "./receiver.ts";
-import type { StackFile } from "./stack-file.ts";
 
 type Application = StackFile["demo"]["applications"][number];
 
-/** What the steps have in common. */
+/** Values that all steps share. */
 interface Journey {
   stack: StackFile;
   receiver: Receiver;
-  tell: Narrator;
+  narrator: Narrator;
   application: Application;
-  /** Headers of a partner's request: token and clinic. */
+  /** Headers of the partner's requests: token and clinic. */
   headers: Record<string, string>;
 }
 
-/** Longest that the journey waits for something to show up. Milliseconds. */
-const WITHIN = 60_000;
+/** Time limit for an expected result. Milliseconds. */
+const STEP_TIMEOUT_MS = 60_000;
 
-/** The partner API is asked again after this, to stay within its rate limit. Milliseconds. */
-const POLITELY = 500;
+/** Interval between requests to the partner API while waiting, below its rate limit. Milliseconds. */
+const API_POLL_INTERVAL_MS = 500;
 
-/** Walks through the main job. @throws {StepFailed} where a step does not hold */
-export async function runJourney(stack: StackFile, receiver: Receiver, tell: Narrator): Promise<void> {
+/** Runs all steps. @throws {StepFailed} if a check fails */
+export async function runJourney(stack: StackFile, receiver: Receiver, narrator: Narrator): Promise<void> {
   const application = stack.demo.applications.find(({ environment }) => environment === "sandbox");
-  if (!application) throw new StepFailed("the stack has a sandbox application");
-  const headers = await exchangeToken(stack, application, tell);
-  const journey = { stack, receiver, tell, application, headers };
+  if (!application) throw new StepFailed("the stack must have a sandbox application");
+  const headers = await exchangeToken(stack, application, narrator);
+  const journey = { stack, receiver, narrator, application, headers };
   const endpoint = await registerEndpoint(journey);
   const { id, created } = await createAppointment(journey);
   await readInPortal(journey, id, created);
@@ -38,9 +38,11 @@ export async function runJourney(stack: StackFile, receiver: Receiver, tell: Nar
   await revokeEndpoint(journey, endpoint.id);
 }
 
-async function exchangeToken(stack: StackFile, application: Application, tell: Narrator) {
-  tell.step(`«${application.name}» exchanges its credentials for a token of 900 seconds`);
-  const { status, body } = await tell.request("POST", `${stack.apis.sandbox}/oauth/token`, {
+async function exchangeToken(stack: StackFile, application: Application, narrator: Narrator) {
+  narrator.step(
+    `The partner application "${application.name}" exchanges its credentials for a token that is valid for 900 seconds.`,
+  );
+  const { status, body } = await narrator.request("POST", `${stack.apis.sandbox}/oauth/token`, {
     body: {
       client_id: application.clientId,
       client_secret: application.clientSecret,
@@ -48,39 +50,45 @@ async function exchangeToken(stack: StackFile, application: Application, tell: N
       environment: "sandbox",
     },
   });
-  tell.check("a Bearer token", status === 200 && body.token_type === "Bearer" && body.expires_in === 900);
+  narrator.check(
+    "The answer holds a Bearer token.",
+    status === 200 && body.token_type === "Bearer" && body.expires_in === 900,
+  );
   return { Authorization: `Bearer ${body.access_token}`, "X-SERVICE-Clinic-ID": application.clinicId };
 }
 
 async function registerEndpoint({
   stack,
   receiver,
-  tell,
+  narrator,
   headers,
 }: Journey): Promise<{ id: string; secret: string }> {
-  tell.step("It registers its own server for webhooks; the signing secret is shown this once");
-  const { status, body } = await tell.request("POST", `${stack.apis.sandbox}/webhook-endpoints`, {
+  narrator.step("The partner registers a webhook endpoint. The signing secret is shown only once.");
+  const { status, body } = await narrator.request("POST", `${stack.apis.sandbox}/webhook-endpoints`, {
     headers,
     body: { url: receiver.url, events: ["appointment.created"] },
   });
-  tell.check("the endpoint is active", status === 201 && body.endpoint.status === "active");
+  narrator.check("The endpoint is active.", status === 201 && body.endpoint.status === "active");
   return { id: body.endpoint.id, secret: body.secret };
 }
 
 async function createAppointment(journey: Journey): Promise<{ id: string; created: number }> {
-  const { tell } = journey;
-  tell.step("It creates an appointment, with an idempotency key");
+  const { narrator } = journey;
+  narrator.step("The partner creates an appointment with an idempotency key.");
   const key = `demo-${randomUUID()}`;
   const request = newAppointment(journey);
   const first = await postAppointment(journey, key, request);
   const created = performance.now();
-  tell.check("created, and the event is in the log", first.status === 201);
+  narrator.check("The appointment is created and its event is in the log.", first.status === 201);
 
-  tell.step("It lost the answer and asks again with the same key");
+  narrator.step("The partner lost the answer and retries with the same key.");
   const retry = await postAppointment(journey, key, request);
   const same = JSON.stringify(retry.body) === JSON.stringify(first.body);
-  tell.check("the same answer, and no second appointment", retry.status === 201 && same);
-  tell.check("the answer says that it is a repeat", retry.headers.get("idempotent-replayed") === "true");
+  narrator.check(
+    "The retry gets the same answer and creates no second appointment.",
+    retry.status === 201 && same,
+  );
+  narrator.check("The answer is marked as a replay.", retry.headers.get("idempotent-replayed") === "true");
   return { id: first.body.appointment.id, created };
 }
 
@@ -90,25 +98,29 @@ function newAppointment({ application }: Journey): unknown {
     branchId: application.branchId,
     animalId: application.animalId,
     scheduledAt,
-    notes: "Made by the demo",
+    notes: "Created by the demo",
   };
 }
 
-function postAppointment({ stack, tell, headers }: Journey, key: string, body: unknown): Promise<Exchange> {
-  return tell.request("POST", `${stack.apis.sandbox}/appointments`, {
+function postAppointment(
+  { stack, narrator, headers }: Journey,
+  key: string,
+  body: unknown,
+): Promise<Exchange> {
+  return narrator.request("POST", `${stack.apis.sandbox}/appointments`, {
     headers: { ...headers, "Idempotency-Key": key },
     body,
   });
 }
 
 async function readInPortal(
-  { stack, tell, application }: Journey,
+  { stack, narrator, application }: Journey,
   id: string,
   created: number,
 ): Promise<void> {
   const user = stack.demo.portalUsers.find(({ clinicId }) => clinicId === application.clinicId);
-  if (!user) throw new StepFailed("the stack has a portal user of the application's clinic");
-  tell.step(`${user.name} (${user.role}) opens the clinic's appointments in the portal`);
+  if (!user) throw new StepFailed("the stack must have a portal user of the application's clinic");
+  narrator.step(`${user.name} (${user.role}) opens the clinic's appointments in the portal.`);
   const url = `${stack.apis.portal}/appointments?limit=250`;
   const has = (body: { appointments?: { id: string }[] }) =>
     body.appointments?.some((item) => item.id === id);
@@ -116,48 +128,51 @@ async function readInPortal(
     const response = await fetch(url, { headers: { Cookie: user.cookie } });
     return has((await response.json()) as { appointments?: { id: string }[] });
   });
-  tell.check("the appointment shows up in the read model", seen);
-  tell.say(`${milliseconds(performance.now() - created)} after it was created, the retry above included`);
-  const { status, body } = await tell.request("GET", url, { headers: { Cookie: user.cookie } });
-  tell.check("the portal shows the appointment", status === 200 && has(body) === true);
+  narrator.check("The appointment appears in the read model.", seen);
+  narrator.say(
+    `It appeared ${milliseconds(performance.now() - created)} after its creation, including the retry above.`,
+  );
+  const { status, body } = await narrator.request("GET", url, { headers: { Cookie: user.cookie } });
+  narrator.check("The portal shows the appointment.", status === 200 && has(body) === true);
 }
 
 async function receiveWebhook(journey: Journey, secret: string, id: string, created: number): Promise<void> {
-  const { tell, receiver } = journey;
-  tell.step("The partner's server has received a signed webhook");
-  const webhook = await receiver.next(WITHIN);
-  showWebhook(tell, webhook);
-  tell.say(
-    `it came ${milliseconds(Math.abs(webhook.at - created))} ${webhook.at < created ? "before" : "after"} the answer to the create`,
+  const { narrator, receiver } = journey;
+  narrator.step("The partner's server receives a signed webhook.");
+  const webhook = await receiver.next(STEP_TIMEOUT_MS);
+  showWebhook(narrator, webhook);
+  narrator.say(
+    `It arrived ${milliseconds(Math.abs(webhook.at - created))} ${webhook.at < created ? "before" : "after"} the answer to the create request.`,
   );
   const payload = verify(secret, webhook) as { data: { appointment: { id: string } } };
-  tell.check("the public standardwebhooks library accepts the signature", true);
-  tell.check("it tells of that appointment", payload.data.appointment.id === id);
+  narrator.check("The public standardwebhooks library accepts the signature.", true);
+  narrator.check("The webhook is about this appointment.", payload.data.appointment.id === id);
 }
 
 async function failDelivery(journey: Journey, endpointId: string): Promise<{ id: string }> {
-  const { tell, receiver } = journey;
-  tell.step("The partner's server is out of order: it answers 500, and another appointment is created");
+  const { narrator, receiver } = journey;
+  narrator.step("The partner's server fails with 500 while another appointment is created.");
   receiver.answerWith(500);
   const { status } = await postAppointment(journey, `demo-${randomUUID()}`, newAppointment(journey));
-  tell.check("created all the same", status === 201);
+  narrator.check("The appointment is created nevertheless.", status === 201);
   const started = performance.now();
-  const first = await receiver.next(WITHIN);
+  const first = await receiver.next(STEP_TIMEOUT_MS);
   const id = header(first, "webhook-id");
   const failed = await eventually(
     async () => (await findDelivery(journey, endpointId, id))?.status === "failed",
-    POLITELY,
+    API_POLL_INTERVAL_MS,
   );
-  tell.check("after the last retry the delivery has ended as failed", failed);
-  tell.say(
-    `it took ${milliseconds(performance.now() - started)} of retries (a schedule for one machine; see WEBHOOK_RETRY_SCHEDULE)`,
+  narrator.check("After the last retry, the delivery has failed.", failed);
+  narrator.say(
+    `The retries took ${milliseconds(performance.now() - started)}. The local schedule is short; see WEBHOOK_RETRY_SCHEDULE.`,
   );
-  const { body } = await tell.request("GET", deliveriesUrl(journey, endpointId), {
+  const { body } = await narrator.request("GET", deliveriesUrl(journey, endpointId), {
     headers: journey.headers,
   });
   const delivery = body.deliveries.find((item: { id: string }) => item.id === id);
-  tell.check("every attempt is on record", delivery.attempts.length > 1);
-  for (let drained = 1; drained < delivery.attempts.length; drained += 1) await receiver.next(WITHIN);
+  narrator.check("Every attempt is recorded.", delivery.attempts.length > 1);
+  for (let drained = 1; drained < delivery.attempts.length; drained += 1)
+    await receiver.next(STEP_TIMEOUT_MS);
   return { id };
 }
 
@@ -166,35 +181,38 @@ async function replayDelivery(
   endpoint: { id: string; secret: string },
   failed: { id: string },
 ): Promise<void> {
-  const { tell, receiver } = journey;
-  tell.step("The server works again, and the partner asks for a replay from the stored event");
+  const { narrator, receiver } = journey;
+  narrator.step("The server works again, and the partner requests a replay from the stored event.");
   receiver.answerWith(204);
   const url = `${deliveriesUrl(journey, endpoint.id)}/${failed.id}/replay`;
   const asked = performance.now();
-  const { status } = await tell.request("POST", url, { headers: journey.headers });
-  tell.check("the replay is queued", status === 202);
-  const webhook = await receiver.next(WITHIN);
-  showWebhook(tell, webhook);
-  tell.say(`it came ${milliseconds(webhook.at - asked)} after the replay was asked for`);
+  const { status } = await narrator.request("POST", url, { headers: journey.headers });
+  narrator.check("The replay is queued.", status === 202);
+  const webhook = await receiver.next(STEP_TIMEOUT_MS);
+  showWebhook(narrator, webhook);
+  narrator.say(`It arrived ${milliseconds(webhook.at - asked)} after the replay request.`);
   verify(endpoint.secret, webhook);
-  tell.check("freshly signed, under the same delivery id", header(webhook, "webhook-id") === failed.id);
+  narrator.check(
+    "It has a new signature and the same delivery id.",
+    header(webhook, "webhook-id") === failed.id,
+  );
   const delivered = await eventually(
     async () => (await findDelivery(journey, endpoint.id, failed.id))?.status === "delivered",
-    POLITELY,
+    API_POLL_INTERVAL_MS,
   );
-  tell.check("the delivery has ended as delivered", delivered);
+  narrator.check("The delivery has succeeded.", delivered);
 }
 
-async function revokeEndpoint({ stack, tell, headers }: Journey, endpointId: string): Promise<void> {
-  tell.step("The partner revokes the endpoint, since the server of this demo ends with it");
-  const { status, body } = await tell.request(
+async function revokeEndpoint({ stack, narrator, headers }: Journey, endpointId: string): Promise<void> {
+  narrator.step("The partner revokes the endpoint, because this demo stops its server.");
+  const { status, body } = await narrator.request(
     "DELETE",
     `${stack.apis.sandbox}/webhook-endpoints/${endpointId}`,
     {
       headers,
     },
   );
-  tell.check("the endpoint is revoked", status === 200 && body.endpoint.status === "revoked");
+  narrator.check("The endpoint is revoked.", status === 200 && body.endpoint.status === "revoked");
 }
 
 function deliveriesUrl({ stack }: Journey, endpointId: string): string {
@@ -207,17 +225,17 @@ async function findDelivery(journey: Journey, endpointId: string, id: string) {
   return deliveries?.find((delivery) => delivery.id === id);
 }
 
-function showWebhook(tell: Narrator, { headers, body }: ReceivedWebhook): void {
+function showWebhook(narrator: Narrator, { headers, body }: ReceivedWebhook): void {
   for (const name of ["webhook-id", "webhook-timestamp", "webhook-signature"])
-    tell.say(`  ${name}: ${headers[name]}`);
-  tell.say(`  ${body}`);
+    narrator.say(`  ${name}: ${headers[name]}`);
+  narrator.say(`  ${body}`);
 }
 
 function verify(secret: string, { body, headers }: ReceivedWebhook): unknown {
   try {
     return new Webhook(secret).verify(body, headers);
   } catch (error) {
-    throw new StepFailed(`the signature is valid (${(error as Error).message})`);
+    throw new StepFailed(`the signature must be valid (${(error as Error).message})`);
   }
 }
 
@@ -225,9 +243,9 @@ function header({ headers }: ReceivedWebhook, name: string): string {
   return headers[name] ?? "";
 }
 
-/** Asks until the answer is yes or the time is up, every so many milliseconds. */
+/** Repeats a check every `every` milliseconds. Returns whether it succeeded within the time limit. */
 async function eventually(ask: () => Promise<boolean | undefined>, every = 25): Promise<boolean> {
-  const deadline = performance.now() + WITHIN;
+  const deadline = performance.now() + STEP_TIMEOUT_MS;
   while (performance.now() < deadline) {
     if (await ask()) return true;
     await delay(every);

@@ -1,36 +1,36 @@
-/** A request of the demo and its answer. */
+/** The answer to a request of the demo. */
 export interface Exchange {
   status: number;
   headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: the demo shows answers, whatever is in them, and checks what it uses
+  // biome-ignore lint/suspicious/noExplicitAny: the demo shows any answer and checks the fields that it uses
   body: any;
 }
 
-/** What must be so for the demo to go on. */
+/** A check of the demo failed. The message is the expectation. */
 export class StepFailed extends Error {
   override readonly name = "StepFailed";
 }
 
-/** Tells the journey as it happens. */
+/** Prints the steps of the demo as they happen. */
 export interface Narrator {
   step(title: string): void;
   say(text: string): void;
-  /** Makes a request, shows it with its answer and the time that it took. */
+  /** Sends a request and prints it with its answer and duration. */
   request(
     method: string,
     url: string,
     options?: { headers?: Record<string, string>; body?: unknown },
   ): Promise<Exchange>;
-  /** @throws {StepFailed} where it does not hold */
+  /** Prints an expectation that holds. @throws {StepFailed} if it does not hold */
   check(what: string, holds: boolean): void;
 }
 
 const HIDDEN = /^(authorization|cookie)$/i;
 const SECRETS = /("(?:access_token|client_secret|secret)": ")([^"]{6})[^"]*/g;
-/** Answers are shown up to here. Characters. */
+/** Longest part of an answer that is printed. Characters. */
 const SHOWN = 1_400;
 
-/** @param write takes a line */
+/** @param write receives each line */
 export function createNarrator(write: (line: string) => void): Narrator {
   let count = 0;
   return {
@@ -71,7 +71,7 @@ export function createNarrator(write: (line: string) => void): Narrator {
   };
 }
 
-/** A duration for people. */
+/** Formats a duration. */
 export function milliseconds(duration: number): string {
   return duration < 10 ? `${duration.toFixed(1)} ms` : `${Math.round(duration)} ms`;
 }

@@ -2,25 +2,25 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A webhook as the partner's server got it. */
+/** A webhook as the partner's server received it. */
 export interface ReceivedWebhook {
   headers: Record<string, string>;
   body: string;
-  /** Of `performance.now()`. Milliseconds. */
+  /** Time of arrival from `performance.now()`, in milliseconds. */
   at: number;
 }
 
-/** The partner's server of the demo. */
+/** The partner's webhook server in the demo. */
 export interface Receiver {
   url: string;
-  /** What it answers from now on. */
+  /** Sets the status of all later answers. */
   answerWith(status: number): void;
-  /** The next webhook that it has not given out yet. */
-  next(within: number): Promise<ReceivedWebhook>;
+  /** Waits for the next webhook. @throws if none arrives in time */
+  next(timeoutMs: number): Promise<ReceivedWebhook>;
   close(): Promise<void>;
 }
 
-/** Starts a partner's server on a free loopback port. */
+/** Starts the partner's webhook server on a free loopback port. */
 export async function startReceiver(): Promise<Receiver> {
   const inbox: ReceivedWebhook[] = [];
   const waiting: ((webhook: ReceivedWebhook) => void)[] = [];
@@ -45,7 +45,7 @@ export async function startReceiver(): Promise<Receiver> {
     answerWith(next) {
       status = next;
     },
-    async next(within) {
+    async next(timeoutMs) {
       const ready = inbox.shift();
       if (ready) return ready;
       return await new Promise<ReceivedWebhook>((resolve, reject) => {
@@ -55,8 +55,8 @@ export async function startReceiver(): Promise<Receiver> {
         };
         const timer = setTimeout(() => {
           waiting.splice(waiting.indexOf(take), 1);
-          reject(new Error(`no webhook came within ${within} ms`));
-        }, within);
+          reject(new Error(`no webhook arrived within ${timeoutMs} ms`));
+        }, timeoutMs);
         waiting.push(take);
       });
     },

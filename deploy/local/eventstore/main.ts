@@ -1,8 +1,8 @@
 /**
- * Runs the embedded log as a process of its own: `main.ts --dir <directory> --port <port> [--host <host>]`.
+ * Runs the embedded log as a process: `main.ts --dir <directory> --port <port> [--host <host>]`.
  *
- * Prints `listening <port>` on standard output when it is ready, everything else on standard error. Ends with
- * status 0 after SIGTERM or SIGINT, and with 1 and one line where it cannot start or its disk fails.
+ * Prints `listening <port>` on standard output when it is ready, and everything else on standard error. Exits with status 0
+ * after SIGTERM or SIGINT, and with status 1 and one line if it cannot start or its disk fails.
  */
 import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
 import { readArguments } from "./read-arguments.ts";
@@ -14,7 +14,7 @@ function exitWith(error: unknown): never {
   process.exit(1);
 }
 
-// gRPC would print a line of its own for a port in use.
+// gRPC would print its own line if the port is in use.
 setLogVerbosity(logVerbosity.NONE);
 
 try {
@@ -23,7 +23,8 @@ try {
     log: (line) => console.error(line),
   });
   void server.failed.then(async (error) => {
-    await server.stop();
+    // A failed disk can also make the stop fail. The first reason is the relevant one.
+    await server.stop().catch(() => undefined);
     exitWith(error);
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {

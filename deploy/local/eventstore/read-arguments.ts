@@ -1,11 +1,13 @@
 import { parseArgs } from "node:util";
 import { z } from "zod";
-import { LogStartError } from "./model/start-error.ts";
+import { LogStartError } from "./model/log-errors.ts";
 
 const argumentsSchema = z.object({
-  dir: z.string({ error: "--dir is missing: the directory of the log" }).min(1, "--dir must not be empty"),
+  dir: z
+    .string({ error: "--dir is missing. It sets the directory of the log" })
+    .min(1, "--dir must not be empty"),
   port: z
-    .string({ error: "--port is missing: the port to listen on, 0 for a free one" })
+    .string({ error: "--port is missing. It sets the port to listen on; 0 takes a free port" })
     .regex(/^\d{1,5}$/, "--port must be a number")
     .transform(Number)
     .refine((port) => port <= 65_535, "--port must be at most 65535"),
@@ -15,7 +17,7 @@ const argumentsSchema = z.object({
 /**
  * Reads the command line of the embedded log.
  *
- * @throws {LogStartError} one line that names each argument that is missing or wrong
+ * @throws LogStartError with one line that names each missing or invalid argument
  */
 export function readArguments(args: string[]): z.infer<typeof argumentsSchema> {
   const text = { type: "string" } as const;

@@ -1,59 +1,45 @@
 /**
- * The embedded log: EventStoreDB's gRPC protocol for @eventstore/db-client on one machine, durable through
- * fsync with group commit, in segment files with checksums.
- *
- * It offers append (single and batched), reads and catch-up subscriptions of streams and of all streams,
- * filters, delete, tombstone, stream metadata with $tb and $maxCount, and a gossip of one member.
- *
- * It does not offer, and says so where it is asked:
- * - TLS, users and access control; credentials are ignored, so it belongs on loopback;
- * - projections, persistent subscriptions, links ($>), users, operations and monitoring calls;
- * - a cluster, or more than one process on one directory;
- * - the metadata $maxAge, $cacheControl and $acl, and metadata of metadata streams;
- * - deletion of metadata streams;
- * - scavenge: truncated and deleted events stay on disk and in reads of all streams;
- * - system events in reads of all streams, beside metadata and tombstones;
- * - .NET regular expressions: filters use JavaScript's, in Unicode mode, on the log's own thread;
- * - stream names with a NUL character, or longer than 4,096 bytes.
+ * Server of the embedded log. It speaks EventStoreDB's gRPC protocol with @eventstore/db-client. README.md lists the
+ * guarantees, the limits and the parts of the protocol that it does not support.
  */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { type LogBounds, MAX_MESSAGE_BYTES } from "./model/limits.ts";
-import { LogStartError } from "./model/start-error.ts";
+import { LogStartError } from "./model/log-errors.ts";
 import { OpenCalls } from "./protocol/calls.ts";
 import { unavailable } from "./protocol/errors.ts";
 import { addServices } from "./protocol/service.ts";
 import { Store } from "./store/store.ts";
 
 export interface LogServerOptions {
-  /** Directory of the log; made if it is not there. */
+  /** Directory of the log. Created if it does not exist. */
   readonly dir: string;
   readonly host: string;
-  /** 0 takes a free one. */
+  /** 0 takes a free port. */
   readonly port: number;
-  /** Whether an append is on disk before it is answered; true by default. Only measurements turn it off. */
+  /** If true, the default, an append is flushed to disk before it is answered. Only benchmarks turn this off. */
   readonly sync?: boolean;
-  /** Takes one line for each fact that an operator should know, and each failure that callers see in general terms. */
+  /** Receives lines for the operator, and the details of failures that callers see only in general terms. */
   readonly log?: (line: string) => void;
-  /** Bounds of the whole log. Tests make them small. */
+  /** Limits of the whole log. Tests make them small. */
   readonly bounds?: LogBounds;
 }
 
 export interface LogServer {
   readonly port: number;
-  /** Resolves with the reason if the disk fails; the log then takes no more writes and must be stopped. */
+  /** Resolves with the reason if the disk fails. The log then refuses all writes and must be stopped. */
   readonly failed: Promise<Error>;
-  /** Answers the appends that wait, ends all calls as unavailable and closes the log. */
+  /** Answers the queued appends, ends all calls with UNAVAILABLE and closes the log. */
   stop(): Promise<void>;
 }
 
-/** How long ended calls may take to send what they still hold. */
-const GRACE_MS = 500;
+/** Time limit for ended calls to send their remaining data. Milliseconds. */
+const SHUTDOWN_TIMEOUT_MS = 500;
 
 /**
  * Starts the log.
  *
  * @throws LogStartError with one line if the directory or the port cannot be used
- * @throws LogDamaged with one line if stored events are missing or changed
+ * @throws LogDamaged with one line if acknowledged data is missing or changed
  */
 export async function startLogServer(options: LogServerOptions): Promise<LogServer> {
   const store = await Store.open(options);
@@ -80,14 +66,14 @@ export async function startLogServer(options: LogServerOptions): Promise<LogServ
 
 async function stop(server: Server, store: Store, calls: OpenCalls): Promise<void> {
   await store.closeToWrites();
-  // The answers of the last group are written in the turn of the event loop that resolved them.
+  // The answers of the last group are sent in the next turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve));
   calls.endAll(unavailable("The log is shutting down."));
   await new Promise<void>((resolve) => {
     const timer = setTimeout(() => {
       server.forceShutdown();
       resolve();
-    }, GRACE_MS);
+    }, SHUTDOWN_TIMEOUT_MS);
     server.tryShutdown(() => {
       clearTimeout(timer);
       resolve();
@@ -103,7 +89,7 @@ function bind(server: Server, host: string, port: number): Promise<number> {
       if (error === null) return resolve(bound);
       const inUse = error.message.includes("EADDRINUSE");
       const reason = inUse
-        ? `Port ${port} on ${host} is in use.`
+        ? `Port ${port} on ${host} is in use. Choose another port with --port.`
         : `Cannot listen on ${address}: ${error.message}`;
       reject(new LogStartError(reason.replaceAll("\n", " "), { cause: error }));
     });

@@ -1,4 +1,4 @@
-/** Headers of one hop only (RFC 9110, 7.6.1), and Expect, which this hop has answered. */
+/** Hop-by-hop headers (RFC 9110, 7.6.1), and Expect, which the gateway has already answered. */
 const HOP = [
   "connection",
   "keep-alive",
@@ -12,14 +12,14 @@ const HOP = [
   "expect",
 ];
 
-/** Never dropped, whatever Connection names: without them the next server would read the body as another request. */
+/** Never removed, even if Connection names them: without them the service would read the body as another request. */
 const FRAMING = ["content-length", "host"];
 
 /**
- * The headers that go on to the other side, as they came: case, order and repetition are kept.
+ * Returns the headers to forward, with case, order and repetitions unchanged.
  *
  * @param raw name, value, name, value …
- * @param drop names in lower case that do not go on either
+ * @param drop further names to remove, in lower case
  */
 export function forwardedHeaders(raw: readonly string[], drop: readonly string[] = []): string[] {
   const pairs = toPairs(raw);

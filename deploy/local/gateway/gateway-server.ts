@@ -1,45 +1,45 @@
-/**
- * One origin in front of the services, as an ingress gives in production. On node:http alone: the request goes on with
- * its raw headers, so that case and repetitions survive, which the proxy libraries lose.
- *
- * A body is read completely before the request goes on, so that a client that dawdles holds no connection to a service.
- * A kept connection may be closed by the service just as it is taken. So only a request that changes nothing uses one,
- * and is then repeated; every other request gets a fresh connection.
- */
 import http from "node:http";
 import { pipeline } from "node:stream";
 import { answerError } from "../../../shared/http/error-answer.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { forwardedHeaders } from "./gateway-headers.ts";
-import { routeOf, type Upstream } from "./gateway-route.ts";
 import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
+
+/**
+ * One origin in front of the services, like an ingress in production. It uses node:http directly, because proxy libraries
+ * change the case of headers and drop repeated ones.
+ *
+ * A body is read completely before the request is forwarded, so that a slow client does not occupy a connection to a
+ * service. A service can close an idle connection while the gateway reuses it. So only GET and HEAD reuse connections and
+ * are retried; every other request gets a new connection.
+ */
 
 export interface GatewayOptions {
   host: string;
   port: number;
   /** Origin of each service. */
   upstreams: Record<Upstream, string>;
-  /** Takes one line for each request that could not be passed on. */
+  /** Receives one line for each request that could not be forwarded. */
   log: (line: string) => void;
-  /** How long requests under way at a close may take to finish. Milliseconds. */
-  drainWithin?: number;
-  /** Limits on request bodies, by default those of the services. */
+  /** Time limit for open requests during a shutdown. Milliseconds. */
+  drainTimeoutMs?: number;
+  /** Limits on request bodies; by default those of the services. */
   bodies?: BodyLimits;
 }
 
-/** A service that says nothing for this long counts as down. Milliseconds. */
-const SILENCE_MS = 60_000;
+/** A service that sends nothing for this long counts as down. Milliseconds. */
+const UPSTREAM_TIMEOUT_MS = 60_000;
 
-/** Most connections of each kind to one service; further requests wait. */
+/** Most connections of each kind to one service. Further requests wait. */
 const MAX_SOCKETS = 512;
 
-/** The services refuse a larger body, too. */
+/** The services refuse larger bodies, too. */
 const BODIES: BodyLimits = { each: 65_536, all: 64 * 1024 * 1024 };
 
 /**
- * Starts the gateway, with the limits of the services behind it. GET /health/live and /health/ready are its own.
+ * Starts the gateway. It answers GET /health/live and /health/ready itself and forwards all other requests.
  *
- * @throws {StartError} where it cannot listen
+ * @throws {StartError} if it cannot listen
  */
 export async function startGateway(options: GatewayOptions): Promise<HttpServer> {
   const bodies = new RequestBodies(options.bodies ?? BODIES);
@@ -58,7 +58,7 @@ export async function startGateway(options: GatewayOptions): Promise<HttpServer>
     }
     void forwardWithBody(request, response, { origin, log, agent: fresh }, bodies);
   };
-  const server = await listen(handle, options.host, options.port, options.drainWithin);
+  const server = await listen(handle, options.host, options.port, options.drainTimeoutMs);
   return {
     url: server.url,
     async close() {
@@ -88,11 +88,11 @@ async function forwardWithBody(
   const body = await bodies.read(request);
   if (Buffer.isBuffer(body)) {
     const release = () => bodies.release(body);
-    if (response.closed) return release(); // the client has gone
+    if (response.closed) return release(); // the client disconnected
     response.once("close", release);
     return forward(request, response, target, body);
   }
-  // What comes of a refused body has no taker, and must be read for the client to read the answer.
+  // Discards the rest of a refused body: many clients read the answer only after they have sent everything.
   request.resume();
   if (body === "too_large") answerError(response, 413, "body_too_large");
   if (body === "no_room") answerError(response, 503, "too_many_bodies", { "Retry-After": "1" });
@@ -111,16 +111,16 @@ function forward(
     path: request.url,
     headers: onwardHeaders(request, body),
     agent: target.agent,
-    timeout: SILENCE_MS,
+    timeout: UPSTREAM_TIMEOUT_MS,
   });
   onward.on("timeout", () => onward.destroy(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
   onward.on("response", (answer) => {
     response.writeHead(answer.statusCode ?? 502, answer.statusMessage, forwardedHeaders(answer.rawHeaders));
-    pipeline(answer, response, () => undefined); // either side's end ends the other
+    pipeline(answer, response, () => undefined); // the end of one side also ends the other
   });
   onward.on("error", (error: NodeJS.ErrnoException) => {
-    if (response.headersSent || response.destroyed) return; // an answer cut short ends the pipeline by itself
-    // The service closed a kept connection just as it was taken, which only a request that changes nothing uses.
+    if (response.headersSent || response.destroyed) return; // the pipeline handles an interrupted answer
+    // The service closed an idle connection while it was reused. Only GET and HEAD reuse connections.
     if (onward.reusedSocket && error.code === "ECONNRESET") return forward(request, response, target);
     target.log(`${request.method} failed: ${error.code ?? error.message}`);
     const refused = error.code === "ECONNREFUSED";
@@ -132,7 +132,7 @@ function forward(
   onward.end(body);
 }
 
-/** A body has been read completely, so that its length is known however it came. */
+/** The body was read completely, so its length is known even if it came in chunks. */
 function onwardHeaders(request: http.IncomingMessage, body: Buffer | undefined): string[] {
   const headers = forwardedHeaders(request.rawHeaders, ["x-forwarded-for"]);
   headers.push("X-Forwarded-For", request.socket.remoteAddress ?? "unknown");
@@ -146,4 +146,23 @@ function answerHealth(response: http.ServerResponse): void {
   response
     .writeHead(200, { "Content-Type": "application/json", "X-Content-Type-Options": "nosniff" })
     .end('{"ok":true}');
+}
+
+export type Upstream = "command" | "queryApi" | "audit";
+
+/**
+ * Returns the service for a request. Paths of the portal and of auditors go to their service with every method, so that
+ * it can refuse wrong methods. For other paths, the method decides. Paths are not decoded or normalised, so other
+ * spellings (double slashes, dots, percent codes) do not reach another service.
+ *
+ * @param target request target as sent by the client
+ * @returns undefined if the target is not a path, for instance an absolute URL or `*`
+ */
+export function routeOf(method: string, target: string): Upstream | undefined {
+  if (!target.startsWith("/")) return undefined;
+  const path = target.split("?", 1)[0] ?? "";
+  if (path === "/.well-known/jwks.json") return "command";
+  if (path.startsWith("/api/v1/")) return "queryApi";
+  if (path === "/audit" || path.startsWith("/audit/")) return "audit";
+  return method === "GET" || method === "HEAD" ? "queryApi" : "command";
 }

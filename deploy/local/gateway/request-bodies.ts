@@ -1,22 +1,22 @@
 import type { IncomingMessage } from "node:http";
 
-/** What became of a body: all its bytes, or the reason why they were not read. */
+/** All bytes of a body, or the reason why they were not read. */
 export type BodyRead = Buffer | "too_large" | "no_room" | "cut_off";
 
-/** Limits on bodies. Bytes. */
+/** Limits on bodies, in bytes. */
 export interface BodyLimits {
-  /** Of one body. */
+  /** For one body. */
   each: number;
-  /** Of all bodies that are held at the same time, complete or not. */
+  /** For all bodies in memory at the same time, complete or not. */
   all: number;
 }
 
-/** A body that comes byte by byte is put together now and then, since each piece costs more memory than its bytes. */
+/** Pieces of a body are joined at this number, because each piece takes more memory than its bytes. */
 const MAX_PIECES = 64;
 
 /**
- * Reads request bodies completely, in bounded memory. If all bodies together need more than there is, the body that has
- * been incomplete for longest gives way: a client that dawdles never takes room from one that does not.
+ * Reads request bodies completely, in bounded memory. If all bodies together exceed the limit, the body that has been
+ * incomplete for the longest time is refused, so that slow clients do not block others.
  */
 export class RequestBodies {
   readonly #limits: BodyLimits;
@@ -56,7 +56,7 @@ export class RequestBodies {
     });
   }
 
-  /** Gives the room of a body back. */
+  /** Frees the memory budget of a body. */
   release(body: Buffer): void {
     this.#held -= body.length;
   }

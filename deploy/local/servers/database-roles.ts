@@ -3,15 +3,15 @@ import pg from "pg";
 import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
-/** Groups that hold the services' rights; migrations grant to them. */
+/** Roles that hold the privileges of the services. Migrations grant privileges to them. */
 const GROUPS = ["clinic_command", "clinic_query", "clinic_audit"];
 
-/** Postgres takes a connection within this, also on a busy machine. Milliseconds. */
-const CONNECT_WITHIN = 15_000;
+/** Time limit of a connection, long enough for a busy machine. Milliseconds. */
+const CONNECT_TIMEOUT_MS = 15_000;
 
-/** One URL of the database for each service's role. */
+/** Database URL for the role of each service. */
 export interface DatabaseUrls {
-  /** The owner: migrations and projection. */
+  /** Owner of the database, for migrations and projection. */
   projection: string;
   command: string;
   query: string;
@@ -21,7 +21,7 @@ export interface DatabaseUrls {
 type Passwords = LocalSecrets["postgres"];
 
 /**
- * Makes the roles on a server of our own and a database that belongs to `local_projection`, as far as they are missing.
+ * Creates missing roles and a database owned by `local_projection` on the embedded server.
  *
  * @param adminUrl URL of a superuser
  */
@@ -47,11 +47,11 @@ export async function ensureOwnDatabase(
 }
 
 /**
- * Makes the roles on somebody else's server, for the database that the URL names; its user stays the owner.
+ * Creates missing roles on an external server, for the database that the URL names. The user of the URL remains owner.
  *
- * @throws {SetupError} one line when the server does not answer or the user may not make roles
+ * @throws {SetupError} one line if the server does not answer or the user must not create roles
  */
-export async function ensureGivenDatabase(url: string, passwords: Passwords): Promise<DatabaseUrls> {
+export async function ensureExternalDatabase(url: string, passwords: Passwords): Promise<DatabaseUrls> {
   const database = decodeURIComponent(new URL(url).pathname.slice(1));
   if (!database)
     throw new SetupError("DATABASE_URL must name a database: postgres://user:password@host:5432/clinic");
@@ -66,14 +66,14 @@ export async function ensureGivenDatabase(url: string, passwords: Passwords): Pr
     const { code, message } = error as Error & { code?: string };
     if (code === "42501")
       throw new SetupError(
-        `DATABASE_URL: its user may not make the roles of the services (${message}); use one with CREATEROLE`,
+        `DATABASE_URL: the user cannot create the roles of the services (${message}). Use a user with CREATEROLE.`,
       );
     throw new SetupError(`DATABASE_URL: ${message || code}`);
   }
   return roleUrls(url, database, passwords, url);
 }
 
-/** Makes a database of its own beside the given one, owned by the same user; for tests. */
+/** Creates another database on the same server, for tests. */
 export async function createDatabase(
   adminUrl: string,
   database: string,
@@ -86,14 +86,14 @@ export async function createDatabase(
   });
 }
 
-/** Drops a database, whoever is connected to it. */
+/** Drops a database and closes its connections. */
 export async function dropDatabase(adminUrl: string, database: string): Promise<void> {
   await withClient(adminUrl, (client) =>
     client.query(`DROP DATABASE IF EXISTS ${client.escapeIdentifier(database)} WITH (FORCE)`),
   );
 }
 
-/** The URL of another database or user on the same server, its options kept. */
+/** Returns the URL of another database or user on the same server, with the same options. */
 export function urlFor(url: string, database: string, user?: string, password?: string): string {
   const result = new URL(url);
   result.pathname = `/${encodeURIComponent(database)}`;
@@ -132,7 +132,7 @@ async function ensureLogin(client: pg.Client, role: string, password: string): P
 }
 
 async function createUnlessThere(client: pg.Client, sql: string): Promise<void> {
-  const duplicate = ["42710", "23505"]; // exists; made by somebody else at this very moment
+  const duplicate = ["42710", "23505"]; // it exists; another process created it at the same time
   await client.query(sql).catch((error) => {
     if (!duplicate.includes(error.code)) throw error;
   });
@@ -143,7 +143,7 @@ async function restrictConnections(client: pg.Client, database: string): Promise
   await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUPS.join(", ")}`);
 }
 
-/** What Postgres stores of a password, made here so that no server log can ever hold the password itself. */
+/** Computes the verifier that Postgres stores, so that the password itself never appears in a server log. */
 function scramVerifier(password: string): string {
   const salt = randomBytes(16);
   const salted = pbkdf2Sync(password, salt, 4096, 32, "sha256");
@@ -156,8 +156,8 @@ async function withClient<Result>(
   url: string,
   work: (client: pg.Client) => Promise<Result>,
 ): Promise<Result> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_WITHIN });
-  client.on("error", () => undefined); // the query that is running fails with it
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  client.on("error", () => undefined); // the running query reports it
   await client.connect();
   try {
     return await work(client);

@@ -1,14 +1,16 @@
 import fs from "node:fs";
 import { nodeEntry, PROJECT } from "../setup/project.ts";
-import type { Part, PartContext } from "../supervisor/part.ts";
+import type { Component, ComponentContext } from "../supervisor/component.ts";
+import { openLogFile } from "../supervisor/log-file.ts";
 import { startProcess } from "../supervisor/process.ts";
-import { createPart } from "../supervisor/supervised-part.ts";
+import { createComponent } from "../supervisor/supervised-process.ts";
 
-/** The embedded event log, in a process of its own, on loopback. Not yet started. */
-export function prepareEventstore(context: PartContext, port: number): Part {
+/** Prepares the embedded event log, which listens on loopback. Does not start it. */
+export function prepareEventstore(context: ComponentContext, port: number): Component {
   const { paths, pids } = context;
   fs.mkdirSync(paths.eventstore, { recursive: true, mode: 0o700 });
   const args = ["--dir", paths.eventstore, "--port", String(port), "--host", "127.0.0.1"];
+  const output = openLogFile(paths.log("eventstore"));
   const launch = () =>
     startProcess(
       {
@@ -17,9 +19,9 @@ export function prepareEventstore(context: PartContext, port: number): Part {
         env: { PATH: process.env.PATH },
         cwd: PROJECT, // tsx is resolved from here
         ready: /^listening \d+$/m,
-        logFile: paths.log("eventstore"),
+        log: output,
       },
       pids,
     );
-  return createPart({ name: "eventstore", launch }, context);
+  return createComponent({ name: "eventstore", launch }, context);
 }

@@ -3,33 +3,33 @@ import net from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, NatsError } from "nats";
 
-/** Times of the watch over JetStream. Milliseconds. */
+/** Intervals of the JetStream health check, in milliseconds. */
 export interface NatsWatchTimes {
-  /** JetStream is asked this often. */
-  every: number;
-  /** Greetings of the server, this far apart… */
-  greetingEvery: number;
-  /** …and so many of them, while JetStream leaves one request unanswered, show that it hangs. */
+  /** Interval between checks. */
+  intervalMs: number;
+  /** Interval between test connections while a request is unanswered. */
+  greetingIntervalMs: number;
+  /** Number of successful test connections after which an unanswered request means that JetStream hangs. */
   greetings: number;
 }
 
-const TIMES: NatsWatchTimes = { every: 2_000, greetingEvery: 1_000, greetings: 10 };
+const TIMES: NatsWatchTimes = { intervalMs: 2_000, greetingIntervalMs: 1_000, greetings: 10 };
 
-/** A server that is given this long and does not greet is busy or gone: no proof that JetStream hangs. Milliseconds. */
-const GREET_WITHIN = 10_000;
+/** Time limit for the greeting. A server that does not greet is busy or down, which does not show a hang. Milliseconds. */
+const GREETING_TIMEOUT_MS = 10_000;
 
-/** Any request of the JetStream API that needs the lock of each stream. */
+/** A request of the JetStream API that needs the lock of each stream. */
 const API_REQUEST = "$JS.API.INFO";
 
-/** JetStream's «not enabled» and «not enabled for account», as status and as code of an answer. */
+/** Error codes of answers: JetStream not enabled, JetStream not enabled for the account. */
 const DISABLED = new Set([10_039, 10_076]);
 
 /**
- * Watches whether JetStream works. After a failed write, for instance on a full disk, a nats-server either disables
- * JetStream or never answers its API again, depending on the version, and stays so until it is started again. Its own
- * health check does not tell: 2.9 answers 200 all the while.
+ * Watches whether JetStream works. After a failed write, for instance on a full disk, some versions of nats-server disable
+ * JetStream and others stop answering its API, until a restart. The server's own health check does not detect this:
+ * version 2.9 keeps answering 200.
  *
- * @returns the reason to start the server again; undefined once the signal aborts
+ * @returns the reason to restart the server; undefined if the signal aborts
  */
 export async function watchJetStream(
   port: number,
@@ -37,9 +37,9 @@ export async function watchJetStream(
   times = TIMES,
 ): Promise<string | undefined> {
   while (!signal.aborted) {
-    const reason = await examine(port, signal, times).catch(() => undefined); // it is down or busy
+    const reason = await examine(port, signal, times).catch(() => undefined); // the server is down or busy
     if (reason !== undefined) return reason;
-    await sleep(times.every, undefined, { signal }).catch(() => undefined);
+    await sleep(times.intervalMs, undefined, { signal }).catch(() => undefined);
   }
   return undefined;
 }
@@ -55,7 +55,7 @@ async function examine(
     servers: `127.0.0.1:${port}`,
     name: "supervisor",
     reconnect: false,
-    timeout: GREET_WITHIN,
+    timeout: GREETING_TIMEOUT_MS,
   });
   try {
     const answer = connection
@@ -76,25 +76,25 @@ function problemOf(answer: unknown): string | undefined {
 function problemOfError(error: unknown): string | undefined {
   const { code } = error as NatsError;
   return error instanceof NatsError && code === "503"
-    ? "JetStream is disabled (nobody answers its API)"
+    ? "JetStream is disabled (its API has no responder)"
     : undefined;
 }
 
-/** Resolves when the server has greeted so many newcomers in a row; a busy machine makes that take longer. */
+/** Resolves after enough successful test connections. On a busy machine this takes longer, so a slow server is not killed. */
 async function hangs(port: number, times: NatsWatchTimes, signal: AbortSignal): Promise<string | undefined> {
   const since = performance.now();
   for (let greetings = 0; greetings < times.greetings; ) {
-    await sleep(times.greetingEvery, undefined, { signal }).catch(() => undefined);
+    await sleep(times.greetingIntervalMs, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return undefined;
     if ((await greeting(port)) !== undefined) greetings += 1;
   }
   const seconds = ((performance.now() - since) / 1000).toFixed(0);
-  return `JetStream has not answered for ${seconds} s, while the server takes connections`;
+  return `JetStream has not answered for ${seconds} s, although the server accepts connections`;
 }
 
-/** What a NATS server says first: a line that begins with INFO. Undefined if it says nothing. */
+/** Returns the first line of a NATS server, which begins with INFO; undefined if none arrives. */
 export async function greeting(port: number): Promise<string | undefined> {
-  const socket = net.connect({ port, host: "127.0.0.1", timeout: GREET_WITHIN });
+  const socket = net.connect({ port, host: "127.0.0.1", timeout: GREETING_TIMEOUT_MS });
   socket.once("timeout", () => socket.destroy(new Error("silent")));
   try {
     const [chunk] = (await once(socket, "data")) as [Buffer];

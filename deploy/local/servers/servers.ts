@@ -1,11 +1,12 @@
 import { type LocalRoot, openLocalRoot } from "../setup/local-root.ts";
-import { type PartName, type Ports, requireFreePort } from "../setup/ports.ts";
+import { type ComponentName, type Ports, requireFreePort } from "../setup/ports.ts";
 import type { Progress } from "../setup/progress.ts";
+import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
-import { externalPart, type Part, type PartContext } from "../supervisor/part.ts";
-import { type DatabaseUrls, ensureGivenDatabase, ensureOwnDatabase } from "./database-roles.ts";
+import { type Component, type ComponentContext, externalComponent } from "../supervisor/component.ts";
+import { type DatabaseUrls, ensureExternalDatabase, ensureOwnDatabase } from "./database-roles.ts";
 import { prepareEventstore } from "./eventstore.ts";
-import { type GivenServers, requireUrls } from "./given-servers.ts";
+import { type ExternalServers, requireValidUrls } from "./external-servers.ts";
 import { prepareNats } from "./nats.ts";
 import { preparePostgres, superuserUrl } from "./postgres.ts";
 
@@ -15,100 +16,102 @@ export interface ServerOptions {
   /** The stack's folder: data, logs, secrets. */
   root: string;
   ports: Ports;
-  given: GivenServers;
-  /** Parts that are started afterwards; their ports are checked before anything starts. */
-  portsNeeded?: readonly PartName[];
+  external: ExternalServers;
+  /** Components that start later. Their ports are checked before anything starts. */
+  portsNeeded?: readonly ComponentName[];
   progress: Progress;
-  /** Whether new data folders are synced to disk while they are made; off only for what a test throws away. */
+  /** If true, new data folders are synced to disk. Tests do without. */
   syncNewData: boolean;
-  /** Whether a part that dies or hangs is started again; without it, it stays down. */
+  /** If true, a component that dies or hangs is restarted. */
   restart?: boolean;
-  /** Aborted to end a start under way. */
+  /** Aborted to stop, also while the servers start. */
   signal?: AbortSignal;
 }
 
-/** The three servers that the services stand on, running. */
+/** The three running servers that the services need. */
 export interface Servers {
   root: LocalRoot;
-  context: PartContext;
+  context: ComponentContext;
   eventstoreUrl: string;
   natsUrl: string;
-  /** URL of a user that may create databases, on an embedded server its superuser. */
+  /** URL of a user that can create databases: the superuser of an embedded server. */
   adminDatabaseUrl: string;
   databaseUrls: DatabaseUrls;
-  parts: Record<ServerName, Part>;
-  /** Stops those that are ours and lets the folder go. */
+  components: Record<ServerName, Component>;
+  /** Stops the embedded servers and releases the folder. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts event log, Postgres (with database and roles) and NATS side by side, except those that are given.
- * When one fails, those that were started are stopped again.
+ * Starts the event log, Postgres with its database and roles, and NATS in parallel, except external servers. If one
+ * fails, the others are stopped.
  *
- * @throws {SetupError} one readable line
+ * @throws {SetupError} one line
  */
 export async function startServers(options: ServerOptions): Promise<Servers> {
-  const { progress, given, ports } = options;
-  requireUrls(given);
+  const { progress, external, ports, restart, signal } = options;
+  requireValidUrls(external);
   const root = await openLocalRoot(options.root, progress.line);
   const { paths, pids, secrets } = root;
-  const { restart, signal } = options;
   const context = { paths, pids, log: progress.line, restart, signal };
-  const started: Part[] = [];
+  const started: Component[] = [];
   const stop = async () => {
-    await Promise.all(started.map((part) => part.stop()));
+    await Promise.all(started.map((component) => component.stop()));
     root.release();
   };
-  const start = (name: ServerName, prepare: () => Promise<Part> | Part): Promise<Part> =>
-    progress.step(`${name} 127.0.0.1:${ports[name]}`, async () => {
-      const part = await prepare();
-      started.push(part);
-      await part.start();
-      return part;
-    });
-  const adminDatabaseUrl = given.DATABASE_URL || superuserUrl(ports.postgres, secrets.postgres.superuser);
-  const startPostgres = () =>
-    start("postgres", () => {
-      const { superuser: password } = secrets.postgres;
-      return preparePostgres(context, { port: ports.postgres, password, syncNewData: options.syncNewData });
-    });
   try {
     for (const name of portsToCheck(options)) await requireFreePort(name, ports[name]);
-    const [eventstore, postgres, nats] = await allOrError([
-      given.EVENTSTORE_URL
-        ? externalPart("eventstore")
-        : start("eventstore", () => prepareEventstore(context, ports.eventstore)),
-      given.DATABASE_URL ? externalPart("postgres") : startPostgres(),
-      given.NATS_URL ? externalPart("nats") : start("nats", () => prepareNats(context, ports.nats)),
-    ]);
-    const databaseUrls = given.DATABASE_URL
-      ? await ensureGivenDatabase(given.DATABASE_URL, secrets.postgres)
+    const components = await startComponents(options, context, secrets, started);
+    const adminDatabaseUrl =
+      external.DATABASE_URL || superuserUrl(ports.postgres, secrets.postgres.superuser);
+    const databaseUrls = external.DATABASE_URL
+      ? await ensureExternalDatabase(external.DATABASE_URL, secrets.postgres)
       : await ensureOwnDatabase(adminDatabaseUrl, "clinic", secrets.postgres);
-    return {
-      root,
-      context,
-      eventstoreUrl: given.EVENTSTORE_URL || `esdb://127.0.0.1:${ports.eventstore}?tls=false`,
-      natsUrl: given.NATS_URL || `nats://127.0.0.1:${ports.nats}`,
-      adminDatabaseUrl,
-      databaseUrls,
-      parts: { eventstore, postgres, nats },
-      stop,
-    };
+    const eventstoreUrl = external.EVENTSTORE_URL || `esdb://127.0.0.1:${ports.eventstore}?tls=false`;
+    const natsUrl = external.NATS_URL || `nats://127.0.0.1:${ports.nats}`;
+    return { root, context, eventstoreUrl, natsUrl, adminDatabaseUrl, databaseUrls, components, stop };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-function portsToCheck({ given, portsNeeded = [] }: ServerOptions): PartName[] {
-  const ours: PartName[] = [...portsNeeded];
-  if (!given.EVENTSTORE_URL) ours.push("eventstore");
-  if (!given.DATABASE_URL) ours.push("postgres");
-  if (!given.NATS_URL) ours.push("nats");
+/** Starts the embedded servers side by side and adds each to `started` before its process runs. */
+async function startComponents(
+  { progress, external, ports, syncNewData }: ServerOptions,
+  context: ComponentContext,
+  secrets: LocalSecrets,
+  started: Component[],
+): Promise<Servers["components"]> {
+  const start = (name: ServerName, prepare: () => Promise<Component> | Component): Promise<Component> =>
+    progress.step(`${name} 127.0.0.1:${ports[name]}`, async () => {
+      const component = await prepare();
+      started.push(component);
+      await component.start();
+      return component;
+    });
+  const postgresOptions = { port: ports.postgres, password: secrets.postgres.superuser, syncNewData };
+  const [eventstore, postgres, nats] = await allOrError([
+    external.EVENTSTORE_URL
+      ? externalComponent("eventstore")
+      : start("eventstore", () => prepareEventstore(context, ports.eventstore)),
+    external.DATABASE_URL
+      ? externalComponent("postgres")
+      : start("postgres", () => preparePostgres(context, postgresOptions)),
+    external.NATS_URL ? externalComponent("nats") : start("nats", () => prepareNats(context, ports.nats)),
+  ]);
+  return { eventstore, postgres, nats };
+}
+
+function portsToCheck({ external, portsNeeded = [] }: ServerOptions): ComponentName[] {
+  const ours: ComponentName[] = [...portsNeeded];
+  if (!external.EVENTSTORE_URL) ours.push("eventstore");
+  if (!external.DATABASE_URL) ours.push("postgres");
+  if (!external.NATS_URL) ours.push("nats");
   return ours;
 }
 
-/** Like Promise.all, but leaves nothing running behind an error; of several errors, the first in the list. */
+/** Like Promise.all, but waits for all promises to settle before it throws. Of several errors, throws the first. */
 export async function allOrError<Values extends readonly unknown[]>(
   work: Values,
 ): Promise<{ -readonly [Key in keyof Values]: Awaited<Values[Key]> }> {

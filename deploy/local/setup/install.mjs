@@ -1,23 +1,25 @@
-// Part of the bootstrap: plain JavaScript without dependencies.
+// Component of the bootstrap: plain JavaScript without dependencies.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import { waitForLock } from "./pid-lock.mjs";
 
-/** Another start's install is waited for this long. Milliseconds. */
-const WAIT_MS = 10 * 60_000;
+/** Time limit of the wait for an installation that another start runs. Milliseconds. */
+const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
 /**
- * Makes node_modules match package-lock.json, with `npm ci` where it does not. Quick when it does: one hash is compared.
- * Two at once take turns.
+ * Runs `npm ci` if node_modules does not match package-lock.json. Otherwise it only compares one hash. Two starts at the
+ * same time take turns.
  *
- * @throws {Error} one readable line; npm's own output is on the terminal by then
+ * @throws {Error} one line; npm has printed its own output by then
  */
 export async function ensureInstalled(project) {
   if (!isInstalled(project)) {
-    const release = await waitForLock(path.join(project, ".local", "install.lock"), WAIT_MS, ({ pid }) =>
-      say(`waiting for process ${pid}, which installs the dependencies`),
+    const release = await waitForLock(
+      path.join(project, ".local", "install.lock"),
+      INSTALL_TIMEOUT_MS,
+      ({ pid }) => say(`Waiting for process ${pid}, which is installing the dependencies …`),
     );
     try {
       if (!isInstalled(project)) await install(project);
@@ -38,7 +40,7 @@ function isInstalled(project) {
   return true;
 }
 
-/** Whether npm's own record of what it installed has every package of the lock, in its version. */
+/** Tells whether npm's record of installed packages has every package of the lock file, in the same version. */
 function matches(lockFile, recordFile) {
   const record = readOr(recordFile, undefined);
   if (record === undefined) return false;
@@ -51,7 +53,7 @@ function matches(lockFile, recordFile) {
     );
 }
 
-/** Packages for other machines are in the lock and are never installed. */
+/** The lock file also lists packages for other platforms, which npm does not install. */
 function isOptional({ optional, os, cpu, libc }) {
   const otherMachine = (os && !os.includes(process.platform)) || (cpu && !cpu.includes(process.arch)) || libc;
   return Boolean(optional && (otherMachine || !os));
@@ -59,30 +61,30 @@ function isOptional({ optional, os, cpu, libc }) {
 
 async function install(project) {
   const [command, ...npm] = npmCommand();
-  // The tools are development dependencies: an environment that says "production" must not leave them out.
+  // The tools are development dependencies, which NODE_ENV=production would leave out.
   const args = [...npm, "ci", "--include=dev", "--include=optional", "--no-audit", "--no-fund"];
   const startedAt = Date.now();
   const seconds = () => Math.round((Date.now() - startedAt) / 1000);
-  say("installing the dependencies (npm ci)");
-  const still = setInterval(() => say(`  … npm ci: ${seconds()} s so far`), 5_000);
+  say("Installing the dependencies (npm ci) …");
+  const still = setInterval(() => say(`  … npm ci: still running after ${seconds()} s`), 5_000);
   const code = await new Promise((resolve) => {
     const child = spawn(command, args, { cwd: project, stdio: "inherit" });
     child.on("error", () => resolve(127));
     child.on("exit", (status) => resolve(status ?? 1));
   });
   clearInterval(still);
-  if (code !== 0) throw new Error(`npm ci failed with code ${code}: see its messages above`);
-  if (!isInstalled(project)) throw new Error("npm ci left out packages of package-lock.json");
-  say(`dependencies installed (${seconds()} s)`);
+  if (code !== 0) throw new Error(`npm ci failed with code ${code}. See its messages above.`);
+  if (!isInstalled(project)) throw new Error("npm ci did not install all packages of package-lock.json.");
+  say(`Installed the dependencies (${seconds()} s).`);
 }
 
-/** The npm that runs us, if any, else the one on PATH. */
+/** Returns the npm that runs this script, or the one on PATH. */
 function npmCommand() {
   const running = process.env.npm_execpath;
   return running?.endsWith("npm-cli.js") ? [process.execPath, running] : ["npm"];
 }
 
-/** The Postgres package makes links to its libraries in an install script, which some npm settings skip. */
+/** Creates the library links of the Postgres package. Its install script does so, too, but npm settings can skip it. */
 function linkPostgresLibraries(project) {
   const folder = path.join(
     project,
@@ -92,7 +94,7 @@ function linkPostgresLibraries(project) {
   );
   const links = JSON.parse(readOr(path.join(folder, "native", "pg-symlinks.json"), "[]"));
   if (links.every(({ target }) => fs.existsSync(path.join(folder, target)))) return;
-  say("linking the libraries of the embedded Postgres");
+  say("Linking the libraries of the embedded Postgres …");
   spawnSync(process.execPath, [path.join("scripts", "hydrate-symlinks.js")], {
     cwd: folder,
     stdio: "inherit",

@@ -6,29 +6,29 @@ import { type LocalPaths, localPaths, relocationOf } from "./project.ts";
 import { type LocalSecrets, loadSecrets } from "./secrets.ts";
 import { SetupError } from "./setup-error.ts";
 
-/** A stack's folder, held by this process alone. */
+/** The folder of a stack, locked by this process. */
 export interface LocalRoot {
   paths: LocalPaths;
   pids: PidRegistry;
   secrets: LocalSecrets;
-  /** Lets the folder go. */
+  /** Releases the lock. */
   release(): void;
 }
 
 /**
- * Takes the folder for this process, stops what a killed owner left running, and reads or makes its secrets.
+ * Locks the folder, stops processes that a killed stack left running, and reads or creates the secrets.
  *
- * @throws {SetupError} when a live process has it
+ * @throws {SetupError} if a live process holds the lock
  */
 export async function openLocalRoot(root: string, log: (line: string) => void): Promise<LocalRoot> {
   const paths = localPaths(path.resolve(root));
   makeRoot(paths.root);
   const { release, holder } = tryLock(paths.lock);
-  if (holder) throw new SetupError(`the stack in ${paths.root} already runs, as process ${holder.pid}`);
+  if (holder) throw new SetupError(`The stack in ${paths.root} is already running as process ${holder.pid}.`);
   try {
     const pids = openPidRegistry(paths.pids, log);
     await pids.stopLeftovers();
-    fs.rmSync(paths.stack, { force: true }); // of a start that was killed
+    fs.rmSync(paths.stack, { force: true }); // left by a start that was killed
     return { paths, pids, secrets: await loadSecrets(paths.secrets), release };
   } catch (error) {
     release();
@@ -36,24 +36,31 @@ export async function openLocalRoot(root: string, log: (line: string) => void): 
   }
 }
 
-/** What may be in the folder before its secrets are; anything else means that the folder is somebody else's. */
-const EARLY = ["install.lock", "lock", "logs", "pids.json", "pids.json.new", "secrets.json.new"];
+/** Names that can exist in the folder before its secrets do. Any other name means that the folder has another use. */
+const NAMES_BEFORE_SECRETS = [
+  "install.lock",
+  "lock",
+  "logs",
+  "pids.json",
+  "pids.json.new",
+  "secrets.json.new",
+];
 
 function makeRoot(root: string): void {
   try {
     fs.mkdirSync(path.join(root, "logs"), { recursive: true });
     fs.accessSync(root, fs.constants.W_OK);
   } catch (error) {
-    throw new SetupError(`${root} cannot be written: ${(error as Error).message}`);
+    throw new SetupError(`Cannot write to ${root}: ${(error as Error).message}`);
   }
   const names = fs.readdirSync(root);
-  if (names.includes("secrets.json") || names.every((name) => EARLY.includes(name))) return;
+  if (names.includes("secrets.json") || names.every((name) => NAMES_BEFORE_SECRETS.includes(name))) return;
   throw new SetupError(
-    `${root} holds something else: the stack needs a folder of its own, which reset deletes`,
+    `${root} contains other files. Choose a folder that only the stack uses: npm run reset deletes all of it.`,
   );
 }
 
-/** Deletes a stack's folder, and what was placed elsewhere on its behalf. The caller knows that nothing runs there. */
+/** Deletes a stack's folder and its files in other places. The caller ensures that no stack runs there. */
 export function removeLocalRoot(root: string): void {
   const resolved = path.resolve(root);
   fs.rmSync(relocationOf(resolved), { recursive: true, force: true });

@@ -1,15 +1,15 @@
-/** Boot and start time of a live process, undefined when there is none. */
+/** Boot and start time of a live process; undefined if there is no such process. */
 export function processIdentity(pid: number): string | undefined;
 
-/** The live process that holds the lock, if any. */
+/** The live process that holds the lock; undefined if there is none. */
 export function lockHolder(file: string): { pid: number } | undefined;
 
-/** Takes the lock, or names its live holder. The lock dies with this process. */
+/** Takes the lock, or returns its live holder. The lock ends with this process. */
 export function tryLock(
   file: string,
 ): { release: () => void; holder?: undefined } | { holder: { pid: number }; release?: undefined };
 
-/** Waits for the lock, waitMs at the most. */
+/** Waits for the lock, at most `waitMs` milliseconds. */
 export function waitForLock(
   file: string,
   waitMs: number,

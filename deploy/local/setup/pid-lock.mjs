@@ -4,8 +4,8 @@ import fs from "node:fs";
 import path from "node:path";
 
 /**
- * Tells a process apart from every other one that ever had its number: boot and start time.
- * Undefined when no such process lives; a zombie counts as dead.
+ * Returns the boot and start time of a process, which no other process with the same pid shares.
+ * Returns undefined if no such process lives; a zombie counts as dead.
  */
 export function processIdentity(pid) {
   try {
@@ -23,22 +23,22 @@ export function processIdentity(pid) {
   try {
     return execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).trim() || undefined;
   } catch {
-    return undefined; // ps ends with 1 when there is no such process
+    return undefined; // ps exits with 1 if there is no such process
   }
 }
 
-/** The live process that holds the lock, if any. */
+/** Returns the live process that holds the lock; undefined if there is none. */
 export function lockHolder(file) {
-  const [pid, identity] = ownerIn(file)?.split(" ") ?? [];
-  return identity !== undefined && processIdentity(Number(pid)) === identity
-    ? { pid: Number(pid) }
-    : undefined;
+  // The identity may contain spaces: without /proc it is the start time that ps prints.
+  const [, digits, identity] = /^(\d+) (.+)$/.exec(ownerIn(file) ?? "") ?? [];
+  const pid = Number(digits);
+  return identity !== undefined && processIdentity(pid) === identity ? { pid } : undefined;
 }
 
 /**
- * Takes a lock that dies with this process: a symbolic link whose target names its owner. A dead owner's link is
- * taken over. A link is created with its content in one step, and on a full disk too.
- * Returns {release} when taken, {holder} when a live process has it.
+ * Takes a lock that ends with this process: a symbolic link whose target names the owner. The link of a dead owner is
+ * replaced. A link is created together with its content in one step, also on a full disk.
+ * Returns {release} if the lock was taken, {holder} if a live process holds it.
  */
 export function tryLock(file) {
   const mine = `${process.pid} ${processIdentity(process.pid)}`;
@@ -57,19 +57,19 @@ export function tryLock(file) {
   return { holder: { pid: 0 } };
 }
 
-/** Waits for the lock, waitMs milliseconds at the most; onWait is called once with the holder. */
+/** Waits for the lock, at most `waitMs` milliseconds; calls `onWait` once with the holder. */
 export async function waitForLock(file, waitMs, onWait) {
   const deadline = Date.now() + waitMs;
   for (let waited = false; ; waited = true) {
     const { release, holder } = tryLock(file);
     if (release) return release;
-    if (Date.now() > deadline) throw new Error(`${file} is still held by process ${holder.pid}`);
+    if (Date.now() > deadline) throw new Error(`Process ${holder.pid} still holds ${file}.`);
     if (!waited) onWait(holder);
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
 }
 
-/** Two may find the same stale file: it is moved aside first, and put back if it turns out to be a fresh one. */
+/** Two processes can find the same stale lock. So it is moved aside first, and put back if it is a new one. */
 function removeStale(file) {
   const aside = `${file}.${process.pid}.stale`;
   try {
@@ -85,7 +85,7 @@ function removeIf(file, owner) {
   if (ownerIn(file) === owner) fs.rmSync(file, { force: true });
 }
 
-/** The text that names a lock's owner; undefined if there is no lock. Earlier releases wrote it into a file. */
+/** Returns the text that names the owner; undefined if there is no lock. Earlier releases wrote it into a file. */
 function ownerIn(file) {
   try {
     return fs.readlinkSync(file);

@@ -7,19 +7,19 @@ import { savedFile } from "./saved-file.ts";
 const entry = z.object({ name: z.string(), pid: z.int().min(2), identity: z.string(), signal: z.string() });
 type Entry = z.infer<typeof entry>;
 
-/** A leftover that ignores its stop signal for this long is killed. Milliseconds. */
-const PATIENCE_MS = 10_000;
+/** A leftover process is killed if it ignores its stop signal for this long. Milliseconds. */
+const STOP_TIMEOUT_MS = 10_000;
 
-/** The processes that this supervisor runs, on disk, so that the next one can stop what a killed one left. */
+/** File that lists the processes of a supervisor, so that the next one can stop them if the first was killed. */
 export interface PidRegistry {
-  /** Records a process that was just started. */
+  /** Records a process that has just started. */
   add(name: string, pid: number, stopSignal: NodeJS.Signals): void;
   remove(pid: number): void;
-  /** Stops the processes a dead supervisor left; a number that another process has by now is never touched. */
+  /** Stops the processes that a dead supervisor left. Never touches another process that has the same pid by now. */
   stopLeftovers(): Promise<void>;
 }
 
-/** The registry in the given file. One supervisor at a time: the caller holds the folder's lock. */
+/** Opens the registry in a file. The caller holds the folder's lock, so only one supervisor uses it. */
 export function openPidRegistry(file: string, log: (line: string) => void): PidRegistry {
   const entries = new Map<number, Entry>();
   const saved = savedFile(file, log);
@@ -37,12 +37,12 @@ export function openPidRegistry(file: string, log: (line: string) => void): PidR
     async stopLeftovers() {
       const left = read(file).filter(isAlive);
       for (const { name, pid, signal } of left) {
-        log(`stopping ${name} (pid ${pid}), left by a start that was killed`);
+        log(`Stopping ${name} (pid ${pid}), left by a start that was killed.`);
         send(pid, signal as NodeJS.Signals);
       }
-      await waitGone(left, PATIENCE_MS);
+      await waitGone(left, STOP_TIMEOUT_MS);
       for (const { pid } of left.filter(isAlive)) send(pid, "SIGKILL");
-      await waitGone(left, PATIENCE_MS);
+      await waitGone(left, STOP_TIMEOUT_MS);
       saved.remove();
     },
   };
@@ -52,12 +52,12 @@ function isAlive({ pid, identity }: Entry): boolean {
   return processIdentity(pid) === identity;
 }
 
-async function waitGone(left: Entry[], patienceMs: number): Promise<void> {
-  for (const deadline = Date.now() + patienceMs; left.some(isAlive) && Date.now() < deadline; )
+async function waitGone(left: Entry[], timeoutMs: number): Promise<void> {
+  for (const deadline = Date.now() + timeoutMs; left.some(isAlive) && Date.now() < deadline; )
     await sleep(20);
 }
 
-/** An unreadable file is one that a crash left half-written; renames make that all but impossible. */
+/** @throws if the file is damaged; writes replace it as a whole, so a crash does not leave a part of it */
 function read(file: string): Entry[] {
   if (!fs.existsSync(file)) return [];
   return z.array(entry).parse(JSON.parse(fs.readFileSync(file, "utf8")));

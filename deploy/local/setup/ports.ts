@@ -2,8 +2,8 @@ import { once } from "node:events";
 import net from "node:net";
 import { SetupError } from "./setup-error.ts";
 
-/** Each part that listens, the variable that moves it, and its default port. */
-const PARTS = {
+/** Components that listen, the environment variable that changes their port, and their default port. */
+const COMPONENTS = {
   gateway: { variable: "GATEWAY_PORT", port: 8080 },
   command: { variable: "COMMAND_PORT", port: 8081 },
   queryApi: { variable: "QUERY_API_PORT", port: 8082 },
@@ -14,56 +14,56 @@ const PARTS = {
   nats: { variable: "NATS_PORT", port: 8422 },
 } as const;
 
-export type PartName = keyof typeof PARTS;
-export type Ports = Record<PartName, number>;
+export type ComponentName = keyof typeof COMPONENTS;
+export type Ports = Record<ComponentName, number>;
 
-/** Free ports come from below the ephemeral range, so that no outgoing connection takes one in between. */
-const LOWEST_FREE = 20_000;
-const HIGHEST_FREE = 29_999;
-const given = new Set<number>();
+/** Free ports are below the ephemeral range, so that no outgoing connection takes one before it is used. */
+const MIN_FREE_PORT = 20_000;
+const MAX_FREE_PORT = 29_999;
+const issued = new Set<number>();
 
-/** The default ports, each moved by its variable. @throws {SetupError} for a variable that is no port */
+/** Returns the default ports, changed by the variables. @throws {SetupError} if a variable is not a valid port */
 export function fixedPorts(env: NodeJS.ProcessEnv): Ports {
-  const ports = mapParts((name) => portFrom(env, name));
+  const ports = mapComponents((name) => portFrom(env, name));
   const byPort = new Map<number, string>();
-  for (const name of Object.keys(PARTS) as PartName[]) {
-    const { variable } = PARTS[name];
+  for (const name of Object.keys(COMPONENTS) as ComponentName[]) {
+    const { variable } = COMPONENTS[name];
     const other = byPort.get(ports[name]);
     if (other)
-      throw new SetupError(`${other} and ${variable} are both ${ports[name]}: each part needs its own port`);
+      throw new SetupError(`${other} and ${variable} are both ${ports[name]}. Set each to a different port.`);
     byPort.set(ports[name], variable);
   }
   return ports;
 }
 
-/** Eight ports that were free just now, and that this process does not give out twice. */
+/** Returns eight ports that are free now. This process never returns a port twice. */
 export async function freePorts(): Promise<Ports> {
   const ports: Partial<Ports> = {};
-  for (const name of Object.keys(PARTS) as PartName[]) ports[name] = await freePort();
+  for (const name of Object.keys(COMPONENTS) as ComponentName[]) ports[name] = await freePort();
   return ports as Ports;
 }
 
-/** @throws {SetupError} one line that names the port and how to choose another */
-export async function requireFreePort(name: PartName, port: number): Promise<void> {
+/** @throws {SetupError} one line that names the port and tells how to choose another */
+export async function requireFreePort(name: ComponentName, port: number): Promise<void> {
   const problem = await whyTaken(port);
   if (problem === undefined) return;
-  const { variable } = PARTS[name];
+  const { variable } = COMPONENTS[name];
   throw new SetupError(
-    `${name}: port ${port} cannot be used (${problem}); stop what uses it, or choose another port: ${variable}=${port + 10_000}`,
+    `${name}: port ${port} cannot be used (${problem}). Stop the program that uses it, or choose another port: ${variable}=${port + 10_000}`,
   );
 }
 
 async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 500; attempt++) {
-    const port = LOWEST_FREE + Math.floor(Math.random() * (HIGHEST_FREE - LOWEST_FREE + 1));
-    if (given.has(port) || (await whyTaken(port)) !== undefined) continue;
-    given.add(port);
+    const port = MIN_FREE_PORT + Math.floor(Math.random() * (MAX_FREE_PORT - MIN_FREE_PORT + 1));
+    if (issued.has(port) || (await whyTaken(port)) !== undefined) continue;
+    issued.add(port);
     return port;
   }
-  throw new SetupError(`no free port between ${LOWEST_FREE} and ${HIGHEST_FREE}`);
+  throw new SetupError(`Found no free port between ${MIN_FREE_PORT} and ${MAX_FREE_PORT}.`);
 }
 
-/** Undefined when the port can be bound on loopback. */
+/** Returns the reason why the port cannot be bound on loopback; undefined if it can. */
 async function whyTaken(port: number): Promise<string | undefined> {
   const server = net.createServer();
   try {
@@ -72,22 +72,22 @@ async function whyTaken(port: number): Promise<string | undefined> {
     return undefined;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    return code === "EADDRINUSE" ? "something listens there already" : String(code);
+    return code === "EADDRINUSE" ? "another program listens on it" : String(code);
   } finally {
     server.close();
   }
 }
 
-function portFrom(env: NodeJS.ProcessEnv, name: PartName): number {
-  const { variable, port } = PARTS[name];
+function portFrom(env: NodeJS.ProcessEnv, name: ComponentName): number {
+  const { variable, port } = COMPONENTS[name];
   const text = env[variable];
   if (text === undefined || text === "") return port;
   const value = Number(text);
   if (/^\d{1,5}$/.test(text) && value > 0 && value < 65_536) return value;
-  throw new SetupError(`${variable} must be a port between 1 and 65535`);
+  throw new SetupError(`${variable} must be a port between 1 and 65535.`);
 }
 
-function mapParts(chosen: (name: PartName) => number): Ports {
-  const names = Object.keys(PARTS) as PartName[];
+function mapComponents(chosen: (name: ComponentName) => number): Ports {
+  const names = Object.keys(COMPONENTS) as ComponentName[];
   return Object.fromEntries(names.map((name) => [name, chosen(name)])) as Ports;
 }

@@ -1,19 +1,19 @@
-/** Reports what a start does. */
+/** Reports the progress of a start. */
 export interface Progress {
   line(text: string): void;
-  /** Runs one step; says so while it takes long, and how long it took. */
+  /** Runs one step. Reports that it is still running if it takes long, and how long it took. */
   step<Result>(name: string, work: () => Promise<Result>): Promise<Result>;
 }
 
-/** The first report that something still runs comes after this, each further one after twice the time, up to a bound. */
+/** Delay of the first report that a step is still running. It doubles with each report, up to the maximum. */
 const FIRST_REPORT_MS = 5_000;
 const MAX_REPORT_MS = 60_000;
 
 /**
- * Progress as lines of text, safe for steps that run side by side.
+ * Reports progress as lines of text. Steps may run in parallel.
  *
  * @param write takes one line
- * @param everyStep whether a step that went quickly is told too
+ * @param everyStep whether steps that finish quickly are reported, too
  */
 export function lineProgress(write: (line: string) => void, everyStep: boolean): Progress {
   return {
@@ -28,7 +28,7 @@ export function lineProgress(write: (line: string) => void, everyStep: boolean):
 }
 
 /**
- * Waits for the work without a bound, and reports at growing intervals that it still runs and for how long.
+ * Waits for the work without a time limit. Reports at growing intervals that it is still running.
  *
  * @param write takes one line
  */
@@ -41,7 +41,7 @@ export async function reportWhileRunning<Result>(
   let timer: NodeJS.Timeout | undefined;
   const reportAfter = (delayMs: number) => {
     timer = setTimeout(() => {
-      write(`  … ${name}: ${secondsSince(startedAt)} s so far`);
+      write(`  … ${name}: still running after ${secondsSince(startedAt)} s`);
       reportAfter(Math.min(delayMs * 2, MAX_REPORT_MS));
     }, delayMs);
   };

@@ -5,21 +5,21 @@ import path from "node:path";
 export const PROJECT = path.resolve(import.meta.dirname, "..", "..", "..");
 
 /**
- * Where things that belong to a folder go when an unprivileged user must reach them and cannot reach that folder.
- * One place a folder, so that clones do not meet.
+ * Returns the place for files that an unprivileged user must reach, if that user cannot enter the folder they belong to.
+ * Each folder has its own place, so that several clones do not collide.
  */
 export function relocationOf(folder: string): string {
   return `/var/lib/clinic-service-${createHash("sha256").update(path.resolve(folder)).digest("hex").slice(0, 12)}`;
 }
 
-/** The files of one local stack, all under its root (`.local`, or a test's temporary folder). */
+/** Files of one local stack, all under its root: `.local`, or the temporary folder of a test. */
 export interface LocalPaths {
   root: string;
   secrets: string;
   lock: string;
   pids: string;
   stack: string;
-  /** Secrets of the demo's applications. */
+  /** Secrets of the demo applications. */
   demo: string;
   postgres: string;
   nats: string;
@@ -43,12 +43,12 @@ export function localPaths(root: string): LocalPaths {
   };
 }
 
-/** The folder of `npm start`: LOCAL_DIR, or `.local` in the project. */
+/** Returns the folder of `npm start`: LOCAL_DIR, or `.local` in the project. */
 export function localRoot(env: NodeJS.ProcessEnv): string {
   return path.resolve(PROJECT, env.LOCAL_DIR ?? ".local");
 }
 
-/** The command line of one of the project's TypeScript entries. */
+/** Returns the command line that runs a TypeScript entry of the project. */
 export function nodeEntry(entry: string, args: readonly string[] = []): { command: string; args: string[] } {
   return { command: process.execPath, args: ["--import", "tsx", path.join(PROJECT, entry), ...args] };
 }

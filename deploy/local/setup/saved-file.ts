@@ -1,18 +1,18 @@
 import fs from "node:fs";
 import path from "node:path";
 
-/** A save that failed is repeated after this. Milliseconds. */
+/** Delay before a failed save is retried. Milliseconds. */
 const RETRY_MS = 1_000;
 
-/** A small file that holds the content that was saved last, readable by its owner only. */
+/** A small file, readable by its owner only. It holds the last content that could be written. */
 export interface SavedFile {
-  /** Replaces the content. If that fails, for instance on a full disk, it says so and tries again until it succeeds. */
+  /** Replaces the content. If that fails, for instance on a full disk, it logs a line and retries until it succeeds. */
   save(content: string): void;
-  /** Deletes the file, and saves nothing more. */
+  /** Deletes the file and stops retrying. */
   remove(): void;
 }
 
-/** Gives the file, not yet written. A reader never sees a part of a content: it is written beside and renamed. */
+/** Creates the object, not the file. Content is written to a second file and renamed, so readers see all of it or none. */
 export function savedFile(file: string, log: (line: string) => void): SavedFile {
   let retry: NodeJS.Timeout | undefined;
   let hasFailed = false;
@@ -20,10 +20,10 @@ export function savedFile(file: string, log: (line: string) => void): SavedFile 
     clearTimeout(retry);
     try {
       replace(file, content);
-      if (hasFailed) log(`${path.basename(file)} is written again`);
+      if (hasFailed) log(`${path.basename(file)} was written after a retry.`);
       hasFailed = false;
     } catch (error) {
-      if (!hasFailed) log(`${file} cannot be written and is tried again: ${(error as Error).message}`);
+      if (!hasFailed) log(`Cannot write ${file}, will retry: ${(error as Error).message}`);
       hasFailed = true;
       retry = setTimeout(() => save(content), RETRY_MS).unref();
     }

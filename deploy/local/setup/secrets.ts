@@ -23,17 +23,17 @@ const schema = z.object({
   webhookSecretKeys: z.string(),
 });
 
-/** What one local stack keeps secret, made once. */
+/** Secrets of one local stack, created once. */
 export type LocalSecrets = z.infer<typeof schema>;
 
-/** What is kept by stacks of a time before the latest secrets were added. */
+/** Secrets as earlier versions wrote them: some may be missing. */
 const former = z.looseObject({ postgres: z.looseObject({}) });
 
 /**
- * The secrets in the given file, made on first use; only its owner may read it. Those that the file lacks, since it was
- * made by a former version, are added.
+ * Reads the secrets from a file that only its owner can read. Creates them on first use, and adds those that an earlier
+ * version did not write.
  *
- * @throws {SetupError} when the file is there but is not what was written
+ * @throws {SetupError} if the file is damaged
  */
 export async function loadSecrets(file: string): Promise<LocalSecrets> {
   const kept = fs.existsSync(file) ? read(file) : undefined;
@@ -59,7 +59,7 @@ function read(file: string): z.infer<typeof former> {
 
 function damaged(file: string): SetupError {
   return new SetupError(
-    `${file} is damaged; the data beside it cannot be opened without it: run npm run reset`,
+    `${file} is damaged. The data of the stack cannot be opened without it. Run npm run reset to delete the data and start again.`,
   );
 }
 
@@ -81,7 +81,7 @@ async function generate(): Promise<LocalSecrets> {
   };
 }
 
-/** A new Ed25519 key, as a private JWK. */
+/** Creates an Ed25519 key as a private JWK. */
 async function signingKey(name: string) {
   const { privateKey } = await generateKeyPair("EdDSA", { crv: "Ed25519", extractable: true });
   const kid = `${name}-${randomBytes(4).toString("hex")}`;

@@ -1,14 +1,14 @@
-/** Something about this machine or its settings that one readable line can say; shown without a stack. */
+/** A problem of this machine or its settings. The message is one line for the user, shown without a stack trace. */
 export class SetupError extends Error {
   override readonly name = "SetupError";
 }
 
-/** Tells whether a file could not be written because the disk is full, or the user's share of it. */
+/** Tells whether a file could not be written because the disk or the user's quota is full. */
 export function isDiskFull(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && ["ENOSPC", "EDQUOT"].includes(String((error as { code?: unknown }).code));
 }
 
-/** Runs a command-line entry; a failure ends the process with code 1, as one readable line where that can be. */
+/** Runs a command-line entry. On failure, prints the error, as one line if possible, and exits with code 1. */
 export async function runEntry(entry: () => Promise<void>): Promise<void> {
   try {
     await entry();
@@ -19,6 +19,6 @@ export async function runEntry(entry: () => Promise<void>): Promise<void> {
 }
 
 function describe(error: unknown): unknown {
-  if (isDiskFull(error)) return `The disk is full (${error.message}): free some space, then try again`;
+  if (isDiskFull(error)) return `The disk is full (${error.message}). Free some space, then try again.`;
   return error instanceof SetupError ? error.message : error;
 }

@@ -3,20 +3,20 @@ import { accessSync, constants, existsSync } from "node:fs";
 import path from "node:path";
 import { SetupError } from "./setup-error.ts";
 
-/** A program, and Debian's package of the same name that brings it. */
+/** A program that the Debian package of the same name installs. */
 export interface SystemProgram {
   name: string;
-  /** How else to have it, for where it cannot be installed. */
+  /** Advice for systems where it cannot be installed automatically. */
   byHand: string;
 }
 
-/** Installing takes this long at the most. */
+/** Time limit of an installation. */
 const INSTALL_MINUTES = 5;
 
 /**
- * The path of a program: from PATH, else installed by apt-get, as root or through a sudo that asks no password.
+ * Finds a program on PATH. Otherwise installs it with apt-get, as root or with passwordless sudo.
  *
- * @throws {SetupError} one line that says how to get it
+ * @throws {SetupError} one line that says how to install it
  */
 export async function findProgram(
   { name, byHand }: SystemProgram,
@@ -24,14 +24,14 @@ export async function findProgram(
 ): Promise<string> {
   const found = locate(name);
   if (found) return found;
-  if (!existsSync("/usr/bin/apt-get")) throw new SetupError(`${name} is not on PATH: ${byHand}`);
+  if (!existsSync("/usr/bin/apt-get")) throw new SetupError(`${name} is not on PATH. ${byHand}`);
   const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
   if (sudo.length > 0 && spawnSync("sudo", ["-n", "true"], { stdio: "ignore" }).status !== 0)
-    throw new SetupError(`${name} is not on PATH, and only root can install it: ${byHand}`);
-  log(`${name} is not installed: installing the system's package with apt-get`);
+    throw new SetupError(`${name} is not on PATH, and only root can install it. ${byHand}`);
+  log(`${name} is not installed. Installing the system package with apt-get …`);
   const wait = ["-o", "DPkg::Lock::Timeout=120"];
   const failed = (problem: string) =>
-    new SetupError(`apt-get could not install ${name} (${problem}): ${byHand}`);
+    new SetupError(`apt-get could not install ${name} (${problem}). ${byHand}`);
   await apt([...sudo, "apt-get", ...wait, "update", "-q"], log, failed);
   await apt(
     [...sudo, "apt-get", ...wait, "install", "-y", "-q", "--no-install-recommends", name],
@@ -39,11 +39,11 @@ export async function findProgram(
     failed,
   );
   const installed = locate(name);
-  if (!installed) throw new SetupError(`the package ${name} brought no ${name}: ${byHand}`);
+  if (!installed) throw new SetupError(`The package ${name} does not contain the program ${name}. ${byHand}`);
   return installed;
 }
 
-/** The program's path; undefined where it is not installed. */
+/** Returns the program's path; undefined if it is not installed. */
 export function locate(name: string): string | undefined {
   const folders = [...(process.env.PATH ?? "").split(path.delimiter), "/usr/sbin", "/usr/local/bin"];
   return folders.map((folder) => path.join(folder, name)).find(isProgram);

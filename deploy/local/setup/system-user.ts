@@ -4,7 +4,7 @@ import { SetupError } from "./setup-error.ts";
 
 const run = promisify(execFile);
 
-/** The system user that Postgres runs as when the stack is started by root; made on first use, never removed. */
+/** System user that runs Postgres if root starts the stack. Created on first use, never removed. */
 const NAME = "clinic-postgres";
 
 export interface SystemUser {
@@ -13,10 +13,10 @@ export interface SystemUser {
 }
 
 /**
- * Postgres refuses to run as root. For root, this is the unprivileged system user that it runs as instead; for
- * anybody else undefined: Postgres runs as that person.
+ * Returns the unprivileged system user that runs Postgres if root starts the stack, because Postgres refuses to run as
+ * root. Returns undefined for any other user: Postgres then runs as that user.
  *
- * @throws {SetupError} when the user cannot be made
+ * @throws {SetupError} if the user cannot be created
  */
 export async function postgresUser(): Promise<SystemUser | undefined> {
   if (process.getuid?.() !== 0) return undefined;
@@ -24,25 +24,25 @@ export async function postgresUser(): Promise<SystemUser | undefined> {
   if (existing) return existing;
   const options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"];
   const failure = await run("useradd", [...options, "--shell", "/usr/sbin/nologin", NAME]).then(
-    () => "the new user is not to be found",
+    () => "the new user does not exist after useradd",
     (error) => String(error.stderr || error.message).trim(),
   );
-  // Two starts may make it at once: what counts is that it is there.
+  // Another start may have created it at the same time, so only its existence matters.
   const made = await lookUp();
   if (made) return made;
   throw new SetupError(
-    `Postgres does not run as root, and the system user ${NAME} could not be made (${failure}): start as an ordinary user, or make that user, or set DATABASE_URL`,
+    `Postgres does not run as root, and the system user ${NAME} could not be created (${failure}). Start as an ordinary user, create that user, or set DATABASE_URL.`,
   );
 }
 
-/** Whether the user can enter the folder and everything above it. */
+/** Tells whether the user can enter the folder and all folders above it. */
 export function canEnter(user: SystemUser, folder: string): boolean {
   return (
     spawnSync("/bin/sh", ["-c", 'cd -- "$0"', folder], { ...user, cwd: "/", stdio: "ignore" }).status === 0
   );
 }
 
-/** Whether the user can run the program, its libraries included; the program must know `--version`. */
+/** Tells whether the user can run the program and load its libraries. The program must support `--version`. */
 export function canRun(user: SystemUser, program: string): boolean {
   return spawnSync(program, ["--version"], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }
@@ -52,6 +52,6 @@ async function lookUp(): Promise<SystemUser | undefined> {
     const [uid, gid] = await Promise.all(["-u", "-g"].map((flag) => run("id", [flag, NAME])));
     return uid && gid ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : undefined;
   } catch {
-    return undefined; // id ends with 1 when there is no such user
+    return undefined; // id exits with 1 if there is no such user
   }
 }

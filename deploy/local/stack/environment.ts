@@ -6,27 +6,27 @@ export type ServiceName = "projection" | "command" | "queryApi" | "audit" | "gat
 export type Environment = Record<string, string>;
 export type Environments = Record<ServiceName, Environment>;
 
-/** Where each service answers, on loopback. */
+/** URL of each service on loopback. */
 export type ServiceUrls = Record<ServiceName, string>;
 
 export interface EnvironmentOptions {
   ports: Ports;
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;
-  /** The environment of whoever starts the stack: what is not set here passes through to every service. */
+  /** Environment of the person who starts the stack. Settings that the stack does not set pass to every service. */
   inherited: NodeJS.ProcessEnv;
-  /** Settings of one service, over all others. */
+  /** Settings of one service that override all others. */
   extra?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
-/** Rights that no service gets from the starter's environment: each is given its own below, or has none. */
+/** Settings that services never inherit: each service gets its own value, or none. */
 const NOT_INHERITED = ["DATABASE_URL", "EVENTSTORE_URL", "NATS_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE"];
 
-/** The portal's session, as the local stack's own identity provider would make it. */
+/** Session cookie and issuer of the portal users, as an identity provider of the local stack would use them. */
 export const PORTAL_COOKIE_NAME = "sb-local-auth-token";
 export const portalIssuer = (urls: ServiceUrls) => `${urls.gateway}/auth/v1`;
 
-/** Where each service answers, given its port. */
+/** Returns the URL of each service. */
 export function serviceUrls(ports: Ports): ServiceUrls {
   const at = (port: number) => `http://127.0.0.1:${port}`;
   return {
@@ -38,69 +38,65 @@ export function serviceUrls(ports: Ports): ServiceUrls {
   };
 }
 
-/** The whole environment of every service: the one place that knows what a service is told. */
+/** Defaults that the starter's environment can override. */
+const DEFAULTS: Partial<Record<ServiceName, Environment>> = {
+  // Short, so that a person can watch a delivery fail.
+  projection: { WEBHOOK_RETRY_SCHEDULE: "1,2,3" },
+};
+
+/** Returns the whole environment of every service. Services inherit nothing else. */
 export function serviceEnvironments(options: EnvironmentOptions): Environments {
-  const { ports, secrets, servers, extra } = options;
-  const urls = serviceUrls(ports);
+  const { ports, inherited, extra } = options;
   const common = {
-    ...passedThrough(options.inherited),
+    ...passedThrough(inherited),
     HOST: "127.0.0.1",
-    OPERATOR_NAME: options.inherited.OPERATOR_NAME ?? "Clinic Service Local",
+    OPERATOR_NAME: inherited.OPERATOR_NAME ?? "Clinic Service Local",
   };
+  const environments = Object.entries(serviceSettings(options)).map(([key, settings]) => {
+    const name = key as ServiceName;
+    const own = { PORT: String(ports[name]), ...settings, ...extra?.[name] };
+    return [name, { ...DEFAULTS[name], ...common, ...own }];
+  });
+  return Object.fromEntries(environments) as Environments;
+}
+
+/** Settings that differ between the services: servers, keys, and the URLs of other services. */
+function serviceSettings({ ports, secrets, servers }: EnvironmentOptions): Environments {
+  const urls = serviceUrls(ports);
   const log = { EVENTSTORE_URL: servers.eventstoreUrl };
   const webhooks = { WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys, WEBHOOK_ALLOW_LOOPBACK: "true" };
+  const behindGateway = { TRUST_PROXY: "true" };
   return {
     projection: {
-      // Short enough for a person to see a delivery fail.
-      WEBHOOK_RETRY_SCHEDULE: "1,2,3",
-      ...common,
       ...log,
       ...webhooks,
-      PORT: String(ports.projection),
       DATABASE_URL: servers.databaseUrls.projection,
       NATS_URL: servers.natsUrl,
-      ...extra?.projection,
     },
     command: {
-      ...common,
       ...log,
       ...webhooks,
-      PORT: String(ports.command),
+      ...behindGateway,
       DATABASE_URL: servers.databaseUrls.command,
-      TRUST_PROXY: "true",
       TOKEN_ISSUER: urls.gateway,
       TOKEN_SIGNING_KEYS: secrets.tokenSigningKeys,
-      ...extra?.command,
     },
     queryApi: {
-      ...common,
-      PORT: String(ports.queryApi),
+      ...behindGateway,
       DATABASE_URL: servers.databaseUrls.query,
-      TRUST_PROXY: "true",
       PORTAL_COOKIE_NAME,
       PORTAL_JWT_SECRET: secrets.portalJwtSecret,
       PORTAL_JWT_ISSUER: portalIssuer(urls),
       TOKEN_ISSUER: urls.gateway,
       TOKEN_JWKS_URL: `${urls.command}/.well-known/jwks.json`,
-      ...extra?.queryApi,
     },
     audit: {
-      ...common,
       ...log,
-      PORT: String(ports.audit),
+      ...behindGateway,
       DATABASE_URL: servers.databaseUrls.audit,
-      TRUST_PROXY: "true",
       AUDIT_SIGNING_KEYS: secrets.auditSigningKeys,
-      ...extra?.audit,
     },
-    gateway: {
-      ...common,
-      PORT: String(ports.gateway),
-      COMMAND_URL: urls.command,
-      QUERY_API_URL: urls.queryApi,
-      AUDIT_URL: urls.audit,
-      ...extra?.gateway,
-    },
+    gateway: { COMMAND_URL: urls.command, QUERY_API_URL: urls.queryApi, AUDIT_URL: urls.audit },
   };
 }
 

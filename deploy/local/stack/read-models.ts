@@ -13,18 +13,17 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import type { Progress } from "../setup/progress.ts";
 
-/** Milliseconds. */
-const STATEMENT_TIMEOUT = 30_000;
+const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** A local stack has no other release to keep serving, so nobody needs to see what a rebuild would log. */
+/** The progress lines of the start replace the log lines of a rebuild. */
 const LOG_LEVEL = "silent";
 
 /**
- * Rebuilds the read models that an earlier release left in the local database, so that a stack starts with its data
- * after an upgrade. In production an operator runs `projection rebuild` while the earlier release serves. A log that is
- * not the one behind the database is left for the projection service to report.
+ * Rebuilds read models that an earlier release created in the local database. In production, an operator runs
+ * `projection rebuild` while the earlier release still serves. If the database belongs to another log, nothing is rebuilt
+ * and the projection service reports the mismatch.
  *
- * @param signal ends a rebuild; the next start continues it
+ * @param signal aborted to interrupt a rebuild; the next start continues it
  */
 export async function upgradeReadModels(
   { databaseUrl, eventstoreUrl }: { databaseUrl: string; eventstoreUrl: string },
@@ -38,7 +37,7 @@ export async function upgradeReadModels(
     url: databaseUrl,
     applicationName: "read models",
     size: 4,
-    statementTimeout: STATEMENT_TIMEOUT,
+    statementTimeout: STATEMENT_TIMEOUT_MS,
     logger,
   });
   const client = connectEventStore(eventstoreUrl, "read models");
@@ -61,7 +60,7 @@ export async function upgradeReadModels(
   }
 }
 
-/** The fingerprint of the read models in the database; undefined if there are none yet. */
+/** Returns the fingerprint of the read models in the database; undefined if there are none. */
 async function storedShape(databaseUrl: string): Promise<string | undefined> {
   const connection = new pg.Client({ connectionString: databaseUrl });
   await connection.connect();

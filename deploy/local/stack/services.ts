@@ -1,12 +1,13 @@
 import http from "node:http";
 import { z } from "zod";
 import { nodeEntry, PROJECT } from "../setup/project.ts";
-import type { Part, PartContext } from "../supervisor/part.ts";
+import type { Component, ComponentContext } from "../supervisor/component.ts";
+import { openLogFile } from "../supervisor/log-file.ts";
 import { startProcess } from "../supervisor/process.ts";
-import { createPart } from "../supervisor/supervised-part.ts";
+import { createComponent } from "../supervisor/supervised-process.ts";
 import type { Environment, ServiceName } from "./environment.ts";
 
-/** Entry and file name of each service. */
+/** Entry and log name of each service. */
 const SERVICES = {
   projection: { name: "projection", entry: "projection/main.ts" },
   command: { name: "command", entry: "command/main.ts" },
@@ -15,15 +16,20 @@ const SERVICES = {
   gateway: { name: "gateway", entry: "deploy/local/gateway/main.ts" },
 } as const;
 
-/** One question whether a service is ready. Longer than the service itself takes to find out. Milliseconds. */
+/** Time limit of one readiness probe, longer than the service's own checks. Milliseconds. */
 const PROBE_TIMEOUT_MS = 15_000;
 
-/** A service that is not ready after this long is reported with its reason, and again when the reason changes. Milliseconds. */
+/** If a service is not ready after this time, its reason is reported, and again if the reason changes. Milliseconds. */
 const REPORT_AFTER_MS = 5_000;
 
-/** One service as a process of its own, with the given environment (PORT among it). Not yet started. */
-export function servicePart(service: ServiceName, env: Environment, context: PartContext): Part {
+/** Prepares the process of a service. Does not start it. `env` must contain PORT. */
+export function serviceComponent(
+  service: ServiceName,
+  env: Environment,
+  context: ComponentContext,
+): Component {
   const { name, entry } = SERVICES[service];
+  const output = openLogFile(context.paths.log(name));
   const launch = () =>
     startProcess(
       {
@@ -32,15 +38,15 @@ export function servicePart(service: ServiceName, env: Environment, context: Par
         env,
         cwd: PROJECT,
         ready: readinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
-        logFile: context.paths.log(name),
+        log: output,
         stopTimeoutMs: 12_000,
       },
       context.pids,
     );
-  return createPart({ name, launch }, context);
+  return createComponent({ name, launch }, context);
 }
 
-/** Returns a probe that resolves with true once the service at the URL is ready. */
+/** Returns a probe that resolves with true if the service is ready, and reports why it is not. */
 function readinessProbe(name: string, url: string, log: (line: string) => void): () => Promise<boolean> {
   const startedAt = Date.now();
   let reported = "";
@@ -54,7 +60,7 @@ function readinessProbe(name: string, url: string, log: (line: string) => void):
   };
 }
 
-/** Body of /health/ready: the reason why each part is not ready, or null. */
+/** Body of /health/ready: for each part, null or the reason why it is not ready. */
 const readinessBody = z.object({ parts: z.record(z.string(), z.string().nullable()) });
 
 /** @returns an empty reason if the service is ready or does not answer */
@@ -64,12 +70,12 @@ async function askReadiness(url: string): Promise<{ ready: boolean; reason: stri
     if (statusCode === 200) return { ready: true, reason: "" };
     const { parts } = readinessBody.parse(JSON.parse(text));
     const reasons = Object.entries(parts).flatMap(([part, problem]) =>
-      // The lag behind the semicolon changes with each answer.
+      // The lag after the semicolon changes with each answer.
       problem === null ? [] : [`${part}: ${problem.split(";")[0]}`],
     );
     return { ready: false, reason: reasons.join(", ") };
   } catch {
-    // It does not listen yet, or stops: the next probe tells.
+    // The service does not listen yet, or is stopping. The next probe decides.
     return { ready: false, reason: "" };
   }
 }

@@ -1,19 +1,84 @@
+import fs from "node:fs";
+import { z } from "zod";
 import type { DemoAccess } from "../demo-data/demo-data.ts";
 import type { SavedFile } from "../setup/saved-file.ts";
 import type { ServiceName } from "./environment.ts";
 import type { Stack } from "./stack.ts";
 
-/**
- * Saves what scripts need to know of a running stack: URLs of all parts (passwords among them), bases of the APIs,
- * health checks, the keys that command lines work with, and what the demo data bring.
- *
- * @param demo how to get in: users and applications
- */
+/** One URL for each service. */
+const serviceUrls = {
+  projection: z.string(),
+  command: z.string(),
+  queryApi: z.string(),
+  audit: z.string(),
+  gateway: z.string(),
+};
+
+const portalUser = z.object({
+  name: z.string(),
+  role: z.string(),
+  clinic: z.string(),
+  clinicId: z.string(),
+  email: z.string(),
+  cookie: z.string(),
+});
+
+const application = z.object({
+  name: z.string(),
+  environment: z.string(),
+  clientId: z.string(),
+  clientSecret: z.string(),
+  clinicId: z.string(),
+  branchId: z.string(),
+  animalId: z.string(),
+  scopes: z.array(z.string()),
+});
+
+/** Content of `stack.json`, which describes the running stack. It holds passwords and keys. */
+const schema = z.object({
+  startedAt: z.string(),
+  pid: z.int(),
+  /** URL of each service, and of each server with its password. */
+  urls: z.object({
+    ...serviceUrls,
+    eventstore: z.string(),
+    nats: z.string(),
+    postgres: z.object({
+      projection: z.string(),
+      command: z.string(),
+      query: z.string(),
+      audit: z.string(),
+    }),
+  }),
+  /** Base URL of each API. */
+  apis: z.object({
+    portal: z.string(),
+    sandbox: z.string(),
+    production: z.string(),
+    audit: z.string(),
+    reference: z.string(),
+  }),
+  /** Readiness URL of each service. */
+  health: z.object(serviceUrls),
+  /** Private JWK Set as JSON text. */
+  auditSigningKeys: z.string(),
+  /** {current, keys} as JSON text. */
+  webhookSecretKeys: z.string(),
+  demo: z.object({
+    portalUsers: z.array(portalUser),
+    applications: z.array(application),
+    auditor: z.object({ credential: z.string() }),
+  }),
+});
+
+export type StackFile = z.infer<typeof schema>;
+
+/** Saves the description of the running stack for scripts, the demo and the command lines. */
 export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile): void {
   const { servers, urls } = stack;
   const { gateway } = urls;
   const health = (service: ServiceName) => `${urls[service]}/health/ready`;
-  const content = {
+  const content: StackFile = {
     startedAt: new Date().toISOString(),
     pid: process.pid,
     urls: {
@@ -41,4 +106,21 @@ export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile):
     demo,
   };
   file.save(`${JSON.stringify(content, null, 2)}\n`);
+}
+
+/**
+ * Reads the description of the running stack.
+ *
+ * @returns undefined if no stack runs
+ * @throws {Error} one line, if a stack of another version wrote the file
+ */
+export function readStackFile(file: string): StackFile | undefined {
+  if (!fs.existsSync(file)) return undefined;
+  try {
+    return schema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
+  } catch {
+    throw new Error(
+      `${file} cannot be read: another version of this project started the stack. Restart it with npm start.`,
+    );
+  }
 }

@@ -6,7 +6,7 @@ import {
   startServers,
 } from "../servers/servers.ts";
 import { fixedPorts, freePorts } from "../setup/ports.ts";
-import type { Part } from "../supervisor/part.ts";
+import type { Component } from "../supervisor/component.ts";
 import {
   type Environment,
   type Environments,
@@ -16,34 +16,34 @@ import {
   serviceUrls,
 } from "./environment.ts";
 import { upgradeReadModels } from "./read-models.ts";
-import { servicePart } from "./services.ts";
+import { serviceComponent } from "./services.ts";
 
 export interface StackOptions extends Omit<ServerOptions, "ports" | "portsNeeded"> {
-  /** The default ports (each moved by its variable), or free ones. */
+  /** "fixed": the default ports, changed by the variables; "free": any free ports. */
   ports: "fixed" | "free";
-  /** The environment that chooses ports and passes settings through. */
+  /** Environment with port variables and settings for all services. */
   env: NodeJS.ProcessEnv;
-  /** Settings of one service, over all others. */
+  /** Settings of one service that override all others. */
   serviceEnv?: Partial<Record<ServiceName, Environment>>;
 }
 
-/** Everything, running: three servers, four services, one gateway. */
+/** The running stack: three servers, four services and the gateway. */
 export interface Stack {
   servers: Servers;
   urls: ServiceUrls;
-  /** The environment that each service was started with. */
+  /** Environment of each service. */
   env: Environments;
-  /** Each part by its name, to stop, kill and start it. */
-  parts: Record<ServerName | ServiceName, Part>;
-  /** Stops everything, services first. */
+  /** Components by name, to stop, kill and start them. */
+  components: Record<ServerName | ServiceName, Component>;
+  /** Stops the services, then the servers. */
   stop(): Promise<void>;
 }
 
 /**
  * Starts the whole stack: the servers, then the gateway and projection, which applies the migrations, then command,
- * query-api and audit. Read models that an earlier release left in our own database are rebuilt first. When one fails, those that were started are stopped again.
+ * query-api and audit. Rebuilds read models of an earlier release first. If a component fails, all others are stopped.
  *
- * @throws {SetupError} one readable line, followed by the last lines of a part that failed
+ * @throws {SetupError} one line, followed by the last lines of output if a component failed
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const ports = options.ports === "fixed" ? fixedPorts(options.env) : await freePorts();
@@ -59,11 +59,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     extra: options.serviceEnv,
   });
   const services = {
-    projection: servicePart("projection", env.projection, context),
-    command: servicePart("command", env.command, context),
-    queryApi: servicePart("queryApi", env.queryApi, context),
-    audit: servicePart("audit", env.audit, context),
-    gateway: servicePart("gateway", env.gateway, context),
+    projection: serviceComponent("projection", env.projection, context),
+    command: serviceComponent("command", env.command, context),
+    queryApi: serviceComponent("queryApi", env.queryApi, context),
+    audit: serviceComponent("audit", env.audit, context),
+    gateway: serviceComponent("gateway", env.gateway, context),
   };
   const start = (name: ServiceName) =>
     options.progress.step(`${services[name].name} 127.0.0.1:${ports[name]}`, () => services[name].start());
@@ -78,7 +78,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await servers.stop();
   };
   try {
-    if (!servers.parts.postgres.external)
+    if (!servers.components.postgres.external)
       await upgradeReadModels(
         { databaseUrl: servers.databaseUrls.projection, eventstoreUrl: servers.eventstoreUrl },
         options.progress,
@@ -90,5 +90,5 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await stop();
     throw error;
   }
-  return { servers, urls: serviceUrls(ports), env, parts: { ...servers.parts, ...services }, stop };
+  return { servers, urls: serviceUrls(ports), env, components: { ...servers.components, ...services }, stop };
 }

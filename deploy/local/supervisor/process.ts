@@ -1,32 +1,33 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
+import { withDeathSignal } from "../setup/death-signal.mjs";
 import type { PidRegistry } from "../setup/pid-registry.ts";
 import { SetupError } from "../setup/setup-error.ts";
-import { withDeathSignal } from "./death-signal.ts";
-import { type LogFile, openLogFile } from "./log-file.ts";
+import type { LogFile } from "./log-file.ts";
 
-/** One process to run, and how to tell that it is ready and to end it. */
+/** A process to run, with the ways to detect that it is ready and to stop it. */
 export interface ProcessSpec {
   name: string;
   command: string;
   args: readonly string[];
-  /** The whole environment of the process; nothing is inherited. */
+  /** The complete environment of the process. It inherits nothing. */
   env: NodeJS.ProcessEnv;
   cwd?: string;
   /** The OS user to run as; the supervisor's own by default. */
   user?: { uid: number; gid: number };
-  /** Ready when a line of its output matches, or when the probe says so (asked every 40 ms). */
+  /** Ready if a line of its output matches, or if the probe returns true. The probe runs every 40 ms. */
   ready: RegExp | (() => Promise<boolean>);
-  logFile: string;
+  /** Receives its output. All processes of a component share it. */
+  log: LogFile;
   stopSignal?: NodeJS.Signals;
-  /** After this long it is killed. Milliseconds. */
+  /** Time limit of a stop; then the process is killed. Milliseconds. */
   stopTimeoutMs?: number;
-  /** What it gets when the supervisor dies; SIGKILL by default, since every part survives that. */
+  /** Signal that it receives if the supervisor dies. SIGKILL by default: every component recovers from it. */
   deathSignal?: NodeJS.Signals;
 }
 
-/** How a process ended. */
+/** Exit code or signal of a process. */
 export interface Exit {
   code: number | null;
   signal: NodeJS.Signals | null;
@@ -34,59 +35,61 @@ export interface Exit {
 
 export interface RunningProcess {
   readonly pid: number;
-  /** Settles when the process has ended and its output is in the log. */
+  /** Resolves when the process has ended and its output is in the log. */
   readonly exited: Promise<Exit>;
-  /** The last lines of its output. */
-  lastLines(): string[];
   /**
-   * Waits as long as the process lives: on a busy machine a start takes its time, and a kill would only add to the load.
+   * Waits until the process is ready, without a time limit: a start is slow on a busy machine, and a restart would add to
+   * the load.
    *
-   * @throws {SetupError} with its last lines if the process ends first
+   * @throws {SetupError} with the last lines of output if the process ends first
    */
   waitReady(): Promise<void>;
-  /** Asks it to stop, and kills it when it does not. */
+  /** Sends the stop signal, and SIGKILL after the time limit. */
   stop(): Promise<void>;
-  /** Kills it the hard way, as a crash would. */
+  /** Sends SIGKILL, like a crash. */
   kill9(): Promise<void>;
 }
 
 /**
- * Starts a process in a session of its own, so that a Ctrl-C in the terminal reaches the supervisor alone, and bound
- * to the supervisor's life. Its output goes to the log file.
+ * Starts a process whose output goes to its log. It has its own session, so that Ctrl-C in the terminal reaches only the
+ * supervisor, and it ends if the supervisor dies.
  *
- * @throws {SetupError} when it cannot be started at all
+ * @throws {SetupError} if it cannot be started
  */
 export async function startProcess(spec: ProcessSpec, pids: PidRegistry): Promise<RunningProcess> {
-  const log = openLogFile(spec.logFile);
-  log.write(Buffer.from(`--- ${new Date().toISOString()} ${spec.name} starts\n`));
-  const [command, args] = withDeathSignal(spec.deathSignal ?? "SIGKILL", spec.command, spec.args);
-  const child = spawn(command, args, {
-    env: spec.env,
-    cwd: spec.cwd,
-    ...spec.user,
-    detached: true,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const { log } = spec;
+  log.write(Buffer.from(startLine(spec.name)));
+  const child = spawnChild(spec);
   child.stdout?.on("data", (chunk: Buffer) => log.write(chunk));
   child.stderr?.on("data", (chunk: Buffer) => log.write(chunk));
   const exited = waitForExit(child, log);
   const pid = child.pid;
   if (pid === undefined) {
     const [error] = (await once(child, "error")) as [Error];
-    throw new SetupError(`${spec.name} cannot be started: ${error.message}`);
+    throw new SetupError(`Cannot start ${spec.name}: ${error.message}`);
   }
   pids.add(spec.name, pid, spec.stopSignal ?? "SIGTERM");
   exited.then(() => pids.remove(pid));
-  return handle(spec, pid, child, exited, log);
+  return handle(spec, pid, child, exited);
 }
 
-function handle(
-  spec: ProcessSpec,
-  pid: number,
-  child: ChildProcess,
-  exited: Promise<Exit>,
-  log: LogFile,
-): RunningProcess {
+function spawnChild(spec: ProcessSpec): ChildProcess {
+  const [command, args] = withDeathSignal(spec.deathSignal ?? "SIGKILL", spec.command, spec.args);
+  try {
+    return spawn(command, args, {
+      env: spec.env,
+      cwd: spec.cwd,
+      ...spec.user,
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+  } catch (error) {
+    spec.log.close();
+    throw new SetupError(`Cannot start ${spec.name}: ${(error as Error).message}`);
+  }
+}
+
+function handle(spec: ProcessSpec, pid: number, child: ChildProcess, exited: Promise<Exit>): RunningProcess {
   const end = async (signal: NodeJS.Signals, timeoutMs: number) => {
     child.kill(signal);
     const late = await Promise.race([exited.then(() => false), sleep(timeoutMs, true, { ref: false })]);
@@ -94,13 +97,12 @@ function handle(
     await exited;
   };
   const ready = waitUntilReady(spec, child, exited).catch((error) => {
-    throw new SetupError(describeFailure(spec, error, log));
+    throw new SetupError(describeFailure(spec, error));
   });
-  ready.catch(() => undefined); // reported to whoever waits; a process that nobody waits for just has its log
+  ready.catch(() => undefined); // waitReady() reports it; without a caller it is not an unhandled rejection
   return {
     pid,
     exited,
-    lastLines: log.lastLines,
     waitReady: () => ready,
     stop: () => end(spec.stopSignal ?? "SIGTERM", spec.stopTimeoutMs ?? 10_000),
     kill9: () => end("SIGKILL", 1_000),
@@ -109,9 +111,14 @@ function handle(
 
 async function waitForExit(child: ChildProcess, log: LogFile): Promise<Exit> {
   return new Promise((resolve) => {
-    child.once("error", () => resolve({ code: null, signal: null }));
+    child.once("error", () => {
+      // Without a pid no process was started, so no exit will follow.
+      if (child.pid !== undefined) return;
+      log.close();
+      resolve({ code: null, signal: null });
+    });
     child.once("exit", (code, signal) => {
-      // A grandchild may hold the pipes open for longer: the output is waited for, but not for ever.
+      // A grandchild can keep the pipes open, so the wait for the remaining output has a time limit.
       const finish = () => {
         log.close();
         child.stdout?.destroy();
@@ -131,7 +138,7 @@ async function waitUntilReady(spec: ProcessSpec, child: ChildProcess, exited: Pr
   const { ready } = spec;
   const abort = new AbortController();
   const died = exited.then(({ code, signal }) => {
-    throw new Error(`ended with ${signal ?? `code ${code}`}`);
+    throw new Error(`it ended with ${signal ?? `code ${code}`}`);
   });
   const becameReady = ready instanceof RegExp ? lineMatches(child, ready) : poll(ready, abort.signal);
   try {
@@ -159,9 +166,16 @@ function lineMatches(child: ChildProcess, pattern: RegExp): Promise<void> {
   });
 }
 
-function describeFailure(spec: ProcessSpec, error: Error, log: LogFile): string {
-  const lines = log.lastLines().filter((line) => !line.startsWith("--- "));
-  return [`${spec.name} did not start: ${error.message}; its log is ${log.path}`, ...lines.slice(-12)].join(
+function startLine(name: string): string {
+  return `--- ${new Date().toISOString()} ${name} starts\n`;
+}
+
+/** Names the reason, the log file and the last lines that the process itself printed. */
+function describeFailure({ name, log }: ProcessSpec, error: Error): string {
+  const lines = log.lastLines();
+  const started = lines.findLastIndex((line) => line.startsWith("--- ") && line.endsWith(`${name} starts`));
+  const own = lines.slice(started + 1).filter((line) => !line.startsWith("--- "));
+  return [`${name} did not start: ${error.message}. See its log: ${log.path}`, ...own.slice(-12)].join(
     "\n  ",
   );
 }

@@ -400,7 +400,7 @@ describe("an export", () => {
 
   it("requires a signing key, and reports a missing key in one line", async () => {
     const { EVENTSTORE_URL } = world.env;
-    const none = { EVENTSTORE_URL, LOCAL_DIR: folder };
+    const none = { EVENTSTORE_URL };
     const { code, err } = await run(["export", "--clinic", history.clinicId], none);
     expect([code, err.length]).to.deep.equal([2, 1]);
   });

@@ -1,6 +1,4 @@
 import { randomUUID } from "node:crypto";
-import fs from "node:fs";
-import path from "node:path";
 import { expect } from "chai";
 import { commands } from "../../../command/cli/commands/commands.ts";
 import { readLine } from "../../../command/cli/import/import-line.ts";
@@ -8,7 +6,7 @@ import { hashClientSecret } from "../../../command/operations/application-operat
 import type { PartnerApplicationEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
-import { makeTestRoot, testServers } from "../../support/stack.ts";
+import { testServers } from "../../support/stack.ts";
 import { clinic } from "./terminal.ts";
 
 const LAKE = [
@@ -113,15 +111,10 @@ describe("the operator's command line", () => {
     });
   }).timeout(20_000);
 
-  it("finds the log of the local stack that runs", async () => {
-    const root = makeTestRoot();
-    const words = ["clinic", "reinstate", "--id", randomUUID()];
-    expect((await clinic(words, { env: { LOCAL_DIR: root } })).err.join()).to.contain("set EVENTSTORE_URL");
-    const stack = { urls: { eventstore: env.EVENTSTORE_URL, postgres: { projection: "postgres://nobody" } } };
-    fs.writeFileSync(path.join(root, "stack.json"), JSON.stringify(stack));
-    expect((await clinic(words, { env: { LOCAL_DIR: root } })).code).to.equal(3);
-    fs.writeFileSync(path.join(root, "stack.json"), "{");
-    expect((await clinic(words, { env: { LOCAL_DIR: root } })).code).to.equal(2);
+  it("ends with 2 and names the setting if no log is named", async () => {
+    const ran = await clinic(["clinic", "reinstate", "--id", randomUUID()], { env: {} });
+    expect(ran.code).to.equal(2);
+    expect(ran.err.join("\n")).to.match(/^clinic: settings: EVENTSTORE_URL is missing [^\n]*$/);
   });
 });
 
@@ -134,8 +127,8 @@ describe("the help of the operator's command line", () => {
       expect(Object.keys(options).length).to.be.greaterThan(0);
       // Without a log, a command line that is right gets as far as to look for one.
       const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
-      const tried = await clinic([noun, verb, ...words], { env: { LOCAL_DIR: "/nonexistent" } });
-      expect(tried.err.join()).to.contain("no local stack runs");
+      const tried = await clinic([noun, verb, ...words], { env: {} });
+      expect(tried.err.join()).to.contain("EVENTSTORE_URL is missing");
     });
   }
   it("of import has lines that are accepted", async () => {

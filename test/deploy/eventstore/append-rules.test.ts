@@ -5,13 +5,13 @@ import {
   type History,
   NO_STREAM,
   STREAM_EXISTS,
-  type StreamState,
+  type StreamEnd,
 } from "../../../deploy/local/eventstore/model/append-rules.ts";
 
-const EMPTY: StreamState = { last: NO_STREAM, tombstoned: false, softDeleted: false };
+const EMPTY: StreamEnd = { last: NO_STREAM, tombstoned: false, softDeleted: false };
 
-/** A stream that holds these ids, all of them remembered or none. */
-function holding(ids: readonly string[], remembered = true): { state: StreamState; history: History } {
+/** Returns a stream that holds these ids; either all of them are remembered, or none. */
+function holding(ids: readonly string[], remembered = true): { state: StreamEnd; history: History } {
   return {
     state: { ...EMPTY, last: ids.length - 1 },
     history: {
@@ -24,37 +24,37 @@ function holding(ids: readonly string[], remembered = true): { state: StreamStat
 
 describe("append rules", () => {
   const { state, history } = holding(["a", "b", "c"]);
-  const decide = (expected: number, ids: string[], at: StreamState = state) =>
+  const decide = (expected: number, ids: string[], at: StreamEnd = state) =>
     decideAppend(expected, ids, at, history);
   const WRONG = { kind: "wrong-revision", current: 2 };
 
-  it("writes at the current revision without looking at ids", () => {
+  it("an append at the current revision is written without a check of its ids", () => {
     expect(decide(2, ["a"])).to.deep.equal({ kind: "write" });
   });
 
-  it("refuses a revision ahead, and one behind with other ids", () => {
+  it("an append at a later revision is refused, and one at an earlier revision with other ids", () => {
     expect(decide(3, ["x"])).to.deep.equal(WRONG);
     expect(decide(1, ["x"])).to.deep.equal(WRONG);
     expect(decide(NO_STREAM, ["x"])).to.deep.equal(WRONG);
   });
 
-  it("takes stored ids behind the end as a retry, to the revision that they reach", () => {
+  it("an append of stored ids at an earlier revision is a retry, up to the revision of its last event", () => {
     expect(decide(NO_STREAM, ["a"])).to.deep.equal({ kind: "already-written", revision: 0 });
     expect(decide(0, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });
   });
 
-  it("refuses ids of which only the first are stored, or in another order", () => {
+  it("an append is refused if only its first ids are stored, or in another order", () => {
     expect(decide(1, ["c", "d"])).to.deep.equal(WRONG);
     expect(decide(0, ["c", "b"])).to.deep.equal(WRONG);
   });
 
-  it("refuses an empty append behind the end and takes it at the end", () => {
+  it("an empty append is refused at an earlier revision and accepted at the end", () => {
     expect(decide(0, [])).to.deep.equal(WRONG);
     expect(decide(2, [])).to.deep.equal({ kind: "write" });
     expect(decide(ANY, [])).to.deep.equal({ kind: "write" });
   });
 
-  it("lets remembered ids decide where no revision is named", () => {
+  it("without an exact revision, the remembered ids decide whether an append is a retry", () => {
     for (const expected of [ANY, STREAM_EXISTS]) {
       expect(decide(expected, ["x", "a"])).to.deep.equal({ kind: "write" });
       expect(decide(expected, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });
@@ -64,14 +64,14 @@ describe("append rules", () => {
     expect(decideAppend(ANY, ["a"], forgotten.state, forgotten.history)).to.deep.equal({ kind: "write" });
   });
 
-  it("takes metadata as existence", () => {
+  it("a stream with metadata counts as existing", () => {
     const described = { ...history, hasMetadata: () => true };
     expect(decideAppend(STREAM_EXISTS, ["x"], EMPTY, described)).to.deep.equal({ kind: "write" });
     const missing = { kind: "wrong-revision", current: NO_STREAM };
     expect(decide(STREAM_EXISTS, ["x"], EMPTY)).to.deep.equal(missing);
   });
 
-  it("lets a soft-deleted stream come back, and not as an existing one", () => {
+  it("a soft-deleted stream can be restored, but not by an append that expects an existing stream", () => {
     const deleted = { ...state, softDeleted: true };
     expect(decide(NO_STREAM, ["x"], deleted)).to.deep.equal({ kind: "write" });
     expect(decide(2, ["x"], deleted)).to.deep.equal({ kind: "write" });
@@ -80,7 +80,7 @@ describe("append rules", () => {
     expect(decide(STREAM_EXISTS, ["x"], deleted)).to.deep.equal({ kind: "deleted" });
   });
 
-  it("refuses everything on a tombstoned stream", () => {
+  it("every append to a tombstoned stream is refused", () => {
     for (const expected of [ANY, NO_STREAM, STREAM_EXISTS, 2]) {
       expect(decide(expected, ["a"], { ...state, tombstoned: true })).to.deep.equal({ kind: "deleted" });
     }

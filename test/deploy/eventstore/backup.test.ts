@@ -1,4 +1,4 @@
-/** The backup of a running log, as its README describes it. */
+/** Makes a backup of a running log with the commands of its README. */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { appendOf, openStore, readContent, submit } from "./stored-log.ts";
 
 const README = join(import.meta.dirname, "../../../deploy/local/eventstore/README.md");
 
-/** The commands of the section about backups, for these directories. */
+/** Returns the commands of the README section about backups, for these directories. */
 async function backupScript(log: string, backup: string): Promise<string> {
   const text = await readFile(README, "utf8");
   const [, script] = /## Backups\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(text) ?? [];

@@ -7,7 +7,7 @@ import { appendOf, fill, openStore, readContent, submit } from "./stored-log.ts"
 
 const BOUNDS = { events: 1_000, streams: 1_000, segments: 1_000 };
 
-describe("the bounds of the embedded log", function () {
+describe("the limits of the embedded log", function () {
   this.timeout(60_000);
   let dir: string;
   let remove: () => Promise<void>;
@@ -22,7 +22,7 @@ describe("the bounds of the embedded log", function () {
     ["streams", { ...BOUNDS, streams: 72 }],
     ["segments", { ...BOUNDS, segments: 1 }],
   ] as const) {
-    it(`a log that has reached its bound of ${what} refuses appends and goes on reading`, async () => {
+    it(`a log that has reached its limit of ${what} refuses appends and serves reads`, async () => {
       const store = await openStore(dir, { bounds, segmentBytes: 10_000 });
       await fill(store, 50);
       let outcome = "written";
@@ -39,23 +39,63 @@ describe("the bounds of the embedded log", function () {
     });
   }
 
-  it("a log beyond its bounds does not start, with one line", async () => {
+  it("a full log accepts retries of stored appends and decides writes that need no space", async () => {
+    const store = await openStore(dir, { bounds: { ...BOUNDS, events: 50, streams: 20 } });
+    const stored = { ...appendOf("note-0", ["stored"]), expected: -1 };
+    expect((await submit(store, stored)).outcome).to.equal("written");
+    await fill(store, 49);
+    const wrong = { ...appendOf("note-0", ["other"]), expected: 700 };
+    const results = await Promise.all(
+      [stored, wrong, appendOf("note-1", ["new"])].map((write) => submit(store, write)),
+    );
+    expect(results.map(({ outcome }) => outcome)).to.deep.equal(["written", "wrong-revision", "log-full"]);
+    expect(results[0]).to.include({ revision: 0 });
+    await store.close();
+  });
+
+  it("a group of writes that needs much more space than announced is written as several frames", async () => {
+    const store = await openStore(dir);
+    const streams = Array.from({ length: 12 }, (_, n) => `large-${n}`);
+    const metadata = (stream: string) => {
+      const [event] = appendOf(`$$${stream}`, ["x".repeat(1_000_000)]).events;
+      return { ...appendOf(`$$${stream}`, []), events: [{ ...event!, type: "$metadata" }] };
+    };
+    for (const stream of streams) {
+      await submit(store, appendOf(stream, ["one"]));
+      await submit(store, metadata(stream));
+    }
+    const deleted = streams.map((stream) => ({ ...appendOf(stream, []), kind: "soft-delete" as const }));
+    await Promise.all(deleted.map((write) => submit(store, write)));
+    for (const stream of streams) await submit(store, metadata(stream));
+    const again = await Promise.all(deleted.map((write) => submit(store, write)));
+    const back = await Promise.all(streams.map((stream) => submit(store, appendOf(stream, ["back"]))));
+    expect([...again, ...back].every(({ outcome }) => outcome === "written")).to.equal(true);
+    const content = await readContent(store);
+    await store.close();
+    const opened = await openStore(dir);
+    expect(await readContent(opened)).to.deep.equal(content);
+    await opened.close();
+  });
+
+  it("a log that exceeds its limits does not start and prints one line", async () => {
     const store = await openStore(dir);
     await fill(store, 50);
     await store.close();
     const few = await rejection(openStore(dir, { bounds: { ...BOUNDS, segments: 0 } }));
-    expect(few.message).to.match(/has 1 segments; the bound is 0\.$/);
+    expect(few.message).to.match(/has 1 segments\. The limit is 0\.$/);
     for (const bounds of [
       { ...BOUNDS, events: 49 },
       { ...BOUNDS, streams: 19 },
     ]) {
       const { message } = await rejection(openStore(dir, { bounds }));
-      expect(message).to.match(/holds \d+ events of \d+ streams; its bounds are \d+ and \d+\./);
+      expect(message).to.match(
+        /holds \d+ events of \d+ streams\. The limits are \d+ events and \d+ streams\./,
+      );
     }
   });
 
-  it("a client is told that the log has reached its largest size", async () => {
-    const bounds = { ...BOUNDS, events: 3 };
+  it("an append to a full log fails with an error that names the largest size", async () => {
+    const bounds = { ...BOUNDS, events: 2 };
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, bounds });
     const client = clientOf(server.port);
     const append = () => client.appendToStream("s", jsonEvent({ type: "Noted", data: {} }));

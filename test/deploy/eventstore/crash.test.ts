@@ -1,4 +1,4 @@
-/** SIGKILL under load: no acknowledged event is lost, doubled or out of order. */
+/** SIGKILL under load: no acknowledged event is lost, duplicated or out of order. */
 import { type EventStoreDBClient, jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
@@ -13,7 +13,7 @@ interface Acknowledged {
   readonly position: bigint;
 }
 
-/** One stream's writer: retries the same event at the same revision until it is acknowledged. */
+/** Writes one stream: retries an event at the same revision until it is acknowledged. */
 class Appender {
   readonly stream: string;
   readonly acknowledged: Acknowledged[] = [];
@@ -23,7 +23,7 @@ class Appender {
     this.stream = stream;
   }
 
-  /** Appends until the log is gone. What it had in flight then is tried again in the next round. */
+  /** Appends until the log is killed. The next round retries the unacknowledged append. */
   async run(client: EventStoreDBClient): Promise<void> {
     for (;;) {
       const revision = this.acknowledged.length - 1;
@@ -46,7 +46,7 @@ class Appender {
 describe("the embedded log under SIGKILL", function () {
   this.timeout(120_000);
 
-  it("keeps every acknowledged event, once and in order, and takes retries after a restart", async () => {
+  it("after SIGKILL, the log has every acknowledged event once and in order, and accepts retries", async () => {
     const { dir, remove } = await temporaryDir();
     const port = await freePort();
     const appenders = Array.from({ length: APPENDERS }, (_, n) => new Appender(`crash-${n}`));
@@ -55,7 +55,7 @@ describe("the embedded log under SIGKILL", function () {
       const log = await LogProcess.start(dir, port);
       const client = log.client();
       const running = appenders.map((appender) => appender.run(client));
-      // Killed after a number of appends, so that every round has done work and the moment is arbitrary.
+      // Kills the log after a number of appends, so that every round makes progress and the moment is arbitrary.
       const wanted = before + 100 + Math.floor(Math.random() * 900);
       await waitFor(() => total(appenders) >= wanted);
       const { signal } = await log.end("SIGKILL");
@@ -81,7 +81,7 @@ async function waitFor(condition: () => boolean): Promise<void> {
   }
 }
 
-/** Opens in this process what the other one left. */
+/** Opens the files of the killed log in this process. */
 async function verify(dir: string, appenders: readonly Appender[]): Promise<void> {
   const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
   const client = clientOf(log.port);
@@ -97,7 +97,7 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
   for (const { stream, acknowledged } of appenders) {
     const stored = (byStream.get(stream) ?? []).map((event) => event!);
     expect(stored.map(({ revision }) => Number(revision))).to.deep.equal(stored.map((_, index) => index));
-    // At most the one append in flight was stored without being acknowledged.
+    // At most one append can be stored without having been acknowledged.
     expect(stored.length - acknowledged.length).to.be.within(0, 1);
     const found = stored.slice(0, acknowledged.length);
     expect(found.map(({ id, position }) => ({ id, position: position.commit }))).to.deep.equal(acknowledged);

@@ -1,4 +1,4 @@
-/** Damaged files: the log refuses to start or fails the read, with one line, and drops only what nobody was told of. */
+/** Damaged files: the start or the read fails with one line, and only unacknowledged data is dropped. */
 import { copyFile, readFile, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
@@ -41,7 +41,7 @@ describe("damaged files of the embedded log", function () {
     }
   }
 
-  /** The one line with which a store refuses to open. */
+  /** Returns the line with which the store refuses to open. */
   async function refusal(): Promise<string> {
     const { message } = await rejection(openStore(dir));
     expect(message).not.to.include("\n");
@@ -100,11 +100,17 @@ describe("damaged files of the embedded log", function () {
         .and.to.match(/position \d+: .+ checksum .+ backup/);
       expect(lines.at(-1)).to.include(segmentPath(dir, 1));
     }
-    // Only the stored ids can tell whether this is a retry.
+    // The stored ids decide whether this is a retry.
     await rejection(client.appendToStream("damaged", damaged, { expectedRevision: "no_stream" }));
     await rejection(client.appendToStream("damaged", event(1), { expectedRevision: 0n }));
     expect(await collect(client.readStream("before"))).to.have.length(30);
     expect(await collect(client.readStream("after"))).to.have.length(30);
+    // These events are on the same page as the damaged one and are read with the same call.
+    expect(await collect(client.readAll({ maxCount: 30 }))).to.have.length(30);
+    const newest = { direction: "backwards", fromPosition: "end", maxCount: 30 } as const;
+    expect(await collect(client.readAll(newest))).to.have.length(30);
+    const last = { direction: "backwards", fromRevision: "end", maxCount: 20 } as const;
+    expect(await collect(client.readStream("damaged", last))).to.have.length(20);
     const later = await client.appendToStream("after", event(31));
     expect(later.position!.commit > position!.commit).to.equal(true);
     await client.dispose();
@@ -112,7 +118,7 @@ describe("damaged files of the embedded log", function () {
     expect(await refusal()).to.include(segmentPath(dir, 1));
   });
 
-  it("a running log fails reads when its file is cut, or replaced by another log's", async () => {
+  it("a running log fails reads if its file is truncated or replaced with the file of another log", async () => {
     const store = await openStore(dir);
     await fill(store, 400);
     const first = segmentPath(dir, 1);
@@ -131,7 +137,7 @@ describe("damaged files of the embedded log", function () {
     await other.remove();
   });
 
-  it("a log does not start if a file is missing, foreign or out of place", async () => {
+  it("a log does not start if a file is missing, from another log, or in the wrong place", async () => {
     const segments = await filled(1_000);
     const other = await temporaryDir();
     const stranger = await openStore(other.dir);
@@ -165,7 +171,7 @@ describe("damaged files of the embedded log", function () {
     await other.remove();
   });
 
-  it("a log that is cut exactly between two writes does not start", async () => {
+  it("a log that is truncated exactly between two acknowledged writes does not start", async () => {
     let end = 0;
     await contentAfter(async (store) => {
       await fill(store, 50);
@@ -176,10 +182,10 @@ describe("damaged files of the embedded log", function () {
     expect(await refusal()).to.match(/offset \d+, .+ everything up to position \d+ was acknowledged/);
   });
 
-  it("one damaged copy of the acknowledged end is reported and replaced, two stop the start", async () => {
+  it("one damaged copy of the acknowledged end is reported and replaced; with two, the log does not start", async () => {
     await filled(100);
     const intact = await readFile(acknowledgedFile());
-    for (const offset of [20, 520]) {
+    for (const offset of [20, 4096 + 20]) {
       await flipBit(acknowledgedFile(), offset);
       const lines: string[] = [];
       await (await openStore(dir, { log: (line) => lines.push(line) })).close();
@@ -188,8 +194,29 @@ describe("damaged files of the embedded log", function () {
       expect(await readFile(acknowledgedFile())).to.deep.equal(intact);
     }
     await flipBit(acknowledgedFile(), 20);
-    await flipBit(acknowledgedFile(), 520);
+    await flipBit(acknowledgedFile(), 4096 + 20);
     expect(await refusal()).to.include("Both copies");
+  });
+
+  it("an acknowledged end of an earlier release, with a copy at byte 512, is read and rewritten", async () => {
+    await filled(100);
+    const current = await readFile(acknowledgedFile());
+    const former = Buffer.alloc(1024);
+    for (const offset of [0, 512]) current.copy(former, offset, 0, 64);
+    for (const damaged of [[], [20], [532]]) {
+      await writeFile(acknowledgedFile(), former);
+      for (const offset of damaged) await flipBit(acknowledgedFile(), offset);
+      const lines: string[] = [];
+      await (await openStore(dir, { log: (line) => lines.push(line) })).close();
+      expect(lines).to.have.length(damaged.length);
+      const rewritten = await readFile(acknowledgedFile());
+      for (const offset of [0, 4096]) {
+        expect(rewritten.subarray(offset, offset + 64)).to.deep.equal(current.subarray(0, 64));
+      }
+    }
+    await flipBit(acknowledgedFile(), 20);
+    await flipBit(acknowledgedFile(), 4096 + 20);
+    expect(await refusal(), "the copy at byte 512 is out of date").to.include("Both copies");
   });
 
   describe("beyond the acknowledged end", () => {
@@ -200,7 +227,7 @@ describe("damaged files of the embedded log", function () {
     let bytes: Buffer;
     let lines: string[];
 
-    /** Leaves a log whose last write reached the disk, but not the file of the acknowledged end. */
+    /** Creates a log whose last write is on disk but not in the file of the acknowledged end. */
     beforeEach(async () => {
       acknowledged = await contentAfter((store) => fill(store, 50));
       border = (await stat(segmentPath(dir, 1))).size;
@@ -228,7 +255,7 @@ describe("damaged files of the embedded log", function () {
       expect(lines).to.deep.equal([]);
     });
 
-    it("a write beyond the acknowledged end that is cut off anywhere is dropped, with a line that says so", async () => {
+    it("an incomplete write beyond the acknowledged end is dropped and reported, wherever it ends", async () => {
       for (const length of [border + 1, border + 39, border + 40, border + 41, border + 2_200, size - 1]) {
         await writeFile(segmentPath(dir, 1), bytes.subarray(0, length));
         const end = await readFile(acknowledgedFile());
@@ -250,7 +277,7 @@ describe("damaged files of the embedded log", function () {
       }
     });
 
-    it("a damaged complete write beyond the acknowledged end stops the start", async () => {
+    it("a log with a damaged complete write beyond the acknowledged end does not start", async () => {
       await flipBit(segmentPath(dir, 1), border + 500);
       expect(await refusal()).to.include(`offset ${border}`);
     });
@@ -262,7 +289,7 @@ describe("damaged files of the embedded log", function () {
     await writeFile(`${segmentPath(dir, segments + 1)}.new`, "EVENTLOG");
     expect(await contentAfter(async () => undefined)).to.deep.equal(before);
 
-    // A segment was created, and the crash came before or after its first write was acknowledged.
+    // A crash after a segment was created, before or after its first write was acknowledged.
     const end = await readFile(acknowledgedFile());
     const store = await openStore(dir, { segmentBytes: 1 });
     await submit(store, appendOf("note-1", ["in a new segment"]));

@@ -1,17 +1,19 @@
-/** A disk that takes no more: the log stops with one line and loses nothing that it acknowledged. */
+/** A failing disk: the log stops with one line and loses no acknowledged event. */
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { collect } from "../../conformance/log-under-test.ts";
 import { LogProcess, temporaryDir } from "./log-process.ts";
 
-const LARGEST_FILE_KIB = 1024;
+const MAX_FILE_KIB = 1024;
 
-describe("the embedded log on a disk that fails", function () {
+describe("the embedded log on a failing disk", function () {
   this.timeout(60_000);
 
-  it("refuses what it cannot write, stops loudly and keeps what it acknowledged", async () => {
+  it("after a disk failure, the log stops with one line and keeps all acknowledged events", async () => {
     const { dir, remove } = await temporaryDir();
-    const log = await LogProcess.start(dir, 0, LARGEST_FILE_KIB);
+    const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     const client = log.client();
     const text = "x".repeat(20_000);
     let acknowledged = 0;
@@ -43,6 +45,22 @@ describe("the embedded log on a disk that fails", function () {
     );
     await reader.dispose();
     await again.end();
+    await remove();
+  });
+
+  it("a disk failure is printed even if the log cannot be closed after it", async () => {
+    const { dir, remove } = await temporaryDir();
+    const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
+    // Makes the release of the lock fail, like a file system that became read-only.
+    await rm(join(dir, "lock"));
+    await mkdir(join(dir, "lock"));
+    const client = log.client();
+    const event = () => jsonEvent({ type: "Large", data: { text: "x".repeat(500_000) } });
+    for (let n = 0; n < 4; n += 1) await client.appendToStream("full", event()).catch(() => undefined);
+    const { code, stderr } = await log.ended;
+    expect(code).to.equal(1);
+    expect(stderr).to.match(/^The embedded log stopped: EFBIG.+\n$/);
+    await client.dispose();
     await remove();
   });
 });

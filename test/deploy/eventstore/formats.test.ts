@@ -1,4 +1,4 @@
-/** The stored forms: records are the wire bytes of the protocol, and every byte is covered by a checksum. */
+/** Stored formats: records contain the wire bytes of the protocol, and checksums cover every byte. */
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { expect } from "chai";
 import fc from "fast-check";
@@ -24,8 +24,8 @@ const record = (revision: number | undefined, body: Uint8Array) => ({
   body: Buffer.from(body),
 });
 
-describe("the stored forms of the embedded log", () => {
-  it("sort numbers by their bytes", () => {
+describe("the stored formats of the embedded log", () => {
+  it("stored numbers sort by their bytes", () => {
     const bytes = (value: number) => {
       const buffer = Buffer.alloc(8);
       writeNumber(buffer, value, 0);
@@ -39,7 +39,7 @@ describe("the stored forms of the embedded log", () => {
     );
   });
 
-  it("give events the bytes that the generated code reads", () => {
+  it("an encoded event can be decoded by the generated protobuf code", () => {
     const id = fc.uuid();
     const bytes = fc.uint8Array({ maxLength: 300 });
     const json = fc.constantFrom("application/json", "application/octet-stream");
@@ -80,7 +80,7 @@ describe("the stored forms of the embedded log", () => {
     );
   });
 
-  it("give a tombstone the largest revision", () => {
+  it("a tombstone is stored with the largest revision", () => {
     const event = {
       id: "",
       type: "t",
@@ -94,7 +94,7 @@ describe("the stored forms of the embedded log", () => {
     expect(read?.getStreamRevision()).to.equal("9223372036854775807");
   });
 
-  it("records are given back, tombstones included", () => {
+  it("encoded records are decoded unchanged, including tombstones", () => {
     fc.assert(
       fc.property(fc.option(fc.nat(), { nil: undefined }), fc.uint8Array(), (revision, body) => {
         const encoded = encodeStoredRecord(record(revision, body), 5);
@@ -104,7 +104,7 @@ describe("the stored forms of the embedded log", () => {
     );
   });
 
-  it("checksums notice every flipped bit, every cut and every record of another log", () => {
+  it("checksums detect every flipped bit, every truncation and every record of another log", () => {
     const encoded = encodeStoredRecord(record(3, Buffer.from("some content")), 5);
     for (let bit = 0; bit < 8 * encoded.length; bit += 1) {
       const flipped = Buffer.from(encoded);

@@ -1,4 +1,5 @@
-/** A full disk: appends fail and can be repeated, reads go on, and everything works again once there is space. */
+/** A full disk: appends fail and can be retried, reads work, and everything works again when there is space. */
+import fs from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
@@ -36,7 +37,7 @@ class Writer {
     this.acknowledged.push(written.id);
   }
 
-  /** The stream holds what was acknowledged, and nothing else. */
+  /** Checks that the stream holds exactly the acknowledged events. */
   async verify(client: EventStoreDBClient): Promise<void> {
     const read = await collect(client.readStream("large"));
     expect(read.map(({ event }) => event?.id)).to.deep.equal(this.acknowledged);
@@ -58,14 +59,14 @@ describe("the embedded log on a full disk", function () {
   });
   after(() => disk?.remove());
 
-  it("appends fail as unavailable, reads go on, and all acknowledged events survive, SIGKILL included", async () => {
+  it("on a full disk, appends fail as unavailable, reads work, and all acknowledged events survive SIGKILL", async () => {
     const writer = new Writer();
     let log = await LogProcess.start(dir);
     let client = log.client();
     for (let n = 0; n < 20; n += 1) await writer.append(client);
 
     for (let round = 0; round < 2; round += 1) {
-      // Room for a part of an append, so that a write ends in the middle of a frame.
+      // Space for a part of an append, so that a write ends in the middle of a frame.
       await disk.fill(round * PAGE_BYTES);
       expect(isUnavailable(await writer.failure(client)), "the services answer 503").to.equal(true);
       const credentials = { credentials: { username: "any", password: "any" } };
@@ -102,13 +103,20 @@ describe("the embedded log on a full disk", function () {
     expect((await log.end()).stderr).to.equal("");
   });
 
-  it("appends that failed together can be repeated, and are written exactly once", async () => {
+  it("appends that failed together can be retried and are written exactly once", async () => {
     const store = await openStore(dir);
-    await fill(store, 100);
+    const stored = { ...appendOf("note-0", ["stored"]), expected: -1 };
+    await submit(store, stored);
+    await fill(store, 99);
     await disk.fill();
     const writes = Array.from({ length: 50 }, (_, n) => appendOf(`waiting-${n}`, ["x".repeat(1_000)]));
     const failed = await Promise.all(writes.map((write) => submit(store, write)));
     expect(failed.map(({ outcome }) => outcome)).to.include("disk-full");
+    const retried = await Promise.all(
+      [stored, appendOf("new", ["x".repeat(5_000)])].map((w) => submit(store, w)),
+    );
+    expect(retried.map(({ outcome }) => outcome)).to.deep.equal(["written", "disk-full"]);
+    expect(retried[0]).to.include({ revision: 0 });
     await disk.free();
     const repeated = await Promise.all(writes.map((write) => submit(store, write)));
     expect(repeated.every((result) => result.outcome === "written" && result.revision === 0)).to.equal(true);
@@ -120,7 +128,7 @@ describe("the embedded log on a full disk", function () {
     await again.close();
   });
 
-  it("an append that needs a new segment fails, and the segment is created once there is space", async () => {
+  it("an append that needs a new segment fails on a full disk and works when there is space", async () => {
     const store = await openStore(dir, { segmentBytes: 1 });
     await fill(store, 100);
     const segments = store.log.segments.count;
@@ -138,7 +146,40 @@ describe("the embedded log on a full disk", function () {
     await again.close();
   });
 
-  it("a new log cannot be created on a full disk, and leaves nothing behind", async () => {
+  it("an append whose acknowledgement cannot be recorded is undone and can be retried", async () => {
+    const lines: string[] = [];
+    const store = await openStore(dir, { log: (line) => lines.push(line) });
+    await fill(store, 30);
+    const before = await readContent(store);
+    const [refused, late] = [appendOf("late", ["one"]), appendOf("late", ["two"])];
+    const writeSync = fs.writeSync;
+    // A copy-on-write file system needs space even to overwrite a file.
+    const noSpace = () => {
+      throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
+    };
+    try {
+      fs.writeSync = noSpace as typeof fs.writeSync;
+      expect((await submit(store, refused)).outcome).to.equal("disk-full");
+      expect(await readContent(store)).to.deep.equal(before);
+    } finally {
+      fs.writeSync = writeSync;
+    }
+    expect((await submit(store, late)).outcome).to.equal("written");
+    const content = await readContent(store);
+    expect(content.forwards).to.have.length(31);
+    await store.close();
+    try {
+      fs.writeSync = noSpace as typeof fs.writeSync;
+      const again = await openStore(dir);
+      expect(await readContent(again)).to.deep.equal(content);
+      await again.close();
+    } finally {
+      fs.writeSync = writeSync;
+    }
+    expect(lines).to.have.length(2);
+  });
+
+  it("a log that cannot be created on a full disk leaves no files", async () => {
     await disk.fill();
     const { message } = await rejection(openStore(dir));
     expect(message)

@@ -11,7 +11,7 @@ import { rejection } from "../../conformance/log-under-test.ts";
 const NEVER = Number.POSITIVE_INFINITY;
 const write = (stream: string): Write => ({ kind: "append", stream, expected: -2, events: [] });
 
-/** A group commit onto a disk that waits until it is released. */
+/** Creates a group commit whose disk waits until `release` is called. */
 function onSlowDisk() {
   const groups: string[][] = [];
   let release: () => void = () => undefined;
@@ -27,7 +27,7 @@ function onSlowDisk() {
 }
 
 describe("group commit", () => {
-  it("writes in order, in groups of bounded size, one at a time", async () => {
+  it("writes are committed in order, in groups of limited size, one group at a time", async () => {
     const { commits, groups, release } = onSlowDisk();
     const count = 2 * MAX_GROUP_WRITES + 5;
     const all = Array.from({ length: count }, (_, n) => commits.submit(write(String(n)), 1, NEVER));
@@ -37,7 +37,7 @@ describe("group commit", () => {
     expect(groups.map(({ length }) => length)).to.deep.equal([MAX_GROUP_WRITES, MAX_GROUP_WRITES, 5]);
   });
 
-  it("takes no more than its bounds, by count and by bytes", async () => {
+  it("writes beyond the queue's limits of number or bytes are refused", async () => {
     const { commits, release } = onSlowDisk();
     const waiting = Array.from({ length: MAX_PENDING_WRITES }, () => commits.submit(write("a"), 1, NEVER));
     expect(await commits.submit(write("b"), 1, NEVER)).to.deep.equal({ outcome: "overloaded" });
@@ -50,7 +50,7 @@ describe("group commit", () => {
     await commits.close();
   });
 
-  it("does not begin a write whose deadline has passed", async () => {
+  it("a write whose deadline has passed is not started", async () => {
     const { commits, groups, release } = onSlowDisk();
     const late = commits.submit(write("late"), 1, Date.now() - 1);
     const good = commits.submit(write("good"), 1, NEVER);
@@ -60,7 +60,7 @@ describe("group commit", () => {
     expect(groups).to.deep.equal([["good"]]);
   });
 
-  it("answers what waits when it closes, and takes no more", async () => {
+  it("closing answers queued writes and refuses new ones", async () => {
     const { commits, release } = onSlowDisk();
     const waiting = commits.submit(write("a"), 1, NEVER);
     const closed = commits.close();
@@ -70,7 +70,7 @@ describe("group commit", () => {
     expect((await waiting).outcome).to.equal("written");
   });
 
-  it("fails everything after a failed write, and reports it", async () => {
+  it("after a failed write, all other writes fail and the failure is reported", async () => {
     const commits = new GroupCommit(() => Promise.reject(new Error("no space")));
     const [one, two] = [commits.submit(write("a"), 1, NEVER), commits.submit(write("b"), 1, NEVER)];
     expect((await rejection(one)).message).to.equal("no space");

@@ -1,8 +1,8 @@
-/** Everything that a client can see of a log, in a form that two logs can be compared by. */
+/** Dumps all data of a log that a client can read, so that two logs can be compared. */
 import { END, type EventStoreDBClient } from "@eventstore/db-client";
 import { collect } from "../../conformance/log-under-test.ts";
 
-/** Reads all streams and each of the named ones, with their metadata. Failures are part of the result. */
+/** Reads all events, and each named stream with its metadata. Errors are part of the result. */
 export async function dumpLog(client: EventStoreDBClient, streams: readonly string[]) {
   const all = await collect(client.readAll());
   const backwards = await collect(client.readAll({ direction: "backwards", fromPosition: END }));

@@ -5,7 +5,7 @@ import { LogIndex } from "../../../deploy/local/eventstore/storage/log-index.ts"
 
 const body = Buffer.alloc(0);
 
-/** An index of one event for each stream named, at positions 10, 20, 30 … */
+/** Creates an index with one event for each stream name, at positions 10, 20, 30 … */
 function indexOf(streams: readonly string[], eventsPerSegment = 7): LogIndex {
   const index = new LogIndex();
   const revisions = new Map<string, number>();
@@ -31,14 +31,14 @@ describe("the index of the embedded log", () => {
           expect(ordinals.map((_, revision) => index.ordinalOf(stream, revision))).to.deep.equal(ordinals);
           expect(index.ordinalsBetween(stream, 0, ordinals.length - 1)).to.deep.equal(ordinals);
           expect(index.ordinalOf(stream, ordinals.length)).to.equal(undefined);
-          expect(index.head(stream).last).to.equal(ordinals.length - 1);
+          expect(index.stateOf(stream).last).to.equal(ordinals.length - 1);
         }
         expect(index.ordinalOf("unknown", 0)).to.equal(undefined);
       }),
     );
   });
 
-  it("the index finds the first event from a position on, and the segment of each event", () => {
+  it("the index finds the first event at or after a position, and the segment of each event", () => {
     const index = indexOf(Array.from({ length: 30 }, () => "a"));
     expect([0, 10, 11, 300, 301].map((position) => index.firstFrom(position))).to.deep.equal([
       0, 0, 1, 29, 30,
@@ -48,7 +48,7 @@ describe("the index of the embedded log", () => {
     expect([0, 6, 29].map((ordinal) => index.endOffsetOf(ordinal))).to.deep.equal([200, 10_000, 10_000]);
   });
 
-  it("the index refuses an event that does not follow the ones before", () => {
+  it("the index refuses an event that does not follow the event before", () => {
     const index = indexOf(["a", "a"]);
     expect(index.add("a", { ordinal: 3, position: 40, revision: 2, body }, 0)).to.match(/Event 3 .* event 2/);
     expect(index.add("a", { ordinal: 2, position: 20, revision: 2, body }, 0)).to.match(/Position 20/);
@@ -61,7 +61,7 @@ describe("the index of the embedded log", () => {
     expect(index.events).to.equal(2);
   });
 
-  it("a column keeps numbers of both widths over many chunks", () => {
+  it("a column stores numbers of both widths across many chunks", () => {
     const positions = Column.ofSafeIntegers();
     const offsets = Column.ofUint32();
     for (let n = 0; n < 200_000; n += 1) {

@@ -1,4 +1,4 @@
-/** The embedded log as a process of its own, to be killed and started again. */
+/** Runs the embedded log as a process that tests can kill and restart. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -24,7 +24,7 @@ export class LogProcess {
   #stdout = "";
   #stderr = "";
 
-  /** `limit` is the largest file in KiB that the process may write. */
+  /** `limit` is the size of the largest file that the process can write, in KiB. */
   constructor(args: readonly string[], limit?: number) {
     const command = [process.execPath, "--import", "tsx", MAIN, ...args];
     const shell = ["-c", `ulimit -f ${limit}; exec "$@"`, "sh", ...command];
@@ -36,7 +36,7 @@ export class LogProcess {
     this.#child.stderr?.on("data", (chunk) => {
       this.#stderr += String(chunk);
     });
-    // A test that fails half-way must not leave its log running.
+    // A failed test must not leave its log running.
     const killAtExit = () => this.#child.kill("SIGKILL");
     process.once("exit", killAtExit);
     this.ended = once(this.#child, "close").then(([code, signal]) => {
@@ -50,7 +50,7 @@ export class LogProcess {
     });
   }
 
-  /** Starts a log that must come up, and waits until it has. */
+  /** Starts a log and waits until it listens. */
   static async start(dir: string, port = 0, limit?: number): Promise<LogProcess> {
     const log = new LogProcess(["--dir", dir, "--port", String(port)], limit);
     await Promise.race([
@@ -97,13 +97,13 @@ export function clientOf(port: number, parameter = ""): EventStoreDBClient {
   return EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false${parameter}`);
 }
 
-/** A new directory, and its removal. */
+/** Creates a directory. `remove` deletes it. */
 export async function temporaryDir(): Promise<{ dir: string; remove: () => Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), "embedded-log-"));
   return { dir, remove: () => rm(dir, { recursive: true, force: true }) };
 }
 
-/** A port that was free a moment ago. */
+/** Returns a port that is free now. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

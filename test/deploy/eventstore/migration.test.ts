@@ -1,4 +1,4 @@
-/** Directories of earlier releases, which kept the log in LevelDB, are migrated exactly or refused. */
+/** Directories of earlier releases with LevelDB are migrated exactly or refused. */
 import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
@@ -12,7 +12,7 @@ import { dumpLog } from "./log-dump.ts";
 import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
 import { openStore, proposed, readContent } from "./stored-log.ts";
 
-/** A directory that the last release with LevelDB wrote, and what its clients then saw. */
+/** A directory written by the last release with LevelDB, and the data that its clients read. */
 const FIXTURE = join(import.meta.dirname, "leveldb-fixture");
 
 type Dump = Awaited<ReturnType<typeof dumpLog>>;
@@ -22,7 +22,7 @@ function openDatabase(dir: string): Database {
   return new ClassicLevel<Buffer, Buffer>(dir, { keyEncoding: "buffer", valueEncoding: "buffer" });
 }
 
-/** Key of the earlier format: a letter, then an optional name with its length, then an optional number. */
+/** Returns a key of the earlier format: a letter, a name with its length if any, and a number. */
 function keyOf(letter: string, number: number, name = ""): Buffer {
   const key = Buffer.alloc(letter === "r" ? 11 + Buffer.byteLength(name) : 9);
   key.write(letter, 0);
@@ -91,7 +91,7 @@ describe("a log directory of an earlier release", function () {
     await database.close();
   }
 
-  /** Key and value of an event, counted from the start of the log. */
+  /** Returns key and value of an event by its index in the log. */
   async function entryAt(database: Database, number: number): Promise<[Buffer, Buffer]> {
     const entries = await database.iterator({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all();
     return entries.at(number)!;
@@ -125,7 +125,7 @@ describe("a log directory of an earlier release", function () {
     await server.stop();
   });
 
-  it("migration puts the former files aside and keeps earlier releases from starting with an empty log", async () => {
+  it("migration moves the former files away and prevents earlier releases from starting with an empty log", async () => {
     await dumpAfterStart();
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
     const { cause } = await rejection(openDatabase(dir).open());
@@ -137,7 +137,7 @@ describe("a log directory of an earlier release", function () {
     await former.close();
   });
 
-  it("a database that lacks an event is refused with the position, and left as it is", async () => {
+  it("a database with a missing event is refused with the position and left unchanged", async () => {
     for (const number of [0, 7, -1]) {
       await rm(dir, { recursive: true });
       await cp(join(FIXTURE, "log"), dir, { recursive: true });
@@ -159,22 +159,41 @@ describe("a log directory of an earlier release", function () {
     }
   });
 
-  it("a database in which an event contradicts its place is refused", async () => {
+  it("a database in which an event does not match its key is refused", async () => {
     await changeDatabase(async (database) => {
       const [key, value] = await entryAt(database, 5);
       value[4] = (value[4] ?? 0) ^ 1;
       await database.put(key, value);
     });
     expect((await rejection(openStore(dir))).message).to.match(
-      /Position \d+: The event contradicts its place/,
+      /Position \d+: The event does not match its key/,
     );
   });
 
-  it("a database without the file that describes it is refused", async () => {
+  it("a database without its file CURRENT is refused", async () => {
     await rm(join(dir, "CURRENT"));
     expect((await rejection(openStore(dir))).message).to.include(
       `${join(dir, "CURRENT")}: The file is missing`,
     );
+  });
+
+  it("a database whose CURRENT is damaged is refused and does not count as migrated", async () => {
+    for (const content of ["", "MANIFES", "this-log-is-kept"]) {
+      await writeFile(join(dir, "CURRENT"), content);
+      expect((await rejection(openStore(dir))).message).to.include(`${join(dir, "CURRENT")}: The file names`);
+    }
+  });
+
+  it("a database that exceeds the log's limits is refused before the copy replaces it", async () => {
+    const bounds = { events: 1_000_000, streams: 1_000_000, segments: 1_000 };
+    for (const limit of [{ events: 5 }, { streams: 2 }, { segments: 0 }]) {
+      const lines: string[] = [];
+      const options = { bounds: { ...bounds, ...limit }, log: (line: string) => lines.push(line) };
+      expect((await rejection(openStore(dir, options))).message).to.match(/limit/);
+      expect(await readdir(dir)).not.to.include.members(["events"]);
+      expect(lines.join("\n")).not.to.include("Migrated");
+    }
+    expect(await dumpAfterStart()).to.deep.equal(expected);
   });
 
   it("a database is refused while an earlier release has it open", async () => {
@@ -186,18 +205,18 @@ describe("a log directory of an earlier release", function () {
   });
 
   it("migration survives a crash between any two of its steps", async () => {
-    // While the copy was being written.
+    // A crash while the copy was written.
     await mkdir(join(dir, "events.new"));
     await writeFile(join(dir, "events.new", "00000001.segment"), "EVENTLOG");
     expect(await dumpAfterStart()).to.deep.equal(expected);
 
-    // After the copy was put in place, and before the database was retired.
+    // A crash after the copy was complete and before the database was retired.
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
     await rm(join(dir, "leveldb"), { recursive: true });
     expect(await dumpAfterStart()).to.deep.equal(expected);
 
-    // Before the database's files were moved.
+    // A crash before the files of the database were moved.
     for (const name of await readdir(join(dir, "leveldb"))) {
       if (name !== "CURRENT") await rename(join(dir, "leveldb", name), join(dir, name));
     }
@@ -205,7 +224,7 @@ describe("a log directory of an earlier release", function () {
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
   });
 
-  it("a database that an earlier release changed after the copy was complete is refused", async () => {
+  it("a database that an earlier release changed after the migration is refused", async () => {
     await dumpAfterStart();
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
@@ -214,10 +233,10 @@ describe("a log directory of an earlier release", function () {
       writeNumber(key, key.readUIntBE(3, 6) + 100, 1);
       await database.put(key, value);
     });
-    expect((await rejection(openStore(dir))).message).to.include("is there twice");
+    expect((await rejection(openStore(dir))).message).to.include("contains two different logs");
   });
 
-  it("migration survives SIGKILL in its middle", async () => {
+  it("a migration interrupted by SIGKILL is repeated at the next start", async () => {
     await rm(dir, { recursive: true });
     await writeDatabase(dir, 20_000);
     const log = new LogProcess(["--dir", dir, "--port", "0"]);
@@ -228,7 +247,7 @@ describe("a log directory of an earlier release", function () {
       .and.not.to.include("events");
     const store = await openStore(dir);
     expect((await readContent(store)).forwards).to.have.length(20_000);
-    expect(store.head("note-1").last).to.equal(19_999);
+    expect(store.stateOf("note-1").last).to.equal(19_999);
     await store.close();
   });
 });

@@ -1,4 +1,4 @@
-/** What the client package never sends, or what a real server answers in its own way. */
+/** Requests that the client package never sends, and answers that differ from those of a real server. */
 import { randomUUID } from "node:crypto";
 import {
   EventStoreDBClient,
@@ -29,7 +29,7 @@ import {
   textId,
 } from "./raw-client.ts";
 
-/** google.rpc.Code.INVALID_ARGUMENT, which BatchAppend answers inside its messages. */
+/** google.rpc.Code.INVALID_ARGUMENT, as used in answers of BatchAppend. */
 const CODE_INVALID_ARGUMENT = 3;
 
 describe("the embedded log's protocol", function () {
@@ -72,7 +72,7 @@ describe("the embedded log's protocol", function () {
       ["the name of all streams", "$all"],
     ];
     for (const [what, name] of odd) {
-      it(`refuses ${what} on append, read and delete, and goes on`, async () => {
+      it(`${what} is refused by append, read and delete, and later calls work`, async () => {
         const good = batch(newStream());
         const { answers, error } = await batchRaw(raw, [batch(name), good]);
         expect(error).to.equal(undefined);
@@ -91,12 +91,12 @@ describe("the embedded log's protocol", function () {
       });
     }
 
-    it("tells the client a sentence", async () => {
+    it("an invalid stream name is refused with a sentence", async () => {
       const error = await rejection(client.appendToStream("a\0b", event(0)));
       expect(error.message).to.include("NUL");
     });
 
-    it("names a deleted stream beyond ASCII without failing itself", async () => {
+    it("an error about a deleted stream with a non-ASCII name reaches the client", async () => {
       const name = newStream("gelöscht");
       await client.tombstoneStream(name);
       const error = await rejection(collect(client.readStream(name)));
@@ -105,7 +105,7 @@ describe("the embedded log's protocol", function () {
   });
 
   describe("ids", () => {
-    it("takes a structured id and gives it back in either form", async () => {
+    it("a structured event id is accepted and returned in either form", async () => {
       const id = "f0e1d2c3-b4a5-4697-8879-6a5b4c3d2e1f";
       const name = newStream();
       const structured = new shared.UUID.Structured()
@@ -131,7 +131,7 @@ describe("the embedded log's protocol", function () {
       expect(Buffer.from(back?.getData_asU8() ?? []).toString()).to.equal("{}");
     });
 
-    it("refuses an event id that is none, and an event without a type", async () => {
+    it("an invalid event id and an event without a type are refused", async () => {
       const noId = batch(newStream()).setProposedMessagesList([proposed(textId("not-a-uuid"))]);
       const noType = proposed(textId(randomUUID()));
       noType.getMetadataMap().del("type");
@@ -141,7 +141,7 @@ describe("the embedded log's protocol", function () {
   });
 
   describe("BatchAppend", () => {
-    it("answers each correlation id once, refused at its first part or not", async () => {
+    it("BatchAppend answers each correlation id once, even if the first part is refused", async () => {
       const refused = randomUUID();
       const name = newStream();
       const tooLarge = (final: boolean) => {
@@ -170,7 +170,7 @@ describe("the embedded log's protocol", function () {
       expect(responses[0]?.hasStreamNotFound()).to.equal(true);
     });
 
-    it("answers an append whose deadline has passed as timed out, and does not write it", async () => {
+    it("BatchAppend answers an append whose deadline has passed as timed out and does not write it", async () => {
       const name = newStream();
       const late = batch(name);
       const deadline = timestamps.Timestamp.fromDate(new Date(Date.now() - 1000));
@@ -181,7 +181,7 @@ describe("the embedded log's protocol", function () {
       expect((await rejection(collect(client.readStream(name)))).message).to.include("not found");
     });
 
-    it("answers each of thousands of appends at once, and each once", async () => {
+    it("BatchAppend answers each of thousands of concurrent appends once", async () => {
       const count = 3000;
       const requests = Array.from({ length: count }, (_, n) => batch(`many-${n % 10}`));
       const { answers, error } = await batchRaw(raw, requests);
@@ -192,23 +192,23 @@ describe("the embedded log's protocol", function () {
     });
   });
 
-  describe("what it does not offer", () => {
+  describe("unsupported features", () => {
     async function failure(filter: Filter) {
       const seen = new RecordedSubscription(client.subscribeToAll({ filter }));
       await eventually("the refusal", () => seen.errors.length > 0);
       return seen.errors[0] as Error & { code: number };
     }
 
-    it("refuses a regular expression that is not valid", async () => {
+    it("a filter with an invalid regular expression is refused", async () => {
       expect((await failure(streamNameFilter({ regex: "(" }))).code).to.equal(status.INVALID_ARGUMENT);
       expect((await failure(eventTypeFilter({ regex: "[" }))).code).to.equal(status.INVALID_ARGUMENT);
     });
 
-    it("refuses a filter without prefixes", async () => {
+    it("a filter without an expression is refused", async () => {
       expect((await failure(streamNameFilter({ prefixes: [] }))).code).to.equal(status.INVALID_ARGUMENT);
     });
 
-    it("refuses metadata that it would not honour", async () => {
+    it("unsupported stream metadata is refused", async () => {
       const name = newStream();
       const refused: StreamMetadata[] = [
         { maxAge: 5 },
@@ -218,19 +218,21 @@ describe("the embedded log's protocol", function () {
       ];
       for (const metadata of refused) {
         const error = await rejection(client.setStreamMetadata(name, metadata));
-        expect(error.message).to.match(/not supported|must be an object/);
+        expect(error.message).to.match(/does not support|must be a JSON object/);
       }
       expect((await client.getStreamMetadata(name)).metadata).to.equal(undefined);
-      expect((await rejection(client.setStreamMetadata(`$$${name}`, {}))).message).to.include("no metadata");
+      expect((await rejection(client.setStreamMetadata(`$$${name}`, {}))).message).to.include(
+        "cannot have metadata",
+      );
       expect((await rejection(client.deleteStream(`$$${name}`))).message).to.include("cannot be deleted");
     });
 
-    it("refuses to resolve links", async () => {
+    it("a read that resolves links is refused", async () => {
       const error = await rejection(collect(client.readAll({ resolveLinkTos: true })));
       expect((error as Error & { code: number }).code).to.equal(status.UNIMPLEMENTED);
     });
 
-    it("answers other services as not implemented, in a sentence", async () => {
+    it("calls to other services are answered as not implemented", async () => {
       const settings = persistentSubscriptionToStreamSettingsFromDefaults();
       const error = await rejection(client.createPersistentSubscriptionToStream("s", "g", settings));
       expect((error as Error & { code: number }).code).to.equal(status.UNIMPLEMENTED);
@@ -238,7 +240,7 @@ describe("the embedded log's protocol", function () {
     });
   });
 
-  it("is found by discovery and by a list of hosts", async () => {
+  it("clients find the log by discovery and by a list of hosts", async () => {
     for (const url of [
       `esdb+discover://127.0.0.1:${server.port}?tls=false`,
       `esdb://127.0.0.1:${server.port},127.0.0.1:${server.port}?tls=false`,
@@ -250,7 +252,7 @@ describe("the embedded log's protocol", function () {
     }
   });
 
-  it("filters reads of all streams and counts the matches", async () => {
+  it("a filtered read of all streams counts only matching events", async () => {
     const name = newStream("counted");
     for (let n = 0; n < 5; n += 1) {
       await client.appendToStream(name, event(n));

@@ -1,8 +1,7 @@
-/** Random damage of any file: the log refuses it, or gives back exactly what it acknowledged. */
+/** Random damage of any file: the log refuses it, or returns exactly the acknowledged events. */
 import { truncate, writeFile } from "node:fs/promises";
 import { expect } from "chai";
-import { LogDamaged } from "../../../deploy/local/eventstore/model/damage.ts";
-import { LogStartError } from "../../../deploy/local/eventstore/model/start-error.ts";
+import { LogDamaged, LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
 import type { Store } from "../../../deploy/local/eventstore/store/store.ts";
 import { temporaryDir } from "./log-process.ts";
 import { type Content, filesOf, fill, openStore, readContent } from "./stored-log.ts";
@@ -12,7 +11,7 @@ const CLOSED_TRIALS = 2_000;
 const OPEN_TRIALS = 250;
 const SEED = Number(process.env.LOG_DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
-/** Mulberry32: numbers from 0 to below 1, the same for the same seed. */
+/** Mulberry32: pseudo-random numbers from 0 to below 1, the same for the same seed. */
 function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -23,7 +22,7 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-/** Flips 1 to 5 bits, cuts a file, or both; in memory, to be written by the caller. */
+/** Flips 1 to 5 bits, truncates a file, or both, in memory. */
 function damage(files: ReadonlyMap<string, Buffer>, random: () => number): Map<string, Buffer> {
   const below = (end: number) => Math.floor(random() * end);
   const paths = [...files.keys()];
@@ -48,7 +47,7 @@ function damage(files: ReadonlyMap<string, Buffer>, random: () => number): Map<s
   return damaged;
 }
 
-/** Writes without replacing the file, so that an open log sees the change. */
+/** Overwrites the file in place, so that an open log sees the change. */
 async function overwrite(files: ReadonlyMap<string, Buffer>): Promise<void> {
   for (const [path, bytes] of files) {
     await writeFile(path, bytes, { flag: "r+" });
@@ -56,7 +55,7 @@ async function overwrite(files: ReadonlyMap<string, Buffer>): Promise<void> {
   }
 }
 
-/** Undoes damage, and what an open log wrote since: nothing but the acknowledged end. */
+/** Restores the files. An open log has written only the acknowledged end since. */
 async function restore(
   files: ReadonlyMap<string, Buffer>,
   damaged: ReadonlyMap<string, Buffer>,
@@ -65,7 +64,7 @@ async function restore(
   await overwrite(new Map(changed));
 }
 
-/** Either the content, or the error of a log that refuses. Any other error fails the test. */
+/** Returns the content, or "refused" if the log reports damage. Any other error fails the test. */
 async function contentOrRefusal(read: () => Promise<Content>): Promise<Content | "refused"> {
   try {
     return await read();

@@ -1,4 +1,4 @@
-/** Calls on the log's protocol itself, for requests that the client package never sends. */
+/** Calls the log's protocol directly, for requests that the client package never sends. */
 
 import sharedPb from "@eventstore/db-client/generated/shared_pb.js";
 import type { StreamsClient } from "@eventstore/db-client/generated/streams_grpc_pb.js";
@@ -34,7 +34,7 @@ export function proposed(id: InstanceType<typeof sharedPb.UUID>, type = "Raw") {
   return message;
 }
 
-/** Options of a read of all streams from the start, to be changed by the test. */
+/** Returns the options of a read of all streams from the start. Tests change them. */
 export function readOptions() {
   const text = new streams.ReadReq.Options.UUIDOption().setString(new shared.Empty());
   return new streams.ReadReq.Options()
@@ -44,7 +44,7 @@ export function readOptions() {
     .setUuidOption(text);
 }
 
-/** Everything that a read answers, or the error that ends it. */
+/** Returns all answers of a read, and its error if any. */
 export function readRaw(
   client: StreamsClient,
   options: ReturnType<typeof readOptions>,
@@ -58,7 +58,7 @@ export function readRaw(
   });
 }
 
-/** Sends requests on one BatchAppend call, closes it, and returns all answers once the log has ended it. */
+/** Sends requests on one BatchAppend call and closes it. Returns all answers. */
 export function batchRaw(
   client: StreamsClient,
   requests: readonly BatchAppendReq[],

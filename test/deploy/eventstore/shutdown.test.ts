@@ -15,7 +15,7 @@ describe("stopping the embedded log", function () {
   });
   afterEach(() => remove());
 
-  it("ends subscriptions as unavailable, and is gone within two seconds", async () => {
+  it("a stop ends subscriptions as unavailable within two seconds", async () => {
     const log = await LogProcess.start(dir);
     const client = log.client();
     await client.appendToStream("watched", event(0));
@@ -37,7 +37,7 @@ describe("stopping the embedded log", function () {
     await client.dispose();
   });
 
-  it("is gone within two seconds with a reader that does not read", async () => {
+  it("a stop takes at most two seconds with a reader that does not read", async () => {
     const log = await LogProcess.start(dir);
     const client = log.client();
     const data = Buffer.alloc(900_000);
@@ -52,7 +52,7 @@ describe("stopping the embedded log", function () {
     await client.dispose();
   });
 
-  it("answers each append that was waiting: as written, and then it is there, or as failed", async () => {
+  it("a stop answers each queued append: as written if it is stored, as failed otherwise", async () => {
     const log = await LogProcess.start(dir);
     const client = log.client();
     await client.appendToStream("first", event(0));

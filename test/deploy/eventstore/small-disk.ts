@@ -1,4 +1,4 @@
-/** A real file system of a few megabytes, to be filled up. */
+/** A real file system of a few megabytes that tests can fill. */
 import { execFile } from "node:child_process";
 import { rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,14 +9,14 @@ const run = promisify(execFile);
 
 export interface SmallDisk {
   readonly dir: string;
-  /** Fills the disk, up to this many bytes. */
+  /** Fills the disk except for this many bytes. */
   fill(exceptBytes?: number): Promise<void>;
-  /** Frees what `fill` took. */
+  /** Frees the space that `fill` took. */
   free(): Promise<void>;
   remove(): Promise<void>;
 }
 
-/** Mounts a tmpfs for a suite. If that is not possible, skips the suite and adds the reason to its tests. */
+/** Mounts a tmpfs for a suite. If that fails, skips the suite and adds the reason to the test titles. */
 export async function mountSmallDisk(hook: Mocha.Context, bytes: number): Promise<SmallDisk> {
   const mounted = await mount(bytes);
   if (typeof mounted !== "string") return mounted;
@@ -43,7 +43,7 @@ async function mount(bytes: number): Promise<SmallDisk | string> {
     },
     free: () => rm(filler, { force: true }),
     remove: async () => {
-      // A test that failed may have left a file open.
+      // A failed test may have left a file open.
       await run("umount", ["--lazy", dir]);
       await remove();
     },

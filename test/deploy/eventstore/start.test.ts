@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { LogStartError } from "../../../deploy/local/eventstore/model/start-error.ts";
+import { LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
 import { readArguments } from "../../../deploy/local/eventstore/read-arguments.ts";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { collect, event } from "../../conformance/log-under-test.ts";
@@ -23,7 +23,7 @@ describe("starting the embedded log", function () {
     return stderr;
   }
 
-  it("prints one line on standard output, and makes the directory", async () => {
+  it("a start prints one line on standard output and creates the directory", async () => {
     const log = await LogProcess.start(`${dir}/new/deep`);
     expect(log.port).to.be.greaterThan(0);
     const { code, stdout, stderr } = await log.end();
@@ -32,13 +32,13 @@ describe("starting the embedded log", function () {
     expect(stderr).to.equal("");
   });
 
-  it("refuses a directory that another process has, in one line", async () => {
+  it("a start in a directory that another process uses fails with one line", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     expect(await refusal(["--dir", dir, "--port", "0"])).to.include(`${dir} is in use by another process`);
     await log.stop();
   });
 
-  it("refuses a port in use, in one line, and leaves the directory free", async () => {
+  it("a start on a port in use fails with one line and leaves the directory unlocked", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const other = await temporaryDir();
     const args = ["--dir", other.dir, "--port", String(log.port)];
@@ -48,11 +48,11 @@ describe("starting the embedded log", function () {
     await other.remove();
   });
 
-  it("refuses missing arguments in one line", async () => {
+  it("a start without arguments fails with one line", async () => {
     expect(await refusal(["--port", "0"])).to.include("--dir is missing");
   });
 
-  it("refuses wrong arguments, by name", () => {
+  it("a start with invalid arguments fails and names them", () => {
     const refused = (...args: string[]) => expect(() => readArguments(args)).to.throw(LogStartError);
     refused("--dir", dir).with.property("message").that.includes("--port is missing");
     refused("--dir", dir, "--port", "many").with.property("message").that.includes("--port must be a number");
@@ -62,7 +62,7 @@ describe("starting the embedded log", function () {
       .that.includes("--colour");
   });
 
-  it("finds everything again after an orderly end, and goes on behind it", async () => {
+  it("a log that was stopped has all events after a restart and accepts new ones", async () => {
     const first = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const one = clientOf(first.port);
     const pair = [event(0), event(1)];

@@ -1,4 +1,4 @@
-/** Logs written and read without a server, and ways to damage their files. */
+/** Writes and reads logs without a server, and damages their files. */
 import { randomUUID } from "node:crypto";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { readPositions, readRevisions } from "../../../deploy/local/eventstore/s
 import type { Write } from "../../../deploy/local/eventstore/store/staged-group.ts";
 import { Store, type StoreOptions } from "../../../deploy/local/eventstore/store/store.ts";
 
-/** Small enough that a log of some hundred events has several segments. Bytes. */
+/** Small, so that a log of some hundred events has several segments. Bytes. */
 export const SMALL_SEGMENT = 64 * 1024;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -22,7 +22,7 @@ export function proposed(text: string): ProposedEvent {
   return { id: randomUUID(), type: "Noted", contentType: "application/json", ...content };
 }
 
-/** An append of new events to a stream at any revision. */
+/** Returns an append of new events to a stream at any revision. */
 export function appendOf(stream: string, texts: readonly string[]): Write {
   return { kind: "append", stream, expected: ANY, events: texts.map(proposed) };
 }
@@ -45,21 +45,21 @@ export async function fill(store: Store, events: number, streams = 20): Promise<
   }
 }
 
-/** What a reader sees: every event as position and stored bytes, in one text. */
+/** All events as a reader gets them: position and stored bytes, as text. */
 export interface Content {
   readonly forwards: readonly string[];
   readonly backwards: readonly string[];
   readonly byStream: readonly string[];
 }
 
-/** Reads everything in every way. */
+/** Reads all events forwards, backwards and by stream. */
 export async function readContent(store: Store): Promise<Content> {
   const forwards = await readAll(store, false);
   const backwards = await readAll(store, true);
   const names = [...new Set(forwards.map((event) => event.stream))].sort();
   const byStream: string[] = [];
   for (const name of names) {
-    const { last } = store.head(name);
+    const { last } = store.stateOf(name);
     if (last < 0) continue;
     for await (const page of readRevisions(store.log, name, 0, last)) {
       for (const { position, record } of page) byStream.push(`${position} ${record.toString("latin1")}`);
@@ -86,7 +86,7 @@ async function readAll(store: Store, backwards: boolean): Promise<ReadEvent[]> {
   return events;
 }
 
-/** The files of a closed log by path. */
+/** Returns the files of a closed log by path. */
 export async function filesOf(dir: string): Promise<Map<string, Buffer>> {
   const files = new Map<string, Buffer>([[join(dir, "CURRENT"), await readFile(join(dir, "CURRENT"))]]);
   for (const name of (await readdir(join(dir, "events"))).sort()) {
@@ -96,12 +96,12 @@ export async function filesOf(dir: string): Promise<Map<string, Buffer>> {
   return files;
 }
 
-/** Path of a segment; numbers count from 1. */
+/** Returns the path of a segment; numbers count from 1. */
 export function segmentPath(dir: string, number: number): string {
   return join(dir, "events", `${String(number).padStart(8, "0")}.segment`);
 }
 
-/** Flips one bit of a file; `at` is an offset in bytes, or a part of the file between 0 and 1. */
+/** Flips one bit of a file. `at` is an offset in bytes, or a fraction of the file between 0 and 1. */
 export async function flipBit(path: string, at: number): Promise<void> {
   const bytes = await readFile(path);
   const offset = at < 1 ? Math.floor(bytes.length * at) : at;

@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { PROJECT } from "../../../deploy/local/setup/project.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
-/** Stands for npm: notes its arguments, then installs what the lock names, which takes a moment. */
+/** A fake npm: records its arguments, waits a moment, and installs the packages of the lock file. */
 const NPM = `
 const fs = require("node:fs");
 fs.appendFileSync("npm-calls", process.argv.slice(2).join(" ") + "\\n");
@@ -18,14 +18,14 @@ fs.writeFileSync("node_modules/tsx/index.js", "");
 fs.copyFileSync("package-lock.json", "node_modules/.package-lock.json");
 `;
 
-/** A clone as small as can be: the bootstrap, a lock with one package, and an entry. */
+/** Creates a minimal clone: the bootstrap, a lock file with one package, and an entry. */
 function makeClone(entry: string) {
   const folder = makeTestRoot();
   const write = (name: string, text: string) => {
     fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
     fs.writeFileSync(path.join(folder, name), text);
   };
-  for (const name of ["bootstrap.mjs", "setup/install.mjs", "setup/pid-lock.mjs"])
+  for (const name of ["bootstrap.mjs", "setup/install.mjs", "setup/pid-lock.mjs", "setup/death-signal.mjs"])
     write(`deploy/local/${name}`, fs.readFileSync(path.join(PROJECT, "deploy/local", name), "utf8"));
   const lock = (version: string) =>
     write("package-lock.json", JSON.stringify({ packages: { "": {}, "node_modules/tsx": { version } } }));
@@ -44,18 +44,18 @@ function makeClone(entry: string) {
     lock,
     run: () => spawnSync(process.execPath, args, { ...options, encoding: "utf8" }),
     start: () => spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "ignore"] }),
-    /** How often npm was run. */
+    /** Returns how often npm ran. */
     installs: () => npmCalls().split("\n").length - 1,
     npmCalls,
   };
 }
 
 describe("bootstrap", () => {
-  it("installs once, passes arguments and the exit code on, and installs again when the lock changes", () => {
+  it("bootstrap installs once, passes on arguments and the exit code, and installs again if the lock file changes", () => {
     const clone = makeClone("console.log(process.argv.slice(2).join()); process.exit(7)");
     const first = clone.run();
     expect([first.status, first.stdout.trim()]).to.eql([7, "one,two"]);
-    expect(first.stderr).to.include("installing the dependencies (npm ci)");
+    expect(first.stderr).to.include("Installing the dependencies (npm ci)");
     expect(clone.npmCalls()).to.match(/^ci --include=dev /);
     expect(clone.run().stderr).to.equal("");
     expect(clone.installs()).to.equal(1);
@@ -64,7 +64,7 @@ describe("bootstrap", () => {
     expect(clone.installs()).to.equal(2);
   });
 
-  it("takes what somebody else installed, where it matches the lock", () => {
+  it("bootstrap accepts existing packages that match the lock file", () => {
     const clone = makeClone("");
     clone.write("node_modules/tsx/index.js", "");
     clone.write("node_modules/.package-lock.json", '{"packages":{"node_modules/tsx":{"version":"1.0.0"}}}');
@@ -72,20 +72,20 @@ describe("bootstrap", () => {
     expect(clone.installs()).to.equal(0);
   });
 
-  it("installs once when two start at the same time", async () => {
+  it("two bootstraps at the same time install once", async () => {
     const clone = makeClone("");
     const codes = [clone.start(), clone.start()].map((child) => once(child, "exit"));
     expect((await Promise.all(codes)).map(([code]) => code)).to.eql([0, 0]);
     expect(clone.installs()).to.equal(1);
   });
 
-  it("takes over the lock of an install that was killed", () => {
+  it("bootstrap takes over the lock of a killed installation", () => {
     const clone = makeClone("");
     clone.write(".local/install.lock", "999999 long-ago:1\n");
     expect(clone.run().status).to.equal(0);
   });
 
-  it("shows npm's own errors and ends in one line of its own", () => {
+  it("bootstrap prints npm's errors and one line if the installation fails", () => {
     const clone = makeClone("");
     clone.write("npm-fails", "");
     const { status, stderr } = clone.run();
@@ -95,7 +95,7 @@ describe("bootstrap", () => {
       .and.match(/npm ci failed with code 1.*\n$/);
   });
 
-  it("passes a signal on, and waits for the end", async () => {
+  it("bootstrap passes on a signal and waits for the process to end", async () => {
     const clone = makeClone(
       "process.on('SIGTERM', () => process.exit(5)); console.log('up'); setInterval(()=>{}, 1000)",
     );

@@ -1,4 +1,4 @@
-/** What the supervisor runs and keeps, on a disk that is really full, until there is space again. */
+/** The supervisor and its files on a real full disk, until there is space again. */
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
@@ -11,17 +11,17 @@ import { openPidRegistry } from "../../../deploy/local/setup/pid-registry.ts";
 import { freePorts } from "../../../deploy/local/setup/ports.ts";
 import { localPaths } from "../../../deploy/local/setup/project.ts";
 import { savedFile } from "../../../deploy/local/setup/saved-file.ts";
-import type { Part, PartContext } from "../../../deploy/local/supervisor/part.ts";
+import type { Component, ComponentContext } from "../../../deploy/local/supervisor/component.ts";
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
 
-/** A busy machine is slow, and a restart waits for up to 15 s. Milliseconds. */
-const RECOVERS_WITHIN = 120_000;
+/** Long, because a busy machine is slow and a restart waits up to 15 s. Milliseconds. */
+const RECOVERY_TIMEOUT_MS = 120_000;
 
 describe("on a full disk", function () {
   this.timeout(240_000);
   let disk: SmallDisk | undefined;
-  let part: Part | undefined;
+  let part: Component | undefined;
 
   afterEach(async () => {
     await part?.stop();
@@ -29,14 +29,14 @@ describe("on a full disk", function () {
     disk = part = undefined;
   });
 
-  function supervised(): { context: PartContext; lines: string[] } {
+  function supervised(): { context: ComponentContext; lines: string[] } {
     const lines: string[] = [];
     const log = (line: string) => lines.push(line);
     const paths = localPaths(disk!.folder);
     return { context: { paths, pids: openPidRegistry(paths.pids, log), log, restart: true }, lines };
   }
 
-  it("a small file keeps its last content, and gets the newest once there is space", async function () {
+  it("a saved file keeps its last content on a full disk and gets the newest when there is space", async function () {
     disk = mountSmallDisk(this, 1);
     const file = path.join(disk.folder, "pids.json");
     const lines: string[] = [];
@@ -49,11 +49,11 @@ describe("on a full disk", function () {
     disk.free();
     await eventually("the newest", () => fs.readFileSync(file, "utf8") === "y".repeat(10_000));
     expect(lines).to.have.length(2);
-    expect(lines[0]).to.include(`${file} cannot be written and is tried again: ENOSPC`);
-    expect(lines[1]).to.equal("pids.json is written again");
+    expect(lines[0]).to.include(`Cannot write ${file}, will retry: ENOSPC`);
+    expect(lines[1]).to.equal("pids.json was written after a retry.");
   });
 
-  it("a start ends with its reason and leaves nothing that stops the next one", async function () {
+  it("a start on a full disk fails with its reason and does not block the next start", async function () {
     disk = mountSmallDisk(this, 1);
     const root = path.join(disk.folder, "root");
     fs.mkdirSync(path.join(root, "logs"), { recursive: true });
@@ -65,7 +65,7 @@ describe("on a full disk", function () {
     opened.release();
   });
 
-  it("nats-server, whose JetStream hangs after a failed write, is started again and keeps what it confirmed", async function () {
+  it("nats-server is restarted if JetStream hangs after a failed write, and keeps confirmed messages", async function () {
     disk = mountSmallDisk(this, 24);
     const port = (await freePorts()).nats;
     const { context, lines } = supervised();
@@ -90,18 +90,18 @@ describe("on a full disk", function () {
       confirmed = sequence ?? confirmed;
       return sequence === undefined;
     });
-    await eventually("it is started again", () => part!.pid !== first, RECOVERS_WITHIN);
-    expect(lines.join("\n")).to.match(/nats \(pid \d+\) is killed to be started again: JetStream /);
+    await eventually("it is started again", () => part!.pid !== first, RECOVERY_TIMEOUT_MS);
+    expect(lines.join("\n")).to.match(/Restarting nats \(pid \d+\): JetStream /);
     disk.free();
     const next = await eventually(
       "it takes messages",
       () => publish(500_000).catch(() => undefined),
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
     expect(next).to.be.greaterThan(confirmed);
   });
 
-  it("Postgres, which ends when its log cannot grow, is started again until there is space, with all that it committed", async function () {
+  it("Postgres is restarted until the disk has space, and keeps all committed data", async function () {
     disk = mountSmallDisk(this, 160);
     const port = (await freePorts()).postgres;
     const { context, lines } = supervised();
@@ -136,13 +136,13 @@ describe("on a full disk", function () {
           () => committed++,
           () => undefined,
         );
-        // A new segment of the write-ahead log: without space for it, the server cannot go on.
+        // Needs a new segment of the write-ahead log. Without space for it, the server ends.
         await query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()").catch(
           () => undefined,
         );
         return lines.some((line) => /^postgres \(pid \d+\) died/.test(line));
       },
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
     disk.free();
     await eventually(
@@ -152,7 +152,7 @@ describe("on a full disk", function () {
           () => true,
           () => undefined,
         ),
-      RECOVERS_WITHIN,
+      RECOVERY_TIMEOUT_MS,
     );
     const [row] = await query("SELECT count(DISTINCT number)::int AS numbers FROM sample");
     expect(row!.numbers).to.be.within(committed, committed + 1);

@@ -6,7 +6,7 @@ import { eventually } from "../../support/eventually.ts";
 import { expectRefusal, type RawAnswer, sendOne, sendRaw } from "../../support/raw-http.ts";
 import { endAll, gatewayTo, listen } from "./gateway-world.ts";
 
-/** Answers with the length of the body, after it has read all of it. */
+/** Reads the whole body and answers with its length. */
 function counting(onRequest: () => void = () => undefined): Promise<http.Server> {
   const server = http.createServer((request, response) => {
     onRequest();
@@ -23,7 +23,7 @@ function halfSent(length: number, sent: string): Buffer {
   return Buffer.from(`POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n${sent}`);
 }
 
-/** A client that sends a part of a request and waits. */
+/** Creates a client that sends a part of a request and waits. */
 function dawdle(url: string, bytes: Buffer): { socket: net.Socket; answer: () => string } {
   const { hostname, port } = new URL(url);
   const socket = net.connect(Number(port), hostname).on("error", () => undefined);
@@ -40,10 +40,10 @@ function expectOwnRefusal(answer: RawAnswer, status: number, error: string): voi
   expect(answer.headers["x-content-type-options"]).to.equal("nosniff");
 }
 
-describe("gateway, before clients that send bodies", () => {
+describe("the gateway and request bodies", () => {
   afterEach(endAll);
 
-  it("lets a request through at once while 700 half-sent bodies wait, and answers each of them 408", async () => {
+  it("the gateway forwards a complete request at once while 700 incomplete bodies wait, and answers those with 408", async () => {
     let requests = 0;
     const gateway = await gatewayTo(await counting(() => requests++));
     const half = Array.from({ length: 700 }, () => sendRaw(gateway.url, halfSent(100, "{")));
@@ -59,7 +59,7 @@ describe("gateway, before clients that send bodies", () => {
     expect(requests, "requests that reached the service").to.equal(1);
   });
 
-  it("makes room by refusing the bodies that have been incomplete for longest, never one that arrives at once", async () => {
+  it("the gateway frees memory by refusing the oldest incomplete bodies, never one that arrives at once", async () => {
     const bodies = { each: 65_536, all: 100_000 };
     const gateway = await gatewayTo(await counting(), { bodies });
     const first = dawdle(gateway.url, halfSent(50_000, "x".repeat(40_000)));
@@ -77,7 +77,7 @@ describe("gateway, before clients that send bodies", () => {
     for (const { socket } of [first, second]) socket.destroy();
   });
 
-  it("gives back the room of bodies whose client hung up", async () => {
+  it("the gateway frees the memory of bodies whose client disconnected", async () => {
     let arrived = 0;
     const gateway = await gatewayTo(await counting(() => arrived++), {
       bodies: { each: 65_536, all: 100_000 },
@@ -96,14 +96,14 @@ describe("gateway, before clients that send bodies", () => {
     expect(arrived).to.equal(2);
   });
 
-  it("passes on a body that comes byte by byte, whole and with its length", async () => {
+  it("the gateway forwards a body that arrives byte by byte completely and with its length", async () => {
     const gateway = await gatewayTo(await counting());
     const head = "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     const answer = await sendOne(gateway.url, `${head}${"1\r\nx\r\n".repeat(65_536)}0\r\n\r\n`);
     expect([answer.status, answer.text]).to.eql([200, "65536"]);
   });
 
-  it("refuses a body over the services' limit with 413, declared or not, and the client gets to read it", async () => {
+  it("the gateway refuses a body above the limit with 413, with or without Content-Length, and the client can read the answer", async () => {
     let requests = 0;
     const gateway = await gatewayTo(await counting(() => requests++));
     const fits = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(65_536) });
@@ -119,7 +119,7 @@ describe("gateway, before clients that send bodies", () => {
     expect(requests).to.equal(1);
   });
 
-  it("names the reason in the error body of the services when a service is down or hangs up", async () => {
+  it("the gateway answers with an error body if a service is down or disconnects", async () => {
     const hangsUp = await listen(net.createServer((socket) => socket.once("data", () => socket.destroy())));
     const request = Buffer.from(
       "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx",
@@ -130,14 +130,14 @@ describe("gateway, before clients that send bodies", () => {
     expectOwnRefusal(await sendOne(gateway.url, request), 503, "upstream_unavailable");
   });
 
-  it("answers no request with 502 because a service closes its idle connections, and repeats none that changes something", async () => {
+  it("closed idle connections cause no 502, and only safe requests are retried", async () => {
     const seen: Record<string, number> = {};
     const closing = await listen(
       http.createServer({ keepAlive: true }, (request, response) => {
         const key = `${request.method} ${request.url}`;
         seen[key] = (seen[key] ?? 0) + 1;
         request.resume();
-        // The answer says that the connection is kept; it is closed at the worst moment, when it is used again.
+        // The service keeps the connection and closes it at the worst moment: when the gateway reuses it.
         response.on("finish", () => setImmediate(() => request.socket.destroy()));
         response.end("ok");
       }),

@@ -4,10 +4,10 @@ import net from "node:net";
 import { expect } from "chai";
 import { endAll, gatewayTo, listen } from "./gateway-world.ts";
 
-describe("gateway, before services that behave oddly", () => {
+describe("the gateway and misbehaving services", () => {
   afterEach(endAll);
 
-  it("answers 502 when a service hangs up, and ends an answer that is cut short", async () => {
+  it("the gateway answers 502 if a service disconnects, and aborts an incomplete answer", async () => {
     const cut = await listen(
       net.createServer((socket) => {
         socket.once("data", (data) => {
@@ -22,7 +22,7 @@ describe("gateway, before services that behave oddly", () => {
     expect(await half.text().catch(() => "cut short")).to.equal("cut short");
   });
 
-  it("streams: the first part of an answer arrives before the last is written", async () => {
+  it("the gateway streams: the first part of an answer arrives before the last is written", async () => {
     let finish = () => undefined as unknown;
     const slow = await listen(
       http.createServer((_, response) => {
@@ -37,7 +37,7 @@ describe("gateway, before services that behave oddly", () => {
     expect(Buffer.from((await reader.read()).value!).toString()).to.equal("last");
   });
 
-  it("hands on an answer that a service gives before it has read the body, though it hangs up at once", async () => {
+  it("the gateway forwards an answer that a service sends before it reads the body and disconnects", async () => {
     const answer = '{"ok":false,"error":"missing_token"}';
     const hasty = await listen(
       net.createServer((socket) => {
@@ -59,9 +59,9 @@ describe("gateway, before services that behave oddly", () => {
     }
   });
 
-  it("stops within its bound, though a service never answers", async () => {
+  it("the gateway stops within its time limit even if a service never answers", async () => {
     const silent = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
-    const own = await gatewayTo(silent, { drainWithin: 50 });
+    const own = await gatewayTo(silent, { drainTimeoutMs: 50 });
     const asked = once(silent, "connection");
     const outcome = fetch(`${own.url}/a`).then(
       () => "answered",

@@ -1,11 +1,11 @@
-/** Servers of a test's own in front of and behind the gateway. */
+/** Test servers in front of and behind the gateway. */
 import { once } from "node:events";
 import type net from "node:net";
 import type { AddressInfo } from "node:net";
 import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway/gateway-server.ts";
 import type { HttpServer } from "../../../shared/http/listen.ts";
 
-/** Ends what is open, also where a test failed. */
+/** Functions that close the open servers, also after a failed test. */
 const endings: (() => unknown)[] = [];
 
 export async function listen<Server extends net.Server>(server: Server, port = 0): Promise<Server> {
@@ -23,14 +23,14 @@ export async function listen<Server extends net.Server>(server: Server, port = 0
 export const portOf = (server: net.Server) => (server.address() as AddressInfo).port;
 export const origin = (server: net.Server) => `http://127.0.0.1:${portOf(server)}`;
 
-/** A gateway of a test's own with one service behind it; requests under way at its end are cut at once. */
+/** Starts a gateway with one service behind it. Its shutdown aborts open requests at once. */
 export async function gatewayTo(
   service: net.Server,
   options: Partial<GatewayOptions> = {},
 ): Promise<HttpServer> {
   const upstreams = { command: origin(service), queryApi: origin(service), audit: origin(service) };
   const log = () => undefined;
-  const defaults = { host: "127.0.0.1", port: 0, upstreams, log, drainWithin: 0 };
+  const defaults = { host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 };
   const gateway = await startGateway({ ...defaults, ...options });
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= gateway.close());
@@ -38,7 +38,7 @@ export async function gatewayTo(
   return { ...gateway, close };
 }
 
-/** Ends all that was opened, the newest first: a gateway before what stands behind it. */
+/** Closes all open servers, the newest first: the gateway before its service. */
 export async function endAll(): Promise<void> {
   for (const end of endings.splice(0).reverse()) await end();
 }

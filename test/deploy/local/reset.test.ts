@@ -14,33 +14,35 @@ function reset(root: string) {
 }
 
 describe("reset", () => {
-  it("refuses in one line while the stack runs, and deletes everything afterwards", async () => {
+  it("reset refuses with one line while the stack runs, and deletes everything afterwards", async () => {
     const root = makeTestRoot();
     const held = await openLocalRoot(root, () => undefined);
     const refused = reset(root);
     expect(refused.status).to.equal(1);
-    expect(refused.stderr).to.equal(`the stack in ${root} runs, as process ${process.pid}: stop it first\n`);
+    expect(refused.stderr).to.equal(
+      `The stack in ${root} is running as process ${process.pid}. Stop it first.\n`,
+    );
     expect(fs.existsSync(held.paths.secrets)).to.equal(true);
     held.release();
     expect(reset(root).status).to.equal(0);
     expect(fs.existsSync(root)).to.equal(false);
   });
 
-  it("deletes everything on a full disk, which has no room for a lock", async function () {
+  it("reset deletes everything on a full disk that has no space for a lock", async function () {
     const disk = mountSmallDisk(this, 1);
     try {
       const root = path.join(disk.folder, "root");
       (await openLocalRoot(root, () => undefined)).release();
       disk.fill();
       const { status, stdout, stderr } = reset(root);
-      expect([status, stdout, stderr]).to.eql([0, `${root} deleted\n`, ""]);
+      expect([status, stdout, stderr]).to.eql([0, `Deleted ${root}.\n`, ""]);
       expect(fs.existsSync(root)).to.equal(false);
     } finally {
       disk.remove();
     }
   });
 
-  it("deletes no folder that is not a stack's", () => {
+  it("reset deletes only folders of a stack", () => {
     const root = makeTestRoot();
     fs.writeFileSync(path.join(root, "letter.txt"), "dear");
     expect(reset(root).status).to.equal(1);
@@ -49,7 +51,7 @@ describe("reset", () => {
 });
 
 describe("openLocalRoot", () => {
-  it("makes secrets once, readable for the owner alone", async () => {
+  it("secrets are created once and only their owner can read them", async () => {
     const root = makeTestRoot();
     const first = await openLocalRoot(root, () => undefined);
     first.release();
@@ -60,7 +62,7 @@ describe("openLocalRoot", () => {
     expect(new Set(Object.values(first.secrets.postgres)).size).to.equal(5);
   });
 
-  it("adds the secrets that a former version did not make, and keeps the others", async () => {
+  it("secrets that an earlier version did not create are added, and the others are kept", async () => {
     const root = makeTestRoot();
     const first = await openLocalRoot(root, () => undefined);
     first.release();
@@ -77,10 +79,10 @@ describe("openLocalRoot", () => {
     expect(message).to.include("is damaged");
   });
 
-  it("takes no folder that holds something else", async () => {
+  it("a folder with other files is refused", async () => {
     const root = makeTestRoot();
     fs.writeFileSync(path.join(root, "letter.txt"), "dear");
     const message = await openLocalRoot(root, () => undefined).catch((error: Error) => error.message);
-    expect(message).to.include("holds something else");
+    expect(message).to.include("contains other files");
   });
 });

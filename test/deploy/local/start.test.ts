@@ -8,7 +8,7 @@ import { eventually } from "../../support/eventually.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 describe("npm start", () => {
-  it("stops in order when Ctrl-C comes while it waits for a service that does not become ready", async () => {
+  it("npm start stops gracefully on Ctrl-C while it waits for a service", async () => {
     const root = makeTestRoot();
     const ports = await freePorts();
     const variables = {
@@ -35,7 +35,7 @@ describe("npm start", () => {
     process.kill(gateway.pid, "SIGSTOP"); // it never becomes ready, and does not hear a SIGTERM either
     child.kill("SIGINT");
     expect(await exited).to.eql([0, null]);
-    expect(text).to.match(/\nStopped\n$/);
+    expect(text).to.match(/\nStopped\.\n$/);
     expect(running()).to.eql([]);
     expect(fs.existsSync(localPaths(root).lock)).to.equal(false);
   }).timeout(150_000);

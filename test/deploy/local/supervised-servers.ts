@@ -1,4 +1,4 @@
-// Run as a process of its own by the tests that kill it: node --import tsx <this file> <root>
+// A process that tests start and kill: node --import tsx <this file> <root>
 
 import { startServers } from "../../../deploy/local/servers/servers.ts";
 import { freePorts } from "../../../deploy/local/setup/ports.ts";
@@ -7,10 +7,10 @@ import { lineProgress } from "../../../deploy/local/setup/progress.ts";
 const servers = await startServers({
   root: process.argv[2] ?? "",
   ports: await freePorts(),
-  given: {},
+  external: {},
   progress: lineProgress(() => undefined, false),
   syncNewData: false,
 });
-const pids = Object.values(servers.parts).map(({ pid }) => pid);
+const pids = Object.values(servers.components).map(({ pid }) => pid);
 process.stdout.write(`${JSON.stringify({ pids, url: servers.adminDatabaseUrl })}\n`);
 setInterval(() => undefined, 60_000);

@@ -69,9 +69,9 @@ describe("relay and dispatchers during failures of servers", function () {
     const events = await tell(30);
     // Published, and nobody has taken them; then they are gone.
     await eventually("all published", () => pending(servers).then((count) => count >= 30));
-    await servers.parts.nats.stop();
+    await servers.components.nats.stop();
     fs.rmSync(path.join(servers.context.paths.nats, "jetstream"), { recursive: true });
-    await servers.parts.nats.start();
+    await servers.components.nats.start();
     const webhooks = world.start.webhooks();
     await allDelivered(events);
     await world.stopRoles(relay, webhooks);
@@ -84,8 +84,8 @@ describe("relay and dispatchers during failures of servers", function () {
     for (const name of ["nats", "postgres", "eventstore"] as const) {
       receiver.requests.length = 0;
       const events = await tell(10);
-      await servers.parts[name].kill9();
-      await servers.parts[name].start();
+      await servers.components[name].kill9();
+      await servers.components[name].start();
       events.push(...(await eventually("the log", () => tell(3).catch(() => undefined), 20_000)));
       await allDelivered(events).catch((error: Error) => {
         throw new Error(`${name}: ${error.message}`, { cause: error });
@@ -100,7 +100,7 @@ describe("relay and dispatchers during failures of servers", function () {
   it("the roles stop in time while all servers are unavailable", async () => {
     const roles = [world.start.relay(), world.start.webhooks()];
     await allDelivered(await tell(1));
-    await Promise.all(Object.values(servers.parts).map((part) => part.stop()));
+    await Promise.all(Object.values(servers.components).map((component) => component.stop()));
     // Anybody may read what they wait for, and the errors' texts nobody but the operator.
     const words = ["waits", "the database is unavailable"];
     await eventually("both wait", () => roles.every((role) => words.includes(`${role.status().detail}`)));
@@ -109,7 +109,7 @@ describe("relay and dispatchers during failures of servers", function () {
     );
     // Nothing that they wait for is there: they end without it.
     await world.stopRoles(...roles);
-    await Promise.all(Object.values(servers.parts).map((part) => part.start()));
+    await Promise.all(Object.values(servers.components).map((component) => component.start()));
   });
 
   it("a standby relay takes over when the leader stops", async () => {

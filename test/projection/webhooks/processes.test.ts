@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
-import { withDeathSignal } from "../../../deploy/local/supervisor/death-signal.ts";
+import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
 import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
+import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
 import { nodeEntry, PROJECT } from "../../../deploy/local/setup/project.ts";
-import { withDeathSignal } from "../../../deploy/local/supervisor/death-signal.ts";
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk } from "../../support/small-disk.ts";
 

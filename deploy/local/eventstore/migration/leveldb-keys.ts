@@ -1,9 +1,9 @@
 /**
- * Keys of the LevelDB database of earlier releases. The first byte names the kind:
+ * Keys of the LevelDB database of earlier releases. The first byte is the kind:
  *
  *     e <position, 8 bytes>                                  → record of one event
  *     r <name length, 2 bytes> <name> <revision, 8 bytes>    → position, size and id of one revision
- *     h <name>                                               → head of one stream
+ *     h <name>                                               → state of one stream
  *     v                                                      → format version
  */
 import { readNumber } from "../model/bytes.ts";
@@ -16,7 +16,7 @@ interface KeyRange {
 export const FORMAT_KEY = Buffer.from("v");
 export const EVENTS: KeyRange = { gt: Buffer.from("e"), lt: Buffer.from("f") };
 export const REVISIONS: KeyRange = { gt: Buffer.from("r"), lt: Buffer.from("s") };
-export const HEADS: KeyRange = { gt: Buffer.from("h"), lt: Buffer.from("i") };
+export const STREAM_STATES: KeyRange = { gt: Buffer.from("h"), lt: Buffer.from("i") };
 
 /** Position in the key of an event. */
 export function positionOfKey(key: Buffer): number {
@@ -34,7 +34,7 @@ export function positionInValue(value: Buffer): number {
   return readNumber(value, 0);
 }
 
-/** Stream in the key of a head. */
-export function headKeyStream(key: Buffer): string {
+/** Stream in the key of a stream state. */
+export function streamOfStateKey(key: Buffer): string {
   return key.toString("utf8", 1);
 }

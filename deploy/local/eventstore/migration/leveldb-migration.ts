@@ -1,34 +1,35 @@
 /**
  * Copies the log from LevelDB into segment files, with positions, revisions, ids and times unchanged.
  *
- * LevelDB does not verify checksums here, so the copy checks what can be checked: every position follows from
- * the event before it, every record agrees with its key, and the index and heads of the database agree with the
- * events. A database that fails a check is refused and left as it is.
+ * LevelDB does not verify checksums here, so the copy checks the data itself: every position must follow from the event
+ * before, every record must match its key, and the index and stream states of the database must match the events. A
+ * database that fails a check is refused and left unchanged.
  */
-import { damageOf, type LogDamaged } from "../model/damage.ts";
-import type { Head } from "../model/head.ts";
-import { PAGE_BYTES, PAGE_EVENTS } from "../model/limits.ts";
+
+import { type LogBounds, PAGE_BYTES, PAGE_EVENTS } from "../model/limits.ts";
+import { damageOf, type LogDamaged, LogStartError } from "../model/log-errors.ts";
 import { streams } from "../model/pb.ts";
 import { positionAfter, streamOf, typeOf, wireOf } from "../model/record.ts";
-import { LogStartError } from "../model/start-error.ts";
+import type { StreamState } from "../model/stream-state.ts";
+import { DiskFull } from "../storage/disk-full.ts";
 import { type OpenOptions, openEvents } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
 import type { LogIndex } from "../storage/log-index.ts";
 import { type CommittedLog, readPositions } from "../storage/log-reader.ts";
-import { DiskFull } from "../storage/log-writer.ts";
+import { requireWithinBounds } from "../storage/log-scan.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 import type { Database } from "./leveldb.ts";
 import {
   EVENTS,
-  HEADS,
-  headKeyStream,
   positionInValue,
   positionOfKey,
   REVISIONS,
   revisionOfKey,
+  STREAM_STATES,
+  streamOfStateKey,
 } from "./leveldb-keys.ts";
 
-const PROGRESS_EVERY_MS = 2_000;
+const PROGRESS_INTERVAL_MS = 2_000;
 
 /**
  * Copies all events into an empty log.
@@ -36,7 +37,7 @@ const PROGRESS_EVERY_MS = 2_000;
  * @param dir directory of the database, for messages
  * @param events directory of the empty log
  * @throws LogDamaged if events are missing or contradict each other
- * @throws LogStartError if the disk has no space for the copy
+ * @throws LogStartError if the disk has no space for the copy, or the log exceeds its bounds
  */
 export async function copyLevelDb(
   database: Database,
@@ -47,7 +48,7 @@ export async function copyLevelDb(
   const target = await openEvents(events, options);
   const { index } = target.log;
   let reportAt = 0;
-  options.log(`Migrating the log in ${dir} to segment files. The LevelDB files stay until this is done.`);
+  options.log(`Migrating the log in ${dir} to segment files. The LevelDB files are kept.`);
   try {
     for await (const entries of entriesOf(database, EVENTS)) {
       const records = entries.map(([key, value]) => {
@@ -56,27 +57,38 @@ export async function copyLevelDb(
         if (problem !== undefined) throw damagedAt(dir, record.position, problem);
         return record;
       });
+      requireWithinBounds(index, options.bounds);
       await target.writer.append(records);
+      requireSegments(dir, target.writer.end.segment, options.bounds);
       if (performance.now() < reportAt) continue;
       options.log(`Migrating the log: ${index.events} events so far, up to position ${index.position}.`);
-      reportAt = performance.now() + PROGRESS_EVERY_MS;
+      reportAt = performance.now() + PROGRESS_INTERVAL_MS;
     }
     await compareRevisions(database, dir, index);
-    await compareHeads(database, dir, index);
-    options.log(`Migrated ${index.events} events. ${dir}/leveldb keeps the former files and can be deleted.`);
+    await compareStreamStates(database, dir, index);
   } catch (error) {
     if (!(error instanceof DiskFull)) throw error;
-    throw new LogStartError(`The log in ${dir} cannot be migrated: the disk is full. Nothing was changed.`);
+    throw new LogStartError(
+      `The log in ${dir} cannot be migrated: the disk is full. Nothing was changed. Free some space and start again.`,
+    );
   } finally {
     await target.close();
   }
 }
 
+/** @throws LogStartError if the copy has more segments than a log may have */
+function requireSegments(dir: string, segments: number, bounds: LogBounds): void {
+  if (segments <= bounds.segments) return;
+  throw new LogStartError(
+    `The log in ${dir} cannot be migrated: it needs more than the limit of ${bounds.segments} segments. Nothing was changed.`,
+  );
+}
+
 /**
- * Verifies that a database holds nothing that its copy lacks. It could, if a crash ended the migration between
- * its last two steps and an earlier release then wrote to the database.
+ * Verifies that a database ends at the same event as its copy. They differ if a crash ended the migration before its last
+ * step and an earlier release then wrote to the database.
  *
- * @throws LogStartError if both hold a log of their own
+ * @throws LogStartError if they differ
  */
 export async function requireSameEnd(database: Database, dir: string, log: CommittedLog): Promise<void> {
   let stored: [Buffer, Buffer] | undefined;
@@ -89,11 +101,11 @@ export async function requireSameEnd(database: Database, dir: string, log: Commi
   }
   if (isSame) return;
   throw new LogStartError(
-    `The log in ${dir} is there twice: LevelDB files end at position ${position}, events/ ends at ${log.index.position}. Move one of them away, or restore a backup.`,
+    `${dir} contains two different logs: the LevelDB files end at position ${position}, events/ ends at ${log.index.position}. Move one of them away, or restore a backup.`,
   );
 }
 
-/** The event of a database entry, checked against its key and the event before it. */
+/** Returns the event of a database entry, checked against its key and the event before. */
 function storedRecord(dir: string, index: LogIndex, position: number, body: Buffer): StoredRecord {
   const stored = decoded(body);
   const event = stored?.getEvent();
@@ -107,7 +119,7 @@ function storedRecord(dir: string, index: LogIndex, position: number, body: Buff
     event.getCommitPosition() === String(position) &&
     name === stream &&
     event.getMetadataMap().get("type") === type;
-  if (!agrees) throw damagedAt(dir, position, "The event contradicts its place in the database.");
+  if (!agrees) throw damagedAt(dir, position, "The event does not match its key in the database.");
   const content = { type, data: event.getData_asU8(), metadata: event.getCustomMetadata_asU8() };
   if (positionAfter(index.position, stream, content) !== position) {
     throw damagedAt(dir, position, `Events are missing between position ${index.position} and this one.`);
@@ -129,7 +141,7 @@ function decoded(body: Buffer) {
   }
 }
 
-/** Compares the database's index of revisions with the events. It would show events that are gone from the end. */
+/** Compares the database's index of revisions with the events, to detect events missing at the end. */
 async function compareRevisions(database: Database, dir: string, index: LogIndex): Promise<void> {
   for await (const entries of entriesOf(database, REVISIONS)) {
     for (const [key, value] of entries) {
@@ -142,19 +154,19 @@ async function compareRevisions(database: Database, dir: string, index: LogIndex
   }
 }
 
-/** Compares what the database says of each stream with what follows from the events. */
-async function compareHeads(database: Database, dir: string, index: LogIndex): Promise<void> {
-  for await (const entries of entriesOf(database, HEADS)) {
+/** Compares the stored state of each stream with the state computed from the events. */
+async function compareStreamStates(database: Database, dir: string, index: LogIndex): Promise<void> {
+  for await (const entries of entriesOf(database, STREAM_STATES)) {
     for (const [key, value] of entries) {
-      const stream = headKeyStream(key);
-      if (value.toString("latin1") === storedHead(index.head(stream))) continue;
-      throw damageOf(dir, `The events of the stream '${stream}' contradict its head in the database.`);
+      const stream = streamOfStateKey(key);
+      if (value.toString("latin1") === formerStateText(index.stateOf(stream))) continue;
+      throw damageOf(dir, `The events of the stream '${stream}' do not match its state in the database.`);
     }
   }
 }
 
-/** A head as earlier releases stored it. */
-function storedHead({ last, tombstoned, softDeleted, truncateBefore, maxCount }: Head): string {
+/** Returns the state of a stream as earlier releases stored it. */
+function formerStateText({ last, tombstoned, softDeleted, truncateBefore, maxCount }: StreamState): string {
   return JSON.stringify([last, tombstoned ? 1 : 0, softDeleted ? 1 : 0, truncateBefore, maxCount]);
 }
 

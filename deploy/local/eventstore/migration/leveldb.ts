@@ -1,10 +1,9 @@
-/** The LevelDB database in which earlier releases kept the log: found, opened for migration, and put aside. */
+/** Finds, opens and moves away the LevelDB database in which earlier releases kept the log. */
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { ClassicLevel } from "classic-level";
-import { damageOf } from "../model/damage.ts";
-import { LogStartError } from "../model/start-error.ts";
+import { damageOf, LogStartError } from "../model/log-errors.ts";
 import { createFile, syncDirectory } from "../storage/segments.ts";
 import { FORMAT_KEY } from "./leveldb-keys.ts";
 
@@ -12,25 +11,30 @@ export type Database = ClassicLevel<Buffer, Buffer>;
 
 const FORMAT = "1";
 
-/** Files that hold data, and those that LevelDB writes besides. */
+/** Files that hold data, and other files that LevelDB writes. */
 const DATA_FILE = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
 const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
 
 /**
- * Content of CURRENT once the log is in segment files. LevelDB takes it for the name of a file, so an earlier
- * release fails to start and names it. Without it, that release would start with an empty log.
+ * Content of CURRENT after the migration. LevelDB reads it as a file name, so an earlier release fails to start and prints
+ * it. Without it, that release would start with an empty log.
  */
 const RETIRED = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n";
 
 /**
- * Looks for a database: there is one that holds the log, the log is in segment files, or neither.
+ * Looks for the database of an earlier release.
  *
- * @throws LogDamaged if there is a database without the file that describes it
+ * @returns "database" if the database holds the log, "retired" if the log is in segment files, "none" if there is no
+ *   database
+ * @throws LogDamaged if there is a database but its file CURRENT is missing or damaged
  */
 export async function findLevelDb(dir: string): Promise<"database" | "retired" | "none"> {
   const current = join(dir, "CURRENT");
   if (existsSync(current)) {
-    return (await readFile(current, "latin1")).startsWith("MANIFEST-") ? "database" : "retired";
+    const content = await readFile(current, "latin1");
+    if (content === RETIRED) return "retired";
+    if (content.startsWith("MANIFEST-")) return "database";
+    throw damageOf(current, "The file names neither a LevelDB database nor a migrated log.");
   }
   if (existsSync(join(dir, "events"))) return "none";
   const names = await readdir(dir);
@@ -41,7 +45,7 @@ export async function findLevelDb(dir: string): Promise<"database" | "retired" |
 /**
  * Opens the database of an earlier release.
  *
- * @throws LogStartError if another process has it, or it has another format
+ * @throws LogStartError if another process uses it, or it has another format
  * @throws LogDamaged if LevelDB finds it damaged
  */
 export async function openLevelDb(dir: string): Promise<Database> {
@@ -55,16 +59,20 @@ export async function openLevelDb(dir: string): Promise<Database> {
   } catch (error) {
     throw whyNotOpen(dir, error);
   }
-  const format = (await database.get(FORMAT_KEY))?.toString();
-  if (format === FORMAT) return database;
-  await database.close();
-  throw new LogStartError(`The log in ${dir} has the unknown format ${format ?? "(none)"}.`);
+  try {
+    const format = (await database.get(FORMAT_KEY))?.toString();
+    if (format === FORMAT) return database;
+    throw new LogStartError(`The log in ${dir} has the unknown format ${format ?? "(none)"}.`);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
 }
 
 /**
- * Keeps earlier releases from using the directory. The log must be in segment files by now.
+ * Prevents earlier releases from using the directory. The log must already be in segment files.
  *
- * @param isDatabase whether there is a database, whose description is kept
+ * @param isDatabase true if there is a database; its file CURRENT is then kept
  */
 export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<void> {
   const current = join(dir, "CURRENT");
@@ -75,7 +83,7 @@ export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<v
   await createFile(dir, "CURRENT", Buffer.from(RETIRED));
 }
 
-/** Moves the files of a retired database into a directory of their own. A crash in between is made up for later. */
+/** Moves the files of a migrated database to their own directory. The next start completes an interrupted move. */
 export async function setLevelDbAside(dir: string): Promise<void> {
   if ((await findLevelDb(dir)) !== "retired") return;
   const aside = join(dir, "leveldb");

@@ -1,27 +1,27 @@
 /**
- * When an append is written, when it counts as written already, and when it is refused: EventStoreDB's rules
- * for expected revisions and idempotent retries, as pure functions.
+ * EventStoreDB's rules for expected revisions and idempotent retries, as pure functions: they decide whether an append is
+ * written, is a retry of a stored append, or is refused.
  */
 
-/** Expected revisions that are no number; the values never collide with a revision. */
+/** Special expected revisions. The values are negative, so they are never equal to a revision. */
 export const NO_STREAM = -1;
 export const ANY = -2;
 export const STREAM_EXISTS = -4;
 
-/** The last revision of a stream, NO_STREAM where it has none, and how it was deleted, if it was. */
-export interface StreamState {
+/** The last revision of a stream, NO_STREAM if it has no event, and whether it was deleted. */
+export interface StreamEnd {
   readonly last: number;
   readonly tombstoned: boolean;
   readonly softDeleted: boolean;
 }
 
-/** What was written before, as far as the rules ask. */
+/** Earlier writes to a stream, as the rules need them. */
 export interface History {
-  /** Revision at which an event id was recently written to this stream. */
+  /** Revision at which an event with this id was recently written; undefined if none is known. */
   recent(id: string): number | undefined;
-  /** Id of the event at a revision of this stream. */
+  /** Id of the event at a revision. */
   idAt(revision: number): string | undefined;
-  /** Whether the stream has metadata, which makes it exist even without events. */
+  /** Tells whether the stream has metadata. A stream with metadata exists even without events. */
   hasMetadata(): boolean;
 }
 
@@ -33,11 +33,11 @@ export type Decision =
 
 const WRITE: Decision = { kind: "write" };
 
-/** Decides on a write of events with these ids. A deletion is decided as an append of one new id. */
+/** Decides an append of events with these ids. A deletion is decided like an append of one new event. */
 export function decideAppend(
   expected: number,
   ids: readonly string[],
-  stream: StreamState,
+  stream: StreamEnd,
   history: History,
 ): Decision {
   if (stream.tombstoned) return { kind: "deleted" };
@@ -50,8 +50,8 @@ export function decideAppend(
   return expected === stream.last ? WRITE : wrongRevision(stream);
 }
 
-/** Without a revision the ids decide: the first unknown one means new, all known means a retry. */
-function decideByRecentIds(ids: readonly string[], stream: StreamState, history: History): Decision {
+/** Decides an append without an exact revision: it is a retry if all ids are known, new if the first is unknown. */
+function decideByRecentIds(ids: readonly string[], stream: StreamEnd, history: History): Decision {
   let revision = -1;
   for (const [index, id] of ids.entries()) {
     const found = history.recent(id);
@@ -61,11 +61,11 @@ function decideByRecentIds(ids: readonly string[], stream: StreamState, history:
   return ids.length === 0 ? WRITE : { kind: "already-written", revision };
 }
 
-/** Behind the end of the stream an append is a retry if the stored events after the revision have its ids. */
+/** Decides an append before the end of the stream: it is a retry if the stored events after the revision have its ids. */
 function decideByStoredIds(
   expected: number,
   ids: readonly string[],
-  stream: StreamState,
+  stream: StreamEnd,
   history: History,
 ): Decision {
   for (const [index, id] of ids.entries()) {
@@ -77,6 +77,6 @@ function decideByStoredIds(
   return { kind: "already-written", revision: expected + ids.length };
 }
 
-function wrongRevision(stream: StreamState): Decision {
+function wrongRevision(stream: StreamEnd): Decision {
   return { kind: "wrong-revision", current: stream.last };
 }

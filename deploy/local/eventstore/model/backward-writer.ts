@@ -1,8 +1,8 @@
 /**
  * Writes a buffer from its end to its start.
  *
- * A protobuf message stands behind its length. Written backwards, the length is known when its turn comes, so
- * nested messages need neither a second pass nor a copy.
+ * In protobuf, the length of a message precedes the message. Written backwards, the length is known when it is needed, so
+ * nested messages need no second pass and no copy.
  */
 export class BackwardWriter {
   readonly #buffer: Buffer;
@@ -14,12 +14,12 @@ export class BackwardWriter {
     this.#start = capacity;
   }
 
-  /** Bytes free; the difference of two values is the length of what was written between. */
+  /** Free bytes. The difference between two values is the number of bytes written between. */
   get free(): number {
     return this.#start;
   }
 
-  /** What was written so far. */
+  /** The bytes written so far. */
   written(): Buffer {
     return this.#buffer.subarray(this.#start);
   }
@@ -39,7 +39,7 @@ export class BackwardWriter {
     this.#buffer.set(bytes, this.#start);
   }
 
-  /** Returns the number of bytes that the text took. */
+  /** Returns the number of bytes written. */
   text(value: string): number {
     const length = Buffer.byteLength(value);
     this.#start -= length;
@@ -47,7 +47,7 @@ export class BackwardWriter {
     return length;
   }
 
-  /** A protobuf varint of a non-negative integer. */
+  /** Writes a non-negative integer as a protobuf varint. */
   varint(value: number | bigint): void {
     if (typeof value === "bigint") this.#bigVarint(value);
     else this.#varint(value);
@@ -78,7 +78,7 @@ export class BackwardWriter {
     this.raw(Uint8Array.from(bytes));
   }
 
-  /** A protobuf field that holds the bytes written since `free` was `end`: its length, then its tag. */
+  /** Turns the bytes written since `free` was `end` into a protobuf field: adds their length and the tag. */
   field(tag: number, end: number): void {
     this.varint(end - this.#start);
     this.byte(tag);

@@ -8,7 +8,7 @@ export function writeNumber(target: Buffer, value: number, offset: number): void
   target.writeUInt32BE(value % TWO_POW_32, offset + 4);
 }
 
-/** Reads a number that writeNumber wrote. */
+/** Reads a number written by writeNumber. */
 export function readNumber(source: Buffer, offset: number): number {
   return source.readUInt32BE(offset) * TWO_POW_32 + source.readUInt32BE(offset + 4);
 }

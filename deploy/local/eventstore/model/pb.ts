@@ -1,7 +1,7 @@
 /**
- * The generated protobuf code of the client package, under ES modules.
+ * Re-exports the generated protobuf code of the client package for ES modules.
  *
- * The generated files assign their exports at run time, so that only a default import sees them.
+ * The generated files assign their exports at run time, so only a default import works.
  */
 
 import gossipGrpc from "@eventstore/db-client/generated/gossip_grpc_pb.js";

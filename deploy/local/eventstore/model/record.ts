@@ -1,14 +1,14 @@
 /**
- * The stored form of an event: names for filters, then the answer of Streams.Read as its wire bytes.
+ * Stored form of an event: stream name and type for filters, then the answer of Streams.Read as wire bytes.
  *
  *     <stream length, 2 bytes> <type length, 2 bytes> <stream> <type> <ReadResp>
  *
- * A read passes the wire bytes on as they are and never decodes an event.
+ * A read sends the wire bytes unchanged, without decoding the event.
  */
 import { BackwardWriter } from "./backward-writer.ts";
 import { streams } from "./pb.ts";
 
-/** An event as the client proposes it. */
+/** An event as sent by a client. */
 export interface ProposedEvent {
   /** Canonical UUID text in lower case. */
   readonly id: string;
@@ -18,7 +18,7 @@ export interface ProposedEvent {
   readonly metadata: Uint8Array;
 }
 
-/** Where and when an event was recorded. `created` is in milliseconds since 1970. */
+/** Place and time of a recorded event. `created` is in milliseconds since 1970. */
 export interface Placement {
   readonly stream: string;
   readonly revision: number | bigint;
@@ -26,7 +26,7 @@ export interface Placement {
   readonly created: number;
 }
 
-/** An event as readers take it: its position in the log and its stored form. */
+/** A stored event for readers: its position in the log and its record. */
 export interface LogEvent {
   readonly position: number;
   readonly record: Buffer;
@@ -53,15 +53,15 @@ const TAG = {
 const FIXED_BYTES = 256;
 const POSITION_OVERHEAD = 64;
 
-/** Most bytes that the record of an event takes. */
+/** Returns an upper bound for the record of an event, in bytes. */
 export function recordBound(stream: string, event: ProposedEvent): number {
   const texts = 2 * (stream.length + event.type.length) * 3 + event.contentType.length * 3;
   return FIXED_BYTES + texts + event.data.length + event.metadata.length;
 }
 
 /**
- * Position of an event, given the one before: positions grow by what an event takes up, as if they were offsets
- * in one file. Read models hold positions, so this rule never changes.
+ * Returns the position of an event from the position before. Positions grow with the size of each event, like offsets in
+ * one file. Read models store positions, so this rule must never change.
  */
 export function positionAfter(
   before: number,
@@ -72,7 +72,7 @@ export function positionAfter(
   return before + POSITION_OVERHEAD + texts + event.data.length + event.metadata.length;
 }
 
-/** The record of an event at its place. */
+/** Encodes the record of an event. */
 export function encodeRecord(event: ProposedEvent, place: Placement): Buffer {
   const writer = new BackwardWriter(recordBound(place.stream, event));
   writeReadResp(writer, event, place);
@@ -97,7 +97,7 @@ function writeRecordedEvent(writer: BackwardWriter, event: ProposedEvent, place:
   if (event.data.length > 0) writeBytes(writer, TAG.data, event.data);
   if (event.metadata.length > 0) writeBytes(writer, TAG.customMetadata, event.metadata);
   writeMapEntry(writer, "content-type", event.contentType);
-  // .NET ticks of 100 ns, which is what the client divides by 10,000.
+  // The client expects .NET ticks of 100 ns and divides by 10,000.
   writeMapEntry(writer, "created", `${place.created}0000`);
   writeMapEntry(writer, "type", event.type);
   writer.varint(place.position);
@@ -135,23 +135,23 @@ function writeMapEntry(writer: BackwardWriter, key: string, value: string): void
   writer.field(TAG.metadata, end);
 }
 
-/** The name of the stream in a record. */
+/** Returns the stream name in a record. */
 export function streamOf(record: Buffer): string {
   return record.toString("utf8", 4, 4 + record.readUInt16BE(0));
 }
 
-/** The event type in a record. */
+/** Returns the event type in a record. */
 export function typeOf(record: Buffer): string {
   const start = 4 + record.readUInt16BE(0);
   return record.toString("utf8", start, start + record.readUInt16BE(2));
 }
 
-/** The wire bytes in a record: an encoded ReadResp. */
+/** Returns the wire bytes in a record: an encoded ReadResp. */
 export function wireOf(record: Buffer): Buffer {
   return record.subarray(4 + record.readUInt16BE(0) + record.readUInt16BE(2));
 }
 
-/** The event in a record, as it was proposed. */
+/** Decodes the event in a record, as the client sent it. */
 export function proposedEventOf(record: Buffer): ProposedEvent {
   const event = streams.ReadResp.deserializeBinary(wireOf(record)).getEvent()?.getEvent();
   if (event === undefined) throw new Error("The record holds no event.");

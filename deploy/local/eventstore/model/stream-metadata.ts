@@ -1,10 +1,10 @@
 /**
- * Stream metadata: what is honoured, and a refusal for what is not, so that nothing is silently ignored.
+ * Stream metadata. Keys that the log does not support are refused, so that none is silently ignored.
  */
 import { z } from "zod";
 import type { ProposedEvent } from "./record.ts";
 
-/** EventStoreDB's mark of a soft-deleted stream: a `$tb` of the largest 64-bit revision. */
+/** EventStoreDB marks a soft-deleted stream with the largest 64-bit revision as `$tb`. */
 const SOFT_DELETED = "9223372036854775807";
 const SOFT_DELETED_FROM = 2 ** 63;
 
@@ -20,7 +20,7 @@ export interface MetadataEffect {
 
 const UNSUPPORTED = ["$maxAge", "$cacheControl", "$acl"] as const;
 
-/** Not zod's `int`, which stops at the safe integers and so below the mark of a soft deletion. */
+/** zod's `int` allows safe integers only, which are below the mark of a soft deletion. */
 const whole = z.number().nonnegative().refine(Number.isInteger);
 
 const schema = z.looseObject({
@@ -28,26 +28,28 @@ const schema = z.looseObject({
   $maxCount: whole.min(1).optional(),
 });
 
-/** Metadata that cannot be taken, with a sentence for the caller. */
+/** Metadata that the log refuses. The message is a sentence for the caller. */
 export class MetadataError extends Error {
   override readonly name = "MetadataError";
 }
 
 /**
- * The effect of a metadata event.
- * @throws MetadataError where the event is no metadata or asks for something that the log does not offer.
+ * Returns the effect of a metadata event.
+ * @throws MetadataError if the event is not valid metadata or uses a key that the log does not support
  */
 export function readMetadata(event: ProposedEvent): MetadataEffect {
   if (event.type !== METADATA_TYPE) {
-    throw new MetadataError(`A metadata stream takes events of type ${METADATA_TYPE} only.`);
+    throw new MetadataError(`A metadata stream accepts only events of type ${METADATA_TYPE}.`);
   }
   const body = schema.safeParse(parseObject(event.data));
   if (!body.success) {
-    throw new MetadataError("Stream metadata must be an object with a whole, positive $maxCount and $tb.");
+    throw new MetadataError(
+      "Stream metadata must be a JSON object. $maxCount must be a positive integer, $tb an integer of at least 0.",
+    );
   }
   const unsupported = UNSUPPORTED.find((key) => key in body.data);
   if (unsupported !== undefined) {
-    throw new MetadataError(`Stream metadata ${unsupported} is not supported by the embedded log.`);
+    throw new MetadataError(`The embedded log does not support the stream metadata ${unsupported}.`);
   }
   const truncateBefore = body.data.$tb ?? 0;
   const softDeleted = truncateBefore >= SOFT_DELETED_FROM;
@@ -58,12 +60,12 @@ export function readMetadata(event: ProposedEvent): MetadataEffect {
   };
 }
 
-/** Data of the metadata event that soft-deletes a stream. */
+/** Returns the data of the metadata event that soft-deletes a stream. */
 export function softDeletion(): Uint8Array {
   return Buffer.from(`{"$tb":${SOFT_DELETED}}`);
 }
 
-/** Data of the metadata event that brings a soft-deleted stream back from a revision on, other keys kept. */
+/** Returns the data of the metadata event that restores a soft-deleted stream from a revision on, with its other keys. */
 export function recreation(previous: Uint8Array | undefined, truncateBefore: number): Uint8Array {
   const body = previous === undefined ? {} : parseObject(previous);
   return Buffer.from(JSON.stringify({ ...body, $tb: truncateBefore }));

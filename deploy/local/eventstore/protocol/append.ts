@@ -1,4 +1,4 @@
-/** Streams.Append: one append in a call of its own, which the client uses with credentials of its own. */
+/** Streams.Append: one append per call. The client uses it for appends with their own credentials. */
 import type { AppendReq, AppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import type { ServerReadableStream, sendUnaryData } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
@@ -22,7 +22,7 @@ interface Append {
   readonly size: AppendSize;
 }
 
-/** Collects the parts of an append, writes it and answers; errors go to `answer` too, once. */
+/** Collects the parts of an append, writes it and answers. Calls `answer` or `fail` once. */
 export function serveAppend(
   store: Store,
   call: ServerReadableStream<AppendReq, AppendResp>,
@@ -48,14 +48,16 @@ export function serveAppend(
   );
   call.on("end", () =>
     guarded(() => {
-      if (append === undefined) throw invalidArgument("An append begins with its options.");
+      if (append === undefined)
+        throw invalidArgument("The first message of an append must contain its options.");
       write(store, append, call.getDeadline()).then((response) => answer(null, response), fail);
     }),
   );
 }
 
 function begin(options: AppendReq.Options | undefined): Append {
-  if (options === undefined) throw invalidArgument("An append begins with its options.");
+  if (options === undefined)
+    throw invalidArgument("The first message of an append must contain its options.");
   return {
     stream: writableStreamName(options.getStreamIdentifier()),
     expected: expectedRevision(options, options.hasRevision() ? options.getRevision() : undefined),
@@ -67,7 +69,7 @@ function begin(options: AppendReq.Options | undefined): Append {
 function collect(append: Append | undefined, message: AppendReq): void {
   const proposed = message.getProposedMessage();
   if (append === undefined || proposed === undefined) {
-    throw invalidArgument("An append is its options, then its events.");
+    throw invalidArgument("An append must contain its options first, then its events.");
   }
   const event = proposedEvent(proposed);
   append.size.add(append.stream, event);

@@ -1,4 +1,4 @@
-/** The answers of BatchAppend. Each carries its error inside, so that one refusal leaves the call open. */
+/** Answers of BatchAppend. An answer can contain an error, so one refused append does not end the call. */
 import type { StreamIdentifier, UUID } from "@eventstore/db-client/generated/shared_pb.js";
 import type { BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { status as grpcStatus } from "@grpc/grpc-js";
@@ -9,7 +9,7 @@ import { any, empty, shared, status, streams } from "../model/pb.ts";
 import type { WriteResult } from "../store/staged-group.ts";
 import type { CallError } from "./errors.ts";
 
-/** google.rpc.Code as far as it is used here. */
+/** The values of google.rpc.Code that are used here. */
 const CODE = {
   UNKNOWN: 2,
   INVALID_ARGUMENT: 3,
@@ -18,15 +18,15 @@ const CODE = {
   ALREADY_EXISTS: 6,
 } as const;
 
-/** What an answer repeats from the request. */
-export interface AnswerTo {
+/** Values of the request that its answer repeats. */
+export interface AnswerContext {
   readonly correlationId: UUID;
   readonly identifier: StreamIdentifier;
   readonly expected: number;
 }
 
-/** The answer to an append that was decided. */
-export function answerResult(to: AnswerTo, result: WriteResult): BatchAppendResp {
+/** Returns the answer to an append that was decided. */
+export function answerResult(to: AnswerContext, result: WriteResult): BatchAppendResp {
   switch (result.outcome) {
     case "written":
       return answerSuccess(to, result.revision, result.position);
@@ -45,15 +45,15 @@ export function answerResult(to: AnswerTo, result: WriteResult): BatchAppendResp
 }
 
 /**
- * The answer to an append whose deadline passed, or that found no room in the queue or on the disk. The client
- * knows no better error for an append that may be repeated, short of one that closes its connection.
+ * Returns the answer to an append whose deadline passed, or that found no space in the queue or on the disk. The client has
+ * no better error for an append that can be retried; others make it close its connection.
  */
-export function answerTimeout(to: AnswerTo): BatchAppendResp {
+export function answerTimeout(to: AnswerContext): BatchAppendResp {
   return answerError(to, CODE.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
 }
 
-/** The answer to an append that was refused before it was tried. */
-export function answerRefusal(to: AnswerTo, error: CallError): BatchAppendResp {
+/** Returns the answer to an append that was refused before a write. */
+export function answerRefusal(to: AnswerContext, error: CallError): BatchAppendResp {
   if (error.metadata.get("exception")[0] === "maximum-append-size-exceeded") {
     const details = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_BYTES);
     return answerError(to, CODE.INVALID_ARGUMENT, "MaximumAppendSizeExceeded", details);
@@ -63,7 +63,7 @@ export function answerRefusal(to: AnswerTo, error: CallError): BatchAppendResp {
   return answerError(to, code, "BadRequest", details, error.details);
 }
 
-function answerSuccess(to: AnswerTo, revision: number, position: number): BatchAppendResp {
+function answerSuccess(to: AnswerContext, revision: number, position: number): BatchAppendResp {
   const success = new streams.BatchAppendResp.Success();
   if (revision < 0) success.setNoStream(new empty.Empty());
   else success.setCurrentRevision(String(revision));
@@ -73,7 +73,7 @@ function answerSuccess(to: AnswerTo, revision: number, position: number): BatchA
 }
 
 function answerError(
-  to: AnswerTo,
+  to: AnswerContext,
   code: number,
   type: string,
   details: Message,
@@ -84,7 +84,7 @@ function answerError(
   return answer(to).setError(new status.Status().setCode(code).setMessage(message).setDetails(packed));
 }
 
-function answer(to: AnswerTo): BatchAppendResp {
+function answer(to: AnswerContext): BatchAppendResp {
   return new streams.BatchAppendResp().setCorrelationId(to.correlationId).setStreamIdentifier(to.identifier);
 }
 

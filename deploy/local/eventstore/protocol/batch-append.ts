@@ -1,6 +1,6 @@
 /**
- * Streams.BatchAppend: one long call on which a client sends all its appends, each with a correlation id, in
- * one part or several. Each correlation id is answered once.
+ * Streams.BatchAppend: one long call on which a client sends all its appends. An append has a correlation id and one or
+ * more parts. Each correlation id gets one answer.
  */
 import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
@@ -10,8 +10,8 @@ import type { ProposedEvent } from "../model/record.ts";
 import type { NotWritten } from "../store/group-commit.ts";
 import type { WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
-import { type AnswerTo, answerRefusal, answerResult, answerTimeout } from "./batch-answer.ts";
-import { asCallError, CallError, invalidArgument, logFull, unavailable } from "./errors.ts";
+import { type AnswerContext, answerRefusal, answerResult, answerTimeout } from "./batch-answer.ts";
+import { CallError, invalidArgument, logFull, toCallError, unavailable } from "./errors.ts";
 import {
   AppendSize,
   checkMetadata,
@@ -23,17 +23,17 @@ import {
 
 export type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
 
-/** An append whose parts are coming in. */
-interface Unfinished {
-  readonly to: AnswerTo;
+/** An append whose last part has not arrived. */
+interface PartialAppend {
+  readonly to: AnswerContext;
   readonly stream: string;
   readonly deadline: number;
   readonly events: ProposedEvent[];
   readonly size: AppendSize;
 }
 
-/** setTimeout takes no more; a deadline beyond it is none in practice. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Longest delay of setTimeout. A later deadline is ignored. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Serves one BatchAppend call until it ends. */
 export function serveBatchAppend(store: Store, call: BatchAppendCall, log: (line: string) => void): void {
@@ -44,7 +44,7 @@ class BatchAppendSession {
   readonly #store: Store;
   readonly #call: BatchAppendCall;
   readonly #log: (line: string) => void;
-  readonly #unfinished = new Map<string, Unfinished>();
+  readonly #unfinished = new Map<string, PartialAppend>();
   #awaited = 0;
   #halfClosed = false;
 
@@ -75,7 +75,7 @@ class BatchAppendSession {
     const correlation = uuidText(request.getCorrelationId(), "A correlation id");
     if (request.hasOptions()) this.#begin(correlation, request);
     const append = this.#unfinished.get(correlation);
-    // The rest of an append that was refused at an earlier part, and so is answered already.
+    // A later part of an append that was already refused and answered.
     if (append === undefined) return;
     try {
       collect(append, request);
@@ -90,12 +90,16 @@ class BatchAppendSession {
   }
 
   #begin(correlation: string, request: BatchAppendReq): void {
-    if (this.#unfinished.has(correlation)) throw invalidArgument("A correlation id was used twice.");
+    if (this.#unfinished.has(correlation))
+      throw invalidArgument("Two unfinished appends have the same correlation id.");
     if (this.#unfinished.size >= MAX_UNFINISHED_APPENDS) {
-      throw new CallError(status.RESOURCE_EXHAUSTED, "Too many appends are unfinished on one call.");
+      throw new CallError(
+        status.RESOURCE_EXHAUSTED,
+        `A call can have at most ${MAX_UNFINISHED_APPENDS} unfinished appends.`,
+      );
     }
     const options = request.getOptions();
-    const to: AnswerTo = {
+    const to: AnswerContext = {
       correlationId: request.getCorrelationId() ?? new shared.UUID(),
       identifier: options?.getStreamIdentifier() ?? new shared.StreamIdentifier(),
       expected: options === undefined ? 0 : expectedRevision(options, exactRevision(options)),
@@ -109,22 +113,22 @@ class BatchAppendSession {
     }
   }
 
-  #refuse(to: AnswerTo, error: unknown): void {
-    this.#write(answerRefusal(to, asCallError(error, this.#log)));
+  #refuse(to: AnswerContext, error: unknown): void {
+    this.#write(answerRefusal(to, toCallError(error, this.#log)));
   }
 
-  async #submit(append: Unfinished): Promise<void> {
+  async #submit(append: PartialAppend): Promise<void> {
     const { stream, events, to } = append;
     const write = { kind: "append", stream, expected: to.expected, events } as const;
     this.#awaited += 1;
     try {
       const written = this.#store.submit(write, append.size.stored, append.deadline);
       const result = await beforeDeadline(written, append.deadline);
-      // Shutting down: the end of the call answers, for this append and for all that come after it.
+      // During a shutdown, the end of the call answers this append and all later ones.
       if (result.outcome === "closing") return;
       this.#write(this.#answer(to, result));
     } catch {
-      // The reason is the log's, not the append's: the server reports it once for all appends that waited.
+      // The disk failed, not this append. The server reports the reason once for all queued appends.
       this.#fail(unavailable("The log cannot write to its disk."));
     } finally {
       this.#awaited -= 1;
@@ -132,7 +136,7 @@ class BatchAppendSession {
     }
   }
 
-  #answer(to: AnswerTo, result: WriteResult | NotWritten): BatchAppendResp {
+  #answer(to: AnswerContext, result: WriteResult | NotWritten): BatchAppendResp {
     switch (result.outcome) {
       case "written":
       case "wrong-revision":
@@ -141,7 +145,7 @@ class BatchAppendSession {
       case "log-full":
         return answerRefusal(to, logFull());
       case "damaged":
-        return answerRefusal(to, asCallError(result.reason, this.#log));
+        return answerRefusal(to, toCallError(result.reason, this.#log));
       default:
         return answerTimeout(to);
     }
@@ -150,14 +154,14 @@ class BatchAppendSession {
   #write(response: BatchAppendResp): void {
     if (this.#call.cancelled || this.#call.writableEnded) return;
     this.#call.write(response);
-    // A client that does not read its answers is not read either.
+    // Reads no more requests from a client that does not read its answers.
     if (this.#call.writableLength > MAX_MESSAGES_AHEAD) this.#call.pause();
   }
 
   #fail(error: unknown): void {
     if (this.#call.writableEnded) return;
     this.#unfinished.clear();
-    this.#call.emit("error", asCallError(error, this.#log));
+    this.#call.emit("error", toCallError(error, this.#log));
   }
 
   #endWhenAnswered(): void {
@@ -169,17 +173,17 @@ function exactRevision(options: BatchAppendReq.Options): string | undefined {
   return options.hasStreamPosition() ? options.getStreamPosition() : undefined;
 }
 
-function collect(append: Unfinished, request: BatchAppendReq): void {
+function collect(append: PartialAppend, request: BatchAppendReq): void {
   const events = request.getProposedMessagesList().map(proposedEvent);
   for (const event of events) append.size.add(append.stream, event);
   checkMetadata(append.stream, events);
   append.events.push(...events);
 }
 
-/** The result, or that the deadline passed before it came. The write may then still happen. */
+/** Returns the result, or "expired" if the deadline passes first. The write can then still happen. */
 function beforeDeadline<T>(result: Promise<T>, deadline: number): Promise<T | NotWritten> {
   const wait = deadline - Date.now();
-  if (wait > LONGEST_TIMER_MS) return result;
+  if (wait > MAX_TIMER_MS) return result;
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve({ outcome: "expired" }), Math.max(0, wait));
     result.then(resolve, reject).finally(() => clearTimeout(timer));

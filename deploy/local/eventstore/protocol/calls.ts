@@ -1,7 +1,7 @@
-/** The open streaming calls, so that a shutdown can end each of them in order. */
+/** Open streaming calls, so that a shutdown can end them. */
 import type { CallError } from "./errors.ts";
 
-/** The part of a streaming call that matters here. */
+/** The members of a streaming call that are used here. */
 interface OpenCall {
   readonly cancelled: boolean;
   readonly writableEnded: boolean;
@@ -23,8 +23,8 @@ export class OpenCalls {
   }
 }
 
-/** Ends a call with an error; gRPC sends what was written before. */
+/** Ends a call with an error. gRPC sends all messages written before. */
 export function endWith(call: OpenCall, error: CallError): void {
-  // By the event and not by destroy(), which would drop the status.
+  // With the event, because destroy() would drop the status.
   if (!call.cancelled && !call.writableEnded) call.emit("error", error);
 }

@@ -1,18 +1,18 @@
-/** Streams.Delete, after which a stream can be written again, and Streams.Tombstone, after which it cannot. */
+/** Streams.Delete, which allows later writes to the stream, and Streams.Tombstone, which does not. */
 import type {
   DeleteReq,
   DeleteResp,
   TombstoneReq,
   TombstoneResp,
 } from "@eventstore/db-client/generated/streams_pb.js";
-import { describedBy } from "../model/head.ts";
 import { streams } from "../model/pb.ts";
+import { describedStream } from "../model/stream-state.ts";
 import type { Store } from "../store/store.ts";
 import { invalidArgument, streamDeleted, wrongExpectedVersion } from "./errors.ts";
 import { expectedRevision, writableStreamName } from "./request-parts.ts";
 import { writeOrThrow } from "./write-or-throw.ts";
 
-/** Hides a stream's events from reads of the stream; they stay in the log. */
+/** Hides the events of a stream from its reads. They stay in the log. */
 export async function softDelete(
   store: Store,
   request: DeleteReq,
@@ -23,7 +23,7 @@ export async function softDelete(
   return new streams.DeleteResp().setPosition(at.setCommitPosition(position).setPreparePosition(position));
 }
 
-/** Closes a stream for ever. */
+/** Closes a stream permanently. */
 export async function tombstone(
   store: Store,
   request: TombstoneReq,
@@ -40,9 +40,9 @@ async function remove(
   options: DeleteReq.Options | TombstoneReq.Options | undefined,
   deadline: Date | number,
 ): Promise<string> {
-  if (options === undefined) throw invalidArgument("A deletion needs its options.");
+  if (options === undefined) throw invalidArgument("A deletion must contain its options.");
   const stream = writableStreamName(options.getStreamIdentifier());
-  if (describedBy(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
+  if (describedStream(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
   const expected = expectedRevision(options, options.hasRevision() ? options.getRevision() : undefined);
   const result = await writeOrThrow(store, { kind, stream, expected, events: [] }, 0, deadline);
   switch (result.outcome) {

@@ -1,10 +1,10 @@
-/** Errors in the form that EventStoreDB's clients understand: a status, a sentence and trailers. */
+/** Errors in the form that EventStoreDB's clients expect: a status, a message and trailers. */
 import { Metadata, status } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
-import { LogDamaged } from "../model/damage.ts";
 import { MAX_APPEND_BYTES } from "../model/limits.ts";
+import { LogDamaged } from "../model/log-errors.ts";
 
-/** An error that ends a call. gRPC takes code, details and metadata from it. */
+/** An error that ends a call. gRPC sends its code, details and metadata. */
 export class CallError extends Error {
   override readonly name = "CallError";
   readonly code: status;
@@ -32,7 +32,7 @@ export function unavailable(sentence: string): CallError {
   return new CallError(status.UNAVAILABLE, sentence);
 }
 
-/** The client reads ABORTED as a timeout, after which it may try again on the same connection. */
+/** The client treats ABORTED as a timeout and can retry on the same connection. */
 export function timedOut(sentence: string): CallError {
   return new CallError(status.ABORTED, sentence);
 }
@@ -56,15 +56,16 @@ export function wrongExpectedVersion(stream: string, expected: number, current: 
 }
 
 export function appendTooLarge(): CallError {
-  return new CallError(status.INVALID_ARGUMENT, `An append may have ${MAX_APPEND_BYTES} bytes.`, {
+  return new CallError(status.INVALID_ARGUMENT, `An append can have at most ${MAX_APPEND_BYTES} bytes.`, {
     exception: "maximum-append-size-exceeded",
     "maximum-append-size": String(MAX_APPEND_BYTES),
   });
 }
 
-/** The log has reached a bound of its size; see LOG_BOUNDS. */
+/** The log has reached a limit; see LOG_BOUNDS. */
 export function logFull(): CallError {
-  const sentence = "The log has reached its largest size; nothing was written. Its README lists the bounds.";
+  const sentence =
+    "The log has reached its largest size. Nothing was written. deploy/local/eventstore/README.md lists the limits.";
   return new CallError(status.RESOURCE_EXHAUSTED, sentence);
 }
 
@@ -75,15 +76,18 @@ export function missingProperty(property: string): CallError {
   });
 }
 
-/** Turns any error into one that ends a call. Logs it, unless the call itself was at fault. */
-export function asCallError(error: unknown, log: (line: string) => void): CallError {
+/** Converts any error to one that ends a call. Logs it, unless the caller caused it. */
+export function toCallError(error: unknown, log: (line: string) => void): CallError {
   if (error instanceof CallError) return error;
   if (error instanceof LogDamaged) {
     log(error.message);
     return new CallError(status.DATA_LOSS, error.message);
   }
   log(`A call failed: ${error instanceof Error ? error.message : String(error)}`);
-  return new CallError(status.UNKNOWN, "The log could not answer; its output says why.");
+  return new CallError(
+    status.UNKNOWN,
+    "The log could not answer. Its output on standard error shows the reason.",
+  );
 }
 
 function expectedText(expected: number): string {
@@ -92,7 +96,7 @@ function expectedText(expected: number): string {
   return expected === STREAM_EXISTS ? "existing stream" : String(expected);
 }
 
-/** Trailers carry printable ASCII only; anything else is percent-encoded. */
+/** Percent-encodes characters that trailers cannot contain: all except printable ASCII. */
 function trailerText(value: string): string {
   return value.replace(/[^\x20-\x7e]+/gu, encodeURIComponent);
 }

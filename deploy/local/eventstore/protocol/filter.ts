@@ -5,32 +5,33 @@ import { invalidArgument } from "./errors.ts";
 
 export interface Filter {
   matches(record: Buffer): boolean;
-  /** A subscription reports its position each time it has considered this many events. */
-  readonly checkpointEvery: number;
+  /** Number of events after which a subscription reports its position. */
+  readonly checkpointInterval: number;
 }
 
-/** EventStoreDB's search window where the client names none. */
+/** EventStoreDB's default search window. */
 const DEFAULT_WINDOW = 32;
 
 /**
- * The filter of a request, if it has one.
- * @throws CallError where it is no filter that can be applied.
+ * Returns the filter of a request; undefined if it has none.
+ * @throws CallError if the filter is invalid
  */
 export function readFilter(options: ReadReq.Options): Filter | undefined {
   const filter = options.getFilter();
   if (filter === undefined) return undefined;
   const textOf = filter.hasEventType() ? typeOf : streamOf;
   const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
-  if (expression === undefined) throw invalidArgument("A filter needs an expression on type or stream name.");
+  if (expression === undefined)
+    throw invalidArgument("A filter must have an expression for the event type or the stream name.");
   const test = readExpression(expression);
-  return { matches: (record) => test(textOf(record)), checkpointEvery: checkpointInterval(filter) };
+  return { matches: (record) => test(textOf(record)), checkpointInterval: checkpointInterval(filter) };
 }
 
 function readExpression(expression: ReadReq.Options.FilterOptions.Expression): (text: string) => boolean {
   const prefixes = expression.getPrefixList();
   if (prefixes.length > 0) return (text) => prefixes.some((prefix) => text.startsWith(prefix));
   const source = expression.getRegex();
-  if (source === "") throw invalidArgument("A filter needs a regular expression or prefixes.");
+  if (source === "") throw invalidArgument("A filter must have a regular expression or prefixes.");
   try {
     const regex = new RegExp(source, "u");
     return (text) => regex.test(text);

@@ -1,38 +1,38 @@
-/** The messages of Streams.Read beside events, and events with their id in the other form. */
+/** Messages of Streams.Read other than events, and events with structured ids. */
 import type { ReadResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { shared, streams } from "../model/pb.ts";
 
-/** Says that a subscription has begun. */
+/** Reports that a subscription has started. */
 export function confirmation(subscriptionId: string): Uint8Array {
   const message = new streams.ReadResp.SubscriptionConfirmation().setSubscriptionId(subscriptionId);
   return new streams.ReadResp().setConfirmation(message).serializeBinary();
 }
 
-/** Says how far a filtered subscription has come. */
+/** Reports the position of a filtered subscription. */
 export function checkpoint(position: number): Uint8Array {
   const at = String(position);
   const message = new streams.ReadResp.Checkpoint().setCommitPosition(at).setPreparePosition(at);
   return new streams.ReadResp().setCheckpoint(message).serializeBinary();
 }
 
-/** Says that what follows is live. */
+/** Reports that all later events are live. */
 export function caughtUp(): Uint8Array {
   return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()).serializeBinary();
 }
 
-/** Says that what follows is read from disk again. */
+/** Reports that the next events are read from disk again. */
 export function fellBehind(): Uint8Array {
   return new streams.ReadResp().setFellBehind(new streams.ReadResp.FellBehind()).serializeBinary();
 }
 
-/** Says that a stream does not exist or is soft-deleted. */
+/** Reports that a stream does not exist or is soft-deleted. */
 export function streamNotFound(stream: string): Uint8Array {
   const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
   const message = new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier);
   return new streams.ReadResp().setStreamNotFound(message).serializeBinary();
 }
 
-/** The wire bytes of an event with its id as two numbers, for a reader that asked for that. */
+/** Returns the wire bytes of an event with its id as two numbers, for readers that request this form. */
 export function withStructuredId(wire: Uint8Array): Uint8Array {
   const message = streams.ReadResp.deserializeBinary(wire);
   const id = message.getEvent()?.getEvent()?.getId();

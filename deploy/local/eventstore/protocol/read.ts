@@ -1,53 +1,63 @@
-/** Streams.Read without a subscription: a stream or all streams, forwards or backwards, once. */
+/** Streams.Read without a subscription: reads a stream or all streams, forwards or backwards. */
 
-import { firstReadable, isReadable } from "../model/head.ts";
 import { type LogEvent, wireOf } from "../model/record.ts";
+import { firstReadable, isReadable } from "../model/stream-state.ts";
 import { readPositions, readRevisions } from "../storage/log-reader.ts";
 import type { Store } from "../store/store.ts";
 import { streamDeleted } from "./errors.ts";
+import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
 import { streamNotFound, withStructuredId } from "./messages.ts";
-import type { Outlet } from "./outlet.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /**
- * Sends what was asked for; the caller ends the call.
- * @throws CallError where the stream is tombstoned.
+ * Sends the requested events. The caller ends the call.
+ * @throws CallError if the stream is tombstoned
  */
-export async function read(store: Store, outlet: Outlet, request: ReadRequest, count: number): Promise<void> {
+export async function read(
+  store: Store,
+  writer: FlowControlledWriter,
+  request: ReadRequest,
+  count: number,
+): Promise<void> {
   if (count === 0) return;
-  if (request.stream === undefined) await readAll(store, outlet, request, count);
-  else await readStream(store, outlet, request, request.stream, count);
+  if (request.stream === undefined) await readAll(store, writer, request, count);
+  else await readStream(store, writer, request, request.stream, count);
 }
 
 async function readStream(
   store: Store,
-  outlet: Outlet,
+  writer: FlowControlledWriter,
   request: ReadRequest,
   stream: string,
   count: number,
 ): Promise<void> {
-  const head = store.head(stream);
-  if (head.tombstoned) throw streamDeleted(stream);
-  if (!isReadable(head)) {
-    outlet.send(streamNotFound(stream));
+  const state = store.stateOf(stream);
+  if (state.tombstoned) throw streamDeleted(stream);
+  if (!isReadable(state)) {
+    writer.send(streamNotFound(stream));
     return;
   }
-  const oldest = firstReadable(stream, head);
-  const from = resolve(request.from, 0, request.backwards ? head.last : head.last + 1);
+  const oldest = firstReadable(stream, state);
+  const from = resolveStart(request.from, 0, request.backwards ? state.last : state.last + 1);
   const [first, last] = request.backwards
-    ? [Math.min(from, head.last), Math.max(oldest, Math.min(from, head.last) - count + 1)]
-    : [Math.max(from, oldest), Math.min(head.last, Math.max(from, oldest) + count - 1)];
+    ? [Math.min(from, state.last), Math.max(oldest, Math.min(from, state.last) - count + 1)]
+    : [Math.max(from, oldest), Math.min(state.last, Math.max(from, oldest) + count - 1)];
   if (request.backwards ? first < last : first > last) return;
   for await (const page of readRevisions(store.log, stream, first, last)) {
-    for (const event of page) await sendEvent(outlet, request, event);
-    if (outlet.closed) return;
+    for (const event of page) await sendEvent(writer, request, event);
+    if (writer.closed) return;
   }
 }
 
-/** Forwards the start belongs to the read, backwards it does not. */
-async function readAll(store: Store, outlet: Outlet, request: ReadRequest, count: number): Promise<void> {
+/** Reads all streams. The start position is included forwards and excluded backwards. */
+async function readAll(
+  store: Store,
+  writer: FlowControlledWriter,
+  request: ReadRequest,
+  count: number,
+): Promise<void> {
   const range = {
-    from: resolve(request.from, 0, Number.MAX_SAFE_INTEGER),
+    from: resolveStart(request.from, 0, Number.MAX_SAFE_INTEGER),
     inclusive: !request.backwards,
     backwards: request.backwards,
   };
@@ -55,26 +65,26 @@ async function readAll(store: Store, outlet: Outlet, request: ReadRequest, count
   for await (const page of readPositions(store.log, range)) {
     for (const event of page) {
       if (request.filter?.matches(event.record) === false) continue;
-      if (sendNow(outlet, request, event)) await outlet.drained();
+      if (enqueueEvent(writer, request, event)) await writer.drained();
       left -= 1;
       if (left === 0) return;
     }
-    if (outlet.closed) return;
+    if (writer.closed) return;
   }
 }
 
-/** A named place as a number. */
-export function resolve(from: ReadRequest["from"], start: number, end: number): number {
+/** Converts a start to a number. */
+export function resolveStart(from: ReadRequest["from"], start: number, end: number): number {
   if (from === "start") return start;
   return from === "end" ? end : from;
 }
 
-/** Sends an event. True says that the outlet must drain before the next one. */
-export function sendNow(outlet: Outlet, request: ReadRequest, event: LogEvent): boolean {
+/** Sends an event. Returns true if the writer must drain before the next one. */
+export function enqueueEvent(writer: FlowControlledWriter, request: ReadRequest, event: LogEvent): boolean {
   const wire = wireOf(event.record);
-  return outlet.send(request.structuredIds ? withStructuredId(wire) : wire);
+  return writer.send(request.structuredIds ? withStructuredId(wire) : wire);
 }
 
-async function sendEvent(outlet: Outlet, request: ReadRequest, event: LogEvent): Promise<void> {
-  if (sendNow(outlet, request, event)) await outlet.drained();
+async function sendEvent(writer: FlowControlledWriter, request: ReadRequest, event: LogEvent): Promise<void> {
+  if (enqueueEvent(writer, request, event)) await writer.drained();
 }

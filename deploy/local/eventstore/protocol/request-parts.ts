@@ -1,4 +1,4 @@
-/** Parts that several requests share, checked and in the log's own terms. */
+/** Parses and checks the parts that several requests share. */
 import type { StreamIdentifier, UUID } from "@eventstore/db-client/generated/shared_pb.js";
 import type { AppendReq, BatchAppendReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
@@ -16,8 +16,8 @@ const UUID_TEXT = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * A UUID as canonical text, from its text or its two halves.
- * @throws CallError where it is missing or no UUID.
+ * Returns a UUID as canonical text, from its text or its two halves.
+ * @throws CallError if it is missing or invalid
  */
 export function uuidText(uuid: UUID | undefined, what: string): string {
   const text = uuid?.hasStructured() ? structuredText(uuid) : uuid?.getString().toLowerCase();
@@ -34,18 +34,18 @@ function structuredText(uuid: UUID): string {
 }
 
 /**
- * The name of a stream.
- * @throws CallError where it is missing, empty, too long, no UTF-8, or holds a NUL character.
+ * Returns the name of a stream.
+ * @throws CallError if it is missing, empty, too long, not UTF-8, or contains a NUL character
  */
 export function streamName(identifier: StreamIdentifier | undefined): string {
   const bytes = identifier?.getStreamName_asU8() ?? new Uint8Array(0);
   if (bytes.length === 0) throw invalidArgument("A stream name must not be empty.");
   if (bytes.length > MAX_STREAM_NAME_BYTES) {
-    throw invalidArgument(`A stream name may have ${MAX_STREAM_NAME_BYTES} bytes.`);
+    throw invalidArgument(`A stream name can have at most ${MAX_STREAM_NAME_BYTES} bytes.`);
   }
-  if (bytes.includes(0)) throw invalidArgument("A stream name must not hold a NUL character.");
+  if (bytes.includes(0)) throw invalidArgument("A stream name must not contain a NUL character.");
   const name = utf8(bytes);
-  if (name === "$all") throw invalidArgument("$all is not a stream of its own: read it as all streams.");
+  if (name === "$all") throw invalidArgument("$all is not a stream. Use a read of all streams instead.");
   return name;
 }
 
@@ -58,38 +58,38 @@ function utf8(bytes: Uint8Array): string {
 }
 
 /**
- * The name of a stream to write to.
- * @throws CallError as streamName, and where it is the metadata stream of a metadata stream.
+ * Returns the name of a stream to write.
+ * @throws CallError like streamName, and if it is the metadata stream of a metadata stream
  */
 export function writableStreamName(identifier: StreamIdentifier | undefined): string {
   const name = streamName(identifier);
-  if (name.startsWith("$$$$")) throw invalidArgument("A metadata stream has no metadata of its own.");
+  if (name.startsWith("$$$$")) throw invalidArgument("A metadata stream cannot have metadata.");
   if (name === "$$")
-    throw invalidArgument("A metadata stream must be named for the stream that it describes.");
+    throw invalidArgument("The name of a metadata stream must be $$ and the name of a stream.");
   return name;
 }
 
-/** The part of a request that says which revision the stream must have. */
+/** The part of a request that sets the expected revision. */
 interface ExpectedOption {
   hasNoStream(): boolean;
   hasStreamExists(): boolean;
 }
 
-/** The expected revision; `exact` is the revision named in the request, if one is. */
+/** Returns the expected revision. `exact` is the exact revision in the request, if any. */
 export function expectedRevision(options: ExpectedOption, exact: string | undefined): number {
   if (exact !== undefined) return uint64(exact);
   if (options.hasNoStream()) return NO_STREAM;
   return options.hasStreamExists() ? STREAM_EXISTS : ANY;
 }
 
-/** An unsigned 64-bit number; beyond the safe integers it is the largest of those. */
+/** Converts an unsigned 64-bit number, at most to the largest safe integer. */
 export function uint64(text: string): number {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
 }
 
 /**
- * An event as proposed in Append or BatchAppend.
- * @throws CallError where its id or its type is missing or unfit.
+ * Returns an event sent in Append or BatchAppend.
+ * @throws CallError if its id or type is missing or invalid
  */
 export function proposedEvent(
   message: AppendReq.ProposedMessage | BatchAppendReq.ProposedMessage,
@@ -100,7 +100,7 @@ export function proposedEvent(
   if (type === undefined || type === "") throw missingProperty("type");
   if (contentType === undefined) throw missingProperty("content-type");
   if (Buffer.byteLength(type) > MAX_EVENT_TYPE_BYTES) {
-    throw invalidArgument(`An event type may have ${MAX_EVENT_TYPE_BYTES} bytes.`);
+    throw invalidArgument(`An event type can have at most ${MAX_EVENT_TYPE_BYTES} bytes.`);
   }
   return {
     id: uuidText(message.getId(), "An event id"),
@@ -111,12 +111,12 @@ export function proposedEvent(
   };
 }
 
-/** Size of an append whose events are coming in. */
+/** Adds up the size of an append while its events arrive. */
 export class AppendSize {
   #sent = 0;
   #stored = 0;
 
-  /** Most bytes that the append takes on disk. */
+  /** Upper bound for the bytes of the append on disk. */
   get stored(): number {
     return this.#stored;
   }
@@ -133,7 +133,7 @@ export class AppendSize {
   }
 }
 
-/** @throws CallError where events for a metadata stream ask for what the log does not offer. */
+/** @throws CallError if events for a metadata stream are invalid or use a key that the log does not support */
 export function checkMetadata(stream: string, events: readonly ProposedEvent[]): void {
   if (!stream.startsWith("$$")) return;
   try {

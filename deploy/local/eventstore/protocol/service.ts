@@ -1,4 +1,4 @@
-/** The gRPC services of the log: each method bound to the function that does its work. */
+/** The gRPC services of the log: maps each method to its function. */
 import { randomUUID } from "node:crypto";
 import type { ClusterInfo } from "@eventstore/db-client/generated/gossip_pb.js";
 import type { SupportedMethods } from "@eventstore/db-client/generated/serverfeatures_pb.js";
@@ -18,10 +18,9 @@ import { serveAppend } from "./append.ts";
 import { type BatchAppendCall, serveBatchAppend } from "./batch-append.ts";
 import { endWith, type OpenCalls } from "./calls.ts";
 import { softDelete, tombstone } from "./delete.ts";
-import { asCallError } from "./errors.ts";
-import { supportedMethods } from "./features.ts";
-import { clusterOfOne } from "./gossip-answer.ts";
-import { Outlet, type ReadCall } from "./outlet.ts";
+import { clusterOfOne, supportedMethods } from "./discovery.ts";
+import { toCallError } from "./errors.ts";
+import { FlowControlledWriter, type ReadCall } from "./flow-controlled-writer.ts";
 import { read } from "./read.ts";
 import { parseReadRequest } from "./read-request.ts";
 import { subscribe } from "./subscription.ts";
@@ -30,11 +29,11 @@ export interface ServiceContext {
   readonly store: Store;
   readonly calls: OpenCalls;
   readonly log: (line: string) => void;
-  /** The port that the server listens on, known once it does. */
+  /** Returns the port of the server, which is known when it listens. */
   readonly port: () => number;
 }
 
-/** Reads send bytes that are encoded already. */
+/** Reads send bytes that are already encoded. */
 const STREAMS = {
   ...streamsGrpc.StreamsService,
   read: { ...streamsGrpc.StreamsService.read, responseSerialize: asBuffer },
@@ -46,7 +45,7 @@ export function addServices(server: Server, context: ServiceContext): void {
   const fail =
     <T>(answer: sendUnaryData<T>) =>
     (error: unknown) =>
-      answer(asCallError(error, log));
+      answer(toCallError(error, log));
   server.addService(STREAMS, {
     read: (call: ReadCall) => {
       calls.add(call);
@@ -77,15 +76,15 @@ export function addServices(server: Server, context: ServiceContext): void {
 }
 
 async function serveRead(context: ServiceContext, call: ReadCall): Promise<void> {
-  const outlet = new Outlet(call);
+  const writer = new FlowControlledWriter(call);
   try {
     const request = parseReadRequest(call.request);
-    if (request.count === "live") await subscribe(context.store, outlet, request);
-    else await read(context.store, outlet, request, request.count);
-    if (!outlet.closed) call.end();
+    if (request.count === "live") await subscribe(context.store, writer, request);
+    else await read(context.store, writer, request, request.count);
+    if (!writer.closed) call.end();
   } catch (error) {
-    // Once the call is over, by the reader or by a shutdown, what went wrong after it concerns nobody.
-    if (!outlet.closed) endWith(call, asCallError(error, context.log));
+    // After the end of the call, nobody can receive the error.
+    if (!writer.closed) endWith(call, toCallError(error, context.log));
   }
 }
 

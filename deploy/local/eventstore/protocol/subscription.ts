@@ -1,30 +1,34 @@
 /**
- * Streams.Read with a subscription: everything after a place, then whatever is committed, until the reader goes.
+ * Streams.Read with a subscription: sends all events after a start, then each new event, until the reader disconnects.
  *
- * One cursor runs through both phases and moves only with what was sent, so that the change from catching up
- * to live leaves neither a gap nor a repetition.
+ * Both phases use one cursor that moves only with sent events. So the change from catch-up to live causes no gap and no
+ * repetition.
  */
 import { randomUUID } from "node:crypto";
-import { firstReadable } from "../model/head.ts";
 import type { LogEvent } from "../model/record.ts";
+import { firstReadable } from "../model/stream-state.ts";
 import { readPositions, readRevisions } from "../storage/log-reader.ts";
 import type { Store } from "../store/store.ts";
 import { streamDeleted } from "./errors.ts";
+import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
 import { caughtUp, checkpoint, confirmation, fellBehind } from "./messages.ts";
-import type { Outlet } from "./outlet.ts";
-import { resolve, sendNow } from "./read.ts";
+import { enqueueEvent, resolveStart } from "./read.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /**
- * Runs a subscription until the reader goes.
- * @throws CallError where the stream is or becomes tombstoned.
+ * Runs a subscription until the reader disconnects.
+ * @throws CallError if the stream is or becomes tombstoned
  */
-export async function subscribe(store: Store, outlet: Outlet, request: ReadRequest): Promise<void> {
-  const stopListening = store.onCommit(() => outlet.wake());
+export async function subscribe(
+  store: Store,
+  writer: FlowControlledWriter,
+  request: ReadRequest,
+): Promise<void> {
+  const stopListening = store.onCommit(() => writer.wake());
   try {
-    outlet.send(confirmation(randomUUID()));
-    if (request.stream === undefined) await new AllSubscription(store, outlet, request).run();
-    else await followStream(store, outlet, request, request.stream);
+    writer.send(confirmation(randomUUID()));
+    if (request.stream === undefined) await new AllSubscription(store, writer, request).run();
+    else await followStream(store, writer, request, request.stream);
   } finally {
     stopListening();
   }
@@ -32,60 +36,60 @@ export async function subscribe(store: Store, outlet: Outlet, request: ReadReque
 
 async function followStream(
   store: Store,
-  outlet: Outlet,
+  writer: FlowControlledWriter,
   request: ReadRequest,
   stream: string,
 ): Promise<void> {
-  let next = resolve(request.from, -1, store.head(stream).last) + 1;
+  let next = resolveStart(request.from, -1, store.stateOf(stream).last) + 1;
   let live = false;
-  while (!outlet.closed) {
+  while (!writer.closed) {
     const seen = store.position;
-    const head = store.head(stream);
-    if (head.tombstoned) throw streamDeleted(stream);
-    next = Math.max(next, head.softDeleted ? head.last + 1 : firstReadable(stream, head));
-    if (next <= head.last) next = await sendRevisions(store, outlet, request, stream, next, head.last);
-    if (!live) outlet.send(caughtUp());
+    const state = store.stateOf(stream);
+    if (state.tombstoned) throw streamDeleted(stream);
+    next = Math.max(next, state.softDeleted ? state.last + 1 : firstReadable(stream, state));
+    if (next <= state.last) next = await sendRevisions(store, writer, request, stream, next, state.last);
+    if (!live) writer.send(caughtUp());
     live = true;
-    await outlet.until(() => store.position !== seen);
+    await writer.until(() => store.position !== seen);
   }
 }
 
-/** Sends the revisions between two, both included, and returns the one to go on with. */
+/** Sends a range of revisions, both ends included. Returns the revision to continue with. */
 async function sendRevisions(
   store: Store,
-  outlet: Outlet,
+  writer: FlowControlledWriter,
   request: ReadRequest,
   stream: string,
   from: number,
   to: number,
 ): Promise<number> {
   for await (const page of readRevisions(store.log, stream, from, to)) {
-    for (const event of page) if (sendNow(outlet, request, event)) await outlet.drained();
-    if (outlet.closed) break;
+    for (const event of page) if (enqueueEvent(writer, request, event)) await writer.drained();
+    if (writer.closed) break;
   }
   return to + 1;
 }
 
 class AllSubscription {
   readonly #store: Store;
-  readonly #outlet: Outlet;
+  readonly #writer: FlowControlledWriter;
   readonly #request: ReadRequest;
   #after: number;
   #considered = 0;
   #reported: number;
   #live = false;
 
-  constructor(store: Store, outlet: Outlet, request: ReadRequest) {
+  constructor(store: Store, writer: FlowControlledWriter, request: ReadRequest) {
     this.#store = store;
-    this.#outlet = outlet;
+    this.#writer = writer;
     this.#request = request;
-    this.#after = resolve(request.from, 0, store.position);
+    this.#after = resolveStart(request.from, 0, store.position);
     this.#reported = this.#after;
   }
 
   async run(): Promise<void> {
-    while (!this.#outlet.closed) {
-      const recent = this.#store.tail.after(this.#after);
+    while (!this.#writer.closed) {
+      const recent = this.#store.recentEvents.after(this.#after);
       if (recent === undefined) await this.#catchUp();
       else if (recent.length > 0) await this.#send(recent);
       else await this.#waitLive();
@@ -93,12 +97,12 @@ class AllSubscription {
   }
 
   async #catchUp(): Promise<void> {
-    if (this.#live) this.#outlet.send(fellBehind());
+    if (this.#live) this.#writer.send(fellBehind());
     this.#live = false;
     const range = { from: this.#after, inclusive: false, backwards: false };
     for await (const page of readPositions(this.#store.log, range)) {
       await this.#send(page);
-      if (this.#outlet.closed) return;
+      if (this.#writer.closed) return;
     }
   }
 
@@ -107,28 +111,28 @@ class AllSubscription {
     for (const event of events) {
       this.#after = event.position;
       const matches = filter === undefined || filter.matches(event.record);
-      if (matches && sendNow(this.#outlet, this.#request, event)) await this.#outlet.drained();
+      if (matches && enqueueEvent(this.#writer, this.#request, event)) await this.#writer.drained();
       this.#considered += 1;
-      if (filter === undefined || this.#considered < filter.checkpointEvery) continue;
+      if (filter === undefined || this.#considered < filter.checkpointInterval) continue;
       await this.#report();
-      if (this.#outlet.closed) return;
+      if (this.#writer.closed) return;
     }
   }
 
-  /** Waits at the end of the log; the first time, says so. */
+  /** Waits at the end of the log. The first time, reports that the reader has caught up. */
   async #waitLive(): Promise<void> {
     if (!this.#live) {
-      // So that a reader whose filter matched nothing need not consider it all again next time.
+      // A reader whose filter matched nothing can continue from here later.
       if (this.#request.filter !== undefined && this.#reported !== this.#after) await this.#report();
-      this.#outlet.send(caughtUp());
+      this.#writer.send(caughtUp());
       this.#live = true;
     }
-    await this.#outlet.until(() => this.#store.position > this.#after);
+    await this.#writer.until(() => this.#store.position > this.#after);
   }
 
   async #report(): Promise<void> {
     this.#considered = 0;
     this.#reported = this.#after;
-    if (this.#outlet.send(checkpoint(this.#after))) await this.#outlet.drained();
+    if (this.#writer.send(checkpoint(this.#after))) await this.#writer.drained();
   }
 }

@@ -1,13 +1,11 @@
-/** A write for the calls that carry one write each, where every reason not to try it ends the call. */
-
 import type { Write, WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
 import { logFull, timedOut, unavailable } from "./errors.ts";
 
 /**
- * Writes and returns the decision.
+ * Writes for calls that carry one write, and returns the result.
  * @throws CallError if nothing was written, or if the disk failed and the outcome is unknown
- * @throws LogDamaged if a stored event that decides on the write is damaged
+ * @throws LogDamaged if the decision needs a stored event that is damaged
  */
 export async function writeOrThrow(
   store: Store,
@@ -20,13 +18,13 @@ export async function writeOrThrow(
   });
   switch (result.outcome) {
     case "expired":
-      throw timedOut("The deadline passed before the write began.");
+      throw timedOut("The deadline passed before the write started. Nothing was written.");
     case "overloaded":
-      throw timedOut("The log is overloaded; nothing was written.");
+      throw timedOut("The log is overloaded. Nothing was written.");
     case "closing":
       throw unavailable("The log is shutting down.");
     case "disk-full":
-      throw timedOut("The disk of the log is full; nothing was written.");
+      throw timedOut("The disk of the log is full. Nothing was written.");
     case "log-full":
       throw logFull();
     case "damaged":

@@ -1,10 +1,10 @@
 /**
- * The file that says how far the log was acknowledged. It is written after the flush of each frame and before
- * the answers. On start, everything up to this end must be intact; only what lies beyond may be incomplete.
+ * The file that records up to which position the log was acknowledged. It is written after the flush of each frame
+ * and before the answers. On start, everything up to this end must be intact; only data beyond it may be incomplete.
  *
- * The file holds the same entry twice, in two disk sectors, written with one call. It is not flushed: it
- * survives the end of the process, and after power loss it is merely older than the segments. One damaged copy
- * is reported and replaced. An entry has 64 bytes:
+ * The file holds the same entry twice, in two blocks of 4 KiB. It is not flushed: it survives the end of the process,
+ * and after a power loss it is only older than the segments. A start reports and replaces a damaged copy. An entry
+ * has 64 bytes:
  *
  *      0  "EVENTEND"    8  format version    12  log id, 16 bytes   28  segment number    32  end offset
  *     40  events       48  last position     56  checksum of the last frame   60  checksum of bytes 0 to 59
@@ -14,38 +14,47 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
 import { readNumber, writeNumber } from "../model/bytes.ts";
-import { damageOf } from "../model/damage.ts";
-import { LogStartError } from "../model/start-error.ts";
-import { type ChainEnd, FORMAT } from "./segment-format.ts";
+import { damageOf, LogStartError } from "../model/log-errors.ts";
+import { isNoSpace } from "./disk-full.ts";
+import { type ChainEnd, FORMAT, isSameChainEnd } from "./segment-format.ts";
 
 export const ACKNOWLEDGED_FILE = "acknowledged";
 
 const MAGIC = "EVENTEND";
 const ENTRY_BYTES = 64;
-const COPIES_AT = [0, 512] as const;
-const FILE_BYTES = 1024;
+/** Offset of the second copy: disks with sectors of 4 KiB must not lose both copies at once. */
+const SECOND_COPY_AT = 4096;
+/** Offset of the second copy in files of earlier releases, which are shorter. */
+const FORMER_SECOND_COPY_AT = 512;
+const FILE_BYTES = SECOND_COPY_AT + ENTRY_BYTES;
 
-/** End of a log: the number of the last segment that has a frame, from 1, its end in bytes, and the chain. */
+/** End of a log: the number of the last segment, counted from 1, its end in bytes, and the end of its chain. */
 export interface LogEnd extends ChainEnd {
   readonly logId: string;
   readonly segment: number;
   readonly offset: number;
 }
 
-/** Content of the file. */
-export function encodeEnd(end: LogEnd): Buffer {
+/** Content of a new file. */
+export function encodeEndFile(end: LogEnd): Buffer {
+  const entry = encodeEntry(end);
   const file = Buffer.alloc(FILE_BYTES);
-  file.write(MAGIC, 0, "latin1");
-  file.writeUInt32BE(FORMAT, 8);
-  file.write(end.logId, 12, "hex");
-  file.writeUInt32BE(end.segment, 28);
-  writeNumber(file, end.offset, 32);
-  writeNumber(file, end.events, 40);
-  writeNumber(file, end.position, 48);
-  file.writeUInt32BE(end.checksum, 56);
-  file.writeUInt32BE(crc32(file.subarray(0, 60)), 60);
-  file.copy(file, COPIES_AT[1], 0, ENTRY_BYTES);
+  for (const offset of [0, SECOND_COPY_AT]) entry.copy(file, offset);
   return file;
+}
+
+function encodeEntry(end: LogEnd): Buffer {
+  const entry = Buffer.alloc(ENTRY_BYTES);
+  entry.write(MAGIC, 0, "latin1");
+  entry.writeUInt32BE(FORMAT, 8);
+  entry.write(end.logId, 12, "hex");
+  entry.writeUInt32BE(end.segment, 28);
+  writeNumber(entry, end.offset, 32);
+  writeNumber(entry, end.events, 40);
+  writeNumber(entry, end.position, 48);
+  entry.writeUInt32BE(end.checksum, 56);
+  entry.writeUInt32BE(crc32(entry.subarray(0, 60)), 60);
+  return entry;
 }
 
 function decodeEntry(entry: Buffer): LogEnd | undefined {
@@ -53,7 +62,7 @@ function decodeEntry(entry: Buffer): LogEnd | undefined {
   if (crc32(entry.subarray(0, 60)) !== entry.readUInt32BE(60)) return undefined;
   const version = entry.readUInt32BE(8);
   if (version !== FORMAT)
-    throw new LogStartError(`The log has format ${version}; this program reads ${FORMAT}.`);
+    throw new LogStartError(`The log has format ${version}; this program reads format ${FORMAT}.`);
   return {
     logId: entry.toString("hex", 12, 28),
     segment: entry.readUInt32BE(28),
@@ -62,6 +71,13 @@ function decodeEntry(entry: Buffer): LogEnd | undefined {
     position: readNumber(entry, 48),
     checksum: entry.readUInt32BE(56),
   };
+}
+
+/** The acknowledged end as stored: the newer copy, and whether both copies are intact and equal. */
+interface StoredEnd {
+  readonly end: LogEnd;
+  readonly isIntact: boolean;
+  readonly isCurrent: boolean;
 }
 
 export class AcknowledgedEnd {
@@ -76,38 +92,44 @@ export class AcknowledgedEnd {
   /**
    * Opens the file and reads the end.
    *
-   * @returns the newer of the two copies; `isIntact` is false if the other one is damaged
+   * @returns the newer of the two copies. `isIntact` is false if the other copy is damaged. `isCurrent` is true if both
+   *   copies are intact, equal and in their places.
    * @throws LogDamaged if the file is missing or both copies are damaged
    * @throws LogStartError if the file has another format
    */
-  static async open(dir: string): Promise<{ file: AcknowledgedEnd; end: LogEnd; isIntact: boolean }> {
+  static async open(dir: string): Promise<StoredEnd & { file: AcknowledgedEnd }> {
     const path = join(dir, ACKNOWLEDGED_FILE);
     const fd = await promisify(fs.open)(path, "r+").catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOENT") throw error;
-      throw damageOf(path, "The file is missing. It says how far the log was acknowledged.");
+      throw damageOf(path, "The file is missing. It records up to which position the log was acknowledged.");
     });
-    const content = Buffer.alloc(FILE_BYTES);
-    const { bytesRead } = await promisify(fs.read)(fd, content, 0, FILE_BYTES, 0);
-    const copies = COPIES_AT.map((at) =>
-      decodeEntry(content.subarray(0, bytesRead).subarray(at, at + ENTRY_BYTES)),
-    );
-    const [end] = copies
-      .filter((copy) => copy !== undefined)
-      .sort((one, other) => other.events - one.events || other.offset - one.offset);
-    if (end === undefined) {
+    try {
+      return { file: new AcknowledgedEnd(fd, path), ...(await readCopies(fd, path)) };
+    } catch (error) {
       await promisify(fs.close)(fd);
-      throw damageOf(path, "Both copies of the acknowledged end are damaged.");
+      throw error;
     }
-    return { file: new AcknowledgedEnd(fd, path), end, isIntact: !copies.includes(undefined) };
   }
 
   /**
-   * Writes the end. Synchronous on purpose: it overwrites one cached page and waits for no disk, while a detour
+   * Writes the end. Synchronous on purpose: it overwrites cached pages and does not wait for the disk, while a detour
    * through the thread pool would lengthen every append.
+   *
+   * @throws the error of the disk if the first copy cannot be written; the file then holds the end before
    */
   write(end: LogEnd): void {
-    const content = encodeEnd(end);
-    if (fs.writeSync(this.#fd, content, 0, content.length, 0) === content.length) return;
+    const entry = encodeEntry(end);
+    this.#writeAt(entry, 0);
+    try {
+      this.#writeAt(entry, SECOND_COPY_AT);
+    } catch (error) {
+      // The first copy counts: the newer of two intact copies is the end.
+      if (!isNoSpace(error)) throw error;
+    }
+  }
+
+  #writeAt(entry: Buffer, offset: number): void {
+    if (fs.writeSync(this.#fd, entry, 0, entry.length, offset) === entry.length) return;
     throw new Error(`${this.path} could not be written in full.`);
   }
 
@@ -118,4 +140,29 @@ export class AcknowledgedEnd {
   async close(): Promise<void> {
     await promisify(fs.close)(this.#fd);
   }
+}
+
+async function readCopies(fd: number, path: string): Promise<StoredEnd> {
+  const content = Buffer.alloc(FILE_BYTES);
+  const { bytesRead } = await promisify(fs.read)(fd, content, 0, FILE_BYTES, 0);
+  // Only in a file of an earlier release: elsewhere that place holds an end that is long out of date.
+  const isFormer = bytesRead <= SECOND_COPY_AT;
+  const [first, second] = [0, isFormer ? FORMER_SECOND_COPY_AT : SECOND_COPY_AT].map((offset) =>
+    decodeEntry(content.subarray(0, bytesRead).subarray(offset, offset + ENTRY_BYTES)),
+  );
+  const end = newer(first, second);
+  if (end === undefined) throw damageOf(path, "Both copies of the acknowledged end are damaged.");
+  const isIntact = first !== undefined && second !== undefined;
+  return { end, isIntact, isCurrent: isIntact && !isFormer && isSameEnd(first, second) };
+}
+
+function newer(one: LogEnd | undefined, other: LogEnd | undefined): LogEnd | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  const difference = other.events - one.events || other.segment - one.segment || other.offset - one.offset;
+  return difference > 0 ? other : one;
+}
+
+/** Compares two ends of one log. */
+export function isSameEnd(one: LogEnd, other: LogEnd): boolean {
+  return one.segment === other.segment && one.offset === other.offset && isSameChainEnd(one, other);
 }

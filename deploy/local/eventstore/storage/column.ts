@@ -1,4 +1,4 @@
-/** Numbers in the order of their index, in fixed-size chunks: growth neither copies nor leaves much unused. */
+/** A growing array of numbers in chunks of fixed size: growth copies nothing and wastes little memory. */
 const CHUNK_BITS = 16;
 const CHUNK_LENGTH = 1 << CHUNK_BITS;
 const CHUNK_MASK = CHUNK_LENGTH - 1;
@@ -14,12 +14,12 @@ export class Column {
     this.#newChunk = newChunk;
   }
 
-  /** Holds safe integers in 8 bytes each. */
+  /** Stores safe integers in 8 bytes each. */
   static ofSafeIntegers(): Column {
     return new Column(() => new Float64Array(CHUNK_LENGTH));
   }
 
-  /** Holds integers below 2^32 in 4 bytes each. */
+  /** Stores integers below 2^32 in 4 bytes each. */
   static ofUint32(): Column {
     return new Column(() => new Uint32Array(CHUNK_LENGTH));
   }
@@ -34,10 +34,11 @@ export class Column {
     this.set(this.#length - 1, value);
   }
 
-  /** @throws RangeError if nothing was stored at the index. */
+  /** @throws RangeError if the index is not below the length */
   at(index: number): number {
     const value = index < this.#length ? this.#chunks[index >>> CHUNK_BITS]?.[index & CHUNK_MASK] : undefined;
-    if (value === undefined) throw new RangeError(`A column of ${this.#length} has no index ${index}.`);
+    if (value === undefined)
+      throw new RangeError(`Index ${index} is out of range: the column has ${this.#length} values.`);
     return value;
   }
 
@@ -45,7 +46,7 @@ export class Column {
   set(index: number, value: number): void {
     const chunk = this.#chunks[index >>> CHUNK_BITS];
     if (chunk === undefined || index >= this.#length) {
-      throw new RangeError(`A column of ${this.#length} has no index ${index}.`);
+      throw new RangeError(`Index ${index} is out of range: the column has ${this.#length} values.`);
     }
     chunk[index & CHUNK_MASK] = value;
   }

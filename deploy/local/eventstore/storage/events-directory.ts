@@ -2,10 +2,16 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { damageOf } from "../model/damage.ts";
 import type { LogBounds } from "../model/limits.ts";
-import { LogStartError } from "../model/start-error.ts";
-import { ACKNOWLEDGED_FILE, AcknowledgedEnd, encodeEnd, type LogEnd } from "./acknowledged-end.ts";
+import { damageOf, LogStartError } from "../model/log-errors.ts";
+import {
+  ACKNOWLEDGED_FILE,
+  AcknowledgedEnd,
+  encodeEndFile,
+  isSameEnd,
+  type LogEnd,
+} from "./acknowledged-end.ts";
+import { isNoSpace } from "./disk-full.ts";
 import type { CommittedLog } from "./log-reader.ts";
 import { scanLog } from "./log-scan.ts";
 import { LogWriter, type LogWriterOptions } from "./log-writer.ts";
@@ -21,34 +27,34 @@ export interface OpenLog {
 
 export interface OpenOptions {
   readonly bounds: LogBounds;
-  readonly writing: LogWriterOptions;
-  /** Takes one line for each fact that an operator should know. */
+  readonly writer: LogWriterOptions;
+  /** Receives lines for the operator. */
   readonly log: (line: string) => void;
 }
 
-/** Creates a directory with an empty log. All files are durable on return. */
+/** Creates a directory with an empty log. All files are on disk on return. */
 export async function createEvents(dir: string): Promise<void> {
   const logId = randomBytes(16).toString("hex");
   await mkdir(dir, { mode: 0o700 });
   await createFile(dir, segmentName(1), encodeSegmentHeader(logId, 1, LOG_START));
   const end = { ...LOG_START, logId, segment: 1, offset: SEGMENT_HEADER_BYTES };
-  await createFile(dir, ACKNOWLEDGED_FILE, encodeEnd(end));
+  await createFile(dir, ACKNOWLEDGED_FILE, encodeEndFile(end));
 }
 
 /**
  * Opens and verifies a log. Drops an incomplete last frame, which was never acknowledged.
  *
- * @throws LogDamaged if anything that was acknowledged is missing or changed
- * @throws LogStartError if the log exceeds a bound, or another program version wrote it
+ * @throws LogDamaged if acknowledged data is missing or changed
+ * @throws LogStartError if the log exceeds a limit, or another version of the program wrote it
  */
 export async function openEvents(dir: string, options: OpenOptions): Promise<OpenLog> {
   const count = await countSegments(dir);
   if (count > options.bounds.segments) {
     throw new LogStartError(
-      `The log in ${dir} has ${count} segments; the bound is ${options.bounds.segments}.`,
+      `The log in ${dir} has ${count} segments. The limit is ${options.bounds.segments}.`,
     );
   }
-  const { file, end: acknowledged, isIntact } = await AcknowledgedEnd.open(dir);
+  const { file, end: acknowledged, isIntact, isCurrent } = await AcknowledgedEnd.open(dir);
   const segments = new Segments(dir);
   const close = async () => {
     await segments.close();
@@ -58,16 +64,17 @@ export async function openEvents(dir: string, options: OpenOptions): Promise<Ope
     const { index, end, incompleteBytes } = await scanLog(segments, count, acknowledged, options);
     if (incompleteBytes > 0) {
       options.log(
-        `${segments.file(count - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: a write that was cut off before it was acknowledged.`,
+        `${segments.file(count - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: an incomplete write that was never acknowledged.`,
       );
       await segments.truncate(end.offset);
     }
-    if (!isIntact)
-      options.log(`${file.path}: replaced a damaged copy of the acknowledged end by the other copy.`);
-    await makeDurable(segments, file, end);
+    await segments.flush();
+    const isRecorded = (isCurrent && isSameEnd(end, acknowledged)) || (await acknowledge(file, end));
+    if (!isIntact && isRecorded)
+      options.log(`${file.path}: replaced a damaged copy of the acknowledged end with the intact copy.`);
     return {
       log: { index, segments, seed: checksumSeed(end.logId) },
-      writer: new LogWriter(segments, file, end, options.writing),
+      writer: new LogWriter(segments, file, end, options.writer),
       close,
     };
   } catch (error) {
@@ -76,14 +83,20 @@ export async function openEvents(dir: string, options: OpenOptions): Promise<Ope
   }
 }
 
-/** Readers see everything up to the end from now on, so it must stay: it counts as acknowledged. */
-async function makeDurable(segments: Segments, file: AcknowledgedEnd, end: LogEnd): Promise<void> {
-  await segments.flush();
-  file.write(end);
-  await file.flush();
+/** Records the end of a log whose segments are flushed. Returns false if the disk is full. */
+async function acknowledge(file: AcknowledgedEnd, end: LogEnd): Promise<boolean> {
+  try {
+    file.write(end);
+    await file.flush();
+    return true;
+  } catch (error) {
+    // A full disk must not keep the log from starting. The next append records the end, or fails.
+    if (!isNoSpace(error)) throw error;
+    return false;
+  }
 }
 
-/** Number of segment files. Removes the files that a crash left unfinished. */
+/** Counts the segment files. Removes unfinished files that a crash left. */
 async function countSegments(dir: string): Promise<number> {
   const names = await readdir(dir);
   for (const name of names.filter(isUnfinished)) await rm(join(dir, name));

@@ -1,17 +1,17 @@
 /**
- * Index of the log, in memory only: where each event is stored, and the events of each stream.
+ * In-memory index of the log: the place of each event, and the events of each stream.
  *
- * An event takes 24 bytes. It knows the event before it in its stream and one further back (a skew-binary jump
- * pointer), so any revision is found in O(log n) steps without a list per stream. Nothing here is trusted for
- * content: a reader compares each record with the place it was looking for.
+ * An entry takes 24 bytes. It points to the event before it in its stream and to one further back (a skew-binary jump
+ * pointer), so any revision is found in O(log n) steps without a list per stream. Readers verify that each record they
+ * read is the one that the index names.
  */
 
-import type { Head } from "../model/head.ts";
+import type { StreamState } from "../model/stream-state.ts";
 import { Column } from "./column.ts";
 import type { StoredRecord } from "./segment-format.ts";
 import { StreamTable } from "./stream-table.ts";
 
-/** Stored as the revision of a tombstone, which has no place among the revisions of its stream. */
+/** Stored as the revision of a tombstone, which has no revision in its stream. */
 const TOMBSTONE = 0xffff_ffff;
 
 export class LogIndex {
@@ -24,7 +24,7 @@ export class LogIndex {
   readonly #segmentEnds: number[] = [];
   readonly #streams = new StreamTable();
 
-  /** Number of events, which is also the ordinal of the next one. */
+  /** Number of events, which is also the ordinal of the next event. */
   get events(): number {
     return this.#positions.length;
   }
@@ -42,26 +42,27 @@ export class LogIndex {
     return this.events === 0 ? 0 : this.#positions.at(this.events - 1);
   }
 
-  /** Begins the next segment: events added from here on are stored there. */
+  /** Starts the next segment, which stores all events added later. */
   startSegment(): void {
     this.#segmentStarts.push(this.events);
     this.#segmentEnds.push(0);
   }
 
-  /** Records where the frames of the last segment end. */
+  /** Sets the offset at which the frames of the last segment end. */
   setSegmentEnd(offset: number): void {
     this.#segmentEnds[this.#segmentEnds.length - 1] = offset;
   }
 
-  /** Adds the next event. Returns a sentence instead if ordinal, position or revision do not follow. */
+  /** Adds the next event. If its ordinal, position or revision is wrong, returns a sentence instead. */
   add(stream: string, record: StoredRecord, offset: number): string | undefined {
     const { ordinal, position, revision } = record;
-    if (ordinal !== this.events) return `Event ${ordinal} follows, event ${this.events} was expected.`;
-    if (position <= this.position) return `Position ${position} follows position ${this.position}.`;
+    if (ordinal !== this.events) return `The next event is ${ordinal}, expected ${this.events}.`;
+    if (position <= this.position)
+      return `Position ${position} is not greater than the position before, ${this.position}.`;
     const newest = this.#streams.newest(stream);
     const expected = newest === undefined ? 0 : this.#revisions.at(newest) + 1;
     if (revision !== undefined && revision !== expected) {
-      return `Revision ${revision} of a stream follows, revision ${expected} was expected.`;
+      return `The next revision of the stream is ${revision}, expected ${expected}.`;
     }
     this.#positions.push(position);
     this.#offsets.push(offset);
@@ -73,37 +74,41 @@ export class LogIndex {
     return undefined;
   }
 
-  /** Records what metadata say about reading a stream. */
-  describe(stream: string, effect: Partial<Omit<Head, "last">>): void {
+  /** Sets the effect of metadata on reads of a stream. */
+  describe(stream: string, effect: Partial<Omit<StreamState, "last">>): void {
     this.#streams.describe(stream, effect);
   }
 
-  head(stream: string): Head {
+  hasStream(stream: string): boolean {
+    return this.#streams.has(stream);
+  }
+
+  stateOf(stream: string): StreamState {
     const newest = this.#streams.newest(stream);
-    return this.#streams.head(stream, newest === undefined ? undefined : this.#revisions.at(newest));
+    return this.#streams.stateOf(stream, newest === undefined ? undefined : this.#revisions.at(newest));
   }
 
   positionOf(ordinal: number): number {
     return this.#positions.at(ordinal);
   }
 
-  /** Offset of an event's record in its segment. */
+  /** Returns the offset of an event's record in its segment. */
   offsetOf(ordinal: number): number {
     return this.#offsets.at(ordinal);
   }
 
-  /** Revision of an event in its stream; undefined for a tombstone. */
+  /** Returns the revision of an event in its stream; undefined for a tombstone. */
   revisionOf(ordinal: number): number | undefined {
     const revision = this.#revisions.at(ordinal);
     return revision === TOMBSTONE ? undefined : revision;
   }
 
-  /** Index of the segment that stores an event, from 0. */
+  /** Returns the index of the segment that stores an event, counted from 0. */
   segmentOf(ordinal: number): number {
     return firstIndex(this.#segmentStarts.length, (at) => (this.#segmentStarts[at] ?? 0) > ordinal) - 1;
   }
 
-  /** Ordinal of the first event of a segment, and of the first one after it. */
+  /** Returns the ordinal of the first event of a segment, and of the first event after the segment. */
   ordinalsOf(segment: number): { first: number; end: number } {
     return {
       first: this.#segmentStarts[segment] ?? 0,
@@ -112,8 +117,8 @@ export class LogIndex {
   }
 
   /**
-   * An offset at or after the end of an event's record: the start of the next one, or the end of the last frame.
-   * The header of a frame may lie between.
+   * Returns an offset at or after the end of an event's record: the start of the next record, or the end of the last frame.
+   * A frame header may lie between.
    */
   endOffsetOf(ordinal: number): number {
     const segment = this.segmentOf(ordinal);
@@ -121,12 +126,12 @@ export class LogIndex {
     return isLast ? (this.#segmentEnds[segment] ?? 0) : this.offsetOf(ordinal + 1);
   }
 
-  /** Ordinal of the first event at a position or beyond. */
+  /** Returns the ordinal of the first event at a position or after it. */
   firstFrom(position: number): number {
     return firstIndex(this.events, (at) => this.#positions.at(at) >= position);
   }
 
-  /** Ordinal of an event; undefined if the stream has no such revision. */
+  /** Returns the ordinal of an event; undefined if the stream has no such revision. */
   ordinalOf(stream: string, revision: number): number | undefined {
     const newest = this.#streams.newest(stream);
     if (newest === undefined || revision < 0 || revision > this.#revisions.at(newest)) return undefined;
@@ -138,7 +143,7 @@ export class LogIndex {
     return ordinal;
   }
 
-  /** Ordinals of the revisions of a stream between two, both included and stored, in order. */
+  /** Returns the ordinals of a range of revisions in order. Both ends are included and must be stored. */
   ordinalsBetween(stream: string, first: number, last: number): number[] {
     const ordinals = new Array<number>(last - first + 1);
     let ordinal = this.ordinalOf(stream, last);
@@ -150,7 +155,7 @@ export class LogIndex {
     return ordinals;
   }
 
-  /** Where the jump pointer of the next event of a stream leads, given the newest one. */
+  /** Returns the jump pointer for the next event of a stream, from its newest event. */
   #jumpFrom(newest: number): number {
     const jump = this.#jumps.at(newest);
     const further = this.#jumps.at(jump);
@@ -160,7 +165,7 @@ export class LogIndex {
   }
 }
 
-/** The first index below `length` for which a monotonic condition holds; `length` if there is none. */
+/** Returns the first index for which a monotonic condition holds, or `length` if there is none. */
 function firstIndex(length: number, holds: (index: number) => boolean): number {
   let low = 0;
   let high = length;

@@ -1,6 +1,7 @@
-/** Reads events from the segments in pages of bounded size, and verifies each against the index. */
-import { damageAt } from "../model/damage.ts";
+/** Reads events from the segments in pages of limited size, and verifies each event against the index. */
+
 import { MAX_PAGE_READS, PAGE_BYTES, PAGE_EVENTS, READ_TOGETHER_BYTES } from "../model/limits.ts";
+import { damageAt, LogDamaged } from "../model/log-errors.ts";
 import { type LogEvent, streamOf } from "../model/record.ts";
 import type { LogIndex } from "./log-index.ts";
 import { decodeStoredRecord } from "./segment-format.ts";
@@ -16,24 +17,30 @@ export interface CommittedLog {
 
 export interface PositionRange {
   readonly from: number;
-  /** Whether the event at `from` belongs to the range. */
+  /** True if the event at `from` belongs to the range. */
   readonly inclusive: boolean;
   readonly backwards: boolean;
 }
 
 /** Events of one segment that are read with one call. */
 interface Run {
-  /** Ordinals in order; they need not be consecutive. */
+  /** Ordinals in ascending order; they need not be consecutive. */
   readonly ordinals: number[];
   readonly segment: number;
   readonly start: number;
   end: number;
 }
 
+/** Intact events in read order, up to the first damaged one if there is one. */
+interface ReadEvents {
+  readonly events: LogEvent[];
+  readonly damage: LogDamaged | undefined;
+}
+
 /**
- * Pages of all events from a position on, as they stood when the first page was read.
+ * Reads all events from a position on, in pages. Forwards, it stops at the event that is the newest at the first page.
  *
- * @throws LogDamaged if an event cannot be read intact
+ * @throws LogDamaged when it reaches an event that cannot be read intact, after all events before it
  */
 export async function* readPositions(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
@@ -41,25 +48,27 @@ export async function* readPositions(log: CommittedLog, range: PositionRange): A
   if (backwards) {
     let end = index.firstFrom(inclusive ? from + 1 : from);
     while (end > 0) {
-      const page = await readRun(log, runBefore(index, end));
-      yield page.reverse();
-      end -= page.length;
+      const { events, damage } = await readRun(log, runBefore(index, end), backwards);
+      if (events.length > 0) yield events;
+      if (damage !== undefined) throw damage;
+      end -= events.length;
     }
     return;
   }
   const stop = index.events;
   for (let next = index.firstFrom(inclusive ? from : from + 1); next < stop; ) {
-    const page = await readRun(log, runFrom(index, next, stop));
-    yield page;
-    next += page.length;
+    const { events, damage } = await readRun(log, runFrom(index, next, stop), backwards);
+    if (events.length > 0) yield events;
+    if (damage !== undefined) throw damage;
+    next += events.length;
   }
 }
 
 /**
- * Pages of the events of a stream from one revision to another, both included; backwards if `from` is the
- * larger. Both must exist: revisions have no gaps.
+ * Reads the events of a stream from one revision to another, both included, in pages; backwards if `from` is the
+ * larger one. Both revisions must exist.
  *
- * @throws LogDamaged if an event cannot be read intact
+ * @throws LogDamaged when it reaches an event that cannot be read intact, after all events before it
  */
 export async function* readRevisions(
   log: CommittedLog,
@@ -75,13 +84,23 @@ export async function* readRevisions(
     const pages = pagesOf(log.index, log.index.ordinalsBetween(stream, first, first + size - 1));
     if (backwards) pages.reverse();
     for (const runs of pages) {
-      const page = (await Promise.all(runs.map((run) => readRun(log, run, stream)))).flat();
-      yield backwards ? page.reverse() : page;
+      if (backwards) runs.reverse();
+      const parts = await Promise.all(runs.map((run) => readRun(log, run, backwards, stream)));
+      const { events, damage } = joined(parts);
+      if (events.length > 0) yield events;
+      if (damage !== undefined) throw damage;
     }
   }
 }
 
-/** The run that starts with an event, within its segment and the bounds of a page. */
+/** Joins consecutive parts of a read, up to the first damage. */
+function joined(parts: readonly ReadEvents[]): ReadEvents {
+  const damaged = parts.findIndex(({ damage }) => damage !== undefined);
+  const intact = damaged < 0 ? parts : parts.slice(0, damaged + 1);
+  return { events: intact.flatMap(({ events }) => events), damage: parts[damaged]?.damage };
+}
+
+/** Returns the run that starts with an event, within its segment and the limits of a page. */
 function runFrom(index: LogIndex, first: number, stop: number): Run {
   const run = runOf(index, first);
   const limit = Math.min(stop, first + PAGE_EVENTS, index.ordinalsOf(run.segment).end);
@@ -90,7 +109,7 @@ function runFrom(index: LogIndex, first: number, stop: number): Run {
   return { ...run, ordinals: consecutive(first, end), end: index.endOffsetOf(end - 1) };
 }
 
-/** The run that ends before an event, within its segment and the bounds of a page. */
+/** Returns the run that ends before an event, within its segment and the limits of a page. */
 function runBefore(index: LogIndex, end: number): Run {
   const run = runOf(index, end - 1);
   const limit = Math.max(end - PAGE_EVENTS, index.ordinalsOf(run.segment).first);
@@ -135,7 +154,32 @@ function runOf(index: LogIndex, ordinal: number): Run {
   return { ordinals: [ordinal], segment, start: index.offsetOf(ordinal), end: index.endOffsetOf(ordinal) };
 }
 
-async function readRun(log: CommittedLog, run: Run, stream?: string): Promise<LogEvent[]> {
+/** Reads a run in the order of the read. A damaged event does not affect the events before it. */
+async function readRun(
+  log: CommittedLog,
+  run: Run,
+  backwards: boolean,
+  stream?: string,
+): Promise<ReadEvents> {
+  try {
+    const events = await readIntact(log, run, stream);
+    return { events: backwards ? events.reverse() : events, damage: undefined };
+  } catch (error) {
+    if (!(error instanceof LogDamaged)) throw error;
+    if (run.ordinals.length === 1) return { events: [], damage: error };
+  }
+  const ordinals = backwards ? [...run.ordinals].reverse() : run.ordinals;
+  const parts: ReadEvents[] = [];
+  for (const ordinal of ordinals) {
+    const part = await readRun(log, runOf(log.index, ordinal), backwards, stream);
+    parts.push(part);
+    if (part.damage !== undefined) break;
+  }
+  return joined(parts);
+}
+
+/** @throws LogDamaged if any event of the run cannot be read intact */
+async function readIntact(log: CommittedLog, run: Run, stream?: string): Promise<LogEvent[]> {
   const { index, segments, seed } = log;
   const [first = 0] = run.ordinals;
   const bytes = await segments.read(run.segment, run.start, run.end - run.start, index.positionOf(first));

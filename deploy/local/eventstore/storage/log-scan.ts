@@ -1,13 +1,12 @@
 /**
- * Verifies the whole log when it starts, and builds the index on the way.
+ * Verifies the whole log when it starts, and builds the index.
  *
- * Everything up to the acknowledged end must be present and intact. A frame is only begun after the one before
- * it was flushed, so beyond that end at most one frame can be incomplete: it was never acknowledged.
+ * Everything up to the acknowledged end must be present and intact. A frame is written only after the frame before was
+ * flushed, so at most one frame beyond that end can be incomplete. It was never acknowledged.
  */
 import { crc32 } from "node:zlib";
-import { damageAt } from "../model/damage.ts";
 import { type LogBounds, MAX_FRAME_BYTES } from "../model/limits.ts";
-import { LogStartError } from "../model/start-error.ts";
+import { damageAt, LogStartError } from "../model/log-errors.ts";
 import type { LogEnd } from "./acknowledged-end.ts";
 import { indexRecord } from "./index-record.ts";
 import { LogIndex } from "./log-index.ts";
@@ -20,6 +19,7 @@ import {
   FORMAT,
   FRAME_HEADER_BYTES,
   type FrameHeader,
+  isSameChainEnd,
   LOG_START,
   RECORD_HEADER_BYTES,
   SEGMENT_HEADER_BYTES,
@@ -27,14 +27,14 @@ import {
 import { SegmentWindow } from "./segment-window.ts";
 import type { Segments } from "./segments.ts";
 
-/** Disks write sectors of at least this size, so what power loss leaves out is at least this long. Bytes. */
+/** Smallest sector of a disk: a power loss leaves out at least this many bytes. */
 const SECTOR_BYTES = 512;
 
-const PROGRESS_EVERY_MS = 2_000;
+const PROGRESS_INTERVAL_MS = 2_000;
 
 export interface ScanOptions {
   readonly bounds: LogBounds;
-  /** Takes a line every two seconds. */
+  /** Receives a progress line every two seconds. */
   readonly log: (line: string) => void;
 }
 
@@ -51,8 +51,8 @@ export interface ScannedLog {
  *
  * @param count number of segment files
  * @param acknowledged end up to which the log must be intact
- * @throws LogDamaged with one line that names the file and the place
- * @throws LogStartError if the log exceeds a bound, or another program version wrote it
+ * @throws LogDamaged with one line that names the file and the offset
+ * @throws LogStartError if the log exceeds a limit, or another version of the program wrote it
  */
 export function scanLog(
   segments: Segments,
@@ -74,7 +74,7 @@ class LogScan {
   readonly #seed: number;
   #chain: ChainEnd = LOG_START;
   #reachedAcknowledged = false;
-  #reportAt = performance.now() + PROGRESS_EVERY_MS;
+  #reportAt = performance.now() + PROGRESS_INTERVAL_MS;
 
   constructor(segments: Segments, count: number, acknowledged: LogEnd, options: ScanOptions) {
     this.#segments = segments;
@@ -112,7 +112,7 @@ class LogScan {
       this.#report(segment, offset, size);
       const frame = await this.#frameAt(segment, offset, size);
       if (frame === undefined) {
-        // Only the last write may be cut off, and only if it was not acknowledged.
+        // Only the last frame may be incomplete, and only if it was not acknowledged.
         if (this.#reachedAcknowledged && segment === this.#count - 1) return offset;
         throw this.#damage(segment, offset, "The frame is incomplete.");
       }
@@ -123,7 +123,7 @@ class LogScan {
     return offset;
   }
 
-  /** The frame at an offset; undefined if the file ends within it or power loss left zeros. */
+  /** Returns the frame at an offset; undefined if the file ends within the frame or a power loss left zeros. */
   async #frameAt(
     segment: number,
     offset: number,
@@ -135,8 +135,8 @@ class LogScan {
       if (await this.#isIncompleteHeader(segment, offset, size)) return undefined;
       throw this.#damage(segment, offset, "The frame's header is damaged.");
     }
-    if (!isSame(header.before, this.#chain)) {
-      throw this.#damage(segment, offset, "The frame does not continue the one before.");
+    if (!isSameChainEnd(header.before, this.#chain)) {
+      throw this.#damage(segment, offset, "The frame does not continue the frame before.");
     }
     const payload = await this.#bytes(segment, offset + FRAME_HEADER_BYTES, header.payloadBytes);
     return isIncompletePayload(payload, header, offset, size) ? undefined : { header, payload };
@@ -148,16 +148,16 @@ class LogScan {
     const { version, logId, before } = header;
     if (version !== FORMAT) {
       const file = this.#segments.file(segment);
-      throw new LogStartError(`${file} has format ${version}; this program reads ${FORMAT}.`);
+      throw new LogStartError(`${file} has format ${version}; this program reads format ${FORMAT}.`);
     }
     if (logId !== this.#acknowledged.logId)
       throw this.#damage(segment, 0, "The file is part of another log.");
-    if (header.segment !== segment + 1 || !isSame(before, this.#chain)) {
-      throw this.#damage(segment, 0, "The segment does not continue the one before.");
+    if (header.segment !== segment + 1 || !isSameChainEnd(before, this.#chain)) {
+      throw this.#damage(segment, 0, "The segment does not continue the segment before.");
     }
   }
 
-  /** Whether the file ends within a frame's header, or holds zeros from there on, as after power loss. */
+  /** Tells whether the file ends within a frame header, or holds only zeros from there, as after a power loss. */
   async #isIncompleteHeader(segment: number, offset: number, size: number): Promise<boolean> {
     if (size - offset < FRAME_HEADER_BYTES) return true;
     if (size - offset > MAX_FRAME_BYTES) return false;
@@ -180,29 +180,21 @@ class LogScan {
       if (problem !== undefined) throw this.#damage(segment, recordOffset, problem);
       at += RECORD_HEADER_BYTES + record.body.length;
     }
-    if (this.#index.events !== end) throw this.#damage(segment, offset, "The frame lacks events.");
+    if (this.#index.events !== end)
+      throw this.#damage(segment, offset, "The frame contains fewer events than its header says.");
     this.#chain = { events: end, position: this.#index.position, checksum: frame.checksum };
-    this.#checkBounds();
+    requireWithinBounds(this.#index, this.#bounds);
   }
 
-  /** Records that everything before an offset is intact. */
+  /** Marks everything before an offset as intact. */
   #completeFrame(segment: number, offset: number): void {
     this.#index.setSegmentEnd(offset);
     const end = this.#acknowledged;
     if (segment + 1 !== end.segment || offset !== end.offset) return;
-    if (!isSame(this.#chain, end)) {
+    if (!isSameChainEnd(this.#chain, end)) {
       throw this.#damage(segment, offset, "The log differs from what was acknowledged.");
     }
     this.#reachedAcknowledged = true;
-  }
-
-  #checkBounds(): void {
-    const { events, streams } = this.#index;
-    if (events > this.#bounds.events || streams > this.#bounds.streams) {
-      throw new LogStartError(
-        `The log holds ${events} events of ${streams} streams; its bounds are ${this.#bounds.events} and ${this.#bounds.streams}.`,
-      );
-    }
   }
 
   async #bytes(segment: number, offset: number, length: number): Promise<Buffer> {
@@ -215,7 +207,7 @@ class LogScan {
 
   #report(segment: number, offset: number, size: number): void {
     if (performance.now() < this.#reportAt) return;
-    this.#reportAt = performance.now() + PROGRESS_EVERY_MS;
+    this.#reportAt = performance.now() + PROGRESS_INTERVAL_MS;
     const percent = Math.floor((100 * offset) / size);
     this.#log(
       `Verifying the log: segment ${segment + 1} of ${this.#count}, ${percent} %, ${this.#index.events} events so far.`,
@@ -227,7 +219,15 @@ class LogScan {
   }
 }
 
-/** Whether the file ends within the frame, or the end of the frame is zeros, as after power loss. */
+/** @throws LogStartError if the log holds more events or streams than its bounds allow */
+export function requireWithinBounds({ events, streams }: LogIndex, bounds: LogBounds): void {
+  if (events <= bounds.events && streams <= bounds.streams) return;
+  throw new LogStartError(
+    `The log holds ${events} events of ${streams} streams. The limits are ${bounds.events} events and ${bounds.streams} streams.`,
+  );
+}
+
+/** Tells whether the file ends within the frame, or the frame ends with zeros, as after a power loss. */
 function isIncompletePayload(payload: Buffer, frame: FrameHeader, offset: number, size: number): boolean {
   const end = offset + FRAME_HEADER_BYTES + frame.payloadBytes;
   if (payload.length < frame.payloadBytes) return true;
@@ -238,8 +238,4 @@ function isIncompletePayload(payload: Buffer, frame: FrameHeader, offset: number
 
 function isZero(bytes: Buffer): boolean {
   return bytes.every((byte) => byte === 0);
-}
-
-function isSame(one: ChainEnd, other: ChainEnd): boolean {
-  return one.events === other.events && one.position === other.position && one.checksum === other.checksum;
 }

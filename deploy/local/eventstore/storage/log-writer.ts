@@ -1,5 +1,6 @@
-/** Appends frames to the last segment, and decides when a frame counts as acknowledged. */
+/** Appends frames to the last segment and records the acknowledged end. */
 import type { AcknowledgedEnd, LogEnd } from "./acknowledged-end.ts";
+import { DiskFull, isNoSpace } from "./disk-full.ts";
 import {
   checksumSeed,
   encodeFrame,
@@ -11,15 +12,10 @@ import {
 } from "./segment-format.ts";
 import type { Segments } from "./segments.ts";
 
-/** The disk has no space. Nothing was written, and a later append may succeed. */
-export class DiskFull extends Error {
-  override readonly name = "DiskFull";
-}
-
 export interface LogWriterOptions {
-  /** A segment that has reached this length is followed by a new one. Bytes. */
+  /** A segment that has this length is followed by a new one. Bytes. */
   readonly segmentBytes: number;
-  /** Whether a frame is flushed before it is acknowledged. Only measurements turn it off. */
+  /** If true, a frame is flushed before it is acknowledged. Only benchmarks turn this off. */
   readonly sync: boolean;
 }
 
@@ -43,7 +39,7 @@ export class LogWriter {
     return this.#end;
   }
 
-  /** Number of segments once the next frame is written. */
+  /** Number of segments after the next frame is written. */
   get nextSegment(): number {
     return this.#end.segment + (this.#isSegmentFull ? 1 : 0);
   }
@@ -56,8 +52,8 @@ export class LogWriter {
    * Writes records as one frame, flushes it and records the new end. One call at a time.
    *
    * @returns the offset of each record in the last segment
-   * @throws DiskFull if there is no space; the log is as before
-   * @throws the error of the disk otherwise; what reached the disk is then unknown until the next start
+   * @throws DiskFull if there is no space; the log is unchanged
+   * @throws any other error of the disk; which bytes reached the disk is then unknown until the next start
    */
   async append(records: readonly StoredRecord[]): Promise<number[]> {
     if (this.#isSegmentFull) await this.#startSegment();
@@ -66,15 +62,14 @@ export class LogWriter {
     const frame = encodeFrame(encoded, this.#end);
     await this.#write(frame.bytes, offset);
     if (this.#options.sync) await this.#segments.flush();
-    this.#end = {
+    await this.#acknowledge({
       logId,
       segment,
       offset: offset + frame.bytes.length,
       events: events + records.length,
       position: records.at(-1)?.position ?? position,
       checksum: frame.checksum,
-    };
-    this.#acknowledged.write(this.#end);
+    });
     let next = offset + FRAME_HEADER_BYTES;
     return encoded.map((record) => {
       next += record.length;
@@ -102,9 +97,18 @@ export class LogWriter {
       throw new DiskFull(String(error), { cause: error });
     }
   }
-}
 
-function isNoSpace(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return code === "ENOSPC" || code === "EDQUOT";
+  /** Records the new end. A copy-on-write file system needs space for that, too. */
+  async #acknowledge(end: LogEnd): Promise<void> {
+    try {
+      this.#acknowledged.write(end);
+    } catch (error) {
+      if (!isNoSpace(error)) throw error;
+      // Takes the frame back, which nobody has seen. Flushed, so that a power loss does not bring it back.
+      await this.#segments.truncate(this.#end.offset);
+      await this.#segments.flush();
+      throw new DiskFull(String(error), { cause: error });
+    }
+    this.#end = end;
+  }
 }

@@ -15,13 +15,13 @@
  *
  * Numbers are unsigned and big-endian; checksums are CRC-32. An ordinal counts all events of the log from 0.
  * The checksum of a record covers the log id and the rest of the record.
- * The checksum of a frame is that of its header, which covers the payload's and the one of the frame before.
- * So the checksum of the last frame depends on every byte of the log.
+ * The checksum of a frame is the checksum of its header. It covers the checksums of the payload and of the frame before,
+ * so the checksum of the last frame depends on every byte of the log.
  */
 import { crc32 } from "node:zlib";
 import { readNumber, writeNumber } from "../model/bytes.ts";
 
-/** Raised when the layout changes. Format 1 was a LevelDB database. */
+/** Version of the layout. Format 1 was a LevelDB database. */
 export const FORMAT = 2;
 
 export const SEGMENT_HEADER_BYTES = 64;
@@ -35,7 +35,7 @@ const SEGMENT_MAGIC = "EVENTLOG";
 const FRAME_MAGIC = "FRAM";
 const TOMBSTONE_HIGH_BITS = 0x7fff_ffff;
 
-/** End of a run of frames: how many events came before, the position of the last one, the last frame's checksum. */
+/** End of a chain of frames: number of events, position of the last event, checksum of the last frame. */
 export interface ChainEnd {
   readonly events: number;
   readonly position: number;
@@ -44,6 +44,10 @@ export interface ChainEnd {
 
 /** The end of an empty log. */
 export const LOG_START: ChainEnd = { events: 0, position: 0, checksum: 0 };
+
+export function isSameChainEnd(one: ChainEnd, other: ChainEnd): boolean {
+  return one.events === other.events && one.position === other.position && one.checksum === other.checksum;
+}
 
 export interface SegmentHeader {
   readonly version: number;
@@ -100,7 +104,7 @@ export function decodeSegmentHeader(header: Buffer): SegmentHeader | undefined {
   };
 }
 
-/** Encodes a frame that holds these encoded records. Returns its bytes and its checksum. */
+/** Encodes a frame with these encoded records. Returns its bytes and its checksum. */
 export function encodeFrame(
   records: readonly Buffer[],
   before: ChainEnd,
@@ -136,12 +140,12 @@ export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
   };
 }
 
-/** Start value of the checksums of a log's records, so that a record of another log is never taken for its own. */
+/** Returns the start value for checksums of records: a record of another log then has a wrong checksum. */
 export function checksumSeed(logId: string): number {
   return crc32(Buffer.from(logId, "hex"));
 }
 
-/** Encodes a record. `seed` is the log's, see checksumSeed. */
+/** Encodes a record. For `seed` see checksumSeed. */
 export function encodeStoredRecord(
   { ordinal, position, revision, body }: StoredRecord,
   seed: number,
@@ -157,7 +161,7 @@ export function encodeStoredRecord(
   return record;
 }
 
-/** Reads the record at an offset. Returns undefined if its checksum is wrong or the buffer ends before it does. */
+/** Decodes the record at an offset. Returns undefined if its checksum is wrong or the buffer ends within it. */
 export function decodeStoredRecord(buffer: Buffer, offset: number, seed: number): StoredRecord | undefined {
   const bodyStart = offset + RECORD_HEADER_BYTES;
   if (bodyStart > buffer.length) return undefined;

@@ -14,7 +14,7 @@ export class SegmentWindow {
     this.#segments = segments;
   }
 
-  /** Bytes of a segment, fewer at its end. Valid until the next call. */
+  /** Returns bytes of a segment, fewer at its end. They are valid until the next call. */
   async bytes(segment: number, offset: number, length: number): Promise<Buffer> {
     const isLoaded =
       segment === this.#segment && offset >= this.#start && offset + length <= this.#start + this.#length;

@@ -1,9 +1,9 @@
-/** The open segment files of a log: reads at an offset, appends at the end, creation of the next file. */
+/** The open segment files of a log: reads at an offset, appends to the last file, creates the next file. */
 import fs from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
-import { damageAt } from "../model/damage.ts";
+import { damageAt } from "../model/log-errors.ts";
 
 const readAt = promisify(fs.read);
 const writeAt = promisify(fs.write);
@@ -13,26 +13,26 @@ const closeFile = promisify(fs.close);
 const openFile = promisify(fs.open);
 
 const SEGMENT_NAME = /^(\d{8})\.segment$/;
-/** A file has this suffix until its content is on disk. */
+/** Suffix of a file until its content is on disk. */
 const UNFINISHED_SUFFIX = ".new";
 
-/** File name of a segment; numbers count from 1. */
+/** Returns the file name of a segment; numbers count from 1. */
 export function segmentName(segment: number): string {
   return `${String(segment).padStart(8, "0")}.segment`;
 }
 
-/** Number in the name of a segment; undefined for any other file. */
+/** Returns the number in the name of a segment file; undefined for any other file. */
 export function segmentNumber(name: string): number | undefined {
   const digits = SEGMENT_NAME.exec(basename(name))?.[1];
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** Whether a crash left this file while it was being created. */
+/** Tells whether a crash left this file unfinished. */
 export function isUnfinished(name: string): boolean {
   return name.endsWith(UNFINISHED_SUFFIX);
 }
 
-/** Flushes a directory, so that the files created or renamed in it survive power loss. */
+/** Flushes a directory, so that created and renamed files survive a power loss. */
 export async function syncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");
   try {
@@ -42,7 +42,7 @@ export async function syncDirectory(dir: string): Promise<void> {
   }
 }
 
-/** Creates a file with this content, durable on return, or not at all. */
+/** Creates a file with this content. On return it is on disk; on failure nothing is left. */
 export async function createFile(dir: string, name: string, content: Buffer): Promise<void> {
   const unfinished = join(dir, `${name}${UNFINISHED_SUFFIX}`);
   try {
@@ -78,12 +78,12 @@ export class Segments {
     return this.#open.length;
   }
 
-  /** Name of a segment's file; segments are indexed from 0 here. */
+  /** Returns the path of a segment; here, segments count from 0. */
   file(segment: number): string {
     return this.#at(segment).file;
   }
 
-  /** Opens the next segment's file, which must exist. Returns its size in bytes. */
+  /** Opens the next segment, which must exist. Returns its size in bytes. */
   async openNext(): Promise<number> {
     const file = join(this.dir, segmentName(this.count + 1));
     const fd = await openFile(file, "r+");
@@ -91,14 +91,14 @@ export class Segments {
     return promisify(fs.fstat)(fd).then((stat) => stat.size);
   }
 
-  /** Creates and opens the next segment, durable on return. */
+  /** Creates and opens the next segment. On return it is on disk. */
   async createNext(header: Buffer): Promise<void> {
     await createFile(this.dir, segmentName(this.count + 1), header);
     await this.openNext();
   }
 
   /**
-   * Reads bytes that must be there.
+   * Reads bytes of a segment.
    *
    * @param position log position of the first event in the range, for the error
    * @throws LogDamaged if the file ends early or the disk cannot read it
@@ -111,14 +111,14 @@ export class Segments {
       const { bytesRead } = await readAt(fd, buffer, done, length - done, offset + done).catch((error) => {
         throw damageAt(file, offset + done, at, `The file cannot be read: ${String(error)}.`);
       });
-      if (bytesRead === 0) throw damageAt(file, offset + done, at, "The file ends before the event does.");
+      if (bytesRead === 0) throw damageAt(file, offset + done, at, "The file ends within the event.");
       done += bytesRead;
     }
     return buffer;
   }
 
   /**
-   * Reads up to `target.length` bytes while the log starts; fewer at the end of the file.
+   * Reads up to `target.length` bytes, fewer at the end of the file. Used while the log starts.
    *
    * @returns the number of bytes read
    */
@@ -138,17 +138,17 @@ export class Segments {
     return done;
   }
 
-  /** Writes to the last segment, without a flush. The caller truncates if it fails. */
+  /** Writes to the last segment without a flush. If it fails, the caller truncates. */
   async write(bytes: Buffer, offset: number): Promise<void> {
-    // One call, unless the disk takes only a part: the next call then gives the reason.
+    // If the disk takes only a part, the next call fails with the reason.
     for (let done = 0; done < bytes.length; ) {
       const { bytesWritten } = await writeAt(this.#last.fd, bytes, done, bytes.length - done, offset + done);
-      if (bytesWritten === 0) throw new Error(`Nothing could be written to ${this.#last.file}.`);
+      if (bytesWritten === 0) throw new Error(`Could not write to ${this.#last.file}.`);
       done += bytesWritten;
     }
   }
 
-  /** Cuts the last segment to a length in bytes. */
+  /** Truncates the last segment to a length in bytes. */
   async truncate(length: number): Promise<void> {
     await truncateTo(this.#last.fd, length);
   }

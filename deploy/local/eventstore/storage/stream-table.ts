@@ -1,12 +1,12 @@
-/** Streams by name: the newest event of each, and what metadata and deletions say about reading it. */
+/** Streams by name: the newest event, and the effect of metadata and deletions on reads. */
 import { NO_STREAM } from "../model/append-rules.ts";
-import type { Head } from "../model/head.ts";
+import type { StreamState } from "../model/stream-state.ts";
 import { Column } from "./column.ts";
 
-/** Marks a stream that has metadata or a tombstone, but no event. */
+/** Marks a stream that has metadata or a tombstone but no event. */
 const NO_EVENT = 0xffff_ffff;
 
-type Effect = Omit<Head, "last">;
+type Effect = Omit<StreamState, "last">;
 
 const NO_EFFECT: Effect = { tombstoned: false, softDeleted: false, truncateBefore: 0, maxCount: 0 };
 
@@ -19,7 +19,11 @@ export class StreamTable {
     return this.#numbers.size;
   }
 
-  /** Ordinal of the newest event of a stream; undefined if it has none. */
+  has(stream: string): boolean {
+    return this.#numbers.has(stream);
+  }
+
+  /** Returns the ordinal of the newest event of a stream; undefined if it has none. */
   newest(stream: string): number | undefined {
     const number = this.#numbers.get(stream);
     const ordinal = number === undefined ? NO_EVENT : this.#newest.at(number);
@@ -30,14 +34,14 @@ export class StreamTable {
     this.#newest.set(this.#numberOf(stream), ordinal);
   }
 
-  /** Records what metadata or a tombstone say about a stream. */
+  /** Sets the effect of metadata or a tombstone. */
   describe(stream: string, effect: Partial<Effect>): void {
     const number = this.#numberOf(stream);
     this.#effects.set(number, { ...(this.#effects.get(number) ?? NO_EFFECT), ...effect });
   }
 
-  /** Head of a stream, given the revision of its newest event. */
-  head(stream: string, last: number = NO_STREAM): Head {
+  /** Returns the state of a stream whose newest event has this revision. */
+  stateOf(stream: string, last: number = NO_STREAM): StreamState {
     const number = this.#numbers.get(stream);
     const effect = number === undefined ? undefined : this.#effects.get(number);
     return { last, ...(effect ?? NO_EFFECT) };

@@ -1,22 +1,23 @@
 /**
- * Collects waiting writes into groups and hands one group at a time to the disk, so that one fsync serves all
- * writes that came while the last one ran.
+ * Collects waiting writes into groups and writes one group at a time. So one fsync serves all writes that arrived during
+ * the fsync before.
  */
-import type { LogDamaged } from "../model/damage.ts";
+
 import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "../model/limits.ts";
+import type { LogDamaged } from "../model/log-errors.ts";
 import type { Write, WriteResult } from "./staged-group.ts";
 
-/** Why nothing was written. */
+/** Reasons why nothing was written. */
 export type NotWritten =
-  /** The deadline passed in the queue. */
+  /** The deadline passed before the write started. */
   | { readonly outcome: "expired" }
   | { readonly outcome: "overloaded" }
   | { readonly outcome: "closing" }
-  /** The disk has no space; a later write may succeed. */
+  /** The disk has no space. A later write can succeed. */
   | { readonly outcome: "disk-full" }
-  /** The log has reached one of its bounds. */
+  /** The log has reached one of its limits. */
   | { readonly outcome: "log-full" }
-  /** A stored event that decides on the write is damaged. */
+  /** The decision needs a stored event that is damaged. */
   | { readonly outcome: "damaged"; readonly reason: LogDamaged };
 
 interface Pending {
@@ -27,7 +28,7 @@ interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
-/** Writes one group; returns the results in order once they are on disk. Rejects if the log must stop. */
+/** Writes one group and returns the results in order when they are on disk. Rejects if the log must stop. */
 export type CommitGroup = (writes: readonly Write[]) => Promise<readonly (WriteResult | NotWritten)[]>;
 
 export class GroupCommit {
@@ -39,7 +40,7 @@ export class GroupCommit {
   #failure: Error | undefined;
   #reportFailure: (failure: Error) => void = () => undefined;
 
-  /** Resolves with the reason once a write has failed. */
+  /** Resolves with the reason if a write has failed. */
   readonly failed = new Promise<Error>((resolve) => {
     this.#reportFailure = resolve;
   });
@@ -49,8 +50,10 @@ export class GroupCommit {
   }
 
   /**
-   * Queues a write. `bytes` is its size, `deadline` the time in milliseconds since 1970 after which it is not
-   * begun any more. Rejects if the disk failed: the outcome is then unknown until the log is opened again.
+   * Queues a write. Rejects if the disk failed: the outcome is then unknown until the log is opened again.
+   *
+   * @param bytes size of the write
+   * @param deadline time in milliseconds since 1970 after which the write is not started
    */
   submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotWritten> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
@@ -65,14 +68,14 @@ export class GroupCommit {
     });
   }
 
-  /** Takes no more writes and waits for those that wait. */
+  /** Refuses new writes and waits for the queued ones. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.#running;
   }
 
   async #run(): Promise<void> {
-    // Lets the other requests of this turn of the event loop join the first group.
+    // Lets other requests of this turn of the event loop join the first group.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#pending.length > 0) await this.#runGroup(this.#take(Date.now()));
     this.#running = undefined;
@@ -92,7 +95,7 @@ export class GroupCommit {
     }
   }
 
-  /** After a failed write the state of the disk is unknown, so the log takes no more. */
+  /** Refuses all further writes: after a failed write, the state of the disk is unknown. */
   #fail(failure: Error, group: readonly Pending[]): void {
     this.#failure = failure;
     this.#reportFailure(failure);

@@ -1,11 +1,11 @@
 /**
- * The directory of a log, and how it is opened:
+ * Opens the directory of a log:
  *
  *     lock           names the process that has the log open
  *     events/        the log: segment files and the acknowledged end
- *     events.new/    a log that is being created or migrated; removed on start
+ *     events.new/    a log that is being created or migrated; a start removes it
  *     CURRENT        keeps earlier releases from creating an empty LevelDB database here
- *     leveldb/       the LevelDB files of an earlier release after their migration; nothing reads them
+ *     leveldb/       LevelDB files of an earlier release after their migration; nothing reads them
  */
 import { existsSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
@@ -19,16 +19,15 @@ import {
   setLevelDbAside,
 } from "../migration/leveldb.ts";
 import { copyLevelDb, requireSameEnd } from "../migration/leveldb-migration.ts";
-import { damageOf, LogDamaged } from "../model/damage.ts";
-import { LogStartError } from "../model/start-error.ts";
+import { damageOf, LogDamaged, LogStartError } from "../model/log-errors.ts";
 import { createEvents, type OpenLog, type OpenOptions, openEvents } from "../storage/events-directory.ts";
 import { syncDirectory } from "../storage/segments.ts";
 
 /**
  * Locks the directory, creates or migrates the log if necessary, and verifies it.
  *
- * @throws LogStartError if another process has the directory or it cannot be used
- * @throws LogDamaged if anything that was acknowledged is missing or changed
+ * @throws LogStartError if another process uses the directory, or it cannot be opened
+ * @throws LogDamaged if acknowledged data is missing or changed
  */
 export async function openLogDirectory(dir: string, options: OpenOptions): Promise<OpenLog> {
   const release = await lockDirectory(dir);
@@ -61,29 +60,39 @@ async function lockDirectory(dir: string): Promise<() => void> {
 async function openLocked(dir: string, options: OpenOptions): Promise<OpenLog> {
   const events = join(dir, "events");
   const state = await findLevelDb(dir);
-  // As long as it is open, LevelDB's own lock keeps an earlier release from writing to it.
+  if (state === "retired" && !existsSync(events)) throw damageOf(events, "The directory is missing.");
+  // While it is open, LevelDB's own lock prevents an earlier release from writing to it.
   const database = state === "database" ? await openLevelDb(dir) : undefined;
+  let open: OpenLog | undefined;
   try {
-    if (!existsSync(events)) {
-      if (state === "retired") throw damageOf(events, "The directory is missing.");
-      await build(dir, events, database, options);
-    }
-    const open = await openEvents(events, options);
-    try {
-      if (database !== undefined) await requireSameEnd(database, dir, open.log);
-      if (state !== "retired") await retireLevelDb(dir, database !== undefined);
-    } catch (error) {
-      await open.close();
-      throw error;
-    }
-    return open;
-  } finally {
-    if (database !== undefined) await database.close();
-    await setLevelDbAside(dir);
+    if (!existsSync(events)) await build(dir, events, database, options);
+    open = await openEvents(events, options);
+    if (database !== undefined) await requireSameEnd(database, dir, open.log);
+    if (state !== "retired") await retireLevelDb(dir, database !== undefined);
+  } catch (error) {
+    await closeAll(open, database);
+    throw error;
   }
+  try {
+    await database?.close();
+    await setLevelDbAside(dir);
+  } catch (error) {
+    await closeAll(open);
+    throw error;
+  }
+  if (database !== undefined) {
+    const { events: count } = open.log.index;
+    options.log(`Migrated ${count} events. ${dir}/leveldb keeps the former files and can be deleted.`);
+  }
+  return open;
 }
 
-/** Creates the log, with the content of a LevelDB database if there is one. A crash leaves all of it or nothing. */
+/** Closes what is open after an error. That error is reported, so those of closing are not. */
+async function closeAll(...open: ({ close(): Promise<void> } | undefined)[]): Promise<void> {
+  await Promise.allSettled(open.map((resource) => resource?.close()));
+}
+
+/** Creates the log with the content of a LevelDB database, if there is one. A crash leaves a complete log or none. */
 async function build(
   dir: string,
   events: string,
@@ -96,7 +105,7 @@ async function build(
     await createEvents(unfinished);
     if (database !== undefined) await copyLevelDb(database, dir, unfinished, options);
   } catch (error) {
-    // Gives the space back: what is in it is still in the database.
+    // Frees the space: the database still has the data.
     await rm(unfinished, { recursive: true, force: true });
     throw error;
   }

@@ -1,4 +1,4 @@
-/** A map of bounded size; the entry that was set or got least recently leaves first. */
+/** A map of limited size. It drops the least recently used entry first. */
 export class Lru<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #capacity: number;

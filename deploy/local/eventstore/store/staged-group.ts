@@ -1,16 +1,15 @@
 /**
- * One group of writes before it is on disk: decides each write in order on top of the committed state and of
- * the writes before it, and collects the records of the group. Dropped if the write fails, so that memory is
- * never ahead of the disk.
+ * A group of writes that is not on disk yet. It decides each write on top of the committed state and the writes before,
+ * and collects the records. It is discarded if the write fails, so the state in memory is never ahead of the disk.
  */
 import { randomUUID } from "node:crypto";
 import { decideAppend, type History, NO_STREAM } from "../model/append-rules.ts";
-import { describedBy, type Head, metadataStreamOf } from "../model/head.ts";
 import { encodeRecord, type ProposedEvent, positionAfter } from "../model/record.ts";
 import { METADATA_TYPE, readMetadata, recreation, softDeletion } from "../model/stream-metadata.ts";
+import { describedStream, metadataStreamOf, type StreamState } from "../model/stream-state.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 
-/** A write as it comes to the log. */
+/** A write request. */
 export interface Write {
   readonly kind: "append" | "soft-delete" | "tombstone";
   readonly stream: string;
@@ -19,43 +18,43 @@ export interface Write {
   readonly events: readonly ProposedEvent[];
 }
 
-/** What became of a write. `revision` is NO_STREAM after an empty append to a new stream. */
+/** Result of a write. `revision` is NO_STREAM after an empty append to a new stream. */
 export type WriteResult =
   | { readonly outcome: "written"; readonly revision: number; readonly position: number }
   | { readonly outcome: "wrong-revision"; readonly current: number }
   | { readonly outcome: "deleted" };
 
-/** Where an event id was written. */
+/** Stream and revision of an event. */
 export interface WrittenAt {
   readonly stream: string;
   readonly revision: number;
 }
 
-/** The committed state below a group, with everything in memory that the group's writes can ask for. */
+/** The committed state on which a group is decided. */
 export interface CommittedState {
   /** Number of events. */
   readonly events: number;
   readonly position: number;
-  head(stream: string): Head;
-  /** Position of a stored event. */
+  stateOf(stream: string): StreamState;
+  /** Returns the position of a stored event. */
   positionOf(stream: string, revision: number): number | undefined;
-  /** Id of a stored event. */
+  /** Returns the id of a stored event. */
   idAt(stream: string, revision: number): string | undefined;
-  /** Data of the newest metadata event of a stream that is soft-deleted. */
+  /** Returns the data of the newest metadata event of a soft-deleted stream. */
   metadataOf(stream: string): Uint8Array | undefined;
   recentId(id: string): WrittenAt | undefined;
 }
 
 const NOTHING = new Uint8Array(0);
 
-/** An event of the group, as later writes of the group ask for it. */
+/** An event of the group, for the decisions on later writes. */
 interface StagedEntry {
   readonly id: string;
   readonly position: number;
 }
 
 export class StagedGroup {
-  readonly heads = new Map<string, Head>();
+  readonly #states = new Map<string, StreamState>();
   readonly ids = new Map<string, WrittenAt>();
   readonly records: StoredRecord[] = [];
   readonly #entries = new Map<string, StagedEntry>();
@@ -63,6 +62,7 @@ export class StagedGroup {
   readonly #committed: CommittedState;
   readonly #created: number;
   #position: number;
+  #bytes = 0;
 
   /** `created` is the time of the group in milliseconds since 1970. */
   constructor(committed: CommittedState, created: number) {
@@ -71,16 +71,21 @@ export class StagedGroup {
     this.#position = committed.position;
   }
 
-  /** Position of the last event of the group, or the committed one where it has none. */
-  get position(): number {
-    return this.#position;
+  /** Length of the records in bytes. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
-  /** Decides one write and stages it if it is to be written. */
+  /** Streams that get events or metadata from the group. */
+  get streams(): Iterable<string> {
+    return this.#states.keys();
+  }
+
+  /** Decides a write and stages its records, if any. */
   apply(write: Write): WriteResult {
-    const head = this.#head(write.stream);
+    const state = this.#stateOf(write.stream);
     const ids = write.kind === "append" ? write.events.map((event) => event.id) : [randomUUID()];
-    const decision = decideAppend(write.expected, ids, head, this.#history(write.stream));
+    const decision = decideAppend(write.expected, ids, state, this.#history(write.stream));
     switch (decision.kind) {
       case "deleted":
         return { outcome: "deleted" };
@@ -89,22 +94,22 @@ export class StagedGroup {
       case "already-written":
         return this.#alreadyWritten(write.stream, decision.revision);
       case "write":
-        return this.#write(write, head);
+        return this.#write(write, state);
     }
   }
 
-  #write(write: Write, head: Head): WriteResult {
-    if (write.kind === "soft-delete") return this.#softDelete(write.stream, head);
-    if (write.kind === "tombstone") return this.#tombstone(write.stream, head);
-    const described = describedBy(write.stream);
+  #write(write: Write, state: StreamState): WriteResult {
+    if (write.kind === "soft-delete") return this.#softDelete(write.stream, state);
+    if (write.kind === "tombstone") return this.#tombstone(write.stream, state);
+    const described = describedStream(write.stream);
     if (described !== undefined) return this.#appendMetadata(write, described);
     const result = this.#put(write.stream, write.events);
-    if (head.softDeleted) this.#recreate(write.stream, head.last + 1);
+    if (state.softDeleted) this.#recreate(write.stream, state.last + 1);
     return result;
   }
 
   #appendMetadata(write: Write, described: string): WriteResult {
-    const before = this.#head(described);
+    const before = this.#stateOf(described);
     if (before.tombstoned) return { outcome: "deleted" };
     const result = this.#put(write.stream, write.events);
     const last = write.events.at(-1);
@@ -114,14 +119,14 @@ export class StagedGroup {
     return result;
   }
 
-  #softDelete(stream: string, head: Head): WriteResult {
-    if (head.last < 0 && !this.#hasMetadata(stream)) {
+  #softDelete(stream: string, state: StreamState): WriteResult {
+    if (state.last < 0 && !this.#hasMetadata(stream)) {
       return { outcome: "wrong-revision", current: NO_STREAM };
     }
     return this.#putMetadata(stream, softDeletion());
   }
 
-  #tombstone(stream: string, head: Head): WriteResult {
+  #tombstone(stream: string, state: StreamState): WriteResult {
     const event: ProposedEvent = {
       id: randomUUID(),
       type: "$streamDeleted",
@@ -130,11 +135,11 @@ export class StagedGroup {
       metadata: NOTHING,
     };
     this.#putRecord(stream, undefined, event);
-    this.heads.set(stream, { ...head, tombstoned: true });
-    return { outcome: "written", revision: head.last, position: this.#position };
+    this.#states.set(stream, { ...state, tombstoned: true });
+    return { outcome: "written", revision: state.last, position: this.#position };
   }
 
-  /** Brings a soft-deleted stream back: its older events stay hidden. */
+  /** Restores a soft-deleted stream. Its older events stay hidden. */
   #recreate(stream: string, firstRevision: number): void {
     this.#putMetadata(stream, recreation(this.#metadataOf(stream), firstRevision));
   }
@@ -152,26 +157,27 @@ export class StagedGroup {
     return result;
   }
 
-  /** Makes a metadata event take effect on the stream that it describes. */
+  /** Applies a metadata event to the stream that it describes. */
   #describe(stream: string, event: ProposedEvent): void {
-    this.heads.set(stream, { ...this.#head(stream), ...readMetadata(event) });
+    this.#states.set(stream, { ...this.#stateOf(stream), ...readMetadata(event) });
     this.#metadata.set(stream, event.data);
   }
 
   #put(stream: string, events: readonly ProposedEvent[]): WriteResult {
-    const head = this.#head(stream);
-    let revision = head.last;
+    const state = this.#stateOf(stream);
+    let revision = state.last;
+    if (events.length === 0) return { outcome: "written", revision, position: this.#position };
     for (const event of events) {
       revision += 1;
       this.#putRecord(stream, revision, event);
       this.#entries.set(entryName(stream, revision), { id: event.id, position: this.#position });
       this.ids.set(event.id, { stream, revision });
     }
-    this.heads.set(stream, { ...head, last: revision });
+    this.#states.set(stream, { ...state, last: revision });
     return { outcome: "written", revision, position: this.#position };
   }
 
-  /** Gives the event the next position. `revision` is undefined for a tombstone. */
+  /** Adds a record at the next position. `revision` is undefined for a tombstone. */
   #putRecord(stream: string, revision: number | undefined, event: ProposedEvent): void {
     this.#position = positionAfter(this.#position, stream, event);
     const body = encodeRecord(event, {
@@ -182,6 +188,7 @@ export class StagedGroup {
     });
     const ordinal = this.#committed.events + this.records.length;
     this.records.push({ ordinal, position: this.#position, revision, body });
+    this.#bytes += body.length;
   }
 
   #alreadyWritten(stream: string, revision: number): WriteResult {
@@ -203,12 +210,12 @@ export class StagedGroup {
     };
   }
 
-  #head(stream: string): Head {
-    return this.heads.get(stream) ?? this.#committed.head(stream);
+  #stateOf(stream: string): StreamState {
+    return this.#states.get(stream) ?? this.#committed.stateOf(stream);
   }
 
   #hasMetadata(stream: string): boolean {
-    return this.#head(metadataStreamOf(stream)).last >= 0;
+    return this.#stateOf(metadataStreamOf(stream)).last >= 0;
   }
 
   #metadataOf(stream: string): Uint8Array | undefined {

@@ -1,19 +1,27 @@
 /**
- * The log on disk: durable, ordered writes with group commit, and reads by stream and by position.
+ * The log on disk: ordered writes with group commit, and reads by stream and by position.
  *
- * Only the group commit changes anything. It decides a group on a staged copy of the state, writes it with one
- * fsync, and only then makes it visible and answers, so that nobody ever sees an event that a crash could take.
+ * Only the group commit changes the log. It decides a group on a staged copy of the state, writes it with one fsync, and
+ * only then publishes it and answers. So no reader sees an event that a crash could remove.
  */
-import { LogDamaged } from "../model/damage.ts";
-import type { Head } from "../model/head.ts";
-import { LOG_BOUNDS, type LogBounds, MAX_CACHED_IDS, SEGMENT_BYTES } from "../model/limits.ts";
+
+import {
+  LOG_BOUNDS,
+  type LogBounds,
+  MAX_CACHED_IDS,
+  MAX_GROUP_BYTES,
+  SEGMENT_BYTES,
+} from "../model/limits.ts";
+import { LogDamaged } from "../model/log-errors.ts";
+import type { StreamState } from "../model/stream-state.ts";
+import { DiskFull } from "../storage/disk-full.ts";
 import type { OpenLog } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
 import type { CommittedLog } from "../storage/log-reader.ts";
-import { DiskFull } from "../storage/log-writer.ts";
 import { GroupCommit, type NotWritten } from "./group-commit.ts";
 import { openLogDirectory } from "./log-directory.ts";
 import { Lru } from "./lru.ts";
+import { RecentEvents } from "./recent-events.ts";
 import {
   type CommittedState,
   StagedGroup,
@@ -22,26 +30,22 @@ import {
   type WrittenAt,
 } from "./staged-group.ts";
 import { StoredDetails } from "./stored-details.ts";
-import { Tail } from "./tail.ts";
 
 export interface StoreOptions {
   readonly dir: string;
-  /** Whether a write is on disk before it is answered; true by default. Only measurements turn it off. */
+  /** If true, the default, a write is flushed to disk before it is answered. Only benchmarks turn this off. */
   readonly sync?: boolean;
-  /** Takes one line for each fact that an operator should know. */
+  /** Receives lines for the operator. */
   readonly log?: (line: string) => void;
-  /** Length at which a segment is followed by a new one, in bytes. Tests make it small. */
+  /** A segment that has this length is followed by a new one. Bytes. Tests make it small. */
   readonly segmentBytes?: number;
-  /** Bounds of the whole log. Tests make them small. */
+  /** Limits of the whole log. Tests make them small. */
   readonly bounds?: LogBounds;
 }
 
-/** A soft deletion, or a return from one, adds a metadata event and its stream to a write. */
-const MOST_ADDED = 1;
-
 export class Store {
   readonly log: CommittedLog;
-  readonly tail: Tail;
+  readonly recentEvents: RecentEvents;
   readonly #open: OpenLog;
   readonly #bounds: LogBounds;
   readonly #report: (line: string) => void;
@@ -55,20 +59,20 @@ export class Store {
     this.#bounds = options.bounds ?? LOG_BOUNDS;
     this.#report = options.log ?? (() => undefined);
     this.log = open.log;
-    this.tail = new Tail(open.log.index.position);
+    this.recentEvents = new RecentEvents(open.log.index.position);
   }
 
   /**
    * Opens, migrates or creates the log in a directory, and verifies all of it.
    *
-   * @throws LogStartError if that is not possible
-   * @throws LogDamaged if anything that was acknowledged is missing or changed
+   * @throws LogStartError if the log cannot be opened
+   * @throws LogDamaged if acknowledged data is missing or changed
    */
   static async open(options: StoreOptions): Promise<Store> {
     const open = await openLogDirectory(options.dir, {
       bounds: options.bounds ?? LOG_BOUNDS,
       log: options.log ?? (() => undefined),
-      writing: { sync: options.sync ?? true, segmentBytes: options.segmentBytes ?? SEGMENT_BYTES },
+      writer: { sync: options.sync ?? true, segmentBytes: options.segmentBytes ?? SEGMENT_BYTES },
     });
     return new Store(open, options);
   }
@@ -78,7 +82,7 @@ export class Store {
     return this.log.index.position;
   }
 
-  /** Resolves with the reason if a write fails for another reason than a full disk; the log then takes no more. */
+  /** Resolves with the reason if a write fails, except on a full disk. The log then refuses all further writes. */
   get failed(): Promise<Error> {
     return this.#commits.failed;
   }
@@ -88,56 +92,75 @@ export class Store {
     return this.#commits.submit(write, bytes, deadline);
   }
 
-  /** The committed head of a stream. */
-  head(stream: string): Head {
-    return this.log.index.head(stream);
+  /** Returns the committed state of a stream. */
+  stateOf(stream: string): StreamState {
+    return this.log.index.stateOf(stream);
   }
 
-  /** Calls the listener after each commit until the returned function is called. */
+  /** Calls the listener after each commit, until the returned function is called. */
   onCommit(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Answers the writes that wait and takes no more. */
+  /** Refuses new writes and answers the queued ones. */
   closeToWrites(): Promise<void> {
     return this.#commits.close();
   }
 
-  /** Closes the files and frees the directory. */
+  /** Closes the files and unlocks the directory. */
   async close(): Promise<void> {
     await this.closeToWrites();
     await this.#open.close();
   }
 
+  /** Writes a group, in as many frames as its bytes need. */
   async #commitGroup(writes: readonly Write[]): Promise<(WriteResult | NotWritten)[]> {
-    if (this.#wouldExceedBounds(writes)) return writes.map(() => ({ outcome: "log-full" }));
-    const details = await StoredDetails.for(this.log, writes);
-    const group = new StagedGroup(this.#stateWith(details), Date.now());
-    const results = writes.map((write): WriteResult | NotWritten => {
-      const damaged = details.damaged.get(write);
-      return damaged === undefined ? group.apply(write) : { outcome: "damaged", reason: damaged };
-    });
-    if (group.records.length === 0) return results;
-    if (!(await this.#write(group))) return writes.map(() => ({ outcome: "disk-full" }));
+    const results: (WriteResult | NotWritten)[] = [];
+    while (results.length < writes.length) {
+      results.push(...(await this.#commitFrame(writes.slice(results.length))));
+    }
     return results;
   }
 
-  /** Writes a group and makes it visible. Returns false if the disk has no space; nothing has changed then. */
-  async #write(group: StagedGroup): Promise<boolean> {
+  /** Writes the first of these writes as one frame. Returns a result for each of them, at least one. */
+  async #commitFrame(writes: readonly Write[]): Promise<(WriteResult | NotWritten)[]> {
+    const details = await StoredDetails.ofFirst(this.log, writes);
+    const group = new StagedGroup(this.#stateWith(details), Date.now());
+    const results: (WriteResult | NotWritten)[] = [];
+    for (const write of details.writes) {
+      if (group.bytes >= MAX_GROUP_BYTES) break;
+      results.push(decide(group, write, details));
+    }
+    if (group.records.length === 0) return results;
+    const refusal = await this.#write(group);
+    if (refusal === undefined) return results;
+    return details.writes.slice(0, results.length).map((write) => this.#decideAlone(write, details, refusal));
+  }
+
+  /** Decides a write whose group could not be written. A retry or a refused write needs no space. */
+  #decideAlone(write: Write, details: StoredDetails, refusal: NotWritten): WriteResult | NotWritten {
+    const group = new StagedGroup(this.#stateWith(details), Date.now());
+    const result = decide(group, write, details);
+    return group.records.length === 0 ? result : refusal;
+  }
+
+  /** Writes and publishes a group. If there is no space, changes nothing and returns the reason. */
+  async #write(group: StagedGroup): Promise<NotWritten | undefined> {
+    if (this.#exceedsBounds(group)) return { outcome: "log-full" };
     try {
       this.#publish(group, await this.#open.writer.append(group.records));
     } catch (error) {
       if (!(error instanceof DiskFull)) throw error;
       if (!this.#diskFull) {
-        this.#report(`The disk is full: appends fail until there is space, reads go on. ${error.message}`);
+        this.#report(`The disk is full: appends fail until there is space; reads continue. ${error.message}`);
       }
       this.#diskFull = true;
-      return false;
+      return { outcome: "disk-full" };
     }
     if (this.#diskFull) this.#report("The disk has space again: appends work.");
     this.#diskFull = false;
-    return true;
+    return undefined;
   }
 
   #publish(group: StagedGroup, offsets: readonly number[]): void {
@@ -151,7 +174,7 @@ export class Store {
     }
     index.setSegmentEnd(offset);
     for (const [id, at] of group.ids) this.#ids.set(id, at);
-    this.tail.push(group.records.map(({ position, body }) => ({ position, record: body })));
+    this.recentEvents.push(group.records.map(({ position, body }) => ({ position, record: body })));
     for (const listener of this.#listeners) listener();
   }
 
@@ -160,7 +183,7 @@ export class Store {
     return {
       events: index.events,
       position: index.position,
-      head: (stream) => index.head(stream),
+      stateOf: (stream) => index.stateOf(stream),
       positionOf: (stream, revision) => {
         const ordinal = index.ordinalOf(stream, revision);
         return ordinal === undefined ? undefined : index.positionOf(ordinal);
@@ -171,16 +194,19 @@ export class Store {
     };
   }
 
-  #wouldExceedBounds(writes: readonly Write[]): boolean {
+  #exceedsBounds(group: StagedGroup): boolean {
     const { index } = this.log;
-    let events = index.events;
-    for (const write of writes) events += write.events.length + MOST_ADDED;
-    const streams = index.streams + writes.length * (1 + MOST_ADDED);
-    const { segments } = this.#bounds;
+    const { events, streams, segments } = this.#bounds;
+    const created = [...group.streams].filter((stream) => !index.hasStream(stream)).length;
     return (
-      events > this.#bounds.events ||
-      streams > this.#bounds.streams ||
+      index.events + group.records.length > events ||
+      index.streams + created > streams ||
       this.#open.writer.nextSegment > segments
     );
   }
+}
+
+function decide(group: StagedGroup, write: Write, details: StoredDetails): WriteResult | NotWritten {
+  const damaged = details.damaged.get(write);
+  return damaged === undefined ? group.apply(write) : { outcome: "damaged", reason: damaged };
 }

@@ -23,7 +23,7 @@ describe("demo data", () => {
   const lines: string[] = [];
   let first: DemoAccess;
 
-  // Seeded once: each test begins where the former one ended.
+  // Each test continues with the log of the test before.
   before(async () => {
     await startEmpty();
     first = await seed();
@@ -43,7 +43,7 @@ describe("demo data", () => {
       ...{ eventstoreUrl: eventstoreUrl(), credentialsFile: credentialsFile(), log, now: at },
     });
 
-  /** Every event in the log, each read by the catalog. */
+  /** Returns all events of the log, parsed by the event catalog. */
   async function events(): Promise<CatalogEvent[]> {
     const client = connectEventStore(eventstoreUrl(), "test");
     const found: CatalogEvent[] = [];
@@ -57,7 +57,7 @@ describe("demo data", () => {
   const ofType = <Type extends CatalogEvent["type"]>(all: CatalogEvent[], type: Type) =>
     all.filter((event): event is Extract<CatalogEvent, { type: Type }> => event.type === type);
 
-  it("is all there, and a second start appends nothing", async () => {
+  it("demo data is complete, and a second start appends nothing", async () => {
     const all = await events();
     expect(ofType(all, "ClinicRegistered").map(({ data }) => data.environment)).to.have.members([
       "production",
@@ -73,7 +73,7 @@ describe("demo data", () => {
     expect(ofType(all, "AnimalRegistered").length).to.be.within(440, 470);
     expect(new Set(ofType(all, "StaffMemberHired").map(({ data }) => data.role)).size).to.equal(5);
     expect(ofType(all, "InstallationApproved")).to.have.length(2);
-    expect(lines.at(-1)).to.match(/^demo data: (\d+) of \1 facts$/);
+    expect(lines.at(-1)).to.match(/^demo data: (\d+) of \1 steps$/);
 
     const second = await seed(undefined, now + 3_600_000);
     expect(await events()).to.have.length(all.length);
@@ -81,7 +81,7 @@ describe("demo data", () => {
     expect(second.portalUsers[0]?.cookie).not.to.equal(first.portalUsers[0]?.cookie);
   });
 
-  it("tells how to get in", async () => {
+  it("demo data returns credentials that work", async () => {
     const { applications, portalUsers } = first;
     const all = await events();
     expect(fs.statSync(credentialsFile()).mode & 0o777).to.equal(0o600);
@@ -116,7 +116,7 @@ describe("demo data", () => {
     }
   });
 
-  it("replaces a secret that was lost, and revokes the lost one", async () => {
+  it("a lost client secret is replaced and revoked", async () => {
     fs.rmSync(credentialsFile());
     const second = await seed();
     const all = await events();
@@ -127,7 +127,7 @@ describe("demo data", () => {
     }
   });
 
-  it("is finished, not doubled, after a seeding that was broken off, even hours later", async () => {
+  it("interrupted demo data is completed without duplicates, even hours later", async () => {
     await server.stop();
     await startEmpty();
     const broken = await seed(() => {

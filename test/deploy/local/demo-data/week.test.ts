@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { createCachingEventLog } from "../../../../command/cli/import/caching-log.ts";
 import { demoClinics } from "../../../../deploy/local/demo-data/clinics.ts";
 import { demoPhases } from "../../../../deploy/local/demo-data/phases.ts";
-import { carryOut } from "../../../../deploy/local/demo-data/steps.ts";
+import { runSteps } from "../../../../deploy/local/demo-data/steps.ts";
 import { addDays, dateIn, timeIn } from "../../../../deploy/local/demo-data/time.ts";
 import { demoWeek } from "../../../../deploy/local/demo-data/week.ts";
 import { appointmentStatuses } from "../../../../shared/domain/appointment/appointment.ts";
@@ -13,7 +13,7 @@ describe("the demo week", () => {
     (_, hour) => Date.parse("2026-10-25T00:07:00Z") + hour * 3_600_000,
   );
 
-  it("has every status, and a queue today, at any hour", () => {
+  it("the demo week has every status and a queue today, at any hour", () => {
     for (const now of hours) {
       for (const clinic of demoClinics) {
         const week = demoWeek(clinic, now);
@@ -27,7 +27,7 @@ describe("the demo week", () => {
     }
   });
 
-  it("is what the domain allows, at any hour, and the same each time", async () => {
+  it("the demo week is valid in the domain at any hour and always the same", async () => {
     const empty = {
       read: async () => [],
       last: async () => undefined,
@@ -35,7 +35,7 @@ describe("the demo week", () => {
     };
     for (const now of [0, 9, 17].map((hour) => hours[hour] as number)) {
       let [done, all] = [0, 0];
-      await carryOut(createCachingEventLog(empty, "kept"), demoPhases(now), (count, of) => {
+      await runSteps(createCachingEventLog(empty, "kept"), demoPhases(now), (count, of) => {
         [done, all] = [count, of];
       });
       expect(done).to.equal(all);
@@ -57,12 +57,12 @@ describe("times of the demo data", () => {
     ["America/Mexico_City", "2026-07-01", "16:30", "2026-07-01T22:30:00.000Z"],
   ] as const;
   for (const [zone, date, time, instant] of cases) {
-    it(`are ${time} of ${date} on the clocks of ${zone}`, () => {
+    it(`${time} on ${date} in ${zone} is converted to the right time`, () => {
       expect(new Date(timeIn(zone, date, time)).toISOString()).to.equal(instant);
       expect(dateIn(zone, Date.parse(instant))).to.equal(date);
     });
   }
-  it("go over the ends of months", () => {
+  it("adding days crosses the ends of months", () => {
     expect(addDays("2028-02-28", 2)).to.equal("2028-03-01");
     expect(addDays("2026-01-01", -1)).to.equal("2025-12-31");
   });

@@ -14,7 +14,7 @@ interface Seen {
   body: string;
 }
 
-/** A service that tells what reached it. */
+/** A service that answers with the request that it received. */
 async function upstream(service: string, port = 0): Promise<http.Server> {
   const server = http.createServer({ maxHeaderSize: 65_536 }, (request, response) => {
     let body = "";
@@ -31,7 +31,7 @@ async function upstream(service: string, port = 0): Promise<http.Server> {
   return listen(server, port);
 }
 
-/** Sends the bytes as they are and gives the whole answer. */
+/** Sends raw bytes and returns the whole answer. */
 async function raw(
   port: number,
   text: string | Buffer,
@@ -58,7 +58,7 @@ describe("gateway", () => {
     audit = await upstream("audit");
     const upstreams = { command: origin(command), queryApi: origin(queryApi), audit: origin(audit) };
     const log = (line: string) => lines.push(line);
-    gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainWithin: 0 });
+    gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 });
     port = Number(new URL(gateway.url).port);
   });
 
@@ -99,7 +99,7 @@ describe("gateway", () => {
     ["GET", "/%2e%2e//command/../..%5c", "queryApi"],
     ["POST", "/..//api/v1/clinics", "command"],
   ]) {
-    it(`sends ${method} ${path} to ${service}, its path untouched`, async () => {
+    it(`the gateway forwards ${method} ${path} unchanged to ${service}`, async () => {
       const seen = await send(`${method} ${path} HTTP/1.1`);
       expect([seen.service, seen.method, seen.url]).to.eql([service, method, path]);
     });
@@ -127,7 +127,7 @@ describe("gateway", () => {
     ],
     ["a target over the limit", `GET /${"x".repeat(32_768)} HTTP/1.1\r\nHost: x`, 431, "headers_too_large"],
   ] as const) {
-    it(`refuses ${what} in the error body of the services`, async () => {
+    it(`the gateway refuses ${what} with an error body`, async () => {
       const answer = await raw(port, `${head}\r\nConnection: close\r\n\r\n`);
       expect(answer.status).to.equal(status);
       const error = JSON.parse(answer.body.slice(answer.body.indexOf("{"), answer.body.lastIndexOf("}") + 1));
@@ -137,11 +137,11 @@ describe("gateway", () => {
     });
   }
 
-  it("passes headers just below the services' limit", async () => {
+  it("the gateway forwards headers just below the services' limit", async () => {
     expect((await send(`GET /a HTTP/1.1\r\nx: ${"x".repeat(32_000)}`)).url).to.equal("/a");
   });
 
-  it("survives whatever bytes a target holds", async () => {
+  it("the gateway survives any bytes in a request target", async () => {
     const target = fc.uint8Array({ minLength: 1, maxLength: 40 });
     await fc.assert(
       fc.asyncProperty(fc.constantFrom("GET", "POST", "CONNECT"), target, async (method, bytes) => {
@@ -154,7 +154,7 @@ describe("gateway", () => {
     );
   });
 
-  it("keeps case, order and repetition of headers both ways, and the body", async () => {
+  it("the gateway keeps case, order and repetition of headers in both directions, and the body", async () => {
     const head =
       "POST /a HTTP/1.1\r\nX-SERVICE-Clinic-ID: 1\r\nx-twice: a\r\nX-Twice: b\r\nContent-Length: 5";
     const seen = await send(head, "hello");
@@ -164,19 +164,19 @@ describe("gateway", () => {
     expect(answer.headers.match(/Set-Cookie: \w=\d/g)).to.eql(["Set-Cookie: a=1", "Set-Cookie: b=2"]);
   });
 
-  it("passes chunked bodies on, whatever the method", async () => {
+  it("the gateway forwards chunked bodies with every method", async () => {
     for (const method of ["POST", "DELETE", "GET"]) {
       const seen = await send(`${method} /a HTTP/1.1\r\nTransfer-Encoding: chunked`, "3\r\nabc\r\n0\r\n\r\n");
       expect([seen.method, seen.body]).to.eql([method, "abc"]);
     }
   });
 
-  it("does not let Connection take the length off a body", async () => {
+  it("the gateway keeps Content-Length even if Connection names it", async () => {
     const head = "GET /a HTTP/1.1\r\nConnection: content-length\r\nContent-Length: 33";
     expect((await send(head, "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n".slice(0, 33))).url).to.equal("/a");
   });
 
-  it("writes X-Forwarded-For itself", async () => {
+  it("the gateway replaces X-Forwarded-For", async () => {
     const { rawHeaders } = await send(
       "GET /a HTTP/1.1\r\nx-forwarded-for: 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7",
     );
@@ -186,7 +186,7 @@ describe("gateway", () => {
     expect(values).to.eql(["127.0.0.1"]);
   });
 
-  it("answers 503 while a service is down, and passes on as soon as it is back", async () => {
+  it("the gateway answers 503 while a service is down and forwards again when it is back", async () => {
     const commandPort = portOf(command);
     command.close().closeAllConnections();
     const answer = await fetch(`${gateway.url}/a`, { method: "POST", body: "x" });

@@ -4,7 +4,7 @@ import fs from "node:fs";
 import net from "node:net";
 import { expect } from "chai";
 import pg from "pg";
-import { type GivenServers, reachGiven } from "../../../../deploy/local/servers/given-servers.ts";
+import { type ExternalServers, requireReachable } from "../../../../deploy/local/servers/external-servers.ts";
 import { startServers } from "../../../../deploy/local/servers/servers.ts";
 import { processIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
 import { freePorts } from "../../../../deploy/local/setup/ports.ts";
@@ -13,8 +13,8 @@ import { nodeEntry, PROJECT } from "../../../../deploy/local/setup/project.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../../support/stack.ts";
 
-/** Only Postgres is ours: the others are never asked. */
-const POSTGRES_ONLY: GivenServers = {
+/** Only Postgres is embedded. The tests never contact the other servers. */
+const POSTGRES_ONLY: ExternalServers = {
   EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false",
   NATS_URL: "nats://127.0.0.1:1",
 };
@@ -36,10 +36,10 @@ const failure = (promise: Promise<unknown>) =>
   );
 
 describe("embedded Postgres", () => {
-  it("keeps its data over a stop and a kill -9", async () => {
-    // A setting that is empty gives no server.
+  it("the embedded Postgres keeps its data after a stop and after SIGKILL", async () => {
+    // An empty setting names no external server.
     const servers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "" });
-    const { postgres } = servers.parts;
+    const { postgres } = servers.components;
     const url = servers.databaseUrls.projection;
     await query(url, "CREATE TABLE kept AS SELECT 1 AS n");
     await postgres.stop();
@@ -51,7 +51,7 @@ describe("embedded Postgres", () => {
     await servers.stop();
   });
 
-  it("gives each service a role of its own, with a password of its own and no more rights than its group's", async () => {
+  it("each service has its own role and password, and only the privileges of its group", async () => {
     const { urls, drop } = await createTestDatabase();
     expect(await query(urls.projection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).to.eql(
       [false],
@@ -71,7 +71,7 @@ describe("embedded Postgres", () => {
   });
 });
 
-describe("a server that is given", () => {
+describe("an external server", () => {
   for (const [name, text] of [
     ["EVENTSTORE_URL", "nonsense"],
     ["EVENTSTORE_URL", "http://127.0.0.1:2113"],
@@ -80,69 +80,79 @@ describe("a server that is given", () => {
     ["NATS_URL", "127.0.0.1:4222"],
     ["NATS_URL", "http://127.0.0.1:4222"],
   ] as const) {
-    it(`is refused by its setting before anything starts: ${name}=${text}`, async () => {
+    it(`an invalid URL is refused before anything starts: ${name}=${text}`, async () => {
       expect(await failure(startTestServers({ ...POSTGRES_ONLY, [name]: text }))).to.match(
         new RegExp(`^settings: .*${name}.*[a-z]+://`),
       );
     });
   }
 
-  it("is named where it does not answer", async () => {
-    expect(await failure(reachGiven({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
+  it("an external server that does not answer is named by its setting", async () => {
+    expect(await failure(requireReachable({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
       "the event log at esdb://127.0.0.1:1 does not answer; check EVENTSTORE_URL and that the log is running",
     );
-    expect(await failure(reachGiven({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
-      "NATS_URL: the server at 127.0.0.1:1 does not answer (CONNECTION_REFUSED)",
+    expect(await failure(requireReachable({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
+      "NATS_URL: the server at 127.0.0.1:1 does not answer (CONNECTION_REFUSED).",
     );
   });
 });
 
 describe("DATABASE_URL", () => {
-  it("is used as it is, and its user must be able to make the roles", async () => {
+  it("DATABASE_URL is used unchanged, and its user must be able to create roles", async () => {
     const host = await startTestServers(POSTGRES_ONLY);
     const superuser = new URL(host.adminDatabaseUrl);
     superuser.pathname = "/clinic";
     const guest = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: superuser.href });
     expect(guest.databaseUrls.projection).to.equal(superuser.href);
     expect(await query(guest.databaseUrls.command, "SELECT current_user")).to.eql(["local_command"]);
-    expect(await failure(guest.parts.postgres.stop())).to.include("external server");
+    expect(await failure(guest.components.postgres.stop())).to.include("external server");
     await guest.stop();
     expect(await query(superuser.href, "SELECT 1"), "still runs").to.eql([1]);
     const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: host.databaseUrls.projection });
-    expect(await failure(refused)).to.match(/^DATABASE_URL: its user may not make the roles .*CREATEROLE$/);
+    expect(await failure(refused)).to.match(
+      /^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/,
+    );
     await host.stop();
   });
 
-  it("that nobody answers gives one line", async () => {
+  it("a DATABASE_URL without a server fails with one line", async () => {
     const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "postgres://a:b@127.0.0.1:1/clinic" });
     expect(await failure(refused)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
   });
 });
 
 describe("startServers", () => {
-  it("says in one line which port is taken and how to choose another, and leaves nothing running", async () => {
+  it("a port in use fails with one line that tells how to choose another, and nothing keeps running", async () => {
     const ports = await freePorts();
     const taken = net.createServer().listen(ports.nats, "127.0.0.1");
     await once(taken, "listening");
     const root = makeTestRoot();
     const progress = lineProgress(() => undefined, false);
-    const message = await failure(startServers({ root, ports, given: {}, progress, syncNewData: false }));
+    const message = await failure(startServers({ root, ports, external: {}, progress, syncNewData: false }));
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
     expect(fs.existsSync(`${root}/pids.json`)).to.equal(false);
     taken.close();
   });
 
-  it("says in one line that the folder is in use", async () => {
+  it("a folder in use fails with one line", async () => {
     const servers = await startTestServers({ ...POSTGRES_ONLY });
     const { root } = servers.root.paths;
     const progress = lineProgress(() => undefined, false);
-    const again = startServers({ root, ports: await freePorts(), given: {}, progress, syncNewData: false });
-    expect(await failure(again)).to.equal(`the stack in ${root} already runs, as process ${process.pid}`);
+    const again = startServers({
+      root,
+      ports: await freePorts(),
+      external: {},
+      progress,
+      syncNewData: false,
+    });
+    expect(await failure(again)).to.equal(
+      `The stack in ${root} is already running as process ${process.pid}.`,
+    );
     await servers.stop();
   });
 
-  it("leaves nothing running when it is killed with -9, and starts again on the same data", async () => {
+  it("after SIGKILL of the supervisor no server keeps running, and the next start uses the same data", async () => {
     const root = makeTestRoot();
     const first = await supervise(root);
     expect(first.pids).to.have.length(3);

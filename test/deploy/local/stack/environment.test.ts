@@ -31,7 +31,7 @@ function environments(inherited: NodeJS.ProcessEnv = {}) {
 }
 
 describe("serviceEnvironments", () => {
-  it("gives each service settings that it can read, and its own database role", () => {
+  it("each service gets valid settings and its own database role", () => {
     const { command, queryApi, projection } = environments();
     expect(readConfig(["DATABASE_URL", "TOKEN_SIGNING_KEYS", "TRUST_PROXY", "PORT"], command)).to.include({
       DATABASE_URL: "postgres://local_command@127.0.0.1/clinic",
@@ -49,7 +49,7 @@ describe("serviceEnvironments", () => {
     ]);
   });
 
-  it("keeps each secret from the services that do not need it", () => {
+  it("no service gets a secret that it does not need", () => {
     const { command, queryApi, gateway } = environments({
       DATABASE_URL: "postgres://admin:super-password@h/d",
     });
@@ -59,7 +59,7 @@ describe("serviceEnvironments", () => {
     expect(JSON.stringify(environments({ DATABASE_URL: "x" }))).to.not.include("super-password");
   });
 
-  it("passes settings of the starter on to every service", () => {
+  it("settings of the starter's environment reach every service", () => {
     const { command, gateway } = environments({
       LOG_LEVEL: "debug",
       GATEWAY_PORT: "9000",
@@ -75,7 +75,7 @@ describe("serviceEnvironments", () => {
 });
 
 describe("fixedPorts", () => {
-  it("refuses what is no port, and one port twice, in a line that names the variable", () => {
+  it("an invalid port and a port used twice are refused with a line that names the variable", () => {
     expect(() => fixedPorts({ NATS_PORT: "http" })).to.throw("NATS_PORT must be a port between 1 and 65535");
     expect(() => fixedPorts({ NATS_PORT: "8080" })).to.throw("GATEWAY_PORT and NATS_PORT are both 8080");
   });

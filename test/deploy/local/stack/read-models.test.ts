@@ -34,26 +34,26 @@ describe("read models that an earlier release left in a local stack", () => {
     );
     return rows.map(({ name }) => name);
   };
-  /** Gives the database the tables of a release without an appointment's revision and without anchors. */
+  /** Creates the tables of an earlier release, without appointment revisions and without anchors. */
   const leaveEarlierTables = () =>
     database.admin.query(`
       ALTER TABLE read_model.appointment DROP COLUMN revision;
       ALTER TABLE read_model.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
       UPDATE read_model.checkpoint SET shape = 'of an earlier release'`);
 
-  it("are rebuilt in the shape of this release before the services start", async () => {
+  it("read models of an earlier release are rebuilt before the services start", async () => {
     await leaveEarlierTables();
     await upgrade();
     expect(lines[0]).to.equal("read models of this release");
     expect(await columns()).to.include("revision");
   });
 
-  it("are left alone if they have the shape of this release", async () => {
+  it("read models of this release are left unchanged", async () => {
     await upgrade();
     expect(lines).to.deep.equal([]);
   });
 
-  it("are left alone if the log is another one, which is reported", async () => {
+  it("read models of another log are left unchanged and reported", async () => {
     await leaveEarlierTables();
     await database.admin.query(
       "ALTER TABLE read_model.checkpoint ADD anchor_position bigint, ADD anchor_event_id uuid",
@@ -67,7 +67,7 @@ describe("read models that an earlier release left in a local stack", () => {
     expect(await columns()).not.to.include("revision");
   });
 
-  it("are not made in a database that has none yet", async () => {
+  it("read models are not created in an empty database", async () => {
     const name = `empty_${randomUUID().replaceAll("-", "")}`;
     const { adminDatabaseUrl } = await testServers();
     const admin = new pg.Client({ connectionString: adminDatabaseUrl });

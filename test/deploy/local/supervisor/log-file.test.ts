@@ -15,20 +15,22 @@ describe("a process's log file on a full disk", () => {
 
   afterEach(() => disk?.remove());
 
-  it("never fails a write, and reports by itself how many lines were lost since when once there is space", async () => {
+  it("a log on a full disk never fails a write, and reports the lost lines when there is space", async () => {
     const file = path.join(disk.folder, "logs", "sample.log");
     const log = openLogFile(file);
     log.write(Buffer.from("first\n"));
     disk.fill();
     const before = new Date().toISOString();
-    // Longer than what is left of the file's last page: a part of a line is written.
+    // More than the rest of the file's last page, so that a part of a line is written.
     for (let line = 0; line < 500; line += 1) log.write(Buffer.from(`${"x".repeat(99)}\n`));
     log.write(Buffer.from("two\nlines\n"));
     expect(log.lastLines().at(-1), "what a failed start shows").to.equal("lines");
     disk.free();
     const report = await eventually(
       "the report",
-      () => /^--- (\d+) log lines were lost since (\S+): /m.exec(fs.readFileSync(file, "utf8")) ?? undefined,
+      () =>
+        /^--- (\d+) log lines were lost since (\S+) because /m.exec(fs.readFileSync(file, "utf8")) ??
+        undefined,
     );
     const written = fs.readFileSync(file, "utf8").match(/^x{99}$/gm)?.length ?? 0;
     expect(Number(report[1])).to.equal(502 - written);
@@ -38,7 +40,20 @@ describe("a process's log file on a full disk", () => {
     expect(fs.readFileSync(file, "utf8")).to.match(/could not be written\nlast\n$/);
   });
 
-  it("opens a log that could not be made as soon as there is space", async () => {
+  it("lines lost by a process that has ended are reported when there is space", async () => {
+    disk.fill();
+    const file = path.join(disk.folder, "logs", "sample.log");
+    const log = openLogFile(file);
+    log.write(Buffer.from("lost\n".repeat(10_000)));
+    log.close();
+    disk.free();
+    await eventually(
+      "the report",
+      () => fs.existsSync(file) && fs.readFileSync(file, "utf8").includes("log lines were lost"),
+    );
+  });
+
+  it("a log that could not be created is created when there is space", async () => {
     disk.fill();
     const file = path.join(disk.folder, "logs", "sample.log");
     const log = openLogFile(file);
@@ -53,7 +68,7 @@ describe("a process's log file on a full disk", () => {
 });
 
 describe("a process's log file", () => {
-  it("outlives a failure of every write, such as that of a full device", () => {
+  it("a log whose every write fails never throws", () => {
     const file = path.join(makeTestRoot(), "sample.log");
     fs.symlinkSync("/dev/full", file);
     const log = openLogFile(file);

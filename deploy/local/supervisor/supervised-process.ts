@@ -1,46 +1,46 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { reportWhileRunning } from "../setup/progress.ts";
 import { SetupError } from "../setup/setup-error.ts";
-import type { Part, PartContext } from "./part.ts";
+import type { Component, ComponentContext } from "./component.ts";
 import type { Exit, RunningProcess } from "./process.ts";
 
-/** The delay before a restart doubles from 0.25 s up to 15 s. It falls back once a process was ready for 60 s. */
+/** The delay before a restart doubles from 0.25 s to 15 s. It is reset if a process was ready for 60 s. */
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 15_000;
 const HEALTHY_MS = 60_000;
 
-/** How the process of a part is started and watched. */
-export interface PartProcess {
+/** Defines how the process of a component is started and watched. */
+export interface ProcessDefinition {
   name: string;
   launch: () => Promise<RunningProcess>;
   /**
-   * Watches a process that is ready, until the signal aborts. Resolves with the reason if the process lives but cannot
-   * work until it is started again; with undefined if the signal aborted.
+   * Watches a ready process until the signal aborts. Resolves with the reason if the process lives but needs a restart,
+   * with undefined if the signal aborted.
    */
   watch?: (signal: AbortSignal) => Promise<string | undefined>;
 }
 
 /**
- * A part that this supervisor runs; not yet started. A start takes as long as the process needs. If the context says so,
- * a process that dies is started again until it is ready, however often that takes: a full disk or a busy machine may
- * last for hours.
+ * Creates a component that this supervisor runs, without starting it. A start has no time limit. If the context allows
+ * restarts, a process that dies is restarted until it is ready, without a limit: a full disk can last for hours.
  */
-export function createPart(process: PartProcess, context: PartContext): Part {
-  return new SupervisedPart(process, context);
+export function createComponent(process: ProcessDefinition, context: ComponentContext): Component {
+  return new SupervisedProcess(process, context);
 }
 
-class SupervisedPart implements Part {
+class SupervisedProcess implements Component {
   readonly external = false;
   readonly name: string;
-  readonly #process: PartProcess;
-  readonly #context: PartContext;
+  readonly #process: ProcessDefinition;
+  readonly #context: ComponentContext;
   #current: RunningProcess | undefined;
   #failuresInARow = 0;
-  /** Aborted when the part is to be down: by stop, kill9, or before the first start. */
+  /** Aborted while the component must stay down: before the first start, and after stop or kill9. */
   #life: AbortSignal = AbortSignal.abort();
   #endLife: () => void = () => undefined;
+  #restarting: Promise<void> | undefined;
 
-  constructor(process: PartProcess, context: PartContext) {
+  constructor(process: ProcessDefinition, context: ComponentContext) {
     this.name = process.name;
     this.#process = process;
     this.#context = context;
@@ -52,8 +52,11 @@ class SupervisedPart implements Part {
 
   async start(): Promise<void> {
     if (this.#current) return this.#current.waitReady();
+    // Ends a restart that is waiting for its delay: two loops must not start the process twice.
+    this.#endLife();
+    await this.#restarting;
     const { signal } = this.#context;
-    if (signal?.aborted) throw new SetupError(`${this.name} was not started: the stack stops`);
+    if (signal?.aborted) throw new SetupError(`${this.name} was not started because the stack is stopping.`);
     const controller = new AbortController();
     this.#life = controller.signal;
     this.#endLife = () => controller.abort();
@@ -63,7 +66,7 @@ class SupervisedPart implements Part {
     try {
       const first = await this.#launch();
       await first.waitReady();
-      // Only from here on: a first start that fails is its caller's to report.
+      // Only after the first start succeeded: the caller reports a failure of the first start.
       this.#supervise(first);
     } finally {
       signal?.removeEventListener("abort", stop);
@@ -79,7 +82,7 @@ class SupervisedPart implements Part {
   }
 
   async waitReady(): Promise<void> {
-    if (!this.#current) throw new SetupError(`${this.name} is not running`);
+    if (!this.#current) throw new SetupError(`${this.name} is not running.`);
     await this.#current.waitReady();
   }
 
@@ -95,7 +98,7 @@ class SupervisedPart implements Part {
     const started = await this.#process.launch();
     if (life.aborted) {
       await started.stop();
-      throw new SetupError(`${this.name} was stopped while it started`);
+      throw new SetupError(`${this.name} was stopped while it started.`);
     }
     this.#current = started;
     started.exited.then(() => {
@@ -104,7 +107,7 @@ class SupervisedPart implements Part {
     return started;
   }
 
-  /** Looks after a process that is ready now. */
+  /** Restarts the process if it dies or hangs. */
   #supervise(process: RunningProcess): void {
     const readyAt = Date.now();
     const over = new AbortController();
@@ -118,30 +121,30 @@ class SupervisedPart implements Part {
   async #watch(process: RunningProcess, signal: AbortSignal): Promise<void> {
     const reason = await this.#process.watch?.(signal);
     if (reason === undefined || signal.aborted) return;
-    this.#context.log(`${this.name} (pid ${process.pid}) is killed to be started again: ${reason}`);
+    this.#context.log(`Restarting ${this.name} (pid ${process.pid}): ${reason}.`);
     await process.kill9();
   }
 
   #onExit(process: RunningProcess, { code, signal }: Exit, readyAt: number): void {
     const { log, restart } = this.#context;
     if (this.#life.aborted || !restart || this.#current !== undefined) return;
-    log(`${this.name} (pid ${process.pid}) died: ${signal ?? `code ${code}`}`);
+    log(`${this.name} (pid ${process.pid}) died with ${signal ?? `code ${code}`}.`);
     if (Date.now() - readyAt > HEALTHY_MS) this.#failuresInARow = 0;
-    this.#restart(this.#life);
+    this.#restarting = this.#restart(this.#life);
   }
 
-  /** Tries until it is ready again, or is to be down. */
+  /** Retries until the process is ready, or the component must stay down. */
   async #restart(life: AbortSignal): Promise<void> {
     const { log } = this.#context;
     while (!life.aborted) {
       const delayMs = Math.min(FIRST_DELAY_MS * 2 ** this.#failuresInARow++, MAX_DELAY_MS);
-      log(`${this.name} is started again in ${delayMs / 1000} s`);
+      log(`Restarting ${this.name} in ${delayMs / 1000} s.`);
       await sleep(delayMs, undefined, { signal: life }).catch(() => undefined);
       if (life.aborted) return;
       try {
         const again = await this.#launch();
-        await reportWhileRunning(`${this.name} starts again`, again.waitReady(), log);
-        log(`${this.name} runs again`);
+        await reportWhileRunning(`restart of ${this.name}`, again.waitReady(), log);
+        log(`${this.name} is running again.`);
         this.#supervise(again);
         return;
       } catch (error) {

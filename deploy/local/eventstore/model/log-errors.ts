@@ -1,4 +1,4 @@
-/** Stored data that cannot be trusted. The message is one line: file, place, what is wrong, what to do. */
+/** Stored data is damaged. The message is one line: file, offset, position, problem and remedy. */
 export class LogDamaged extends Error {
   override readonly name = "LogDamaged";
 }
@@ -6,7 +6,7 @@ export class LogDamaged extends Error {
 const REMEDY = "Stop the log and restore its whole directory from a backup.";
 
 /**
- * Damage at a place in a file.
+ * Creates the error for damage at an offset of a file.
  *
  * @param position log position of the damaged event, or of the last intact event before the damage
  */
@@ -14,7 +14,12 @@ export function damageAt(file: string, offset: number, position: string, what: s
   return new LogDamaged(`The log is damaged: ${file}, offset ${offset}, ${position}: ${what} ${REMEDY}`);
 }
 
-/** Damage of the directory or of a file as a whole. */
+/** Creates the error for a directory or file that is damaged as a whole. */
 export function damageOf(file: string, what: string): LogDamaged {
   return new LogDamaged(`The log is damaged: ${file}: ${what} ${REMEDY}`);
+}
+
+/** The log cannot start. The message is one line for the user. */
+export class LogStartError extends Error {
+  override readonly name = "LogStartError";
 }

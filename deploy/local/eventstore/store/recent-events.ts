@@ -1,15 +1,15 @@
 /**
- * The newest events in memory, so that a live subscription reads no disk. Bounded by count and bytes.
+ * The newest events in memory, so that live subscriptions do not read the disk. Limited in number and bytes.
  */
-import { MAX_TAIL_BYTES, MAX_TAIL_EVENTS } from "../model/limits.ts";
+import { MAX_RECENT_BYTES, MAX_RECENT_EVENTS } from "../model/limits.ts";
 import type { LogEvent } from "../model/record.ts";
 
-export class Tail {
+export class RecentEvents {
   #events: LogEvent[] = [];
   #bytes = 0;
   #floor: number;
 
-  /** `position` is the last one committed: the tail knows what comes after it. */
+  /** `position` is the last committed position. Later events are kept. */
   constructor(position: number) {
     this.#floor = position;
   }
@@ -20,11 +20,11 @@ export class Tail {
       this.#events.push(event);
       this.#bytes += event.record.length;
     }
-    // Trimmed by half at a time: removing from the front of an array moves the rest.
-    if (this.#events.length > MAX_TAIL_EVENTS || this.#bytes > MAX_TAIL_BYTES) this.#trim();
+    // Trimmed to half, because each removal from the front of an array moves all other elements.
+    if (this.#events.length > MAX_RECENT_EVENTS || this.#bytes > MAX_RECENT_BYTES) this.#trim();
   }
 
-  /** All events after a position, or undefined where the tail does not reach back that far. */
+  /** Returns all events after a position; undefined if older events would be needed. */
   after(position: number): readonly LogEvent[] | undefined {
     if (position < this.#floor) return undefined;
     let low = 0;
@@ -41,9 +41,9 @@ export class Tail {
   #trim(): void {
     let kept = this.#events.length;
     let bytes = 0;
-    while (kept > 0 && this.#events.length - kept < MAX_TAIL_EVENTS / 2) {
+    while (kept > 0 && this.#events.length - kept < MAX_RECENT_EVENTS / 2) {
       const size = this.#events[kept - 1]?.record.length ?? 0;
-      if (bytes + size > MAX_TAIL_BYTES / 2) break;
+      if (bytes + size > MAX_RECENT_BYTES / 2) break;
       bytes += size;
       kept -= 1;
     }

@@ -4,8 +4,8 @@ import { requireEventStore } from "../../../shared/eventstore/reach.ts";
 import { ConfigError, readConfig } from "../../../shared/runtime/config.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
-/** Servers that run elsewhere; each replaces one of ours. */
-export interface GivenServers {
+/** URLs of servers that run elsewhere. Each replaces an embedded server. */
+export interface ExternalServers {
   EVENTSTORE_URL?: string | undefined;
   DATABASE_URL?: string | undefined;
   NATS_URL?: string | undefined;
@@ -13,19 +13,19 @@ export interface GivenServers {
 
 const NAMES = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"] as const;
 
-/** A server that is given answers within this, or counts as out of reach. Milliseconds. */
-const REACH_WITHIN = 15_000;
+/** Time limit for an external server to answer. Milliseconds. */
+const REACH_TIMEOUT_MS = 15_000;
 
 /**
- * Refuses what cannot be a server's URL, before anything is started.
+ * Checks the URLs before anything is started.
  *
- * @throws {SetupError} one line that names the setting
+ * @throws {SetupError} one line that names the invalid setting
  */
-export function requireUrls(given: GivenServers): void {
+export function requireValidUrls(external: ExternalServers): void {
   try {
     readConfig(
-      NAMES.filter((name) => given[name]),
-      { ...given },
+      NAMES.filter((name) => external[name]),
+      { ...external },
     );
   } catch (error) {
     throw error instanceof ConfigError ? new SetupError(error.message) : error;
@@ -33,11 +33,11 @@ export function requireUrls(given: GivenServers): void {
 }
 
 /**
- * Asks the log and NATS, where they are given, whether they answer. Postgres is asked when its roles are made.
+ * Checks that an external log and an external NATS answer. Postgres is checked when its roles are created.
  *
  * @throws {SetupError} one line that names the setting
  */
-export async function reachGiven({ EVENTSTORE_URL, NATS_URL }: GivenServers): Promise<void> {
+export async function requireReachable({ EVENTSTORE_URL, NATS_URL }: ExternalServers): Promise<void> {
   if (EVENTSTORE_URL) {
     const client = connectEventStore(EVENTSTORE_URL, "start");
     try {
@@ -50,11 +50,11 @@ export async function reachGiven({ EVENTSTORE_URL, NATS_URL }: GivenServers): Pr
   }
   if (NATS_URL) {
     try {
-      const connection = await connect({ servers: NATS_URL, timeout: REACH_WITHIN, reconnect: false });
+      const connection = await connect({ servers: NATS_URL, timeout: REACH_TIMEOUT_MS, reconnect: false });
       await connection.close();
     } catch (error) {
       const { host } = new URL(NATS_URL);
-      throw new SetupError(`NATS_URL: the server at ${host} does not answer (${(error as Error).message})`);
+      throw new SetupError(`NATS_URL: the server at ${host} does not answer (${(error as Error).message}).`);
     }
   }
 }

@@ -1,0 +1,39 @@
+/**
+ * Runs a command line with the settings of the running local stack: `command-line.ts <entry> [arguments]`.
+ *
+ * The npm scripts clinic, audit and projection use it. The command lines themselves read the environment only.
+ */
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import { localPaths, localRoot, PROJECT } from "./setup/project.ts";
+import { runEntry, SetupError } from "./setup/setup-error.ts";
+import { commandLineEnvironment } from "./stack/command-line-environment.ts";
+import { readStackFile, type StackFile } from "./stack/stack-file.ts";
+
+await runEntry(async () => {
+  const [program = process.execPath, , entry, ...args] = process.argv;
+  if (entry === undefined) throw new SetupError("Usage: command-line.ts <entry.ts> [arguments]");
+  const stack = runningStack(localPaths(localRoot(process.env)).stack);
+  if (stack) Object.assign(process.env, commandLineEnvironment(process.env, stack));
+  else if (!process.env.EVENTSTORE_URL) process.on("exit", explainFailure);
+  const file = path.resolve(PROJECT, entry);
+  process.argv = [program, file, ...args];
+  await import(pathToFileURL(file).href);
+});
+
+/** A command with its own settings must not fail because of a file that it does not need. */
+function runningStack(file: string): StackFile | undefined {
+  try {
+    return readStackFile(file);
+  } catch (error) {
+    console.error((error as Error).message);
+    return undefined;
+  }
+}
+
+function explainFailure(code: number): void {
+  if (code !== 0)
+    console.error(
+      "No local stack is running. Start it with npm start, or set EVENTSTORE_URL and DATABASE_URL.",
+    );
+}

@@ -1,0 +1,10 @@
+/** The disk has no space. Nothing was written, and a later append can succeed. */
+export class DiskFull extends Error {
+  override readonly name = "DiskFull";
+}
+
+/** Tells whether an operation failed because the disk, or the user's quota, is full. */
+export function isNoSpace(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return code === "ENOSPC" || code === "EDQUOT";
+}

@@ -1,0 +1,23 @@
+import { expect } from "chai";
+import { runSteps, type Step } from "../../../../deploy/local/demo-data/steps.ts";
+import type { EventLog } from "../../../../shared/eventstore/log.ts";
+
+describe("steps of the demo data", () => {
+  it("an aborted run of the demo data starts no further step and fails with the reason", async () => {
+    const controller = new AbortController();
+    const ran: string[] = [];
+    const step = (name: string, run: () => void = () => undefined): Step => ({
+      name,
+      at: 0,
+      run: async () => {
+        ran.push(name);
+        run();
+      },
+    });
+    const stop = new Error("stopped");
+    const chain = [step("first"), step("second", () => controller.abort(stop)), step("third")];
+    const run = runSteps({} as EventLog, [[chain]], () => undefined, controller.signal);
+    expect(await run.catch((error: Error) => error)).to.equal(stop);
+    expect(ran).to.deep.equal(["first", "second"]);
+  });
+});

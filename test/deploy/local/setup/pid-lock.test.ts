@@ -1,0 +1,27 @@
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { lockHolder, tryLock } from "../../../../deploy/local/setup/pid-lock.mjs";
+import { makeTestRoot } from "../../../support/stack.ts";
+
+describe("a lock", () => {
+  it("a lock is held by a live process on systems without /proc, where start times contain spaces", () => {
+    const file = path.join(makeTestRoot(), "lock");
+    const { readFileSync, existsSync } = fs;
+    const isProc = (name: fs.PathOrFileDescriptor) => String(name).startsWith("/proc/");
+    try {
+      fs.existsSync = (name) => !isProc(name as string) && existsSync(name);
+      fs.readFileSync = ((name: fs.PathOrFileDescriptor, options: "utf8") => {
+        if (isProc(name)) throw Object.assign(new Error("no /proc"), { code: "ENOENT" });
+        return readFileSync(name, options);
+      }) as typeof fs.readFileSync;
+      const { release } = tryLock(file);
+      expect(lockHolder(file)).to.eql({ pid: process.pid });
+      expect(tryLock(file).holder).to.eql({ pid: process.pid });
+      release?.();
+    } finally {
+      Object.assign(fs, { readFileSync, existsSync });
+    }
+    expect(lockHolder(file)).to.equal(undefined);
+  });
+});

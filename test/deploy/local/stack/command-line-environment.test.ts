@@ -1,0 +1,89 @@
+import { spawnSync } from "node:child_process";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { nodeEntry, PROJECT } from "../../../../deploy/local/setup/project.ts";
+import { commandLineEnvironment } from "../../../../deploy/local/stack/command-line-environment.ts";
+import { makeTestRoot } from "../../../support/stack.ts";
+
+const urls = {
+  EVENTSTORE_URL: "esdb://127.0.0.1:8113?tls=false",
+  DATABASE_URL: "postgres://local@127.0.0.1:8432/clinic",
+  NATS_URL: "nats://127.0.0.1:8422",
+};
+const keys = { AUDIT_SIGNING_KEYS: "audit keys", WEBHOOK_SECRET_KEYS: "webhook keys" };
+const stack = {
+  urls: {
+    eventstore: urls.EVENTSTORE_URL,
+    nats: urls.NATS_URL,
+    postgres: { projection: urls.DATABASE_URL },
+  },
+  auditSigningKeys: keys.AUDIT_SIGNING_KEYS,
+  webhookSecretKeys: keys.WEBHOOK_SECRET_KEYS,
+};
+const otherLog = "esdb://log.example.com:2113";
+const otherDatabase = "postgres://owner@db.example.com/clinic";
+const all = { ...urls, ...keys };
+
+describe("settings that command lines take from the running stack", () => {
+  const complete = (env: NodeJS.ProcessEnv) => ({ ...env, ...commandLineEnvironment(env, stack) });
+
+  it("command lines use all servers and keys of the stack if the environment names none", () => {
+    for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }])
+      expect(complete(env)).to.deep.equal(all);
+  });
+
+  it("command lines use the stack's settings if the environment names the stack's own log or database", () => {
+    const { EVENTSTORE_URL, DATABASE_URL } = urls;
+    expect(complete({ EVENTSTORE_URL })).to.deep.equal(all);
+    expect(complete({ DATABASE_URL })).to.deep.equal(all);
+  });
+
+  it("command lines never mix the stack's log or database with others, and never use its keys for another log", () => {
+    expect(complete({ EVENTSTORE_URL: otherLog })).to.deep.equal({ EVENTSTORE_URL: otherLog });
+    expect(complete({ DATABASE_URL: otherDatabase })).to.deep.equal({ DATABASE_URL: otherDatabase });
+    const others = { EVENTSTORE_URL: otherLog, DATABASE_URL: otherDatabase };
+    expect(complete(others)).to.deep.equal(others);
+  });
+
+  it("settings of the environment are never replaced", () => {
+    const env = { ...all, NATS_URL: "nats://n.example.com:4222", AUDIT_SIGNING_KEYS: "own" };
+    expect(complete(env)).to.deep.equal(env);
+  });
+});
+
+describe("a command line that npm runs", () => {
+  const folder = makeTestRoot();
+  const entry = path.join(folder, "entry.mjs");
+
+  before(() => {
+    const services = { projection: "p", command: "c", queryApi: "q", audit: "a", gateway: "g" };
+    const postgres = { projection: urls.DATABASE_URL, command: "c", query: "q", audit: "a" };
+    const apis = { portal: "p", sandbox: "s", production: "p", audit: "a", reference: "r" };
+    const demo = { portalUsers: [], applications: [], auditor: { credential: "c" } };
+    const about = { startedAt: "", pid: 1, apis, health: services, demo };
+    const content = { ...about, ...stack, urls: { ...services, ...stack.urls, postgres } };
+    fs.writeFileSync(path.join(folder, "stack.json"), JSON.stringify(content));
+    fs.writeFileSync(
+      entry,
+      "console.log([process.env.EVENTSTORE_URL, ...process.argv.slice(2)].join(' ')); process.exit(+process.argv[2])",
+    );
+  });
+
+  const run = (root: string, ...args: string[]) => {
+    const { command, args: words } = nodeEntry("deploy/local/command-line.ts", [entry, ...args]);
+    const env = { PATH: process.env.PATH, LOCAL_DIR: root };
+    return spawnSync(command, words, { cwd: PROJECT, env, encoding: "utf8" });
+  };
+
+  it("an npm command line gets the stack's settings and its arguments, and exits with its own code", () => {
+    const { status, stdout, stderr } = run(folder, "3", "--flag");
+    expect([status, stdout.trim(), stderr]).to.deep.equal([3, `${urls.EVENTSTORE_URL} 3 --flag`, ""]);
+  });
+
+  it("an npm command line explains a failure if no stack runs and no log is named", () => {
+    const none = path.join(folder, "none");
+    expect(run(none, "0").stderr).to.equal("");
+    expect(run(none, "2").stderr).to.match(/^No local stack is running\. Start it with npm start/);
+  });
+});

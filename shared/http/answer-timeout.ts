@@ -7,7 +7,7 @@ import type { RequestState } from "./app.ts";
  * Answers 503 if a handler takes too long. Each call to a server has its own time limit, but a request makes several
  * calls in sequence, and on a busy machine their times add up.
  *
- * A handler that is late goes on, and its outcome is logged.
+ * A handler that is late continues, and its outcome is logged.
  *
  * @param milliseconds time limit, from the end of the request's headers
  * @param code error code of the 503; the outcome of the request is unknown, and it may be repeated

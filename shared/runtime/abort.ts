@@ -13,7 +13,7 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
   return () => signal.removeEventListener("abort", listener);
 }
 
-/** Waits for work that may take long, or until the signal aborts. Then the work goes on, and the result is undefined. */
+/** Waits for work that may take long, or until the signal aborts. Then the work continues, and the result is undefined. */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     // The listener is removed each time: a race against one long-lived promise would keep every result for as long.

@@ -4,7 +4,7 @@ export class TimeoutError extends Error {
 }
 
 /**
- * Waits for a call, up to a time limit. A call that is late goes on.
+ * Waits for a call, up to a time limit. A call that is late continues.
  *
  * @param milliseconds the time limit
  * @throws what the call throws; {TimeoutError} after the time limit
@@ -23,7 +23,7 @@ export async function withTimeout<T>(milliseconds: number, call: Promise<T>): Pr
 
 /**
  * Waits for work to end, up to a time limit: a server that does not answer does not answer a goodbye either. Work that
- * is late goes on.
+ * is late continues.
  *
  * @returns whether the work ended in time
  * @throws what the work throws in time

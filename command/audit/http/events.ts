@@ -30,13 +30,13 @@ export function answerEvents({
     const wanted = readQuery(progress === undefined ? {} : { progress }, question).progress === "true";
     await withSlot(ctx, takeSlot, async (signal) => {
       await recordRequestAccess(log, ctx, "events", query);
-      let told: ScanProgress = { read: 0, share: 0 };
+      let latest: ScanProgress = { read: 0, share: 0 };
       const onProgress = (now: ScanProgress) => {
-        told = now;
+        latest = now;
       };
       const list = await listEvents(asked, { client, isVisible: ctx.state.isVisible, signal, onProgress });
-      const tell = () => `${JSON.stringify({ progress: told })}\n`;
-      return { lines: toLines(list, asked), progress: wanted ? tell : undefined };
+      const progressLine = () => `${JSON.stringify({ progress: latest })}\n`;
+      return { lines: toLines(list, asked), progress: wanted ? progressLine : undefined };
     });
   };
 }

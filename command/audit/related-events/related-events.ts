@@ -80,9 +80,10 @@ function followingStreams(id: string, most: number, { also, alsoIds = {} }: Ties
   const streams = new Set<string>();
   return following(most, (event) => {
     const carries = mentions(event.data, ids);
-    const told = streams.has(event.stream) || streams.has(sourceStream(event) ?? "");
-    if (!carries && !told && !also?.(event)) return false;
-    if ((carries && startsLife(event)) || (told && isDelivery(event))) remember(streams, event.stream, most);
+    const isFollowed = streams.has(event.stream) || streams.has(sourceStream(event) ?? "");
+    if (!carries && !isFollowed && !also?.(event)) return false;
+    if ((carries && startsLife(event)) || (isFollowed && isDelivery(event)))
+      remember(streams, event.stream, most);
     const more = alsoIds[event.type];
     const tied = more === undefined ? undefined : member(event.data, more);
     if (carries && typeof tied === "string") remember(ids, tied.toLowerCase(), most);

@@ -205,7 +205,7 @@ describe("auditors' access", () => {
     await client.end();
   });
 
-  it("shows the deliveries of the auditor's own clinics, and says so where the database is out of reach", async () => {
+  it("shows the deliveries of the auditor's clinics, and 503 if the database is unavailable", async () => {
     await deliver(world, own, "gone");
     const path = `/audit/v1/deliveries?stream=${own.stream}`;
     const { body } = await auditor.ask(path);
@@ -231,7 +231,7 @@ describe("auditors' access", () => {
     await service.stop();
   });
 
-  it("refuses a question that is none, in detail", async () => {
+  it("refuses an invalid query with details", async () => {
     const wrong: [string, string][] = [
       ["events", "query"],
       [`events?stream=${own.stream}&clinic=${own.clinicId}`, "query"],

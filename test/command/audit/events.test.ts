@@ -30,7 +30,7 @@ describe("a list of events", () => {
   });
   after(() => world.stop());
 
-  it("says of each event who, when, by which request and why", async () => {
+  it("contains actor, time, request and cause of each event", async () => {
     const { lines, end, headers } = await auditor.ask(`/audit/v1/events?stream=${history.stream}`);
     expect(headers.get("Content-Type")).to.match(/^application\/x-ndjson/);
     expect(typesOf(lines)).to.deep.equal(LIFE);
@@ -47,7 +47,7 @@ describe("a list of events", () => {
     expect(BigInt(end.through) >= BigInt(position)).to.equal(true);
   });
 
-  it("is of everything that concerns one thing, in the log's order", async () => {
+  it("contains all events related to one object, in log order", async () => {
     const of = async (question: string) => typesOf((await auditor.ask(`/audit/v1/events?${question}`)).lines);
     expect(await of(`appointment=${history.appointmentId}`)).to.deep.equal(LIFE);
     expect(await of(`animal=${history.animalId.toUpperCase()}`)).to.deep.equal(["AnimalRegistered", ...LIFE]);
@@ -61,7 +61,7 @@ describe("a list of events", () => {
     ]);
   });
 
-  it("is narrowed by time, type and actor, and told in parts", async () => {
+  it("is filtered by time, type and actor, and paged", async () => {
     const of = async (more: string) => {
       const { lines, end } = await auditor.ask(`/audit/v1/events?stream=${history.stream}&${more}`);
       return [typesOf(lines).map((type) => LIFE.indexOf(type)), end.next] as const;
@@ -80,7 +80,7 @@ describe("a list of events", () => {
   describe("at the command line", () => {
     const run = (words: string[], columns?: number) => audit(words, { env: world.env, columns });
 
-    it("is a table, aligned and cut to the terminal, in which nothing stored reaches it as a command", async () => {
+    it("is a table, aligned and truncated to the terminal, with control characters escaped", async () => {
       const words = ["events", "--appointment", history.appointmentId, "--actor", "ada"];
       const { code, out, err } = await run(words, 100);
       const [head = "", ...rows] = out.trimEnd().split("\n");
@@ -110,7 +110,7 @@ describe("a list of events", () => {
       });
     });
 
-    it("is a JSON object a line for programs, the same as from the service", async () => {
+    it("has one JSON object per line with --json, like the service", async () => {
       const { out } = await run([
         "events",
         "--stream",
@@ -145,7 +145,7 @@ describe("a list of events", () => {
       });
     }
 
-    it("says in one line that the log is out of reach", async () => {
+    it("reports in one line that the event log is unavailable", async () => {
       const env = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
       const ran = await audit(["events", "--clinic", randomUUID()], { env });
       expect(ran).to.deep.equal({
@@ -180,7 +180,7 @@ describe("an event that the catalog cannot read", () => {
     await server.stop();
   });
 
-  it("is shown, with what is wrong with it, and folded by nobody", async () => {
+  it("is listed with its problem, and never folded", async () => {
     const auditor = await world.auditor(null);
     const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const stream = `portalUser-${randomUUID()}`;
@@ -200,7 +200,7 @@ describe("an event that the catalog cannot read", () => {
     expect([status, body.error]).to.deep.equal([409, "stream_not_readable"]);
   });
 
-  it("reaches no terminal as a command, whatever its type is called", async () => {
+  it("is printed with control characters in its type escaped", async () => {
     const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const stream = `portalUser-${randomUUID()}`;
     await client.appendToStream(stream, jsonEvent({ type: "Odd\u001b]0;owned\u0007", data: {} }));

@@ -50,7 +50,7 @@ describe("an export", () => {
     return { code, ...JSON.parse(out) };
   }
 
-  it("is a clinic's events and a signed manifest, for the owner's eyes alone", async () => {
+  it("contains a clinic's events and a signed manifest, readable only by its owner", async () => {
     expect(fs.statSync(file).mode & 0o777).to.equal(0o600);
     expect(fs.readdirSync(folder)).not.to.include("export.ndjson.part");
     const { code, out } = await verify(file);
@@ -65,7 +65,7 @@ describe("an export", () => {
     expect(lines.join("")).not.to.contain("encryptedSecret");
   });
 
-  it("is verified with the thumbprint alone too, which the command line prints", async () => {
+  it("is verified with the thumbprint that the command line prints", async () => {
     const { out } = await run(["keys", "--thumbprint"]);
     expect((await verify(file, out.trim())).code).to.equal(0);
     const { code, out: text } = await run(["verify", file, "--key", out.trim()], {});
@@ -74,12 +74,12 @@ describe("an export", () => {
     );
   });
 
-  it("is never written over", async () => {
+  it("is never overwritten", async () => {
     const { code, err } = await run(["export", "--clinic", history.clinicId, "--out", file]);
     expect([code, err]).to.deep.equal([2, [`audit: --out ${file} already exists; choose another file`]]);
   });
 
-  it("says in one line that it cannot be written, and why; what is there stays", async () => {
+  it("reports in one line why it cannot be written, and keeps existing files", async () => {
     const taken = path.join(folder, "taken.ndjson");
     fs.mkdirSync(path.join(`${taken}.part`, "inner"), { recursive: true });
     const cases = [
@@ -97,7 +97,7 @@ describe("an export", () => {
     expect(fs.readdirSync(`${taken}.part`)).to.deep.equal(["inner"]);
   });
 
-  it("replaces what an export that was killed has left", async () => {
+  it("replaces the temporary file of a killed export", async () => {
     const out = path.join(folder, "again.ndjson");
     fs.writeFileSync(`${out}.part`, "half a li");
     expect((await run(["export", "--clinic", history.clinicId, "--out", out])).code).to.equal(0);
@@ -154,7 +154,7 @@ describe("an export", () => {
     ],
   ];
   for (const [what, content, line] of named) {
-    it(`does not hold with ${what}; the first line that is not as it was is named`, async () => {
+    it(`is not verified with ${what}, and the first wrong line is named`, async () => {
       const { code, ok, line: found, problem } = await verdict(content());
       const expected = line > 0 ? line : lines.length + line;
       expect([code, ok, found], problem).to.deep.equal([3, false, expected]);
@@ -185,7 +185,7 @@ describe("an export", () => {
     };
   }
 
-  it("does not hold where somebody made chain and manifest anew, with another key or the old signature", async () => {
+  it("is not verified if chain and manifest were recomputed, with another key or the old signature", async () => {
     const { made, resigned, manifest, own } = await forged(await newSigningKeys(), (event) => {
       event.type = "Forged";
     });
@@ -193,7 +193,7 @@ describe("an export", () => {
       .to.include({ ok: false, line: lines.length })
       .and.have.property("problem")
       .that.contains("untrusted key");
-    // What was signed tells which line is another one.
+    // The signed marks locate the changed line.
     const kept = await verdict([...made, lines.at(-1)].join(""));
     expect(kept).to.deep.include({ ok: false, line: 3 });
     const mixed = await verdict([...made, `${canonicalJson({ manifest, signature: own })}\n`].join(""));
@@ -202,7 +202,7 @@ describe("an export", () => {
     expect((await verdict(same)).ok).to.equal(true);
   });
 
-  it("is not proven by a key that is not trusted, and no key at all is refused", async () => {
+  it("is not verified by an untrusted key, and verification without a key is refused", async () => {
     const other = JSON.parse(await newSigningKeys());
     expect((await verdict(lines.join(""), JSON.stringify(other))).code).to.equal(3);
     const { code, err } = await verify(file, "no key");
@@ -212,7 +212,7 @@ describe("an export", () => {
     expect((await verify(path.join(folder, "nothing"))).code).to.equal(2);
   });
 
-  it("is not proven by a file that is called as the thumbprint is, and holds another key", async () => {
+  it("is not verified by a file named like the thumbprint that contains another key", async () => {
     const thumbprint = (await run(["keys", "--thumbprint"])).out.trim();
     const others = await newSigningKeys();
     const { resigned } = await forged(others, (event) => {
@@ -266,7 +266,7 @@ describe("an export", () => {
       expect((await expecting(ranged, ...clinic, ...options)).code).to.equal(0);
     });
 
-    it("fails if another clinic or range is expected, and says which is which", async () => {
+    it("fails if another clinic or range is expected, and names both values", async () => {
       const other = randomUUID();
       const line = fs.readFileSync(ranged, "utf8").trimEnd().split("\n").length;
       const cases: [string, string[], string][] = [
@@ -305,7 +305,7 @@ describe("an export", () => {
       expect(whole.line).to.contain(`expected from ${range.from}, the manifest says start`);
     });
 
-    it("fails if its manifest was altered to what is expected", async () => {
+    it("fails if its manifest was altered to match the expectation", async () => {
       const other = randomUUID();
       const text = fs.readFileSync(ranged, "utf8");
       const last = text.trimEnd().lastIndexOf("\n") + 1;
@@ -325,7 +325,7 @@ describe("an export", () => {
       }
     });
 
-    it("is not looked at with an expectation that is none", async () => {
+    it("is not verified with an invalid expectation", async () => {
       const found = await expecting(ranged, "--clinic", "x", "--from", "yesterday", "--to", "start");
       expect([found.code, found.line]).to.deep.equal([
         2,
@@ -334,7 +334,7 @@ describe("an export", () => {
     });
   });
 
-  it("of the same range has the same bytes up to when and by whom it was made", async () => {
+  it("of the same range has the same bytes except for its time and creator", async () => {
     const to = new Date().toISOString();
     const auditor = await world.auditor([history.clinicId]);
     const get = async () =>
@@ -347,7 +347,7 @@ describe("an export", () => {
     expect((await verdict(one.join(""))).ok).to.equal(true);
   });
 
-  it("can be empty, and proves that too", async () => {
+  it("can be empty and is still verified", async () => {
     const auditor = await world.auditor(null);
     const { text, status } = await auditor.ask(
       `/audit/v1/export?clinic=${history.clinicId}&to=2020-01-01T00:00:00Z`,
@@ -358,7 +358,7 @@ describe("an export", () => {
       .and.have.nested.property("manifest.count", 0);
   });
 
-  it("ends where the log ended when it began, though events are appended meanwhile", async () => {
+  it("ends at the end of the log when it started, although events are appended meanwhile", async () => {
     const { clinicId, branchId, animalId } = history;
     let going = true;
     const writer = (async () => {
@@ -390,7 +390,7 @@ describe("an export", () => {
     await writer;
   });
 
-  it("comes with public keys that anybody may fetch", async () => {
+  it("has public keys that can be fetched without authentication", async () => {
     const response = await fetch(`${world.url}/audit/v1/jwks.json`);
     const keys = await response.text();
     expect(keys).not.to.contain('"d"');
@@ -398,7 +398,7 @@ describe("an export", () => {
     expect(JSON.parse(keys)).to.deep.equal(JSON.parse(fs.readFileSync(keyFile, "utf8")));
   });
 
-  it("needs a signing key, and says so in one line", async () => {
+  it("requires a signing key, and reports a missing key in one line", async () => {
     const { EVENTSTORE_URL } = world.env;
     const none = { EVENTSTORE_URL };
     const { code, err } = await run(["export", "--clinic", history.clinicId], none);

@@ -78,7 +78,7 @@ describe("a list of events that is long", () => {
       http.get(`${service.url}${question}`, { headers, agent: false }, resolve).on("error", reject);
     });
 
-  it("is one of few at once, and ends with the client that asked", async () => {
+  it("is limited to a few at a time, and ends when its client disconnects", async () => {
     const [one, other] = [await newcomer(), await newcomer()];
     const underWay = [await begin(one), await begin(one)];
     const { status, headers, body } = await ask(one);
@@ -88,7 +88,7 @@ describe("a list of events that is long", () => {
     await eventually("the slots are free", async () => (await ask(one, "&limit=1")).status === 200);
   });
 
-  it("is no way around the bound: of states, too, few are folded at once", async () => {
+  it("does not bypass the limit: only a few states are folded at a time", async () => {
     const headers = await newcomer();
     const stream = await appendLong(log, randomUUID());
     const state = () => askAudit(`${service.url}/audit/v1/state?stream=${stream}`, headers);
@@ -98,12 +98,12 @@ describe("a list of events that is long", () => {
     expect((await state()).status).to.equal(200);
   });
 
-  it("says how far it is, where that is wanted", async () => {
+  it("reports its progress on request", async () => {
     const { status, end } = await ask(await newcomer(), "&progress=true&limit=5");
     expect([status, end.count]).to.deep.equal([200, 5]);
   });
 
-  it("is cut, not ended, where the log is lost; then 503 with Retry-After until the log is back", async () => {
+  it("is cut if the event log fails; then 503 with Retry-After until the log is available", async () => {
     const headers = await newcomer();
     const response = await begin(headers);
     expect(response.statusCode).to.equal(200);

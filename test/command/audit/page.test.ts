@@ -65,7 +65,7 @@ describe("the page /audit", function () {
     await page.locator("#status", { hasText: /\d events?/ }).waitFor();
   }
 
-  it("comes with a policy that lets nothing in from elsewhere, and nothing inline", async () => {
+  it("has a content security policy that forbids other origins and inline code", async () => {
     const { headers, status } = await fetch(`${world.url}/audit`);
     const policy = headers.get("Content-Security-Policy") ?? "";
     expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([
@@ -78,7 +78,7 @@ describe("the page /audit", function () {
     expect((await fetch(`${world.url}/audit/../main.ts`)).status).to.equal(404);
   });
 
-  it("lets nobody in without a good credential, and says why", async () => {
+  it("refuses an invalid credential and shows the reason", async () => {
     await accessible("signing in");
     await signIn(`${auditor.credential.slice(0, -1)}~`);
     await page.getByText("The credential is invalid").waitFor();
@@ -87,14 +87,14 @@ describe("the page /audit", function () {
     expect(complaints.splice(0).filter((line) => !line.includes("401"))).to.deep.equal([]);
   });
 
-  it("lets an auditor in, and says who it is", async () => {
+  it("signs an auditor in and shows the name", async () => {
     await signIn(auditor.credential);
     await page.getByText("Ada Audit, 1 clinic").waitFor();
     expect(await page.evaluate("document.activeElement.id")).to.equal("subject");
     await accessible("the desk");
   });
 
-  it("shows what concerns an appointment, each event with what it changed", async () => {
+  it("shows the events of an appointment, each with its changes", async () => {
     await search("appointment", history.appointmentId);
     expect(await timeline()).to.deep.equal([
       "Appointment requested",
@@ -131,7 +131,7 @@ describe("the page /audit", function () {
     );
   });
 
-  it("shows stored text as text, whatever it holds", async () => {
+  it("shows stored text as text, never as HTML", async () => {
     await page.getByRole("button", { name: "Appointment requested" }).click();
     await page.getByRole("region", { name: "State" }).getByText("onerror").waitFor();
     await page.getByText("Data as stored").click();
@@ -140,7 +140,7 @@ describe("the page /audit", function () {
     expect(await page.locator("#desk img, #desk script").count()).to.equal(0);
   });
 
-  it("shows what caused what, and what was delivered, of the auditor's own clinic alone", async () => {
+  it("shows causes and deliveries, only of the auditor's clinics", async () => {
     await page.getByRole("tab", { name: "Timeline" }).focus();
     await page.keyboard.press("ArrowRight");
     await page.locator("#panel-causes .root").first().waitFor();
@@ -178,7 +178,7 @@ describe("the page /audit", function () {
     await accessible("a narrow screen");
   });
 
-  it("is signed out by a revocation, and then holds nothing", async () => {
+  it("signs out after a revocation and keeps no data", async () => {
     await auditor.revoke();
     await page.locator("#subject").press("Enter");
     await page.getByText("The credential is invalid").waitFor();

@@ -84,7 +84,7 @@ const concerned = (subject: Subject) => {
 
 const life = ["requested", "confirmed", "ticket", "called", "failed", "replayed", "disabled"];
 
-describe("what concerns", () => {
+describe("the events related to", () => {
   const cases: [Subject, string[]][] = [
     [{ kind: "appointment", id: APPOINTMENT }, life],
     [{ kind: "animal", id: ANIMAL }, ["animal", "weighed", ...life]],
@@ -109,7 +109,7 @@ describe("what concerns", () => {
     });
   }
 
-  it("includes an imported appointment of the animal, and what only names that appointment", () => {
+  it("an animal include an imported appointment, and events that only name that appointment", () => {
     const [imported, ticket] = [
       event(`appointment-${id(21)}`, 0, "AppointmentImported", {
         ...{ clinicId: CLINIC, data: { appointmentId: id(21), animalId: ANIMAL, clinicId: CLINIC } },
@@ -122,7 +122,7 @@ describe("what concerns", () => {
     expect([imported, ticket].map(concerns)).to.deep.equal([true, true]);
   });
 
-  it("is not more than can be remembered", () => {
+  it("a subject cannot exceed the maximum number of ids", () => {
     const concerns = createRelatedEvents({ kind: "customer", id: CUSTOMER }, 2);
     expect(() => Object.values(log).map(concerns)).to.throw(
       TooManyRelatedEvents,

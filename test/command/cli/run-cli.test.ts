@@ -20,7 +20,7 @@ describe("the operator's command line", () => {
     env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
   });
 
-  it("records a fact and says its id, made or given", async () => {
+  it("records an event and prints the generated or given id", async () => {
     const ran = await clinic(["clinic", "register", ...LAKE], { env });
     expect(ran).to.deep.include({ code: 0, err: [] });
     const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(ran.out.join("\n"))?.[1] ?? "";
@@ -36,7 +36,7 @@ describe("the operator's command line", () => {
     expect(position).to.match(/^\d+$/);
   });
 
-  it("shows a client secret, of which the log keeps the hash", async () => {
+  it("prints a client secret and stores only its hash", async () => {
     const id = randomUUID();
     const register = ["partner", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
     expect(
@@ -52,7 +52,7 @@ describe("the operator's command line", () => {
     expect(issued?.data).to.include({ secretHash: hashClientSecret(clientSecret) });
   });
 
-  it("takes a customer's value away by an empty one, and keeps the others", async () => {
+  it("clears a customer's detail with an empty value and keeps the others", async () => {
     const [id, clinicId] = [randomUUID(), randomUUID()];
     await clinic(["clinic", "register", ...LAKE, "--id", clinicId], { env });
     const of = ["--id", id, "--clinic", clinicId];
@@ -95,13 +95,13 @@ describe("the operator's command line", () => {
     });
   }
 
-  it("ends with 3 where the domain refuses", async () => {
+  it("exits with 3 if a domain rule refuses", async () => {
     const ran = await clinic(["clinic", "reinstate", "--id", randomUUID()], { env });
     const line = "clinic: refused: there is no such clinic (clinic_not_found)";
     expect(ran).to.deep.equal({ code: 3, out: [], err: [line] });
   });
 
-  it("ends with 4 where the log is out of reach", async () => {
+  it("exits with 4 if the event log is unavailable", async () => {
     const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
     const ran = await clinic(["clinic", "reinstate", "--id", randomUUID()], { env: nobody });
     expect(ran).to.deep.equal({

@@ -64,7 +64,7 @@ describe("partner access", () => {
       .sign(await importJWK(command.signingKey, "EdDSA"));
   }
 
-  it("lets a good token through, with the rate that is left", async () => {
+  it("accepts a valid token and returns the remaining rate limit", async () => {
     const { status, headers } = await asWorld();
     expect(status).to.equal(404);
     expect(headers.get("ratelimit-remaining")).to.match(/^\d+$/);
@@ -131,13 +131,13 @@ describe("partner access", () => {
     }
   });
 
-  it("403 installation_denied: an installation that is only asked for", async () => {
+  it("403 installation_denied: an installation that is only requested", async () => {
     const { clinicId } = await createClinic(command.log);
     await requestInstallation(command.log, { ...world, clinicId }, operatorContext());
     expect((await asWorld({ "X-SERVICE-Clinic-ID": clinicId })).body.error).to.equal("installation_denied");
   });
 
-  it("403 branch_denied: a branch header that is no id", async () => {
+  it("403 branch_denied: a branch header that is not a UUID", async () => {
     expect((await asWorld({ "X-SERVICE-Branch-ID": "main" })).body.error).to.equal("branch_denied");
   });
 
@@ -154,7 +154,7 @@ describe("partner access", () => {
     expect((await asWorld(other.headers)).body.error).to.equal("insufficient_scope");
   });
 
-  it("a revocation holds from the next request on", async () => {
+  it("a revocation is effective from the next request", async () => {
     const of = async (revoke: (world: PartnerWorld) => Promise<unknown>) => {
       const other = await createPartnerWorld(command);
       expect((await asWorld(other.headers)).status).to.equal(404);
@@ -193,7 +193,7 @@ describe("partner access", () => {
     expect(Date.parse(headers.get("ratelimit-reset") ?? "") - Date.now()).to.be.within(0, 60_000);
   });
 
-  it("404 and 405: paths and methods that there are not", async () => {
+  it("404 and 405: unknown paths and methods", async () => {
     expect((await ask("POST", `${command.url}/production/v1/nothing`)).body.error).to.equal("not_found");
     const { status, headers } = await ask("PUT", `${command.url}/production/v1/appointments`);
     expect([status, headers.get("allow")]).to.deep.equal([405, "GET, HEAD, POST"]);

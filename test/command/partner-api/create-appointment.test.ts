@@ -82,7 +82,7 @@ describe("createPartnerAppointment", () => {
     });
   });
 
-  it("201: fifty at once with one key make one event and fifty equal bodies", async () => {
+  it("201: fifty concurrent requests with one key lead to one event and fifty equal bodies", async () => {
     const key = randomUUID();
     const answers = await Promise.all(Array.from({ length: 50 }, () => create(body(), {}, key)));
     expect(answers.map(({ status }) => status)).to.deep.equal(Array(50).fill(201));
@@ -92,7 +92,7 @@ describe("createPartnerAppointment", () => {
     expect(await command.log.read(`appointment-${idOf(key)}`)).to.have.length(1);
   });
 
-  it("201: the same answer to a retry that is written otherwise, after the appointment has moved on", async () => {
+  it("201: the same answer to a retry with another notation, after the appointment has changed", async () => {
     const key = randomUUID();
     const first = await create(body({ notes: "Limps" }), {}, key);
     await confirmAppointment(
@@ -113,7 +113,7 @@ describe("createPartnerAppointment", () => {
     expect(retry.text).to.equal(first.text);
   });
 
-  it("201: a key is an application's at a clinic, another's is another key", async () => {
+  it("201: keys are separate by application and clinic", async () => {
     const key = randomUUID();
     const mine = await create(body(), {}, key);
     const theirs = await create(
@@ -201,7 +201,7 @@ describe("createPartnerAppointment", () => {
     });
   }
 
-  it("422: another clinic's animal is told of in the words for an unknown one", async () => {
+  it("422: another clinic's animal gets the same message as an unknown animal", async () => {
     const unknown = await create(body({ animalId: randomUUID() }));
     const foreign = await create(body({ animalId: other.animalId }));
     expect(foreign.body.details).to.deep.equal(unknown.body.details);
@@ -245,7 +245,7 @@ describe("createPartnerAppointment", () => {
     expect(answer.details[0].path).to.equal("branchId");
   });
 
-  it("422 uses no key up", async () => {
+  it("422 does not use the key", async () => {
     const key = randomUUID();
     expect((await create(body({ animalId: randomUUID() }), {}, key)).status).to.equal(422);
     expect((await create(body(), {}, key)).status).to.equal(201);

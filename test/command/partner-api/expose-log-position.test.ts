@@ -8,7 +8,7 @@ import { createReadModelDatabase, type ReadModelDatabase } from "../../support/r
 
 const logger = pino({ enabled: false });
 
-describe("an answer's wait for the read models", () => {
+describe("the wait of an answer for the read models", () => {
   let database: ReadModelDatabase;
   const pools: pg.Pool[] = [];
 
@@ -35,7 +35,7 @@ describe("an answer's wait for the read models", () => {
     return performance.now() - started;
   };
 
-  it("ends at once where they know already, and as soon as they do", async () => {
+  it("ends as soon as the read models have reached the position", async () => {
     const clinic = await openClinic(database.given);
     const { wait, warnings } = awaitReads();
     await wait(await position());
@@ -45,7 +45,7 @@ describe("an answer's wait for the read models", () => {
     expect(warnings).to.deep.equal([]);
   });
 
-  it("takes a second at the most where they are behind, and none for the next answers", async () => {
+  it("takes at most one second if the read models are behind, and no time for the next answers", async () => {
     const { wait, warnings } = awaitReads();
     await wait(await position());
     const far = (await position()) + 1_000n;
@@ -55,7 +55,7 @@ describe("an answer's wait for the read models", () => {
     expect(warnings).to.have.length(1);
   });
 
-  it("takes no time where there is no database", async () => {
+  it("takes no time if the database is unavailable", async () => {
     const { wait, warnings } = awaitReads("postgres://nobody:nothing@127.0.0.1:9/clinic");
     expect(await timeOf(wait(1n))).to.be.below(1_000);
     expect(warnings).to.have.length(1);

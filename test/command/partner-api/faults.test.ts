@@ -42,7 +42,7 @@ describe("command service, when servers fail", () => {
     expect((await ask("GET", `${command.url}/health/ready`)).status).to.equal(200);
   });
 
-  it("503 with Retry-After while the log is out of reach, and goes on afterwards", async function () {
+  it("answers 503 with Retry-After while the event log is unavailable, and recovers afterwards", async function () {
     this.timeout(60_000);
     way.cut();
     for (const answer of [await create("while-cut"), await exchange(command.url, world)]) {

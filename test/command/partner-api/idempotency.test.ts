@@ -41,7 +41,7 @@ describe("idempotency of createPartnerAppointment", () => {
   };
   const isReplay = ({ headers }: PartnerAnswer) => headers.get("Idempotent-Replayed") === "true";
 
-  it("of fifty at once with two bodies one body wins, and the others are told so", async () => {
+  it("accepts one of two bodies from fifty concurrent requests, and answers 409 to the other", async () => {
     const key = randomUUID();
     const bodies = Array.from({ length: 50 }, (_, index) => ({ notes: index % 2 ? "odd" : "even" }));
     const answers = await Promise.all(bodies.map((more) => create(first.url, key, more)));
@@ -56,7 +56,7 @@ describe("idempotency of createPartnerAppointment", () => {
     expect(events[0]?.data).to.include({ notes: won[0]?.body.appointment.notes });
   });
 
-  it("holds over several processes at once, and over a restart", async () => {
+  it("holds across several processes and a restart", async () => {
     const key = randomUUID();
     const second = await startTestCommand();
     const there = await headersAt(second.url);
@@ -77,7 +77,7 @@ describe("idempotency of createPartnerAppointment", () => {
     expect(await eventsOf(key)).to.have.length(1);
   });
 
-  it("holds over a kill -9 between the append and the answer", async () => {
+  it("holds if the process is killed between append and answer", async () => {
     const key = randomUUID();
     const way = await startForgetfulWay((await testServers()).eventstoreUrl, "AppointmentRequested");
     const victim = await spawnCommand(way.url, first);

@@ -26,7 +26,7 @@ describe("circuit", () => {
     expect(await circuit(works)).to.equal("fine");
   });
 
-  it("makes no call after a failure, but one now and then", async () => {
+  it("makes only periodic test calls after a failure", async () => {
     const circuit = circuitOf();
     expect(await outcome(circuit(fails))).to.equal("dead");
     for (let i = 0; i < 10; i += 1)

@@ -6,7 +6,7 @@ import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { eventually } from "../../support/eventually.ts";
 import { expectRefusal, requestText, sendOne, sendRaw } from "../../support/raw-http.ts";
 
-describe("listen, asked by clients that are broken, slow or wicked", () => {
+describe("an HTTP server with broken, slow or malicious clients", () => {
   let server: HttpServer;
   /** The same, with little patience. */
   let hasty: HttpServer;

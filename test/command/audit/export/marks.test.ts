@@ -11,13 +11,13 @@ describe("the marks of an export", () => {
   const from = (line: number) =>
     links.map((link, index) => (index + 1 < line ? link : link.replace("0", "x")));
 
-  it("are of every line, or of every so many where they are too many", () => {
+  it("cover every line, or every n-th line of a long export", () => {
     expect(marksOf(links, 20)).to.deep.include({ every: 1 });
     const { every, links: kept } = marksOf(links, 6);
     expect([every, kept.map(Number)]).to.deep.equal([4, [4, 8, 12, 16, 20]]);
   });
 
-  it("tell where two chains part", () => {
+  it("locate the first difference of two chains", () => {
     for (const line of [1, 7, 20]) {
       const exact = firstDifference(marksOf(links, 20), marksOf(from(line), 20));
       expect(exact).to.deep.equal({ first: line, last: line });

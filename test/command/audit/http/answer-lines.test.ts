@@ -11,7 +11,7 @@ import { listen } from "../../../../shared/http/listen.ts";
 const LINES = 5_000;
 const LINE = `${"x".repeat(10_000)}\n`;
 
-describe("an answer in lines", () => {
+describe("a response in lines", () => {
   /** Serves the lines, and tells when the answer is over and how far it came. */
   async function serve(stalledAfter: number) {
     let told = 0;
@@ -29,7 +29,7 @@ describe("an answer in lines", () => {
     return { ...server, ended, told: () => told };
   }
 
-  it("is over for a client that stays and takes nothing", async () => {
+  it("ends for a connected client that reads nothing", async () => {
     const server = await serve(300);
     const client = connect(Number(new URL(server.url).port), "127.0.0.1");
     const hungUp = once(client, "close");
@@ -43,7 +43,7 @@ describe("an answer in lines", () => {
     await server.close();
   });
 
-  it("goes on for as long as a slow client takes some of it", async () => {
+  it("continues as long as a slow client reads", async () => {
     const server = await serve(1_000);
     const response = await fetch(server.url);
     let read = 0;

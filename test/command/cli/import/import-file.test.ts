@@ -52,7 +52,7 @@ describe("an import", () => {
       .sort((a, b) => a.line - b.line);
   const types = async (stream: string) => (await log.read(stream)).map(({ type }) => type);
 
-  it("carries out every line, an animal after its owner", async () => {
+  it("applies every line, an animal after its owner", async () => {
     const id = randomUUID();
     const lines = [...clinicLines(id), "", ...customerLines(id, 100)];
     const ran = await importing(lines);
@@ -66,7 +66,7 @@ describe("an import", () => {
     expect(ran.err.at(-1)).to.equal("import: 201 of 201 lines, 0 failed");
   });
 
-  it("changes nothing the second time, moves there and back and moves that did nothing among them", async () => {
+  it("changes nothing the second time, also for opposite changes and changes without effect", async () => {
     const id = randomUUID();
     const [hold, suspend] = [
       { command: "clinic reinstate", id },
@@ -85,7 +85,7 @@ describe("an import", () => {
     expect(await types(`clinic-${id}`)).to.deep.equal(once);
   });
 
-  it("does what was added to a file, and only that", async () => {
+  it("applies only the lines that were added to a file", async () => {
     const id = randomUUID();
     const weigh = { command: "animal weigh", clinic: id, weightKg: 3.5 };
     const lines = [...clinicLines(id), ...customerLines(id, 1)];
@@ -101,7 +101,7 @@ describe("an import", () => {
     expect(animal).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
   });
 
-  it("names line and field of what is wrong, goes on with the rest, and leaves what follows a failure", async () => {
+  it("reports line and field of each failure, continues, and skips lines that follow a failure", async () => {
     const id = randomUUID();
     const customer = randomUUID();
     const taken = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
@@ -132,7 +132,7 @@ describe("an import", () => {
     expect((await importing(["nonsense"])).code).to.equal(2);
   });
 
-  it("leaves a line that changes the same thing as an earlier line with invalid options", async () => {
+  it("skips a line that changes the same object as an earlier invalid line", async () => {
     const id = randomUUID();
     const customer = randomUUID();
     const registered = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
@@ -159,7 +159,7 @@ describe("an import", () => {
     expect(last?.data).to.include({ fullName: "Bo" });
   });
 
-  it("writes nothing in a dry run, and still finds what the domain would refuse", async () => {
+  it("writes nothing in a dry run, but reports what the domain would refuse", async () => {
     const id = randomUUID();
     const stray = { ...customerLines(id, 1)[1], customer: randomUUID() };
     const ran = await importing([...clinicLines(id), ...customerLines(id, 5), stray], "--dry-run");
@@ -168,7 +168,7 @@ describe("an import", () => {
     expect(await types(`clinic-${id}`)).to.deep.equal([]);
   });
 
-  it("ends with 2 for a file that is not there, with 4 where the log is out of reach", async () => {
+  it("exits with 2 for a missing file, and with 4 if the event log is unavailable", async () => {
     const missing = await clinic(["import", "/nonexistent.ndjson"], { env });
     expect(missing.code).to.equal(2);
     expect(missing.err.join()).to.contain("/nonexistent.ndjson cannot be read");
@@ -184,7 +184,7 @@ describe("an import", () => {
     expect(ran.out.join()).to.match(/^import: 1 lines: 0 applied, 0 already applied, 0 failed, 1 left \(/);
   }).timeout(20_000);
 
-  it("goes on where it was killed", async () => {
+  it("continues after it was killed", async () => {
     const id = randomUUID();
     const lines = [...clinicLines(id), ...customerLines(id, 200)];
     const file = path.join(makeTestRoot(), "lines.ndjson");

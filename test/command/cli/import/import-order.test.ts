@@ -23,7 +23,7 @@ describe("the order of an import", () => {
     return history;
   }
 
-  it("keeps those that depend on each other one after the other", async () => {
+  it("keeps dependent commands in sequence", async () => {
     const id = fc.constantFrom("a", "b", "c", "d");
     const command = fc.record({ changes: id, names: fc.array(id, { maxLength: 2 }) });
     await fc.assert(
@@ -47,7 +47,7 @@ describe("the order of an import", () => {
     );
   });
 
-  it("lets those that only name the same thing run side by side", async () => {
+  it("runs commands that only name the same id concurrently", async () => {
     const commands = ["x", "y", "z"].map((changes) => ({ changes, names: ["clinic"] }));
     const history = await run(commands, [5, 5, 5]);
     const lastBegin = Math.max(...history.map(({ begins }) => begins));

@@ -106,7 +106,7 @@ describe("an import, when the event log does not answer", function () {
     await client.dispose();
   }
 
-  it("goes on when a log that was halted goes on, and applies each line once", async () => {
+  it("continues when a halted log continues, and applies each line once", async () => {
     const { name, lines } = file();
     const way = start(name);
     await under(way);
@@ -124,7 +124,7 @@ describe("an import, when the event log does not answer", function () {
     await expectEachOnce(lines);
   });
 
-  it("goes on when a log that was killed is started again, and applies each line once", async () => {
+  it("continues when a killed log is restarted, and applies each line once", async () => {
     const { name, lines } = file();
     const way = start(name);
     await under(way);
@@ -138,7 +138,7 @@ describe("an import, when the event log does not answer", function () {
     await expectEachOnce(lines);
   });
 
-  it("ends with 4 when the wait is over, says how far it came, and is finished by another run", async () => {
+  it("exits with 4 after the wait, prints the totals, and is finished by another run", async () => {
     const { name, lines } = file();
     const way = start(name, "--log-wait", "1");
     await under(way);
@@ -159,7 +159,7 @@ describe("an import, when the event log does not answer", function () {
   });
 
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    it(`ends in order at ${signal}, also while it waits, and is finished by another run`, async () => {
+    it(`stops in order on ${signal}, also while it waits, and is finished by another run`, async () => {
       const { name, lines } = file();
       const way = start(name);
       await under(way);
@@ -179,7 +179,7 @@ describe("an import, when the event log does not answer", function () {
     });
   }
 
-  it("ends in order at an interruption of the running import, with the totals in words", async () => {
+  it("stops in order when interrupted, and prints the totals as text", async () => {
     const { name, lines } = file();
     const interruption = new AbortController();
     const stopping = clinic(["import", name], { env: env(), signal: interruption.signal });

@@ -27,9 +27,15 @@ await runEntry(async () => {
   if (!process.env.NATS_URL) await findNatsServer((line) => console.log(line));
   await findChromium((line) => console.log(line));
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "test-run-"));
+  const build = path.join(scratch, "build");
+  process.env.PROJECT_BUILD = build;
   const runs = runsOf(process.argv.slice(2), scratch);
   const codes = [
-    await step("types", () => [start(bin("tsc"), ["--noEmit"])]),
+    await step(
+      "types",
+      () => [start(bin("tsc"), ["--outDir", build])],
+      () => linkAssets(build),
+    ),
     await step("lint", () => [start(bin("biome"), ["check", "."])]),
     await step(
       "tests",
@@ -41,6 +47,14 @@ await runEntry(async () => {
   fs.rmSync(scratch, { recursive: true });
   process.exitCode = codes.find((code) => code !== 0) ?? 0;
 });
+
+/** Links everything that compiled code needs besides itself. */
+function linkAssets(build: string): void {
+  const assets = ["query-api/docs/assets", "command/audit/page/assets", "projection/migrations"];
+  const modules = ["pid-lock.mjs", "death-signal.mjs"].map((name) => `deploy/local/setup/${name}`);
+  for (const name of ["node_modules", "package.json", ...assets, ...modules])
+    fs.symlinkSync(path.join(PROJECT, name), path.join(build, name));
+}
 
 /** What mocha is to run: the arguments given, else all tests, in several processes. */
 function runsOf(given: string[], scratch: string): Run[] {

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { expect } from "chai";
 import { exportJWK, generateKeyPair } from "jose";
 import { startCommand } from "../../command/start.ts";
+import { nodeEntry } from "../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { eventually } from "../support/eventually.ts";
@@ -35,7 +36,8 @@ describe("command process", () => {
   });
 
   function run(env: Record<string, string>) {
-    const child = spawn(process.execPath, ["--import", "tsx", "command/main.ts"], { env });
+    const { command, args } = nodeEntry("command/main.ts");
+    const child = spawn(command, args, { env });
     running.add(child);
     const said = { out: "", err: "" };
     child.stdout.on("data", (text) => {

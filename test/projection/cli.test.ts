@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import type pg from "pg";
+import { nodeEntry } from "../../deploy/local/setup/project.ts";
 import { READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
@@ -14,7 +14,6 @@ import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
 import { storedMetadata } from "../support/stored-metadata.ts";
 
-const CLI = fileURLToPath(new URL("../../projection/cli/main.ts", import.meta.url));
 const logger = createLogger("test", "fatal");
 
 describe("the projection command line", function () {
@@ -52,11 +51,9 @@ describe("the projection command line", function () {
 
   const projection = (command: string, more: NodeJS.ProcessEnv = {}) =>
     new Promise<{ code: number; out: string; err: string }>((resolve) => {
-      const child = execFile(
-        process.execPath,
-        ["--import=tsx", CLI, ...command.split(" ")],
-        { env: { ...env, ...more } },
-        (_, out, err) => resolve({ code: child.exitCode ?? -1, out, err }),
+      const entry = nodeEntry("projection/cli/main.ts", command.split(" "));
+      const child = execFile(entry.command, entry.args, { env: { ...env, ...more } }, (_, out, err) =>
+        resolve({ code: child.exitCode ?? -1, out, err }),
       );
     });
 

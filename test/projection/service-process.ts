@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { nodeEntry } from "../../deploy/local/setup/project.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -21,6 +22,12 @@ export interface ServiceServers {
   natsUrl?: string;
 }
 
+/** Only this source tree is compiled for the tests. */
+function entryOf(root: string, entry: string, args: readonly string[] = []) {
+  if (root === ROOT) return nodeEntry(entry, args);
+  return { command: process.execPath, args: ["--import=tsx", join(root, entry), ...args] };
+}
+
 /**
  * Runs `npm run projection -- …`.
  *
@@ -29,9 +36,9 @@ export interface ServiceServers {
 export function runCli(servers: ServiceServers, args: readonly string[], root = ROOT): Promise<Said> {
   const { eventstoreUrl: EVENTSTORE_URL, databaseUrl: DATABASE_URL, natsUrl: NATS_URL = "" } = servers;
   const env = { ...process.env, EVENTSTORE_URL, DATABASE_URL, NATS_URL };
-  const command = ["--import=tsx", join(root, "projection/cli/main.ts"), ...args];
+  const entry = entryOf(root, "projection/cli/main.ts", args);
   return new Promise((resolve) => {
-    const child = execFile(process.execPath, command, { env, cwd: root }, (_, out, err) =>
+    const child = execFile(entry.command, entry.args, { env, cwd: root }, (_, out, err) =>
       resolve({ code: child.exitCode ?? -1, out, err }),
     );
   });
@@ -69,7 +76,8 @@ export interface ServiceProcess {
 export async function startService(options: ServiceOptions): Promise<ServiceProcess> {
   const { eventstoreUrl, databaseUrl, natsUrl = "nats://127.0.0.1:1", roles, root = ROOT } = options;
   const madeUp = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
-  const child = spawn(process.execPath, ["--import=tsx", join(root, "projection/main.ts")], {
+  const entry = entryOf(root, "projection/main.ts");
+  const child = spawn(entry.command, entry.args, {
     cwd: root,
     env: {
       ...process.env,

@@ -3,16 +3,14 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import pg from "pg";
+import { nodeEntry } from "../../deploy/local/setup/project.ts";
 import { startProjection } from "../../projection/start.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MutableProxy, startMutableProxy } from "../support/mutable-proxy.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
-
-const MAIN = fileURLToPath(new URL("../../projection/main.ts", import.meta.url));
 
 describe("a projection process", function () {
   this.timeout(40_000);
@@ -33,7 +31,8 @@ describe("a projection process", function () {
     proxies.push(...(await Promise.all(urls.map(startMutableProxy))));
     const [EVENTSTORE_URL, DATABASE_URL, NATS_URL] = proxies.map(({ url }) => url);
     const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
-    child = spawn(process.execPath, ["--import=tsx", MAIN], {
+    const { command, args } = nodeEntry("projection/main.ts");
+    child = spawn(command, args, {
       env: {
         ...process.env,
         ...{ EVENTSTORE_URL, DATABASE_URL, NATS_URL, PORT: "0", LOG_LEVEL: "info" },

@@ -48,7 +48,16 @@ export function localRoot(env: NodeJS.ProcessEnv): string {
   return path.resolve(PROJECT, env.LOCAL_DIR ?? ".local");
 }
 
-/** Returns the command line that runs a TypeScript entry of the project. */
+/**
+ * Returns the command line that runs a TypeScript entry of the project. If PROJECT_BUILD names a folder with the compiled
+ * project, the compiled entry runs: the tests compile once, because each start of a process from source takes a second.
+ *
+ * @param entry path from the project's folder
+ */
 export function nodeEntry(entry: string, args: readonly string[] = []): { command: string; args: string[] } {
-  return { command: process.execPath, args: ["--import", "tsx", path.join(PROJECT, entry), ...args] };
+  const build = process.env.PROJECT_BUILD;
+  const program = build
+    ? ["--enable-source-maps", path.join(build, entry.replace(/\.ts$/, ".js"))]
+    : ["--import", "tsx", path.join(PROJECT, entry)];
+  return { command: process.execPath, args: [...program, ...args] };
 }

@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect } from "chai";
+import { nodeEntry } from "../../../deploy/local/setup/project.ts";
 import { partnerAppointmentId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -108,7 +109,8 @@ async function spawnCommand(eventstoreUrl: string, { signingKey }: TestCommand) 
     TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
     WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
   };
-  const child = spawn(process.execPath, ["--import", "tsx", "command/main.ts"], { env });
+  const { command, args } = nodeEntry("command/main.ts");
+  const child = spawn(command, args, { env });
   let said = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.on("data", (text) => {

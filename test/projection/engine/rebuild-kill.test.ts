@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import pg from "pg";
+import { nodeEntry } from "../../../deploy/local/setup/project.ts";
 import {
   READ_MODEL_SCHEMA,
   readCheckpoint,
@@ -15,8 +15,6 @@ import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
-
-const CLI = fileURLToPath(new URL("../../../projection/cli/main.ts", import.meta.url));
 
 const never = new AbortController().signal;
 
@@ -101,7 +99,8 @@ describe("a rebuild that is killed with -9", function () {
   };
 
   function startRebuild(): ChildProcess {
-    const child = spawn(process.execPath, ["--import=tsx", CLI, "rebuild"], {
+    const { command, args } = nodeEntry("projection/cli/main.ts", ["rebuild"]);
+    const child = spawn(command, args, {
       env: { ...process.env, EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl },
       stdio: "ignore",
     });

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
+import { nodeEntry } from "../../../deploy/local/setup/project.ts";
 import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
@@ -16,7 +16,7 @@ interface ChildOptions {
   step?: KillingStep;
 }
 
-const CHILD = fileURLToPath(new URL("./webhooks-process.ts", import.meta.url));
+const CHILD = "test/projection/webhooks/webhooks-process.ts";
 
 /** Where the log is shared, what other tests told is told again in each database: rows are counted by clinic. */
 describe("webhooks in several processes", () => {
@@ -43,7 +43,8 @@ describe("webhooks in several processes", () => {
     const { eventstoreUrl, databaseUrl, natsUrl } = world;
     const settings = { eventstoreUrl, databaseUrl, natsUrl, retrySchedule: [0.2, 0.2, 0.2], ...more };
     const env = { ...process.env, WORLD: JSON.stringify(settings) };
-    const [command, args] = withDeathSignal("SIGKILL", process.execPath, ["--import=tsx", CHILD]);
+    const entry = nodeEntry(CHILD);
+    const [command, args] = withDeathSignal("SIGKILL", entry.command, entry.args);
     const child = spawn(command, args, { env, stdio: ["pipe", "pipe", "inherit"] });
     children.push(child);
     await once(child.stdout, "data");

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
+import { nodeEntry } from "../../../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { makeTestRoot, testServers } from "../../../support/stack.ts";
@@ -202,8 +203,8 @@ describe("an import", () => {
 
   /** Runs the import as a process of its own and kills it as soon as it tells of its first lines. */
   async function killedUnderWay(file: string): Promise<void> {
-    const args = ["--import", "tsx", "command/cli/main.ts", "import", file];
-    const child: ChildProcess = spawn(process.execPath, args, { env: { ...process.env, ...env } });
+    const { command, args } = nodeEntry("command/cli/main.ts", ["import", file]);
+    const child: ChildProcess = spawn(command, args, { env: { ...process.env, ...env } });
     const exit = once(child, "exit");
     child.stderr?.once("data", () => child.kill("SIGKILL"));
     const [, signal] = await exit;

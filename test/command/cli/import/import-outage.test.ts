@@ -5,13 +5,12 @@ import fs from "node:fs";
 import path from "node:path";
 import readline from "node:readline";
 import { expect } from "chai";
+import { nodeEntry } from "../../../../deploy/local/setup/project.ts";
 import { createEventLog } from "../../../../shared/eventstore/log.ts";
 import { LogProcess } from "../../../deploy/eventstore/log-process.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { clinic } from "../terminal.ts";
-
-const MAIN = path.join(import.meta.dirname, "../../../../command/cli/main.ts");
 
 /** Long enough that an import is still under way when a test acts on it. */
 const CUSTOMERS = 300;
@@ -77,8 +76,8 @@ describe("an import, when the event log does not answer", function () {
 
   /** Starts the import as a process of its own, as an operator does. */
   function start(name: string, ...options: string[]): Running {
-    const args = ["--import", "tsx", MAIN, "import", name, "--json", ...options];
-    const child = spawn(process.execPath, args, { env: { ...process.env, ...env() } });
+    const { command, args } = nodeEntry("command/cli/main.ts", ["import", name, "--json", ...options]);
+    const child = spawn(command, args, { env: { ...process.env, ...env() } });
     const [out, err]: [string[], string[]] = [[], []];
     readline.createInterface({ input: child.stdout }).on("line", (line) => out.push(line));
     readline.createInterface({ input: child.stderr }).on("line", (line) => err.push(line));

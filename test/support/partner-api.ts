@@ -6,6 +6,7 @@ import { startProjection } from "../../projection/start.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
+import { eventually } from "./eventually.ts";
 import {
   ask,
   createApplication,
@@ -33,7 +34,7 @@ export interface Partner extends TestApplication {
   headers: Record<string, string>;
   /**
    * Asks at the base of the application's environment. Every read knows of the writes that this partner has had
-   * answers to.
+   * answers to. It repeats reads that are refused because the read models are behind, unless it names a log position.
    */
   ask(
     method: Method,
@@ -98,7 +99,15 @@ export async function startPartnerApi(ownLog?: string): Promise<PartnerApi> {
       async ask(method, path, { headers = {}, body } = {}) {
         const url = `${method === "GET" ? query.url : command.url}/${application.environment}/v1${path}`;
         const seen = method === "GET" ? { "X-SERVICE-Log-Position": position } : {};
-        const answer = await ask(method, url, { ...authorization, ...seen, ...headers }, body);
+        const send = () => ask(method, url, { ...authorization, ...seen, ...headers }, body);
+        // On a busy machine the read models may lag behind for longer than a request waits. Partners retry then.
+        const answer =
+          "X-SERVICE-Log-Position" in headers
+            ? await send()
+            : await eventually("the read models catch up", async () => {
+                const sent = await send();
+                return sent.body?.error !== "read_model_behind" && sent;
+              });
         const reached = answer.headers.get("X-SERVICE-Log-Position");
         if (reached !== null && BigInt(reached) > BigInt(position)) position = reached;
         return answer;

@@ -17,7 +17,7 @@ import { withMaintenance } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionProgress } from "./projection-options.ts";
 import type { AnyReadModel } from "./read-model.ts";
-import { FORMER_SCHEMA, NEXT_SCHEMA, swapIn } from "./swap.ts";
+import { dropFormer, NEXT_SCHEMA, swapIn } from "./swap.ts";
 
 export interface RebuildOptions {
   client: EventStoreDBClient;
@@ -60,7 +60,7 @@ export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promi
       throw new StartError("There are no read models yet. Start the projection service: it creates them.");
     }
     if (!options.adopting) await requireSameLog(options);
-    await prepare(connection, options);
+    await prepare(connection, options, signal);
     await runUntilCaughtUp(options, signal);
     if (signal.aborted) return;
     await connection.query(indexesDdl(options.models, NEXT_SCHEMA));
@@ -78,9 +78,9 @@ async function exists(connection: pg.ClientBase, schema: string): Promise<boolea
 }
 
 /** Creates the new tables, or keeps those of an interrupted run. */
-async function prepare(connection: pg.ClientBase, options: RebuildRun): Promise<void> {
+async function prepare(connection: pg.ClientBase, options: RebuildRun, signal: AbortSignal): Promise<void> {
   // Left by a run that was killed right after its swap.
-  await connection.query(`DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`);
+  await dropFormer(connection, signal);
   if ((await exists(connection, NEXT_SCHEMA)) && (await isUsable(connection, options))) return;
   await connection.query("BEGIN");
   await connection.query(`DROP SCHEMA IF EXISTS ${NEXT_SCHEMA} CASCADE`);

@@ -49,13 +49,36 @@ export async function swapIn(
     const position = await trySwap(connection, options, signal);
     if (position !== undefined) {
       await connection.query("COMMIT");
-      await connection.query(`DROP SCHEMA ${FORMER_SCHEMA} CASCADE`);
+      await dropFormer(connection, signal);
       return position;
     }
     await connection.query("ROLLBACK");
     await pause(RETRY_INTERVAL_MS, signal);
   }
   return undefined;
+}
+
+/**
+ * Drops the former tables, if there are any. Sessions with plans for them may lock them in another order, so each wait for
+ * a lock is too short for a deadlock. If the signal aborts first, the next rebuild drops them.
+ */
+export async function dropFormer(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
+  await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
+  try {
+    while (!signal.aborted && !(await hasDroppedFormer(connection))) await pause(RETRY_INTERVAL_MS, signal);
+  } finally {
+    await connection.query("RESET lock_timeout");
+  }
+}
+
+async function hasDroppedFormer(connection: pg.ClientBase): Promise<boolean> {
+  try {
+    await connection.query(`DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`);
+    return true;
+  } catch (error) {
+    if (error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE) return false;
+    throw error;
+  }
 }
 
 async function trySwap(

@@ -135,7 +135,9 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     receiver.always({});
     const adopted = await projection("rebuild", "--adopt-log", "--tell-since", restoredAt);
     expect(adopted.code, adopted.err).to.equal(0);
-    expect(adopted.out).to.match(/^The relay continues after position \d+\. Earlier events are not sent/m);
+    expect(adopted.out).to.match(
+      /^The relay continues after position \d+\. Webhooks for earlier events are not sent/m,
+    );
     expect(adopted.out).to.match(
       /^1 pending deliveries of events that this log does not hold were cancelled/m,
     );

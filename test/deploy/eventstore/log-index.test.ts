@@ -50,10 +50,12 @@ describe("the index of the embedded log", () => {
 
   it("the index refuses an event that does not follow the event before", () => {
     const index = indexOf(["a", "a"]);
-    expect(index.add("a", { ordinal: 3, position: 40, revision: 2, body }, 0)).to.match(/Event 3 .* event 2/);
+    expect(index.add("a", { ordinal: 3, position: 40, revision: 2, body }, 0)).to.match(
+      /next event is 3, expected 2/,
+    );
     expect(index.add("a", { ordinal: 2, position: 20, revision: 2, body }, 0)).to.match(/Position 20/);
     expect(index.add("a", { ordinal: 2, position: 30, revision: 3, body }, 0)).to.match(
-      /Revision 3 .* revision 2/,
+      /next revision of the stream is 3, expected 2/,
     );
     expect(index.add("b", { ordinal: 2, position: 30, revision: 1, body }, 0)).to.match(
       /Revision 1 .* revision 0/,

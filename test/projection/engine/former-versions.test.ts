@@ -53,7 +53,7 @@ describe("a log with events of earlier schema versions", () => {
     );
     expect(error).to.be.instanceOf(ProjectionFailure);
     expect(error?.message).to.match(
-      /stream appointment-2222.*, revision 0: AppointmentRequested is of schema version 3, and this release knows none after 2/,
+      /stream appointment-2222.*, revision 0: AppointmentRequested has schema version 3, but this release supports only up to 2/,
     );
   });
 

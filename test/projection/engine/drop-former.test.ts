@@ -1,0 +1,44 @@
+import { expect } from "chai";
+import pg from "pg";
+import { dropFormer, FORMER_SCHEMA } from "../../../projection/engine/swap.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
+
+describe("dropping the former tables after a rebuild", () => {
+  let database: TestDatabase;
+  let pool: pg.Pool;
+
+  before(async () => {
+    database = await createTestDatabase();
+    pool = new pg.Pool({ connectionString: database.urls.projection });
+  });
+  after(async () => {
+    await pool.end();
+    await database.drop();
+  });
+
+  // Whichever table the drop locks first, one of the two orders is the opposite.
+  for (const [first, second] of [
+    ["one", "other"],
+    ["other", "one"],
+  ])
+    it(`does not deadlock with a session that locks table ${first} and then table ${second}`, async () => {
+      await pool.query(
+        `CREATE SCHEMA ${FORMER_SCHEMA}; CREATE TABLE ${FORMER_SCHEMA}.one (); CREATE TABLE ${FORMER_SCHEMA}.other ()`,
+      );
+      const [reader, dropper] = await Promise.all([pool.connect(), pool.connect()]);
+      await reader.query(`BEGIN; SELECT FROM ${FORMER_SCHEMA}.${first}`);
+      const dropped = dropFormer(dropper, new AbortController().signal);
+      await eventually("the drop waits for the session", async () => {
+        const { rowCount } = await pool.query("SELECT FROM pg_locks WHERE NOT granted");
+        return (rowCount ?? 0) > 0;
+      });
+      await reader.query(`SELECT FROM ${FORMER_SCHEMA}.${second}`);
+      await reader.query("COMMIT");
+      await dropped;
+      const { rows } = await pool.query("SELECT to_regnamespace($1) AS found", [FORMER_SCHEMA]);
+      expect(rows).to.deep.equal([{ found: null }]);
+      reader.release();
+      dropper.release();
+    });
+});

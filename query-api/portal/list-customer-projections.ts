@@ -45,7 +45,7 @@ export function listCustomerProjections(operatorName: string) {
     path: "/api/v1/customers",
     summary: "List customers and their animals",
     description:
-      "Lists customers of the selected clinic with their animals, sorted by name. The list is a limited result set, not a total count.",
+      "Lists customers of the selected clinic with their animals, sorted by name. The list is limited, so it may not contain all customers.",
     parameters: { limit: limitParameter(100, 50), offset: offsetParameter },
     generatedAt: true,
     response: z.strictObject({

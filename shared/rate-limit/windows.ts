@@ -1,6 +1,6 @@
 /** Current window of a key, as this process knows it. */
 export interface Window {
-  /** Requests of all processes at the last answer of Postgres. */
+  /** Requests counted by all processes, as of the last answer from Postgres. */
   used: number;
   /** Requests that this process has let pass since then and that Postgres has not counted. */
   uncounted: number;

@@ -55,7 +55,11 @@ export const peopleCommands: Command[] = [
       user: id("the portal user: `sub` claim of the session"),
       staff: textOrNull(granted.staffId.unwrap(), "the staff member who is this user", "uuid"),
       ...rights,
-      acceptedAt: textOrNull(granted.acceptedAt.unwrap(), "time at which the user accepted", "date-time"),
+      acceptedAt: textOrNull(
+        granted.acceptedAt.unwrap(),
+        "time at which the user accepted the invitation",
+        "date-time",
+      ),
     },
     category: membershipCategory,
     changes: (values) => values.id,

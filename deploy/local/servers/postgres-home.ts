@@ -102,7 +102,7 @@ function dataFolder(link: string, user: SystemUser | undefined, log: (line: stri
     throw new SetupError(
       `Postgres can no longer enter ${root}. Restore the access to the folders above it, or run npm run reset.`,
     );
-  log(`Postgres: its user cannot enter ${root}. Its data go to ${data}.`);
+  log(`The operating system user of Postgres cannot access ${root}, so Postgres stores its data in ${data}.`);
   fs.mkdirSync(place, { recursive: true, mode: 0o755 });
   fs.symlinkSync(data, link);
   return data;

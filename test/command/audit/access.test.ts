@@ -185,7 +185,7 @@ describe("auditors' access", () => {
     }
   });
 
-  it("reaches of the database the deliveries and attempts, without bodies, and changes nothing", async () => {
+  it("the audit service can read only deliveries and attempts in the database, without bodies, and cannot write", async () => {
     const client = new pg.Client(world.database.urls.audit);
     await client.connect();
     await client.query("SELECT delivery_id, status FROM webhooks.delivery");

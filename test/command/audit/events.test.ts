@@ -200,7 +200,7 @@ describe("an event that the catalog cannot read", () => {
     expect([status, body.error]).to.deep.equal([409, "stream_not_readable"]);
   });
 
-  it("is printed with control characters in its type escaped", async () => {
+  it("control characters in the type of an event are escaped when it is printed", async () => {
     const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const stream = `portalUser-${randomUUID()}`;
     await client.appendToStream(stream, jsonEvent({ type: "Odd\u001b]0;owned\u0007", data: {} }));

@@ -45,7 +45,7 @@ describe("the wait of an answer for the read models", () => {
     expect(warnings).to.deep.equal([]);
   });
 
-  it("takes at most one second if the read models are behind, and no time for the next answers", async () => {
+  it("the first answer waits at most one second if the read models are behind; the next ones do not wait", async () => {
     const { wait, warnings } = awaitReads();
     await wait(await position());
     const far = (await position()) + 1_000n;

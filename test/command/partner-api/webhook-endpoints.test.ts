@@ -92,7 +92,7 @@ describe("webhook endpoints", () => {
   describe("rotateWebhookSecret", () => {
     hidesOthers("POST", "/rotate-secret");
 
-    it("200: another secret; the former one signs for 24 hours more", async () => {
+    it("200: returns a new secret; the former secret still signs for 24 hours", async () => {
       const { body: created } = await call("POST", "", good);
       const { status, body } = await call("POST", `/${created.endpoint.id}/rotate-secret`);
       expect(status).to.equal(200);

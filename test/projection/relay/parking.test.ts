@@ -129,7 +129,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     );
   });
 
-  it("after resuming its stream, partners get later events", async () => {
+  it("after a parked stream is resumed, partners get its later events", async () => {
     const hidden = await told();
     const stream = `appointment-${hidden.appointmentId}`;
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });

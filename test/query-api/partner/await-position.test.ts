@@ -22,7 +22,7 @@ describe("reads with a log position", () => {
     return { result, took: performance.now() - started };
   };
 
-  it("lets only few requests with invented positions wait, and does not delay other applications", async () => {
+  it("limits how many requests can wait for a nonexistent position, and does not delay other applications", async () => {
     const [wicked, good] = [await createCaller(api), await createCaller(api)];
     await good.body("getClinicContext", "/clinic/context");
     const flood = Array.from({ length: 70 }, () =>

@@ -52,7 +52,7 @@ describe("circuit", () => {
     expect(await outcome(circuit(works))).to.match(/the previous call failed/);
   });
 
-  it("tells of failures every 30 s at most", async () => {
+  it("reports failures at most once every 30 s", async () => {
     const circuit = circuitOf();
     for (now = 0; now <= 60_000; now += 3_000) await outcome(circuit(fails));
     expect(told).to.have.length(3);

@@ -180,7 +180,7 @@ describe("rate limits of the partner API", () => {
     }
   });
 
-  it("limits refused requests of an application, but not its authorized ones", async () => {
+  it("unauthorized requests have a limit of their own, which does not affect authorized requests", async () => {
     const world = await createPartnerWorld(api.command);
     const revoked = await createPartnerWorld(api.command);
     await revokeInstallation(api.command.log, { ...revoked, reason: null }, operatorContext());

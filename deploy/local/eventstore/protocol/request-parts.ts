@@ -116,7 +116,7 @@ export class AppendSize {
   #sent = 0;
   #stored = 0;
 
-  /** Upper bound for the bytes of the append on disk. */
+  /** Maximum size of the append on disk, in bytes. */
   get stored(): number {
     return this.#stored;
   }

@@ -3,7 +3,7 @@ import type { Store } from "../store/store.ts";
 import { logFull, timedOut, unavailable } from "./errors.ts";
 
 /**
- * Writes for calls that carry one write, and returns the result.
+ * Performs the single write of a call and returns its result.
  * @throws CallError if nothing was written, or if the disk failed and the outcome is unknown
  * @throws LogDamaged if the decision needs a stored event that is damaged
  */

@@ -97,7 +97,7 @@ describe("the lines of an import", function () {
     expect(grown / MIB).to.be.lessThan(80);
   });
 
-  it("that are not UTF-8, hold a NUL, or are not JSON are named", async () => {
+  it("lines that are not UTF-8, contain NUL, or are not JSON are reported", async () => {
     const latin1 = Buffer.from(customer('"fullName": "Zoë"'), "latin1");
     expect(await between(latin1)).to.equal("$ is not valid UTF-8");
     expect(await between(customer('"fullName": "A\0da"'))).to.equal("$ contains a NUL character");

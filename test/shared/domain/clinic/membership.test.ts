@@ -57,7 +57,7 @@ describe("a membership", () => {
     given(membershipAggregate, granted).when(revoke).thenEvents(revoked);
     given(membershipAggregate, granted, revoked).when(revoke).thenEvents();
   });
-  it("of another clinic is unknown", () => {
+  it("a membership of another clinic is refused as unknown", () => {
     const ofOther = { ...of, clinicId: otherClinicId };
     given(membershipAggregate, granted)
       .when(decideAcceptMembership(ofOther))

@@ -82,7 +82,7 @@ describe("installation", () => {
     on().when(unknown).thenRefused("application_not_found");
   });
 
-  it("is asked for again only when it was revoked", () => {
+  it("an installation can be requested again only after it was revoked", () => {
     on(requested).when(request()).thenEvents();
     on(requested)
       .when(request(["clinic:read"]))

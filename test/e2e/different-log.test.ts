@@ -155,7 +155,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     const again = await projection("rebuild", "--adopt-log");
     expect([again.code, again.err]).to.deep.equal([
       1,
-      "\nprojection: The event log is the one that this database was built from, so there is nothing to adopt. Run rebuild without --adopt-log.\n",
+      "\nprojection: This database was built from this event log, so there is nothing to adopt. Run rebuild without --adopt-log.\n",
     ]);
   });
 });

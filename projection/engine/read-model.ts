@@ -18,7 +18,9 @@ export type ColumnType =
 export type Row = Record<string, unknown>;
 
 /** Recorded events of the given types. */
-export type RecordedOf<Type extends CatalogEventType> = RecordedEvent<Extract<CatalogEvent, { type: Type }>>;
+export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<
+  Extract<CatalogEvent, { type: Type }>
+>;
 
 /**
  * Read model: one table, and the pure projector that updates it. Each handled event changes the one row with the event's
@@ -37,8 +39,8 @@ export interface ReadModel<R extends Row = Row, Type extends CatalogEventType = 
   /** SQL condition for the rows of the sandbox clinic $1, which a reset deletes. Absent if a reset deletes no rows. */
   inSandbox?: (schema: string) => string;
   /** Returns the primary key of the row that an event changes. */
-  key(event: RecordedOf<Type>): readonly string[];
-  on: { [T in Type]: (row: R | undefined, event: RecordedOf<T>) => R | undefined };
+  key(event: RecordedEventOf<Type>): readonly string[];
+  on: { [T in Type]: (row: R | undefined, event: RecordedEventOf<T>) => R | undefined };
 }
 
 /** Declares a read model with its types inferred. */

@@ -1,7 +1,7 @@
 import { type AppointmentStatus, statusAfter } from "../../shared/domain/appointment/appointment.ts";
 import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { streamName } from "../../shared/domain/events/category.ts";
-import { change, defineReadModel, type RecordedOf } from "../engine/read-model.ts";
+import { change, defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
 
 type AppointmentRow = {
   appointment_id: string;
@@ -20,7 +20,7 @@ type AppointmentRow = {
   updated_at: string;
 };
 
-type AppointmentEvent = RecordedOf<keyof typeof appointmentCategory.events>;
+type AppointmentEvent = RecordedEventOf<keyof typeof appointmentCategory.events>;
 
 /** Columns that every appointment event changes. */
 function latest(event: AppointmentEvent, row: AppointmentRow | undefined) {
@@ -39,12 +39,12 @@ function revisionAfter(
   return row ? row.revision + 1 : 0;
 }
 
-const moved = change<AppointmentRow, RecordedOf<keyof typeof statusAfter>>((event, row) => ({
+const moved = change<AppointmentRow, RecordedEventOf<keyof typeof statusAfter>>((event, row) => ({
   status: statusAfter[event.type],
   ...latest(event, row),
 }));
 
-const touched = change<AppointmentRow, RecordedOf<"ResourceAllocated" | "ResourceReleased">>(latest);
+const touched = change<AppointmentRow, RecordedEventOf<"ResourceAllocated" | "ResourceReleased">>(latest);
 
 export const appointments = defineReadModel<AppointmentRow>()({
   table: "appointment",

@@ -34,6 +34,7 @@ export function createAwaitReads(pool: pg.Pool, logger: Logger): AwaitReads {
   const reached = async (position: bigint) => {
     if (!(await watch(position, MAX_DELAY_MS))) throw new Error("the read models are behind");
   };
+  // The circuit logs failures. The write has succeeded, so its answer is sent in any case.
   return (position) => circuit(() => reached(position)).catch(() => undefined);
 }
 

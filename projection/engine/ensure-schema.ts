@@ -25,6 +25,7 @@ export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadMo
     await connection.query(skippedDdl(READ_MODEL_SCHEMA));
     await connection.query("COMMIT");
   } catch (error) {
+    // On a broken connection this fails, and the server rolls back by itself. The first error is the relevant one.
     await connection.query("ROLLBACK").catch(() => undefined);
     throw error;
   } finally {

@@ -69,5 +69,6 @@ export async function connectWithoutTimeouts(pool: pg.Pool): Promise<pg.Client> 
 
 /** Closes a connection, which ends its transaction and frees its locks. */
 export async function closeConnection(connection: pg.Client): Promise<void> {
+  // A connection that cannot be closed is already broken, and the server has freed everything.
   await connection.end().catch(() => undefined);
 }

@@ -96,6 +96,6 @@ async function answers(url: string): Promise<boolean> {
   } catch {
     return false;
   } finally {
-    await client.end().catch(() => undefined);
+    await client.end().catch(() => undefined); // the answer is known
   }
 }

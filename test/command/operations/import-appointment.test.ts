@@ -87,13 +87,13 @@ describe("an imported appointment", () => {
     });
   });
 
-  it("changes nothing when it is imported again, and refuses other data under its id", () => {
+  it("a second import changes nothing, and an import of other data with the same id is refused", () => {
     given(appointmentAggregate, imported).when(decideImport(past, facts)).thenEvents();
     const other = decideImport({ ...past, requestHash: "other" }, facts);
     given(appointmentAggregate, imported).when(other).thenRefused("appointment_exists");
   });
 
-  it("in the future goes on as any other", () => {
+  it("an imported appointment in the future continues like any other", () => {
     expect(problems(future)).to.deep.equal([]);
     const state = fold(appointmentAggregate, [
       ...decideImport({ ...future, status: "requested" }, facts)(undefined),

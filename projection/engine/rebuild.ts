@@ -147,5 +147,7 @@ async function followAndSwap(
   if (swapped.status === "rejected") throw swapped.reason;
   // After the swap its schema has another name, so its errors do not matter.
   if (followed.status === "rejected" && swapped.value === undefined) throw followed.reason;
-  if (swapped.value !== undefined) options.onSwapped?.(swapped.value);
+  if (swapped.value === undefined) return;
+  await dropFormer(connection, signal);
+  options.onSwapped?.(swapped.value);
 }

@@ -35,7 +35,8 @@ export interface SwapOptions {
  * either all former tables or all new ones: the swap locks all former tables, so no statement can resolve some names
  * before the swap and others after it.
  *
- * Positions of different logs cannot be compared, so tables of an adopted log need not have caught up.
+ * The former tables stay under another name until {@link dropFormer}. Positions of different logs cannot be compared, so
+ * tables of an adopted log need not have caught up.
  *
  * @returns position of the new tables at the swap; undefined if the signal aborted first
  */
@@ -49,7 +50,6 @@ export async function swapIn(
     const position = await trySwap(connection, options, signal);
     if (position !== undefined) {
       await connection.query("COMMIT");
-      await dropFormer(connection, signal);
       return position;
     }
     await connection.query("ROLLBACK");

@@ -4,10 +4,10 @@ import { createTokenVerifier } from "../shared/auth/access-token.ts";
 import type { SecretBox } from "../shared/auth/secret-box.ts";
 import type { Environment } from "../shared/domain/events/fields.ts";
 import type { EventLog } from "../shared/eventstore/log.ts";
-import { limitAnswerTime } from "../shared/http/answer-timeout.ts";
 import { createApp, type RequestState } from "../shared/http/app.ts";
 import type { Readiness } from "../shared/http/health.ts";
 import { jsonBody } from "../shared/http/json-body.ts";
+import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { partnerAccess } from "../shared/partner-api/access.ts";
 import { type PartnerOperationId, partnerOperations } from "../shared/partner-api/operations.ts";
@@ -53,7 +53,7 @@ export interface CommandAppOptions {
   trustProxy: boolean;
   clock?: () => number;
   /** Time limit for the answer to a request. Milliseconds. */
-  answerTimeoutMs?: number;
+  responseTimeoutMs?: number;
 }
 
 /**
@@ -68,7 +68,7 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
   const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(issuer.jwks));
   const app = createApp(options);
   app.use(keyRouter.routes());
-  app.use(limitAnswerTime(options.answerTimeoutMs ?? ANSWER_TIMEOUT_MS, "event_log_unavailable"));
+  app.use(limitResponseTime(options.responseTimeoutMs ?? ANSWER_TIMEOUT_MS, "event_log_unavailable"));
   app.use(countRefusals(limiter));
   app.use(partnerRouter(options).routes());
   return app;

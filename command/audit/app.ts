@@ -10,10 +10,10 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import type { ExportSigner } from "./export/signing.ts";
 import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
 import { type AuditorState, auditorAccess } from "./http/auditor-access.ts";
-import { answerEvents } from "./http/events.ts";
-import { answerExport } from "./http/export.ts";
+import { streamEvents } from "./http/events.ts";
+import { streamExport } from "./http/export.ts";
 import { createScanSlots, STATE_LIMITS } from "./http/scan-slots.ts";
-import { answerDiff, answerReplay, answerState } from "./http/states.ts";
+import { sendDiff, sendState, streamReplay } from "./http/states.ts";
 import { createPageRouter } from "./page/router.ts";
 import { deliveriesQuery, findDeliveries } from "./queries/find-deliveries.ts";
 
@@ -54,17 +54,17 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
       await recordRequestAccess(log, ctx, "sign-in");
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt } };
     })
-    .all("/events", authorize, answerEvents(dependencies))
-    .all("/state", authorize, answerState(dependencies))
-    .all("/diff", authorize, answerDiff(dependencies))
-    .all("/replay", authorize, answerReplay(dependencies))
+    .all("/events", authorize, streamEvents(dependencies))
+    .all("/state", authorize, sendState(dependencies))
+    .all("/diff", authorize, sendDiff(dependencies))
+    .all("/replay", authorize, streamReplay(dependencies))
     .all("/deliveries", authorize, async (ctx) => {
       const { stream } = readQuery(ctx.query, deliveriesQuery);
       await recordRequestAccess(log, ctx, "deliveries");
       const deliveries = await findDeliveries(pool, stream, ctx.state.auditor.clinicIds);
       ctx.body = { ok: true, deliveries };
     })
-    .all("/export", authorize, answerExport(dependencies));
+    .all("/export", authorize, streamExport(dependencies));
 
   const app = createApp({ ...options, retiredPaths: [] });
   app.use(keys.routes());

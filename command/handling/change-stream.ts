@@ -1,6 +1,6 @@
-import { type EventLog, type NewEvent, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
+import { type EventLog, type NewEvent, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
-import { type AddToBatch, createBatches, TooManyWaiting } from "../../shared/runtime/batches.ts";
+import { type AddToBatch, createBatches, QueueFullError } from "../../shared/runtime/batches.ts";
 
 /** Result of one change, or the error that refused it. */
 export type ChangeOutcome<Result> = { result: Result } | { error: unknown };
@@ -44,7 +44,7 @@ const batches = new WeakMap<EventLog, AddToBatch<Waiting<unknown>, ChangeOutcome
  *
  * @param decide loads the stream and decides the changes in order; the same function for all changes of a stream
  * @throws what `decide` throws for the change
- * @throws {WrongExpectedRevision} after 10 seconds, or immediately if 2,000 changes of the stream are waiting
+ * @throws {WrongExpectedRevisionError} after 10 seconds, or immediately if 2,000 changes of the stream are waiting
  */
 export async function changeStream<Change, Result>(
   log: EventLog,
@@ -57,7 +57,8 @@ export async function changeStream<Change, Result>(
   try {
     return resultOf(await add(stream, waiting, (changes) => appendBatch(log, stream, changes, decide)));
   } catch (error) {
-    if (error instanceof TooManyWaiting) throw new WrongExpectedRevision(error.message, { cause: error });
+    if (error instanceof QueueFullError)
+      throw new WrongExpectedRevisionError(error.message, { cause: error });
     throw error;
   }
 }
@@ -66,7 +67,7 @@ export async function changeStream<Change, Result>(
  * Changes a stream without retry. A concurrent change is an error.
  *
  * @throws what `decide` throws for the change
- * @throws {WrongExpectedRevision} if another writer appended to the stream first
+ * @throws {WrongExpectedRevisionError} if another writer appended to the stream first
  */
 export async function changeOnce<Change, Result>(
   log: EventLog,
@@ -123,13 +124,13 @@ async function tryAppend(
   try {
     return { position: await log.append(stream, revision, events) };
   } catch (error) {
-    if (error instanceof WrongExpectedRevision) return undefined;
+    if (error instanceof WrongExpectedRevisionError) return undefined;
     throw error;
   }
 }
 
-function givenUp(): WrongExpectedRevision {
-  return new WrongExpectedRevision("other writers kept changing the stream first");
+function givenUp(): WrongExpectedRevisionError {
+  return new WrongExpectedRevisionError("other writers kept changing the stream first");
 }
 
 function batchesOf<Change, Result>(log: EventLog): AddToBatch<Waiting<Change>, ChangeOutcome<Result>> {

@@ -65,7 +65,7 @@ interface Command<C extends Category, State> {
  * @param decide pure; returns the events, none if there is nothing to change; throws {DomainError} if a rule refuses
  *   the command
  * @param options.onLostRace `retry` (default, up to 10 seconds) or `throw`
- * @throws {WrongExpectedRevision} if another writer was first; nothing was appended
+ * @throws {WrongExpectedRevisionError} if another writer was first; nothing was appended
  */
 export function handle<C extends Category, State>(
   log: EventLog,

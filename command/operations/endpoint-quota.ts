@@ -31,7 +31,7 @@ interface Taking {
  * stream. Reservations of revoked endpoints are freed only when the quota is exhausted.
  *
  * @throws {DomainError} `webhook_endpoint_limit_reached`
- * @throws {WrongExpectedRevision} if other writers were first for 10 seconds
+ * @throws {WrongExpectedRevisionError} if other writers were first for 10 seconds
  */
 export function reserveEndpoint(
   log: EventLog,

@@ -9,7 +9,7 @@ import {
 } from "../../shared/domain/partner/webhook-endpoint.ts";
 import {
   type EventLog,
-  LogUnavailable,
+  LogUnavailableError,
   type RecordedEvent,
   toLogError,
 } from "../../shared/eventstore/log.ts";
@@ -42,7 +42,7 @@ const MAX_CONCURRENT = 8;
  * @param onProgress called after each delivery
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`,
  *   `too_many_deliveries`
- * @throws {LogUnavailable} after the requests in progress have ended
+ * @throws {LogUnavailableError} after the requests in progress have ended
  */
 export async function recoverDeliveries(
   dependencies: { client: EventStoreDBClient; log: EventLog },
@@ -95,7 +95,7 @@ const MAX_DELIVERIES = 1_000_000;
  *
  * @returns their ids
  * @throws {DomainError} `too_many_deliveries`
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  */
 export async function findReplayableDeliveries(
   client: EventStoreDBClient,
@@ -135,7 +135,7 @@ export async function findReplayableDeliveries(
   } finally {
     end.abort();
   }
-  if (!isComplete) throw new LogUnavailable("the event log ended the subscription before it caught up");
+  if (!isComplete) throw new LogUnavailableError("the event log ended the subscription before it caught up");
   return [...replayable];
 }
 

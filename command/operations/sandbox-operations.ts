@@ -18,7 +18,7 @@ import {
   EMPTY_STREAM,
   type EventLog,
   type RecordedEvent,
-  WrongExpectedRevision,
+  WrongExpectedRevisionError,
 } from "../../shared/eventstore/log.ts";
 import { type CommandContext, toMetadata } from "../handling/handle.ts";
 
@@ -108,7 +108,7 @@ async function startStream(
     );
   } catch (error) {
     // Another process has appended the same events.
-    if (!(error instanceof WrongExpectedRevision)) throw error;
+    if (!(error instanceof WrongExpectedRevisionError)) throw error;
   }
 }
 
@@ -125,7 +125,8 @@ export async function resetSandbox(
   try {
     return await startGeneration(log, applicationId, former, context);
   } catch (error) {
-    const latter = error instanceof WrongExpectedRevision ? await loadSandbox(log, applicationId) : undefined;
+    const latter =
+      error instanceof WrongExpectedRevisionError ? await loadSandbox(log, applicationId) : undefined;
     if (!latter) throw error;
     return latter;
   }

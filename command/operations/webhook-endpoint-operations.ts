@@ -23,7 +23,7 @@ import {
   ownEndpoint,
 } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
+import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
 import { reserveEndpoint } from "./endpoint-quota.ts";
 
@@ -86,7 +86,7 @@ export async function rotateSecret(
     const { state, seen } = await change(dependencies.log, input, decide, context, "throw");
     return { endpoint: ownEndpoint(state, input.owner), secret, seen };
   } catch (error) {
-    if (!(error instanceof WrongExpectedRevision)) throw error;
+    if (!(error instanceof WrongExpectedRevisionError)) throw error;
     throw new DomainError("concurrent_rotation", "the endpoint was changed concurrently");
   }
 }
@@ -165,7 +165,7 @@ export async function replayDelivery(
   try {
     await handle(log, deliveryAggregate, deliveryId, decideReplay(endpointId), ofOwner, once);
   } catch (error) {
-    throw error instanceof WrongExpectedRevision ? notReplayable() : error;
+    throw error instanceof WrongExpectedRevisionError ? notReplayable() : error;
   }
 }
 

@@ -9,7 +9,7 @@ import { createWebhookEndpointRequest } from "../../shared/partner-api/request-b
 import {
   checkDestination,
   type SafeDestination,
-  UnsafeDestination,
+  UnsafeDestinationError,
 } from "../../shared/webhooks/destination.ts";
 import { load } from "../handling/handle.ts";
 import { registerEndpoint } from "../operations/webhook-endpoint-operations.ts";
@@ -62,7 +62,7 @@ async function safeDestination(url: string, allowLoopback: boolean): Promise<Saf
   try {
     return await checkDestination(url, { allowLoopback });
   } catch (error) {
-    if (!(error instanceof UnsafeDestination)) throw error;
+    if (!(error instanceof UnsafeDestinationError)) throw error;
     const code = error.code === "malformed_url" ? "invalid_destination" : "unsafe_destination";
     throw refusal(code, error.message, error);
   }

@@ -23,7 +23,7 @@ const MAX_DELAY_MS = 1_000;
  */
 export function createAwaitReads(pool: pg.Pool, logger: Logger): AwaitReads {
   const circuit = createCircuit({
-    answerTimeoutMs: MAX_DELAY_MS + 200,
+    responseTimeoutMs: MAX_DELAY_MS + 200,
     onFailure: (error) => logger.warn({ error }, "answers are sent without waiting for the read models"),
   });
   const watch = createPositionWatch(async () => {

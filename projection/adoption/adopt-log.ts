@@ -7,9 +7,9 @@ import {
   readCheckpoint,
 } from "../checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
+import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
-import { CommandRefused } from "../parking/parking-commands.ts";
+import { CommandRefusedError } from "../parking/parking-commands.ts";
 import { deleteEventStream, eventStreamOf } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import { lastEventBefore } from "./last-event-before.ts";
@@ -19,7 +19,7 @@ export interface AdoptOptions extends Omit<RebuildOptions, "adopt" | "includedSt
   databaseUrl: string;
   natsUrl: string;
   /** The relay sends the events that the log stored since this time. Milliseconds since 1970. */
-  tellSince: number | undefined;
+  notifyFrom: number | undefined;
   /** Milliseconds since 1970. */
   now: number;
 }
@@ -43,16 +43,16 @@ export interface Adopted {
  * be in the log; the relay sends what follows its checkpoint again. An interrupted adoption can be run again.
  *
  * @returns undefined if the signal aborted first
- * @throws {CommandRefused} if the database was built from this log
+ * @throws {CommandRefusedError} if the database was built from this log
  * @throws {StartError} if NATS does not answer, or another rebuild or verify is running
  */
 export async function adoptLog(options: AdoptOptions, signal: AbortSignal): Promise<Adopted | undefined> {
-  const { client, pool, tellSince, now } = options;
+  const { client, pool, notifyFrom, now } = options;
   await requireDifferentLog(options);
   const keepsRelayCheckpoint = await belongsToLog(options, await readRelayCheckpoint(pool));
   const lost = await findLost(client, pool, signal);
   await deleteMessages(options, signal);
-  const requested = tellSince === undefined ? undefined : await lastEventBefore(client, tellSince);
+  const requested = notifyFrom === undefined ? undefined : await lastEventBefore(client, notifyFrom);
   let adopted: Adopted | undefined;
   const adopt = async (connection: pg.ClientBase) => {
     const readModels = await readCheckpoint(connection, READ_MODEL_SCHEMA);
@@ -70,18 +70,18 @@ export async function adoptLog(options: AdoptOptions, signal: AbortSignal): Prom
   return swapped ? adopted : undefined;
 }
 
-/** @throws {CommandRefused} */
+/** @throws {CommandRefusedError} */
 async function requireDifferentLog(options: AdoptOptions): Promise<void> {
   const { anchor, position } = await readCheckpoint(options.pool, READ_MODEL_SCHEMA);
   try {
     await requireSameLog(options);
   } catch (error) {
-    if (error instanceof DifferentLog) return;
+    if (error instanceof DifferentLogError) return;
     throw error;
   }
   // Without an anchor the logs cannot be compared, so the operator decides.
   if (!anchor && position !== BEFORE_FIRST) return;
-  throw new CommandRefused(
+  throw new CommandRefusedError(
     "This database was built from this event log, so there is nothing to adopt. Run rebuild without --adopt-log.",
   );
 }
@@ -92,7 +92,7 @@ async function belongsToLog({ client }: AdoptOptions, checkpoint: Checkpoint): P
     await requireAnchored(client, "the relay", checkpoint);
     return checkpoint.anchor !== null;
   } catch (error) {
-    if (error instanceof DifferentLog) return false;
+    if (error instanceof DifferentLogError) return false;
     throw error;
   }
 }

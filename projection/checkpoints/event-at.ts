@@ -1,5 +1,5 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import { isUnavailable, LogUnavailable } from "../../shared/eventstore/log.ts";
+import { isUnavailable, LogUnavailableError } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { readWithTimeout } from "./read-with-timeout.ts";
 
@@ -7,7 +7,7 @@ import { readWithTimeout } from "./read-with-timeout.ts";
  * Reads the event at a position of the log.
  *
  * @returns undefined if no event starts there
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  * @throws the client's error for anything else, such as a damaged record: it does not prove that there is no event
  */
 export async function eventAt(
@@ -23,7 +23,8 @@ export async function eventAt(
       found = { id, position, stream, revision, type };
     }
   } catch (error) {
-    if (isUnavailable(error)) throw new LogUnavailable("The event log is unavailable.", { cause: error });
+    if (isUnavailable(error))
+      throw new LogUnavailableError("The event log is unavailable.", { cause: error });
     if (!isInvalidPosition(error)) throw error;
   }
   return found;

@@ -1,5 +1,5 @@
 import type { AllStreamResolvedEvent } from "@eventstore/db-client";
-import { LogUnavailable } from "../../shared/eventstore/log.ts";
+import { LogUnavailableError } from "../../shared/eventstore/log.ts";
 
 type Read = AsyncIterable<AllStreamResolvedEvent> & { destroy(error: Error): void };
 
@@ -10,11 +10,11 @@ export const READ_TIMEOUT_MS = 4_000;
  * Limits the time of a read of `$all`. The client's own deadline does not end a read from a server that accepts
  * connections and never answers.
  *
- * @throws {LogUnavailable} if the read takes longer than `ANSWER_WITHIN`
+ * @throws {LogUnavailableError} if the read takes longer than `ANSWER_WITHIN`
  */
 export async function* readWithTimeout(read: Read): AsyncGenerator<AllStreamResolvedEvent, void> {
   const timer = setTimeout(
-    () => read.destroy(new LogUnavailable("The event log did not answer in time.")),
+    () => read.destroy(new LogUnavailableError("The event log did not answer in time.")),
     READ_TIMEOUT_MS,
   );
   try {

@@ -2,8 +2,8 @@ import type { ClientBase, Pool } from "pg";
 import { type Anchor, type Checkpoint, type StoredAnchor, toAnchor } from "./checkpoint.ts";
 
 /** Another process moved the checkpoint, so this process no longer leads the relay. */
-export class LostCheckpoint extends Error {
-  override readonly name = "LostCheckpoint";
+export class CheckpointLostError extends Error {
+  override readonly name = "CheckpointLostError";
 }
 
 /** Position before the first event of the log. */
@@ -23,7 +23,7 @@ export async function readRelayCheckpoint(pool: Pool | ClientBase): Promise<Chec
  *
  * @param from the checkpoint as this process last wrote or read it
  * @param to last event that was processed
- * @throws {LostCheckpoint} if the checkpoint has another position, or belongs to another log
+ * @throws {CheckpointLostError} if the checkpoint has another position, or belongs to another log
  */
 export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anchor): Promise<void> {
   const { rowCount } = await pool.query({
@@ -36,7 +36,7 @@ export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anch
     values: [from.position, from.anchor?.eventId ?? null, to.position, to.eventId],
   });
   if (rowCount !== 1)
-    throw new LostCheckpoint(`The relay's checkpoint is no longer at position ${from.position}.`);
+    throw new CheckpointLostError(`The relay's checkpoint is no longer at position ${from.position}.`);
 }
 
 /** Sets the checkpoint unconditionally. Only an operator's command does this. */

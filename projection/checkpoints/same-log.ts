@@ -15,8 +15,8 @@ export interface LogAndDatabase {
 }
 
 /** The event log is not the one that the database was built from, or it is an older copy. */
-export class DifferentLog extends Error {
-  override readonly name = "DifferentLog";
+export class DifferentLogError extends Error {
+  override readonly name = "DifferentLogError";
 
   /**
    * @param expected the checkpoint that does not match, as the start of a clause
@@ -43,8 +43,8 @@ export interface Checkpoints {
  * and relay are checked together, so that either all roles work or none.
  *
  * @returns the checkpoints
- * @throws {DifferentLog}
- * @throws {LogUnavailable}
+ * @throws {DifferentLogError}
+ * @throws {LogUnavailableError}
  */
 export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<Checkpoints> {
   const readModels = await readCheckpoint(pool, READ_MODEL_SCHEMA);
@@ -59,8 +59,8 @@ export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<
  * the end of the log. The service never deletes or truncates its streams, so no scavenge removes an anchor event.
  *
  * @param whose names the checkpoint in the error
- * @throws {DifferentLog}
- * @throws {LogUnavailable}
+ * @throws {DifferentLogError}
+ * @throws {LogUnavailableError}
  */
 export async function requireAnchored(
   client: EventStoreDBClient,
@@ -71,13 +71,13 @@ export async function requireAnchored(
     const found = await eventAt(client, anchor.position);
     if (found?.id !== anchor.eventId) {
       const expected = `${whose} stopped after event ${anchor.eventId} at position ${anchor.position}`;
-      throw new DifferentLog(expected, await describe(client, anchor.position, found?.id));
+      throw new DifferentLogError(expected, await describe(client, anchor.position, found?.id));
     }
   }
   if (position <= (anchor?.position ?? -1n)) return;
   const end = await logEnd(client);
   if (end < position) {
-    throw new DifferentLog(`${whose} stopped after position ${position}`, endsAt(end));
+    throw new DifferentLogError(`${whose} stopped after position ${position}`, endsAt(end));
   }
 }
 
@@ -118,7 +118,7 @@ export async function untilSameLog(
       );
       return;
     } catch (error) {
-      if (!(error instanceof DifferentLog))
+      if (!(error instanceof DifferentLogError))
         logger.warn({ error }, "Cannot check whether the event log matches the database.");
     }
   }

@@ -7,19 +7,19 @@ import { fillProgress } from "./fill-progress.ts";
 /**
  * Adopts the connected event log for this database, and reports the effects on webhooks.
  *
- * @param tellSince milliseconds since 1970. Undefined if no webhooks are sent for events that the log already holds
+ * @param notifyFrom milliseconds since 1970. Undefined if no webhooks are sent for events that the log already holds
  * @returns the exit code
- * @throws {CommandRefused}
+ * @throws {CommandRefusedError}
  */
 export async function adoptCurrentLog(
   { client, pool, logger, terminal, databaseUrl, now, signal }: CommandContext,
   natsUrl: string,
-  tellSince: number | undefined,
+  notifyFrom: number | undefined,
 ): Promise<number> {
   const servers = { client, pool, databaseUrl, natsUrl };
   const onProgress = fillProgress(terminal, await logEnd(client));
   const adopted = await adoptLog(
-    { ...servers, models: readModels, logger, onProgress, tellSince, now },
+    { ...servers, models: readModels, logger, onProgress, notifyFrom, now },
     signal,
   );
   if (!adopted) {

@@ -9,9 +9,9 @@ import { createPool } from "../../shared/postgres/pool.ts";
 import { ConfigError, readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { DifferentLog } from "../checkpoints/same-log.ts";
-import { CommandRefused } from "../parking/parking-commands.ts";
-import { ProjectionFailure } from "../roles/failure.ts";
+import { DifferentLogError } from "../checkpoints/same-log.ts";
+import { CommandRefusedError } from "../parking/parking-commands.ts";
+import { ProjectionError } from "../roles/failure.ts";
 import { adoptCurrentLog } from "./adopt-log.ts";
 import type { CommandContext, Terminal } from "./command.ts";
 import { type ParkingOptions, park, resume } from "./parking.ts";
@@ -53,12 +53,12 @@ program
     "with --adopt-log: also send webhooks for events that the log stored since this time",
     toTime,
   )
-  .action(({ adoptLog, tellSince }: { adoptLog?: boolean; tellSince?: number }) =>
+  .action(({ adoptLog, notifyFrom }: { adoptLog?: boolean; notifyFrom?: number }) =>
     run((context) => {
       if (adoptLog)
-        return adoptCurrentLog(context, readConfig(["NATS_URL"], process.env).NATS_URL, tellSince);
-      if (tellSince === undefined) return rebuildReadModels(context);
-      throw new CommandRefused("--tell-since requires --adopt-log.");
+        return adoptCurrentLog(context, readConfig(["NATS_URL"], process.env).NATS_URL, notifyFrom);
+      if (notifyFrom === undefined) return rebuildReadModels(context);
+      throw new CommandRefusedError("--tell-since requires --adopt-log.");
     }),
   );
 program
@@ -112,11 +112,11 @@ async function run(work: (context: CommandContext) => Promise<number>): Promise<
   try {
     process.exitCode = await withServers(work);
   } catch (error) {
-    const known = [ConfigError, StartError, ProjectionFailure, CommandRefused, DifferentLog].some(
+    const known = [ConfigError, StartError, ProjectionError, CommandRefusedError, DifferentLogError].some(
       (type) => error instanceof type,
     );
     process.stderr.write(`\nprojection: ${known ? (error as Error).message : String(error)}\n`);
-    process.exitCode = error instanceof ProjectionFailure || error instanceof CommandRefused ? 1 : 2;
+    process.exitCode = error instanceof ProjectionError || error instanceof CommandRefusedError ? 1 : 2;
   }
 }
 

@@ -1,6 +1,6 @@
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import {
-  CommandRefused,
+  CommandRefusedError,
   findParked,
   type ParkingCommand,
   parkStream,
@@ -18,7 +18,7 @@ export interface ParkingOptions {
  * Parks the stream of the event at a position.
  *
  * @returns the exit code
- * @throws {CommandRefused}
+ * @throws {CommandRefusedError}
  */
 export async function park(
   { client, pool, terminal, now }: CommandContext,
@@ -48,8 +48,8 @@ export async function park(
  * current read models stay in use.
  *
  * @returns the exit code
- * @throws {CommandRefused}
- * @throws {ProjectionFailure} if an event of the stream still cannot be processed
+ * @throws {CommandRefusedError}
+ * @throws {ProjectionError} if an event of the stream still cannot be processed
  */
 export async function resume(
   context: CommandContext,
@@ -78,8 +78,8 @@ export async function resume(
 function toCommand({ reason, actor }: ParkingOptions, now: number): ParkingCommand {
   const text = reason.trim();
   if (text.length < 1 || text.length > 200)
-    throw new CommandRefused("--reason must have 1 to 200 characters.");
+    throw new CommandRefusedError("--reason must have 1 to 200 characters.");
   if (actor.length < 1 || actor.length > 200)
-    throw new CommandRefused("--actor must have 1 to 200 characters.");
+    throw new CommandRefusedError("--actor must have 1 to 200 characters.");
   return { actor, reason: text, now };
 }

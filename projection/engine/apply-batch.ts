@@ -2,7 +2,7 @@ import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type Anchor, CHECKPOINT } from "../checkpoints/checkpoint.ts";
 import { addSkipped, type SkippedEvents } from "../parking/skipped-events.ts";
-import { LostLeadership, ProjectionFailure } from "../roles/failure.ts";
+import { LeadershipLostError, ProjectionError } from "../roles/failure.ts";
 import { shapeOf } from "./ddl.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
@@ -25,8 +25,8 @@ export interface BatchDetails {
  *
  * @param from current position of the checkpoint
  * @param to last event of the batch, relevant or not
- * @throws {LostLeadership} if the checkpoint is not at `from`, or a rebuild or another release replaced the tables
- * @throws {ProjectionFailure} with stream, revision and position of the event, if a projector throws
+ * @throws {LeadershipLostError} if the checkpoint is not at `from`, or a rebuild or another release replaced the tables
+ * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
  */
 export async function applyBatch(
   client: ClientBase,
@@ -56,7 +56,7 @@ export async function applyBatch(
       values: [to.position, to.eventId, CHECKPOINT, from, shapeOf(models), tables],
     });
     if (moved.rowCount !== 1) {
-      throw new LostLeadership(
+      throw new LeadershipLostError(
         `The checkpoint of schema ${schema} is no longer at position ${from}, or belongs to another release.`,
       );
     }
@@ -130,6 +130,6 @@ function guarded<T>(model: AnyReadModel, event: RecordedEvent, act: () => T): T 
     return act();
   } catch (cause) {
     const reason = `read model ${model.table} cannot process ${event.type}: ${(cause as Error).message}`;
-    throw new ProjectionFailure(reason, event, cause);
+    throw new ProjectionError(reason, event, cause);
   }
 }

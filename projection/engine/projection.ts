@@ -1,13 +1,17 @@
 import pg from "pg";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import { catchUp, type SubscriptionItem, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import {
+  catchUp,
+  type SubscriptionItem,
+  UnreadableEventError,
+} from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { BEFORE_FIRST, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
+import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { gapsOf, readSkipped } from "../parking/skipped-events.ts";
-import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "../roles/failure.ts";
+import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import { shapeOf } from "./ddl.ts";
 import type { ProjectionOptions, ProjectionProgress, Report } from "./projection-options.ts";
@@ -22,9 +26,9 @@ const MAX_BUFFERED = 2 * MAX_BATCH;
  * fills a buffer while the previous batch is written. So batches grow with the lag, and live events are not delayed. If
  * the log or the database is unavailable, the run waits. Parked streams are skipped, and the skipped events are recorded.
  *
- * @throws {ProjectionFailure} for an event that cannot be processed. Earlier events are written, later ones are not
- * @throws {LostLeadership} if another process moved the checkpoint, or a rebuild or another release replaced the tables
- * @throws {DifferentLog} if the checkpoint belongs to another log. Nothing is written from then on
+ * @throws {ProjectionError} for an event that cannot be processed. Earlier events are written, later ones are not
+ * @throws {LeadershipLostError} if another process moved the checkpoint, or a rebuild or another release replaced the tables
+ * @throws {DifferentLogError} if the checkpoint belongs to another log. Nothing is written from then on
  */
 export async function runProjection(options: ProjectionOptions, signal: AbortSignal): Promise<void> {
   const progress: ProjectionProgress = {
@@ -57,16 +61,13 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
 
 /** @throws errors that do not go away by waiting */
 function whatToWaitFor(error: Error): AwaitedServer {
-  if (error instanceof UnreadableEvent) throw new ProjectionFailure(error.reason, error.place, error);
-  if (error instanceof EventSchemaError) throw new ProjectionFailure(error.message, undefined, error);
-  if ([ProjectionFailure, LostLeadership, DifferentLog].some((final) => error instanceof final)) throw error;
+  if (error instanceof UnreadableEventError) throw new ProjectionError(error.reason, error.place, error);
+  if (error instanceof EventSchemaError) throw new ProjectionError(error.message, undefined, error);
+  if ([ProjectionError, LeadershipLostError, DifferentLogError].some((final) => error instanceof final))
+    throw error;
   if (isPostgresUnavailable(error)) return "the database";
   if (error instanceof pg.DatabaseError) {
-    throw new ProjectionFailure(
-      `The database refused a statement (SQLSTATE ${error.code}).`,
-      undefined,
-      error,
-    );
+    throw new ProjectionError(`The database refused a statement (SQLSTATE ${error.code}).`, undefined, error);
   }
   return "the event log";
 }
@@ -75,7 +76,7 @@ function isDone({ until }: ProjectionOptions, { seen }: ProjectionProgress): boo
   return until !== undefined && seen >= until;
 }
 
-/** @throws {DifferentLog} */
+/** @throws {DifferentLogError} */
 async function requireLog(options: ProjectionOptions, checkpoint: ReadModelCheckpoint): Promise<void> {
   if (!options.adopting) await requireSameLog(options);
   await requireAnchored(options.client, `schema ${options.schema}`, checkpoint);
@@ -89,7 +90,7 @@ async function follow(
   signal: AbortSignal,
 ): Promise<void> {
   const checkpoint = await readCheckpoint(options.pool, options.schema);
-  if (checkpoint.shape !== shapeOf(options.models)) throw new LostLeadership(OTHER_RELEASE);
+  if (checkpoint.shape !== shapeOf(options.models)) throw new LeadershipLostError(OTHER_RELEASE);
   report({ position: checkpoint.position, seen: checkpoint.position });
   if (signal.aborted) return;
   await requireLog(options, checkpoint);
@@ -142,7 +143,8 @@ async function fill(
       if (room) await room;
     }
   } catch (error) {
-    const beyond = error instanceof UnreadableEvent && until !== undefined && error.place.position > until;
+    const beyond =
+      error instanceof UnreadableEventError && until !== undefined && error.place.position > until;
     // An unreadable event after `until` does not matter.
     if (!beyond) throw error;
   }

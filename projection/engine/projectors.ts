@@ -5,7 +5,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
 import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
 import { readParked } from "../parking/parked-streams.ts";
-import { LostLeadership, OTHER_RELEASE, ProjectionFailure } from "../roles/failure.ts";
+import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
 import { failed, kept, lastErrorNow } from "../roles/role-status.ts";
 import { shapeOf } from "./ddl.ts";
@@ -59,7 +59,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
     },
   };
   const onFailure = (error: unknown) => {
-    const place = error instanceof ProjectionFailure ? error.place : undefined;
+    const place = error instanceof ProjectionError ? error.place : undefined;
     status = failed(status, error, place);
     return { place, hasMoved: movedFrom(options.pool, status.position) };
   };
@@ -84,7 +84,7 @@ async function runUntilLost(run: ProjectionOptions, logger: Logger, term: AbortS
   try {
     await runProjection(run, term);
   } catch (error) {
-    if (!(error instanceof LostLeadership)) throw error;
+    if (!(error instanceof LeadershipLostError)) throw error;
     logger.warn(
       { error },
       "This process no longer leads: another process writes, or a rebuild replaced the read models.",

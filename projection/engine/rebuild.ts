@@ -9,7 +9,7 @@ import {
   type ReadModelCheckpoint,
   readCheckpoint,
 } from "../checkpoints/checkpoint.ts";
-import { DifferentLog, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
+import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParked } from "../parking/parked-streams.ts";
 import { matchesParked, type Parked, readSkipped } from "../parking/skipped-events.ts";
 import { anchorDdl, indexesDdl, shapeOf, tablesDdl } from "./ddl.ts";
@@ -45,8 +45,8 @@ type RebuildRun = RebuildOptions & { parked(): Promise<Parked>; lazyCommits: tru
  * other definitions, skip other streams or come from another log.
  *
  * @throws {StartError} if another rebuild or verify is running, or there are no read models yet
- * @throws {DifferentLog} if the current read models were built from another log, and `adopt` is not set
- * @throws {ProjectionFailure} for an event that cannot be processed
+ * @throws {DifferentLogError} if the current read models were built from another log, and `adopt` is not set
+ * @throws {ProjectionError} for an event that cannot be processed
  */
 export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promise<void> {
   const log = createEventLog(given.client);
@@ -104,7 +104,7 @@ async function isAnchored(client: EventStoreDBClient, checkpoint: ReadModelCheck
     await requireAnchored(client, `schema ${NEXT_SCHEMA}`, checkpoint);
     return true;
   } catch (error) {
-    if (error instanceof DifferentLog) return false;
+    if (error instanceof DifferentLogError) return false;
     throw error;
   }
 }

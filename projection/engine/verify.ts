@@ -42,8 +42,8 @@ const MAX_REVISION = 2n ** 63n;
  * here too.
  *
  * @throws {StartError} if another verify or rebuild is running, or the read models belong to another release
- * @throws {DifferentLog}
- * @throws {ProjectionFailure} for an event that cannot be processed
+ * @throws {DifferentLogError}
+ * @throws {ProjectionError} for an event that cannot be processed
  */
 export async function verify(options: VerifyOptions, signal: AbortSignal): Promise<Verified> {
   const { pool, models } = options;

@@ -5,7 +5,7 @@ import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import { type Anchor, type ReadModelCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
 import type { Gaps, SkippedEvents } from "../parking/skipped-events.ts";
-import { ProjectionFailure } from "../roles/failure.ts";
+import { ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
 import type { ProjectionOptions, Report } from "./projection-options.ts";
 
@@ -23,29 +23,29 @@ export interface ProjectionRun {
  * Writes items of a subscription as one batch. If an event cannot be processed, the items before it are written, and the
  * failure names the event. While the database is unavailable, it waits.
  *
- * @throws {ProjectionFailure}
- * @throws {LostLeadership}
+ * @throws {ProjectionError}
+ * @throws {LeadershipLostError}
  */
 export async function writeItems(run: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
-  const last = items.findLast(isPlaced);
+  const last = items.findLast(movesCheckpoint);
   if (!last) return;
   const to = { position: last.position, eventId: last.kind === "event" ? last.event.id : last.id };
   const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
   try {
     await writeBatch(run, events, skippedIn(items, run.gaps), to);
   } catch (error) {
-    if (error instanceof ProjectionFailure && error.place) {
+    if (error instanceof ProjectionError && error.place) {
       const { position } = error.place;
       await writeItems(
         run,
-        items.filter((item) => isPlaced(item) && item.position < position),
+        items.filter((item) => movesCheckpoint(item) && item.position < position),
       );
     }
     if (!isRefusedValue(error)) throw error;
     const [event] = events;
     if (event && events.length === 1) {
       const refused = `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
-      throw new ProjectionFailure(refused, event, error);
+      throw new ProjectionError(refused, event, error);
     }
     for (const single of singles(items)) await writeItems(run, single);
   }
@@ -105,7 +105,7 @@ type Placed = Extract<SubscriptionItem, { kind: "event" | "skipped" }>;
  * Returns true if an item moves the checkpoint. Events of other programs do not: they may be deleted, so they cannot
  * identify the log.
  */
-function isPlaced(item: SubscriptionItem): item is Placed {
+function movesCheckpoint(item: SubscriptionItem): item is Placed {
   return item.kind === "event" || item.kind === "skipped";
 }
 

@@ -4,7 +4,7 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { DifferentLog, untilSameLog } from "../checkpoints/same-log.ts";
+import { DifferentLogError, untilSameLog } from "../checkpoints/same-log.ts";
 import { type LeadershipOptions, withLeadership } from "../roles/leadership.ts";
 import { type Follower, isParked, readParked } from "./parked-streams.ts";
 
@@ -41,7 +41,7 @@ export async function leadWithRecovery(options: RecoveryOptions): Promise<void> 
     } catch (error) {
       const failure = options.onFailure(error);
       logger.fatal({ error }, `${role} stopped`);
-      if (error instanceof DifferentLog) await untilSameLog(options, signal);
+      if (error instanceof DifferentLogError) await untilSameLog(options, signal);
       else await untilRecoverable(options, failure);
       if (!signal.aborted) logger.info(`${role} tries again`);
     }

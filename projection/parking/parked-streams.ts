@@ -68,7 +68,7 @@ export function isParked(
 /**
  * Reads the parked streams from the log.
  *
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  */
 export async function readParked(log: EventLog): Promise<ParkedList> {
   return parkedAfter(await log.read<ParkingEvent>(PARKING_STREAM));

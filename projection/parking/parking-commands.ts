@@ -3,7 +3,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { ParkingEvent } from "../../shared/domain/events/parking.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { type EventLog, WrongExpectedRevision } from "../../shared/eventstore/log.ts";
+import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { READ_MODEL_SCHEMA, readPosition } from "../checkpoints/checkpoint.ts";
 import { eventAt } from "../checkpoints/event-at.ts";
@@ -13,8 +13,8 @@ import { type Follower, isParked, PARKING_STREAM, type ParkedStream, readParked 
 import { readSkipped } from "./skipped-events.ts";
 
 /** The command of an operator was refused. The message says why. */
-export class CommandRefused extends Error {
-  override readonly name = "CommandRefused";
+export class CommandRefusedError extends Error {
+  override readonly name = "CommandRefusedError";
 }
 
 /** Operator, reason and time of a command. */
@@ -39,7 +39,7 @@ const MAX_CAUSE_LENGTH = 2_000;
  * the read models could include events that a rebuild skips. If only the relay stopped, parking applies only to the relay.
  *
  * @returns the event, and the roles that skip the stream
- * @throws {CommandRefused}
+ * @throws {CommandRefusedError}
  */
 export async function parkStream(
   deps: ParkingDeps,
@@ -47,16 +47,16 @@ export async function parkStream(
   command: ParkingCommand,
 ): Promise<LogPosition & { passedOverBy: "all" | "relay" }> {
   const place = await eventAt(deps.client, position);
-  if (!place) throw new CommandRefused(`There is no event at position ${position}.`);
+  if (!place) throw new CommandRefusedError(`There is no event at position ${position}.`);
   const stopped = await findStopped(deps.pool, position);
   if (!stopped) {
-    throw new CommandRefused(
+    throw new CommandRefusedError(
       `Neither projectors nor relay stopped at position ${position}. Run status for the position.`,
     );
   }
   const parked = await readParked(deps.log);
   if (isParked(parked, stopped.by, place))
-    throw new CommandRefused(`Stream ${place.stream} is already parked. Run status for details.`);
+    throw new CommandRefusedError(`Stream ${place.stream} is already parked. Run status for details.`);
   const { stream, revision, type: eventType } = place;
   const passedOverBy = stopped.by === "relay" ? "relay" : "all";
   const of = { stream, revision: Number(revision), position: String(position), passedOverBy } as const;
@@ -90,7 +90,7 @@ async function findStopped(
  *
  * @returns the stream. `leftOut` is true if the read models lack events of it; then they must be rebuilt with these events
  *   before the stream is resumed
- * @throws {CommandRefused}
+ * @throws {CommandRefusedError}
  */
 export async function findParked(
   { log, pool }: ParkingDeps,
@@ -98,14 +98,14 @@ export async function findParked(
 ): Promise<{ parked: ParkedStream; leftOut: boolean }> {
   const { streams, relayOnly } = await readParked(log);
   const parked = [...streams.values(), ...relayOnly.values()].find((entry) => entry.position === position);
-  if (!parked) throw new CommandRefused(`No stream is parked at position ${position}.`);
+  if (!parked) throw new CommandRefusedError(`No stream is parked at position ${position}.`);
   return { parked, leftOut: (await readSkipped(pool, READ_MODEL_SCHEMA)).has(parked.stream) };
 }
 
 /**
  * Resumes a parked stream.
  *
- * @throws {CommandRefused} if another command was first
+ * @throws {CommandRefusedError} if another command was first
  */
 export async function resumeStream(log: EventLog, stream: string, command: ParkingCommand): Promise<void> {
   const { upTo } = await readParked(log);
@@ -130,8 +130,8 @@ async function record(
   try {
     await log.append(PARKING_STREAM, upTo, [{ id, event, metadata }]);
   } catch (error) {
-    if (!(error instanceof WrongExpectedRevision)) throw error;
-    throw new CommandRefused(
+    if (!(error instanceof WrongExpectedRevisionError)) throw error;
+    throw new CommandRefusedError(
       "Another operator parked or resumed a stream just now. Run status, then try again.",
       {
         cause: error,

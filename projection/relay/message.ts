@@ -49,7 +49,7 @@ export type EventMessage = Extract<z.output<typeof relayMessage>, { kind: "event
 export type ReplayMessage = Extract<z.output<typeof relayMessage>, { kind: "replay" }>;
 
 /** A message, its id for deduplication, and its subject below the prefix of the stream. */
-export interface Outgoing {
+export interface OutgoingMessage {
   id: string;
   subject: string;
   message: RelayMessage;
@@ -64,7 +64,7 @@ export function eventMessage(
   at: { position: bigint; stream: string; revision: bigint; correlationId: string },
   body: WebhookBody,
   onlyEndpointId?: string,
-): Outgoing {
+): OutgoingMessage {
   return {
     id: body.id,
     subject: `${body.environment}.${body.type}`,

@@ -3,7 +3,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
-import { catchUp, type LogPosition, UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import { catchUp, type LogPosition, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
@@ -14,9 +14,9 @@ import { requireSameLog } from "../checkpoints/same-log.ts";
 import { isParked, PARKING_STREAM, readParked } from "../parking/parked-streams.ts";
 import { type EventStream, ensureEventStream } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
-import type { Outgoing } from "./message.ts";
+import type { OutgoingMessage } from "./message.ts";
 import { createPublisher } from "./publisher.ts";
-import { RelayFailure, relayedCategories, toMessage } from "./to-message.ts";
+import { RelayError, relayedCategories, toMessage } from "./to-message.ts";
 
 export interface RelayRunOptions {
   client: EventStoreDBClient;
@@ -28,11 +28,11 @@ export interface RelayRunOptions {
 }
 
 /** The relay cannot send an event. It stops there, because later events must not overtake it. */
-export class RelayStopped extends Error {
-  override readonly name = "RelayStopped";
+export class RelayStoppedError extends Error {
+  override readonly name = "RelayStoppedError";
   readonly place: LogPosition;
 
-  constructor(place: LogPosition, cause: RelayFailure | UnreadableEvent) {
+  constructor(place: LogPosition, cause: RelayError | UnreadableEventError) {
     super(cause.message, { cause });
     this.place = place;
   }
@@ -51,16 +51,16 @@ const SETTLE_INTERVAL_MS = 100;
 /** One event of the log, in order. Its message may still be in preparation. */
 interface Step {
   at: Anchor;
-  message: Promise<Outgoing | undefined> | undefined;
+  message: Promise<OutgoingMessage | undefined> | undefined;
 }
 
 /**
  * Relays events from the checkpoint on, until the connection to NATS ends. The checkpoint follows the acknowledgements of
  * the dispatchers, not the publications. So messages that NATS loses are published again from the log.
  *
- * @throws {RelayStopped} for an event that cannot be sent
- * @throws {LostCheckpoint} if another process moved the checkpoint
- * @throws {DifferentLog} if the checkpoint belongs to another log
+ * @throws {RelayStoppedError} for an event that cannot be sent
+ * @throws {CheckpointLostError} if another process moved the checkpoint
+ * @throws {DifferentLogError} if the checkpoint belongs to another log
  */
 export async function runRelay(
   connection: NatsConnection,
@@ -125,19 +125,19 @@ async function follow(
       await push({ at, message });
     }
   } catch (error) {
-    if (!(error instanceof UnreadableEvent)) throw error;
+    if (!(error instanceof UnreadableEventError)) throw error;
     const at = { position: error.place.position, eventId: error.id };
-    await push({ at, message: Promise.reject(new RelayStopped(error.place, error)) });
+    await push({ at, message: Promise.reject(new RelayStoppedError(error.place, error)) });
     await untilAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("The event log ended the subscription.");
 }
 
-async function messageOf(log: EventLog, event: RecordedEvent): Promise<Outgoing | undefined> {
+async function messageOf(log: EventLog, event: RecordedEvent): Promise<OutgoingMessage | undefined> {
   try {
     return await toMessage(log, event);
   } catch (error) {
-    throw error instanceof RelayFailure ? new RelayStopped(event, error) : error;
+    throw error instanceof RelayError ? new RelayStoppedError(event, error) : error;
   }
 }
 
@@ -159,7 +159,7 @@ async function publish(
   signal: AbortSignal,
 ): Promise<void> {
   const publisher = createPublisher(connection, signal);
-  const send = ({ at }: Step, { id, subject, message }: Outgoing): Confirmation => {
+  const send = ({ at }: Step, { id, subject, message }: OutgoingMessage): Confirmation => {
     const confirmed = inFlight.publish(checkpointAt(at));
     const confirmation = publisher
       .publish(`${stream.prefix}.${subject}`, id, codec.encode(message))

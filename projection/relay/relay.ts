@@ -2,14 +2,14 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { backoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { LostCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { DifferentLog, requireSameLog } from "../checkpoints/same-log.ts";
+import { CheckpointLostError, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
+import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
 import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
 import { failed, lastErrorNow } from "../roles/role-status.ts";
 import { eventStreamOf } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
-import { RelayStopped, runRelay } from "./relay-run.ts";
+import { RelayStoppedError, runRelay } from "./relay-run.ts";
 
 export interface RelayOptions {
   client: EventStoreDBClient;
@@ -44,7 +44,7 @@ export function startRelay(options: RelayOptions): Role {
   };
   const onStandby = (detail: Detail) => report({ state: "standby", detail, leads: false });
   const onFailure = (error: unknown) => {
-    const place = error instanceof RelayStopped ? error.place : undefined;
+    const place = error instanceof RelayStoppedError ? error.place : undefined;
     report(failed(status, error, place));
     const { position } = status;
     const hasMoved = async () => (await readRelayCheckpoint(options.pool)).position !== position;
@@ -89,8 +89,8 @@ async function relayOn(
       );
     } catch (thrown) {
       const error = await orDifferentLog(options, thrown);
-      if (error instanceof RelayStopped || error instanceof DifferentLog) throw error;
-      if (error instanceof LostCheckpoint) {
+      if (error instanceof RelayStoppedError || error instanceof DifferentLogError) throw error;
+      if (error instanceof CheckpointLostError) {
         logger.warn({ error }, "Another process relays. This process stands by.");
         return;
       }
@@ -109,10 +109,10 @@ async function relayOn(
 
 /**
  * Returns the error that ended a run. An event may be impossible to map because the log was replaced after it was read:
- * then its stream ends before it, and the error is a {@link DifferentLog}.
+ * then its stream ends before it, and the error is a {@link DifferentLogError}.
  */
 async function orDifferentLog(options: RelayOptions, thrown: unknown): Promise<unknown> {
-  if (!(thrown instanceof RelayStopped)) return thrown;
+  if (!(thrown instanceof RelayStoppedError)) return thrown;
   return requireSameLog(options).then(
     () => thrown,
     (error: unknown) => error,

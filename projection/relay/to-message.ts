@@ -7,7 +7,7 @@ import { webhookDeliveryCategory, webhookEndpointCategory } from "../../shared/d
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
-import { eventMessage, type Outgoing } from "./message.ts";
+import { eventMessage, type OutgoingMessage } from "./message.ts";
 
 /** Categories that the relay reads. Parking events change which streams it skips. */
 export const relayedCategories: readonly Category[] = [
@@ -35,8 +35,8 @@ const SENT = new Set<CatalogEventType>(
 );
 
 /** The relay cannot map an event to a message. */
-export class RelayFailure extends Error {
-  override readonly name = "RelayFailure";
+export class RelayError extends Error {
+  override readonly name = "RelayError";
 }
 
 /**
@@ -44,10 +44,10 @@ export class RelayFailure extends Error {
  * is read up to there.
  *
  * @returns undefined if the event is not sent to partners
- * @throws {RelayFailure} with the place of the event
- * @throws {LogUnavailable}
+ * @throws {RelayError} with the place of the event
+ * @throws {LogUnavailableError}
  */
-export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Outgoing | undefined> {
+export async function toMessage(log: EventLog, event: RecordedEvent): Promise<OutgoingMessage | undefined> {
   if (event.type === "WebhookDeliveryReplayRequested") return toReplayMessage(event);
   const { position, stream, revision, metadata } = event;
   const at = { position, stream, revision, correlationId: metadata.$correlationId };
@@ -65,14 +65,14 @@ async function webhookBodyOf(log: EventLog, event: RecordedEvent) {
   const history = await historyUpTo(log, event).catch((cause: unknown) => {
     // Waiting does not help if an event of the stream is unreadable or the stream was deleted.
     const isFinal = cause instanceof EventSchemaError || cause instanceof StreamDeletedError;
-    throw isFinal ? new RelayFailure(`${place}: ${cause.message}`, { cause }) : cause;
+    throw isFinal ? new RelayError(`${place}: ${cause.message}`, { cause }) : cause;
   });
   const last = history.at(-1);
-  if (last?.id !== event.id) throw new RelayFailure(`${place}: the stream does not end with this event`);
+  if (last?.id !== event.id) throw new RelayError(`${place}: the stream does not end with this event`);
   try {
     return toWebhookBody(history);
   } catch (cause) {
-    throw new RelayFailure(`${place}: ${event.type} cannot be mapped to a public event`, { cause });
+    throw new RelayError(`${place}: ${event.type} cannot be mapped to a public event`, { cause });
   }
 }
 
@@ -82,7 +82,7 @@ async function historyUpTo(log: EventLog, event: RecordedEvent): Promise<Recorde
     : log.read<AppointmentEvent>(event.stream, event.revision);
 }
 
-function toReplayMessage(event: RecordedEvent & { type: "WebhookDeliveryReplayRequested" }): Outgoing {
+function toReplayMessage(event: RecordedEvent & { type: "WebhookDeliveryReplayRequested" }): OutgoingMessage {
   return {
     id: event.id,
     subject: "replay",

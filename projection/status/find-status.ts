@@ -4,7 +4,7 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { logEnd } from "../checkpoints/log-end.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { DifferentLog, requireSameLog } from "../checkpoints/same-log.ts";
+import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
 import { shapeOf } from "../engine/ddl.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
 import { type ParkedStream, readParked } from "../parking/parked-streams.ts";
@@ -97,7 +97,7 @@ async function findDifference(client: EventStoreDBClient, pool: pg.Pool): Promis
     await requireSameLog({ client, pool });
     return null;
   } catch (error) {
-    if (error instanceof DifferentLog) return error.message;
+    if (error instanceof DifferentLogError) return error.message;
     throw error;
   }
 }

@@ -4,7 +4,7 @@ import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import type { Notifier } from "../../shared/runtime/notifier.ts";
 import { type HealthTracker, retryForever } from "./outbox/retry-forever.ts";
 import type { FinishedAttempt } from "./outcomes/finished-attempt.ts";
-import { type OutcomeWriterOptions, writeEnded } from "./outcomes/outcome-writer.ts";
+import { type OutcomeWriterOptions, writeOutcomesWhenEnded } from "./outcomes/outcome-writer.ts";
 import { releaseLeases } from "./outcomes/outcomes.ts";
 import { findDueEndpoints } from "./scheduling/due.ts";
 import type { DueEndpoints } from "./scheduling/due-endpoints.ts";
@@ -84,7 +84,12 @@ class Sender {
     const searching = retryForever("search", context, (markHealthy) =>
       this.#searchUntil(signal, markHealthy),
     );
-    const writing = writeEnded(this.#options, this.#ended, (outcomes) => this.#letGo(outcomes), signal);
+    const writing = writeOutcomesWhenEnded(
+      this.#options,
+      this.#ended,
+      (outcomes) => this.#letGo(outcomes),
+      signal,
+    );
     await Promise.all([claiming, searching]);
     await finish(this.#underWay, this.#sending);
     this.#ended.close();

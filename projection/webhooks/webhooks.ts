@@ -6,7 +6,7 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { createNotifier, type Notifier } from "../../shared/runtime/notifier.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
-import { DifferentLog, requireSameLog, untilSameLog } from "../checkpoints/same-log.ts";
+import { DifferentLogError, requireSameLog, untilSameLog } from "../checkpoints/same-log.ts";
 import { eventStreamOf } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
@@ -104,18 +104,18 @@ async function untilDifferentLog(
   options: WebhooksOptions & { onUnchecked(error: unknown): void },
   signal: AbortSignal,
   run: (term: AbortSignal) => Promise<void>,
-): Promise<DifferentLog | undefined> {
+): Promise<DifferentLogError | undefined> {
   const term = new AbortController();
   const end = () => term.abort();
   signal.addEventListener("abort", end, { once: true });
-  let different: DifferentLog | undefined;
+  let different: DifferentLogError | undefined;
   let running: Promise<void> | undefined;
   while (!signal.aborted && !different) {
     try {
       await untilAborted(requireSameLog(options), signal);
       if (!signal.aborted) running ??= run(term.signal);
     } catch (error) {
-      if (error instanceof DifferentLog) different = error;
+      if (error instanceof DifferentLogError) different = error;
       else if (!running) options.onUnchecked(error);
       else options.logger.debug({ error }, "Cannot check whether the event log matches the database.");
     }

@@ -33,7 +33,7 @@ export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = 
     cooldownDuration: caching.cooldownMs,
   });
   const circuit = createCircuit({
-    answerTimeoutMs: KEY_FETCH_TIMEOUT_MS,
+    responseTimeoutMs: KEY_FETCH_TIMEOUT_MS,
     onFailure: (error) => logger.warn({ error }, "Token keys cannot be fetched; using the cached ones."),
   });
   let freshAt = Number.NEGATIVE_INFINITY;

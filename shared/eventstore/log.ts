@@ -33,13 +33,13 @@ export interface NewEvent {
 }
 
 /** The stream is not at the expected revision, because another writer appended first. */
-export class WrongExpectedRevision extends Error {
-  override readonly name = "WrongExpectedRevision";
+export class WrongExpectedRevisionError extends Error {
+  override readonly name = "WrongExpectedRevisionError";
 }
 
 /** The event log did not answer. The outcome of an append is then unknown; the same append may be repeated. */
-export class LogUnavailable extends Error {
-  override readonly name = "LogUnavailable";
+export class LogUnavailableError extends Error {
+  override readonly name = "LogUnavailableError";
 }
 
 /** Revision of a stream without events: the expected revision of a stream's first append. */
@@ -54,14 +54,14 @@ export interface EventLog {
    * Reads the events of a stream from its start, in order; none if the stream does not exist.
    *
    * @param upTo last revision to read; default: all
-   * @throws {LogUnavailable}
+   * @throws {LogUnavailableError}
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
   read<Event extends CatalogEvent>(stream: string, upTo?: bigint): Promise<RecordedEvent<Event>[]>;
   /**
    * Reads the last event of a stream; undefined if the stream does not exist.
    *
-   * @throws {LogUnavailable}
+   * @throws {LogUnavailableError}
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
   last<Event extends CatalogEvent>(stream: string): Promise<RecordedEvent<Event> | undefined>;
@@ -69,8 +69,8 @@ export interface EventLog {
    * Appends all events or none, if the stream's last revision is the expected one (`EMPTY_STREAM` for a new stream).
    *
    * @returns the log position of the last appended event
-   * @throws {WrongExpectedRevision}
-   * @throws {LogUnavailable}
+   * @throws {WrongExpectedRevisionError}
+   * @throws {LogUnavailableError}
    * @throws {EventSchemaError} if an event is invalid; nothing is appended
    */
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
@@ -120,7 +120,7 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
         );
       const result = await append().catch((error: unknown) => {
         // A broken connection fails all pending appends of the process, whether they were done or not. The same ids at the same revision are never appended twice, so one retry is safe.
-        if (error instanceof LogUnavailable) return append();
+        if (error instanceof LogUnavailableError) return append();
         throw error;
       });
       return result.position?.commit ?? 0n;
@@ -162,7 +162,7 @@ async function answered<T>(exchange: () => Promise<T>): Promise<T> {
     return await withTimeout(ANSWER_TIMEOUT_MS, exchange());
   } catch (error) {
     if (error instanceof WrongExpectedVersionError)
-      throw new WrongExpectedRevision("another writer appended to the stream first");
+      throw new WrongExpectedRevisionError("another writer appended to the stream first");
     throw toLogError(error);
   }
 }
@@ -172,13 +172,13 @@ async function answered<T>(exchange: () => Promise<T>): Promise<T> {
  * connections and never answers.
  *
  * @param milliseconds the time limit of the whole read
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  */
 export async function* readWithin<T>(
   milliseconds: number,
   read: AsyncIterable<T> & { destroy(error: Error): unknown },
 ): AsyncGenerator<T, void> {
-  const late = () => read.destroy(new LogUnavailable("the event log did not answer in time"));
+  const late = () => read.destroy(new LogUnavailableError("the event log did not answer in time"));
   const timer = setTimeout(late, milliseconds);
   try {
     yield* read;
@@ -189,12 +189,14 @@ export async function* readWithin<T>(
   }
 }
 
-/** Returns an error of the client as {@link LogUnavailable} if the log is unavailable; else the error itself. */
+/** Returns an error of the client as {@link LogUnavailableError} if the log is unavailable; else the error itself. */
 export function toLogError(error: unknown): unknown {
-  if (error instanceof LogUnavailable) return error;
+  if (error instanceof LogUnavailableError) return error;
   if (error instanceof TimeoutError)
-    return new LogUnavailable("the event log did not answer in time", { cause: error });
-  return isUnavailable(error) ? new LogUnavailable("the event log is unavailable", { cause: error }) : error;
+    return new LogUnavailableError("the event log did not answer in time", { cause: error });
+  return isUnavailable(error)
+    ? new LogUnavailableError("the event log is unavailable", { cause: error })
+    : error;
 }
 
 /**

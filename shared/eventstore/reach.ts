@@ -6,7 +6,7 @@ import { readWithin } from "./log.ts";
  * Checks that the event log answers by reading its first event.
  *
  * @param within time limit in milliseconds
- * @throws {LogUnavailable} or what else the client throws
+ * @throws {LogUnavailableError} or what else the client throws
  */
 export async function reachEventStore(client: EventStoreDBClient, within: number): Promise<void> {
   for await (const _ of readWithin(within, client.readAll({ maxCount: 1, deadline: within }))) {

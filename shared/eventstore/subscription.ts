@@ -35,8 +35,8 @@ export function describeLogPosition({ position, stream, revision }: LogPosition)
 }
 
 /** A stored event that this release cannot read. */
-export class UnreadableEvent extends Error {
-  override readonly name = "UnreadableEvent";
+export class UnreadableEventError extends Error {
+  override readonly name = "UnreadableEventError";
   readonly id: string;
   readonly place: LogPosition;
   /** Reason why the event cannot be read. */
@@ -73,7 +73,7 @@ const CHECKPOINT_INTERVAL = 1_000;
  * An unreadable event in a stream of the catalog ends the subscription, also if only its type or schema version is
  * unknown. Events in streams of other programs are delivered as `foreign`.
  *
- * @throws {UnreadableEvent}
+ * @throws {UnreadableEventError}
  * @throws errors of the client if the log is unavailable
  */
 export async function* catchUp(options: CatchUpOptions): AsyncGenerator<SubscriptionItem, void> {
@@ -137,6 +137,6 @@ function toItem(
     return { kind: "event", position, event: Object.assign(parsed, { id, stream, revision, position }) };
   } catch (error) {
     if (!(error instanceof EventSchemaError)) throw error;
-    throw new UnreadableEvent(id, { position, stream, revision, type }, error);
+    throw new UnreadableEventError(id, { position, stream, revision, type }, error);
   }
 }

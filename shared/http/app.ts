@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import Koa from "koa";
-import { LogUnavailable, WrongExpectedRevision } from "../eventstore/log.ts";
+import { LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { ApiError, unavailable } from "./api-error.ts";
@@ -84,9 +84,9 @@ async function answer(ctx: Koa.ParameterizedContext<RequestState>, next: Koa.Nex
 /** Converts errors to HTTP errors. An unexpected error becomes a 500 without details. */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof LogUnavailable) return unavailable("event_log_unavailable", error);
+  if (error instanceof LogUnavailableError) return unavailable("event_log_unavailable", error);
   // Other writers kept changing the stream. Nothing was appended, and a later retry can succeed.
-  if (error instanceof WrongExpectedRevision) return unavailable("too_many_changes", error);
+  if (error instanceof WrongExpectedRevisionError) return unavailable("too_many_changes", error);
   if (isPostgresUnavailable(error)) return unavailable("data_source_unavailable", error);
   return new ApiError(500, "internal_error", { cause: error });
 }

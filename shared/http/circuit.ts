@@ -10,31 +10,31 @@ const REPORT_INTERVAL_MS = 30_000;
  * Creates a circuit breaker for an optional dependency. After a call that failed or timed out, further calls fail
  * immediately, except for periodic test calls.
  *
- * @param options.answerTimeoutMs time limit of a call
+ * @param options.responseTimeoutMs time limit of a call
  * @param options.onFailure called with a failure, at most every 30 s
  * @param options.clock monotonic clock in milliseconds
  */
 export function createCircuit(options: {
-  answerTimeoutMs: number;
+  responseTimeoutMs: number;
   onFailure: (error: unknown) => void;
   clock?: () => number;
 }): <T>(call: () => Promise<T>) => Promise<T> {
   const clock = options.clock ?? performance.now.bind(performance);
   let failing: { nextTry: number } | undefined;
-  let toldAt = Number.NEGATIVE_INFINITY;
+  let reportedAt = Number.NEGATIVE_INFINITY;
   return async (call) => {
     if (failing) {
       if (clock() < failing.nextTry) throw new Error("not called: the previous call failed");
       failing.nextTry = clock() + RETRY_INTERVAL_MS;
     }
     try {
-      const result = await withTimeout(options.answerTimeoutMs, call());
+      const result = await withTimeout(options.responseTimeoutMs, call());
       failing = undefined;
       return result;
     } catch (error) {
       failing = { nextTry: clock() + RETRY_INTERVAL_MS };
-      if (clock() - toldAt >= REPORT_INTERVAL_MS) {
-        toldAt = clock();
+      if (clock() - reportedAt >= REPORT_INTERVAL_MS) {
+        reportedAt = clock();
         options.onFailure(error);
       }
       throw error;

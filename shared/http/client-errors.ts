@@ -1,6 +1,6 @@
 import type { RequestListener, Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { answerError, errorAnswer } from "./error-answer.ts";
+import { errorResponse, sendError } from "./error-response.ts";
 
 type Refusal = [status: number, reason: string, code: string];
 
@@ -13,7 +13,7 @@ const ANSWERS: Record<string, Refusal> = {
 const MALFORMED: Refusal = [400, "Bad Request", "malformed_request"];
 
 /** Answers requests that the HTTP parser refuses, with the usual error body, and closes the connection. */
-export function answerClientErrors(server: Server): void {
+export function respondToClientErrors(server: Server): void {
   const latest = new WeakMap<Duplex, ServerResponse>();
   server.prependListener("request", (request, response) => latest.set(request.socket, response));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
@@ -37,12 +37,12 @@ export function requireHost(handler: RequestListener): RequestListener {
   return (request, response) => {
     const hosts = request.headersDistinct.host?.length ?? 0;
     if (hosts === 1 || (hosts === 0 && request.httpVersion === "1.0")) return handler(request, response);
-    answerError(response, 400, "malformed_request", { Connection: "close" });
+    sendError(response, 400, "malformed_request", { Connection: "close" });
   };
 }
 
 function refuse(socket: Duplex, [status, reason, code]: Refusal): void {
-  const { headers, body } = errorAnswer(code);
+  const { headers, body } = errorResponse(code);
   const lines = Object.entries({ ...headers, Connection: "close" }).map(
     ([name, value]) => `${name}: ${value}`,
   );

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { StartError } from "../runtime/run-service.ts";
-import { answerClientErrors, requireHost } from "./client-errors.ts";
+import { requireHost, respondToClientErrors } from "./client-errors.ts";
 import { NoSniffingResponse } from "./no-sniffing.ts";
 
 /** A listening HTTP server. */
@@ -51,7 +51,7 @@ export async function listen(
     },
     requireHost(handler),
   );
-  answerClientErrors(server);
+  respondToClientErrors(server);
   server.listen(port, host);
   try {
     await once(server, "listening");

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import { unavailable } from "../http/api-error.ts";
-import { createBatches, TooManyWaiting } from "../runtime/batches.ts";
+import { createBatches, QueueFullError } from "../runtime/batches.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { withTimeout } from "../runtime/timeout.ts";
 import { Outage } from "./outage.ts";
@@ -91,7 +91,7 @@ class Counter {
     try {
       return await this.#inBatches(key, null, (requests) => this.#add(key, requests.length, length));
     } catch (error) {
-      const isFull = error instanceof TooManyWaiting;
+      const isFull = error instanceof QueueFullError;
       if (isFull || !(await this.#outage.isCauseOf(error)))
         throw unavailable("rate_limit_unavailable", error, 1);
       return this.#countLocally(key, limit, length);

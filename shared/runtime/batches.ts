@@ -1,6 +1,6 @@
 /** Too many items of a key are waiting. */
-export class TooManyWaiting extends Error {
-  override readonly name = "TooManyWaiting";
+export class QueueFullError extends Error {
+  override readonly name = "QueueFullError";
 }
 
 interface Waiting<Item, Outcome> {
@@ -12,7 +12,7 @@ interface Waiting<Item, Outcome> {
 /** Sends items and returns one outcome for each, in order. Must be the same function for all items of a key. */
 export type Send<Item, Outcome> = (items: Item[]) => Promise<Outcome[]>;
 
-/** Adds an item of a key. Throws {@link TooManyWaiting}, or the error of `send` for its batch. */
+/** Adds an item of a key. Throws {@link QueueFullError}, or the error of `send` for its batch. */
 export type AddToBatch<Item, Outcome> = (
   key: string,
   item: Item,
@@ -51,6 +51,6 @@ export function createBatches<Item, Outcome>(limits: {
       const next = waiting.get(key);
       if (!next) void sendAll(key, { item, resolve, reject }, send);
       else if (next.length < limits.maxWaiting) next.push({ item, resolve, reject });
-      else reject(new TooManyWaiting(`${limits.maxWaiting} items of one key are already waiting`));
+      else reject(new QueueFullError(`${limits.maxWaiting} items of one key are already waiting`));
     });
 }

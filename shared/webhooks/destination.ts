@@ -15,8 +15,8 @@ export type DestinationFault =
   | "lookup_failed";
 
 /** Webhooks must not be sent to this destination. The code is stable and public. */
-export class UnsafeDestination extends Error {
-  override readonly name = "UnsafeDestination";
+export class UnsafeDestinationError extends Error {
+  override readonly name = "UnsafeDestinationError";
   readonly code: DestinationFault;
 
   constructor(code: DestinationFault, message: string, options?: ErrorOptions) {
@@ -58,7 +58,7 @@ const LOOKUP_TIMEOUT_MS = 5_000;
  * Checks that webhooks may be sent to a URL: https, a public host, port 443 or 8443, no user info, no fragment, and only
  * public unicast addresses. Used at registration and before each attempt, because DNS can change.
  *
- * @throws {UnsafeDestination}
+ * @throws {UnsafeDestinationError}
  */
 export async function checkDestination(text: string, options: DestinationOptions): Promise<SafeDestination> {
   const url = parse(text);
@@ -70,11 +70,12 @@ export async function checkDestination(text: string, options: DestinationOptions
     return host === "localhost" ? { url, address: "127.0.0.1" } : { url, address: host };
   }
   if (url.protocol !== "https:")
-    throw new UnsafeDestination("scheme_not_allowed", "The URL must start with https.");
-  if (!PORTS.has(url.port)) throw new UnsafeDestination("port_not_allowed", "The port must be 443 or 8443.");
+    throw new UnsafeDestinationError("scheme_not_allowed", "The URL must start with https.");
+  if (!PORTS.has(url.port))
+    throw new UnsafeDestinationError("port_not_allowed", "The port must be 443 or 8443.");
   if (literal) return { url, address: checked([host])[0] };
   if (PRIVATE_NAME.test(host) || !PUBLIC_NAME.test(host)) {
-    throw new UnsafeDestination("host_not_allowed", "The host must be a public name.");
+    throw new UnsafeDestinationError("host_not_allowed", "The host must be a public name.");
   }
   const addresses = checked(await addressesOf(host, options.lookup ?? ((name) => resolveHost(name))));
   // IPv4 first, because not every machine has IPv6 connectivity.
@@ -88,17 +89,20 @@ export async function checkDestination(text: string, options: DestinationOptions
  */
 function parse(text: string): URL {
   if (text.length > MAX_LENGTH || /[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) {
-    throw new UnsafeDestination("malformed_url", "The URL is malformed or too long.");
+    throw new UnsafeDestinationError("malformed_url", "The URL is malformed or too long.");
   }
   const url = new URL(text);
   if (url.protocol !== "https:" && url.protocol !== "http:") {
-    throw new UnsafeDestination("scheme_not_allowed", "The URL must start with https.");
+    throw new UnsafeDestinationError("scheme_not_allowed", "The URL must start with https.");
   }
   if (url.username !== "" || url.password !== "") {
-    throw new UnsafeDestination("user_info_not_allowed", "The URL must not contain a user name or password.");
+    throw new UnsafeDestinationError(
+      "user_info_not_allowed",
+      "The URL must not contain a user name or password.",
+    );
   }
   if (text.includes("#")) {
-    throw new UnsafeDestination("fragment_not_allowed", "The URL must not contain a fragment.");
+    throw new UnsafeDestinationError("fragment_not_allowed", "The URL must not contain a fragment.");
   }
   return url;
 }
@@ -106,9 +110,9 @@ function parse(text: string): URL {
 /** Checks that all addresses are public. One other address is enough to refuse, because a client could choose it. */
 function checked(addresses: readonly string[]): [string, ...string[]] {
   const [first, ...others] = addresses;
-  if (first === undefined) throw new UnsafeDestination("lookup_failed", "The host has no address.");
+  if (first === undefined) throw new UnsafeDestinationError("lookup_failed", "The host has no address.");
   if (!addresses.every(isPublicUnicast)) {
-    throw new UnsafeDestination("address_not_public", "The host has an address that is not public.");
+    throw new UnsafeDestinationError("address_not_public", "The host has an address that is not public.");
   }
   return [first, ...others];
 }
@@ -117,6 +121,8 @@ async function addressesOf(host: string, lookup: LookUp): Promise<string[]> {
   try {
     return (await withTimeout(LOOKUP_TIMEOUT_MS, lookup(host))).map(({ address }) => address);
   } catch (error) {
-    throw new UnsafeDestination("lookup_failed", "The host name could not be resolved.", { cause: error });
+    throw new UnsafeDestinationError("lookup_failed", "The host name could not be resolved.", {
+      cause: error,
+    });
   }
 }

@@ -7,11 +7,11 @@ import type { AnyReadModel } from "../../projection/engine/read-model.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { verify } from "../../projection/engine/verify.ts";
 import { PARKING_STREAM, readParked } from "../../projection/parking/parked-streams.ts";
-import { CommandRefused, findParked, parkStream } from "../../projection/parking/parking-commands.ts";
+import { CommandRefusedError, findParked, parkStream } from "../../projection/parking/parking-commands.ts";
 import { readSkipped } from "../../projection/parking/skipped-events.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
-import { ProjectionFailure } from "../../projection/roles/failure.ts";
+import { ProjectionError } from "../../projection/roles/failure.ts";
 import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
 import { readinessOf } from "../../projection/status/readiness.ts";
@@ -118,7 +118,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await fails(park(stoppedAt + 1n)))?.message).to.match(/^There is no event at position \d+\.$/);
     const taken = await readPosition(world.pool, READ_MODEL_SCHEMA);
     const error = await fails(park(taken));
-    expect(error).to.be.instanceOf(CommandRefused);
+    expect(error).to.be.instanceOf(CommandRefusedError);
     expect(error?.message).to.match(
       /^Neither projectors nor relay stopped at position \d+\. Run status for the position\.$/,
     );
@@ -182,7 +182,7 @@ describe("a stream with an event that projectors cannot process", function () {
         never,
       ),
     );
-    expect(error).to.be.instanceOf(ProjectionFailure);
+    expect(error).to.be.instanceOf(ProjectionError);
     expect(await world.nameOf(bad)).to.equal("Before");
     expect((await readParked(world.log)).streams.size).to.equal(1);
   });

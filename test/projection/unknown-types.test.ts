@@ -10,7 +10,7 @@ import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
 import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import { UnreadableEvent } from "../../shared/eventstore/subscription.ts";
+import { UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { eventually } from "../support/eventually.ts";
 import { testServers } from "../support/stack.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "./engine-world.ts";
@@ -83,7 +83,7 @@ describe("an event of a type that only a newer release knows", function () {
       await elsewhere.append(`webhookDelivery-${randomUUID()}`, { type: "WebhookDeliveryPraised", data: {} });
       const filter = { endpointId: randomUUID(), since: 0, until: undefined };
       const error = await findReplayableDeliveries(elsewhere.client, filter).catch((error: Error) => error);
-      expect(error).to.be.instanceOf(UnreadableEvent);
+      expect(error).to.be.instanceOf(UnreadableEventError);
     } finally {
       await elsewhere.close();
     }

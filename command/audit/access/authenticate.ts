@@ -16,7 +16,7 @@ const NO_HASH = "0".repeat(64);
  * @param authorization value of the Authorization header
  * @param now milliseconds since 1970
  * @throws {ApiError} 401 `missing_token` or `invalid_token`
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  */
 export async function authenticate(
   log: EventLog,

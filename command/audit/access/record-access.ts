@@ -22,7 +22,7 @@ export interface Access {
  *
  * @param context the actor, time and request
  * @returns the id of the access
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  */
 export async function recordAccess(log: EventLog, access: Access, context: CommandContext): Promise<string> {
   const accessId = randomUUID();

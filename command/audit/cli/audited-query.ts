@@ -11,7 +11,7 @@ import { recordAccess } from "../access/record-access.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
 /** Options that control the output, not the query. */
-export interface HowToAnswer {
+export interface OutputOptions {
   actor?: string;
   json?: boolean;
 }
@@ -43,7 +43,7 @@ export function readQuery<Schema extends z.ZodType>(
  * Records the access in the event log and then runs the query.
  *
  * @param access.asked the query, as recorded with the access
- * @throws {LogUnavailable} also if the access cannot be recorded; then nothing is shown
+ * @throws {LogUnavailableError} also if the access cannot be recorded; then nothing is shown
  */
 export function withAuditedAccess<Result>(
   terminal: AuditTerminal,

@@ -1,12 +1,12 @@
 import { listEvents, listQuery } from "../queries/list-events.ts";
-import { everythingIsVisible, type HowToAnswer, readQuery, withAuditedAccess } from "./audited-query.ts";
+import { everythingIsVisible, type OutputOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createScanProgress } from "./scan-progress.ts";
 import { tableHead, tableRow } from "./table.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
 /** Prints events as a table or as one JSON object per line. */
 export async function showEvents(
-  { actor, json, ...given }: HowToAnswer & Record<string, unknown>,
+  { actor, json, ...given }: OutputOptions & Record<string, unknown>,
   terminal: AuditTerminal,
 ): Promise<void> {
   const query = readQuery(listQuery, given);

@@ -8,8 +8,8 @@ import { InputError } from "../../cli/framework/failure.ts";
 import { load } from "../../handling/handle.ts";
 import { exportClinic, exportQuery } from "../export/export-clinic.ts";
 import { createExportSigner } from "../export/signing.ts";
-import { type HowToAnswer, readQuery, withAuditedAccess } from "./audited-query.ts";
-import { NotThere } from "./failure.ts";
+import { type OutputOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
+import { NotFoundError } from "./failure.ts";
 import { createScanProgress } from "./scan-progress.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
@@ -18,7 +18,7 @@ import type { AuditTerminal } from "./terminal.ts";
  * completely or not at all.
  */
 export async function exportToFile(
-  { actor, json, out, ...given }: HowToAnswer & { out?: string } & Record<string, unknown>,
+  { actor, json, out, ...given }: OutputOptions & { out?: string } & Record<string, unknown>,
   terminal: AuditTerminal,
 ): Promise<void> {
   const query = readQuery(exportQuery, given);
@@ -59,7 +59,7 @@ function textOf({
 
 async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
   if (!(await load(log, clinicAggregate, clinicId)).state)
-    throw new NotThere(`there is no clinic ${clinicId}`);
+    throw new NotFoundError(`there is no clinic ${clinicId}`);
 }
 
 /** Writes to a temporary name until the file is complete. An existing file is never overwritten. */

@@ -1,11 +1,11 @@
 import { StartError } from "../../../shared/runtime/run-service.ts";
 import { failureOf as commandFailureOf, EXIT, type Failure } from "../../cli/framework/failure.ts";
-import { TooManyRelatedEvents } from "../related-events/related-events.ts";
-import { UnreadableStream } from "../state/replay.ts";
+import { TooManyRelatedEventsError } from "../related-events/related-events.ts";
+import { UnreadableStreamError } from "../state/replay.ts";
 
 /** The requested record does not exist, or the export is not verified. */
-export class NotThere extends Error {
-  override readonly name = "NotThere";
+export class NotFoundError extends Error {
+  override readonly name = "NotFoundError";
 }
 
 /**
@@ -13,7 +13,11 @@ export class NotThere extends Error {
  * not exist or an export that is not verified.
  */
 export function failureOf(error: unknown): Failure {
-  if (error instanceof NotThere || error instanceof UnreadableStream || error instanceof TooManyRelatedEvents)
+  if (
+    error instanceof NotFoundError ||
+    error instanceof UnreadableStreamError ||
+    error instanceof TooManyRelatedEventsError
+  )
     return { code: EXIT.refused, line: error.message };
   if (error instanceof StartError) return { code: EXIT.badInput, line: error.message };
   return commandFailureOf(error);

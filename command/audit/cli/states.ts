@@ -1,18 +1,18 @@
 import type { Change } from "../state/changes.ts";
 import { type ReplayStep, replay, replayQuery } from "../state/replay.ts";
 import { type Diff, diff, diffQuery, type StateAt, stateAt, stateQuery } from "../state/state-at.ts";
-import { everythingIsVisible, type HowToAnswer, readQuery, withAuditedAccess } from "./audited-query.ts";
-import { NotThere } from "./failure.ts";
+import { everythingIsVisible, type OutputOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
+import { NotFoundError } from "./failure.ts";
 import { type AuditTerminal, fitted, printable } from "./terminal.ts";
 
-type Given = HowToAnswer & Record<string, unknown>;
+type Given = OutputOptions & Record<string, unknown>;
 
 /** Prints the state of a stream at a point in its history. */
 export async function showState({ actor, json, ...given }: Given, terminal: AuditTerminal): Promise<void> {
   const query = readQuery(stateQuery, given);
   await withAuditedAccess(terminal, { actor, action: "state", asked: given }, async ({ client }) => {
     const found = await stateAt(query, { client, isVisible: everythingIsVisible });
-    if (!found) throw new NotThere(`stream ${query.stream} does not exist`);
+    if (!found) throw new NotFoundError(`stream ${query.stream} does not exist`);
     await terminal.write(json ? `${JSON.stringify(found)}\n` : stateText(found));
   });
 }
@@ -22,7 +22,7 @@ export async function showDiff({ actor, json, ...given }: Given, terminal: Audit
   const query = readQuery(diffQuery, given);
   await withAuditedAccess(terminal, { actor, action: "diff", asked: given }, async ({ client }) => {
     const found = await diff(query, { client, isVisible: everythingIsVisible });
-    if (!found) throw new NotThere(`stream ${query.stream} does not exist`);
+    if (!found) throw new NotFoundError(`stream ${query.stream} does not exist`);
     await terminal.write(json ? `${JSON.stringify(found)}\n` : diffText(found, terminal.columns));
   });
 }
@@ -42,7 +42,7 @@ export async function showReplay(
       await terminal.write(json ? `${JSON.stringify(step)}\n` : stepText(step, terminal.columns));
       if (key && count === 1) terminal.err("(Enter: next event; q: quit)");
     }
-    if (count === 0) throw new NotThere(`stream ${stream} does not exist`);
+    if (count === 0) throw new NotFoundError(`stream ${stream} does not exist`);
   });
 }
 

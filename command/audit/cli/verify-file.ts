@@ -5,7 +5,7 @@ import { InputError } from "../../cli/framework/failure.ts";
 import type { Manifest } from "../export/manifest.ts";
 import { type Expected, verifyExport } from "../export/verify-export.ts";
 import { isThumbprint, readTrustedKeys, type TrustedKeys } from "../export/verify-key.ts";
-import { NotThere } from "./failure.ts";
+import { NotFoundError } from "./failure.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
 /** Maximum length of an export's line, in characters. */
@@ -31,7 +31,7 @@ const expectation = z.object({
  * genuine export of another clinic or range also fails.
  *
  * @throws {InputError} for an invalid option or an unreadable file
- * @throws {NotThere} for an export that is altered, incomplete, or not the expected one
+ * @throws {NotFoundError} for an export that is altered, incomplete, or not the expected one
  */
 export async function verifyFile(
   file: string,
@@ -41,7 +41,7 @@ export async function verifyFile(
   const verdict = await verifyExport(linesOf(file), await trustedKeys(key), expectedOf(given));
   if (!verdict.ok) {
     if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
-    throw new NotThere(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
+    throw new NotFoundError(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
   }
   await terminal.write(json ? `${JSON.stringify(verdict)}\n` : `${textOf(file, verdict.manifest)}\n`);
 }
@@ -83,7 +83,7 @@ async function* linesOf(file: string): AsyncGenerator<string, void> {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === "ERR_ENCODING_INVALID_ENCODED_DATA")
-      throw new NotThere(`${file} is not verified: the file is not valid UTF-8`);
+      throw new NotFoundError(`${file} is not verified: the file is not valid UTF-8`);
     if (code !== undefined) throw new InputError(`${file} cannot be read: ${message}`);
     throw error;
   }

@@ -33,7 +33,7 @@ export interface ExportOptions extends Pick<Reading, "client" | "signal" | "onPr
  * ends at the end of the log when it starts: events appended meanwhile are not included. The same range gives the
  * same lines.
  *
- * @throws {LogUnavailable} before the first line or later; the manifest is then missing
+ * @throws {LogUnavailableError} before the first line or later; the manifest is then missing
  */
 export async function exportClinic(
   query: ExportQuery,

@@ -3,7 +3,7 @@ import { type Chain, canonicalJson, createChain } from "./chain.ts";
 import { eventLine, type Manifest, manifest, manifestLine } from "./manifest.ts";
 import { createMarks, firstDifference } from "./marks.ts";
 import { SIGNATURE_TYPE } from "./signing.ts";
-import { type TrustedKeys, UntrustedKey } from "./verify-key.ts";
+import { type TrustedKeys, UntrustedKeyError } from "./verify-key.ts";
 
 /** Result of a verification: the manifest of a genuine file, or the first line that is wrong. */
 export type Verdict = { ok: true; manifest: Manifest } | ({ ok: false } & Fault);
@@ -165,7 +165,7 @@ async function readSigned(
       return { problem: "the signature is not for an audit export" };
     return { text: Buffer.from(payload).toString("utf8") };
   } catch (error) {
-    if (error instanceof UntrustedKey) return { problem: error.message };
+    if (error instanceof UntrustedKeyError) return { problem: error.message };
     return { problem: "the signature is invalid" };
   }
 }

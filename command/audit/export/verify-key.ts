@@ -15,8 +15,8 @@ export interface TrustedKeys {
 }
 
 /** The signing key is not trusted. */
-export class UntrustedKey extends Error {
-  override readonly name = "UntrustedKey";
+export class UntrustedKeyError extends Error {
+  override readonly name = "UntrustedKeyError";
 }
 
 /** Returns whether a text has the form of a thumbprint: base64url of 32 bytes. */
@@ -37,10 +37,10 @@ export async function readTrustedKeys(text: string): Promise<TrustedKeys | undef
   return {
     async getKey({ jwk }) {
       const brought = publicKey.safeParse(jwk);
-      if (!brought.success) throw new UntrustedKey("the signature does not contain its public key");
+      if (!brought.success) throw new UntrustedKeyError("the signature does not contain its public key");
       const thumbprint = await calculateJwkThumbprint(brought.data as JWK);
       if (!trusted.has(thumbprint))
-        throw new UntrustedKey(`the signature was made by an untrusted key, thumbprint ${thumbprint}`);
+        throw new UntrustedKeyError(`the signature was made by an untrusted key, thumbprint ${thumbprint}`);
       const { kty, crv, x } = brought.data;
       return { kty, crv, x, alg: "EdDSA" };
     },

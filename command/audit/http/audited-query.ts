@@ -33,7 +33,7 @@ export function readQuery<Schema extends z.ZodType>(
  * Records the auditor's access.
  *
  * @returns the id of the access
- * @throws {LogUnavailable} if the access cannot be recorded; no data may be returned
+ * @throws {LogUnavailableError} if the access cannot be recorded; no data may be returned
  */
 export function recordRequestAccess(
   log: EventLog,

@@ -19,7 +19,7 @@ const question = z.object({ progress: z.enum(["true", "false"]).default("false")
  * GET /audit/v1/events: the matching events, one per line. The last line is `{"end": …}`; a response without it is
  * incomplete.
  */
-export function answerEvents({
+export function streamEvents({
   log,
   client,
   takeSlot,

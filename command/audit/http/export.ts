@@ -11,7 +11,7 @@ import type { AuditDependencies } from "./events.ts";
 import { withSlot } from "./scan-slots.ts";
 
 /** GET /audit/v1/export: a clinic's events in a time range, followed by the signed manifest. */
-export function answerExport(
+export function streamExport(
   dependencies: AuditDependencies & { signer: ExportSigner },
 ): (ctx: AuditContext) => Promise<void> {
   const { log, client, takeSlot, signer } = dependencies;

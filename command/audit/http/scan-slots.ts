@@ -1,6 +1,6 @@
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { answerLines, type LineAnswer } from "./answer-lines.ts";
 import type { AuditContext } from "./audited-query.ts";
+import { type LineStream, streamLines } from "./stream-lines.ts";
 
 /** Maximum number of concurrent queries: of all auditors, and of one auditor. */
 export interface SlotLimits {
@@ -55,7 +55,7 @@ export type TakeSlot = ReturnType<typeof createScanSlots>;
 export async function withSlot(
   ctx: AuditContext,
   takeSlot: TakeSlot,
-  begin: (signal: AbortSignal) => Promise<Omit<LineAnswer, "over">>,
+  begin: (signal: AbortSignal) => Promise<Omit<LineStream, "over">>,
 ): Promise<void> {
   const release = takeSlot(ctx.state.auditor.id);
   const end = new AbortController();
@@ -64,7 +64,7 @@ export async function withSlot(
     release();
   };
   try {
-    answerLines(ctx, { ...(await begin(end.signal)), over });
+    streamLines(ctx, { ...(await begin(end.signal)), over });
   } catch (error) {
     over();
     throw error;

@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { replay, replayQuery, type StreamReading, UnreadableStream } from "../state/replay.ts";
+import { replay, replayQuery, type StreamReading, UnreadableStreamError } from "../state/replay.ts";
 import { diff, diffQuery, stateAt, stateQuery } from "../state/state-at.ts";
 import { type AuditContext, readQuery, recordRequestAccess } from "./audited-query.ts";
 import type { AuditDependencies } from "./events.ts";
@@ -11,17 +11,17 @@ import { type TakeSlot, withSlot } from "./scan-slots.ts";
 type StateDependencies = AuditDependencies & { takeStateSlot: TakeSlot };
 
 /** GET /audit/v1/state: the state of a stream at a point in its history. */
-export function answerState(dependencies: StateDependencies): (ctx: AuditContext) => Promise<void> {
-  return answerObject(dependencies, "state", stateQuery, stateAt);
+export function sendState(dependencies: StateDependencies): (ctx: AuditContext) => Promise<void> {
+  return sendObject(dependencies, "state", stateQuery, stateAt);
 }
 
 /** GET /audit/v1/diff: the differences between two points in the history of a stream. */
-export function answerDiff(dependencies: StateDependencies): (ctx: AuditContext) => Promise<void> {
-  return answerObject(dependencies, "diff", diffQuery, diff);
+export function sendDiff(dependencies: StateDependencies): (ctx: AuditContext) => Promise<void> {
+  return sendObject(dependencies, "diff", diffQuery, diff);
 }
 
 /** Answers a query about one stream. A stream outside the auditor's limit is 404, as if it did not exist. */
-function answerObject<Schema extends z.ZodType>(
+function sendObject<Schema extends z.ZodType>(
   { log, client, takeStateSlot }: StateDependencies,
   action: AuditAction,
   schema: Schema,
@@ -42,7 +42,7 @@ function answerObject<Schema extends z.ZodType>(
 }
 
 /** GET /audit/v1/replay: each event of a stream with its changes and the resulting state, one per line. */
-export function answerReplay({
+export function streamReplay({
   log,
   client,
   takeSlot,
@@ -70,6 +70,7 @@ async function* toLines(first: object, rest: AsyncIterable<object>): AsyncGenera
 }
 
 function unreadable(error: unknown): never {
-  if (error instanceof UnreadableStream) throw new ApiError(409, "stream_not_readable", { cause: error });
+  if (error instanceof UnreadableStreamError)
+    throw new ApiError(409, "stream_not_readable", { cause: error });
   throw error;
 }

@@ -39,7 +39,7 @@ export interface LogEvent {
 }
 
 /** An event as returned by the client of the event log. */
-export interface ClientEvent {
+export interface EventStoreClientEvent {
   id: string;
   type: string;
   streamId: string;
@@ -55,7 +55,7 @@ export interface ClientEvent {
  *
  * @param position log position, if the event itself does not have it
  */
-export function toLogEvent(event: ClientEvent, position?: bigint): LogEvent {
+export function toLogEvent(event: EventStoreClientEvent, position?: bigint): LogEvent {
   const metadata = eventMetadata.safeParse(event.metadata).data;
   const data = withoutSecrets(event.data);
   const { parsed, problem } = parse({ type: event.type, data: event.data, metadata: event.metadata });

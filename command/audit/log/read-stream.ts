@@ -1,6 +1,6 @@
 import { type EventStoreDBClient, StreamNotFoundError } from "@eventstore/db-client";
 import { readWithin } from "../../../shared/eventstore/log.ts";
-import { type ClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
+import { type EventStoreClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
 
 /** Number of events that are read at a time. */
 const PAGE = 1_000;
@@ -12,7 +12,7 @@ const PAGE_TIMEOUT_MS = 10_000;
  * Reads the events of one stream in order; none if the stream does not exist. Events appended meanwhile may be
  * included.
  *
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  */
 export async function* readStreamEvents(
   client: EventStoreDBClient,
@@ -32,7 +32,7 @@ async function readPage(client: EventStoreDBClient, stream: string, from: bigint
   const events: LogEvent[] = [];
   try {
     for await (const { event } of readWithin(PAGE_TIMEOUT_MS, read))
-      if (event) events.push(toLogEvent(event as ClientEvent));
+      if (event) events.push(toLogEvent(event as EventStoreClientEvent));
   } catch (error) {
     if (error instanceof StreamNotFoundError) return [];
     throw error;

@@ -8,9 +8,9 @@ import {
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
-import { LogUnavailable, readWithin, toLogError } from "../../../shared/eventstore/log.ts";
+import { LogUnavailableError, readWithin, toLogError } from "../../../shared/eventstore/log.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";
-import { type ClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
+import { type EventStoreClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
 
 /** Progress of a scan. */
 export interface ScanProgress {
@@ -43,7 +43,7 @@ const CHECKPOINT_INTERVAL = 32;
 /**
  * Returns the current end of the log.
  *
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  */
 export async function logEnd(client: EventStoreDBClient): Promise<bigint> {
   const read = client.readAll({
@@ -61,7 +61,7 @@ export async function logEnd(client: EventStoreDBClient): Promise<bigint> {
 /**
  * Scans the log from its start to a position, as fast as the consumer reads.
  *
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  */
 export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void> {
   const { client, through, signal, onProgress } = options;
@@ -76,7 +76,7 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
   subscription.on("caughtUp", () => push(subscription, { mark: "caughtUp" }));
   const remove = onAbort(signal, () => subscription.destroy());
   const watch = watchdog(() =>
-    subscription.destroy(new LogUnavailable("the event log stopped sending events")),
+    subscription.destroy(new LogUnavailableError("the event log stopped sending events")),
   );
   const share = (position: bigint) => (through === 0n ? 1 : Number(position) / Number(through));
   let read = 0;
@@ -100,7 +100,7 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
       if (position === through) return;
     }
     if (!signal.aborted)
-      throw new LogUnavailable("the event log ended the subscription before the scan's end");
+      throw new LogUnavailableError("the event log ended the subscription before the scan's end");
   } catch (error) {
     if (!signal.aborted) throw toLogError(error);
   } finally {
@@ -111,7 +111,7 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
 }
 
 type Mark = { mark: "caughtUp" } | { mark: "checkpoint"; position: bigint };
-type Given = Mark | { event?: ClientEvent; commitPosition?: bigint };
+type Given = Mark | { event?: EventStoreClientEvent; commitPosition?: bigint };
 
 /**
  * Unsubscribing from a call that never connected fails with the connection error, which the loop has already thrown.

@@ -5,7 +5,7 @@ import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { logEnd, type ScanProgress, scan } from "../log/scan.ts";
 import {
-  createRelatedEvents,
+  createRelatedEventsFinder,
   prefixesFor,
   type Subject,
   type SubjectKind,
@@ -54,14 +54,14 @@ export interface Reading {
 export interface EventList {
   /** End of the log when the query started; the list ends here. */
   through: bigint;
-  /** Events in log order. @throws {LogUnavailable} @throws {TooManyRelatedEvents} */
+  /** Events in log order. @throws {LogUnavailableError} @throws {TooManyRelatedEventsError} */
   events: AsyncGenerator<AuditEvent, void>;
 }
 
 /**
  * Lists the matching events that the reader may see. Events are read on demand, in bounded memory.
  *
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  */
 export async function listEvents(query: ListQuery, reading: Reading): Promise<EventList> {
   const through = await logEnd(reading.client);
@@ -101,7 +101,7 @@ async function* candidates(
     return;
   }
   const subject = subjectOf(query);
-  const concerns = createRelatedEvents(subject);
+  const concerns = createRelatedEventsFinder(subject);
   const prefixes = prefixesFor(subject.kind);
   for await (const { shown } of scan({ client, prefixes, through, signal, onProgress })) {
     if (concerns(shown)) yield shown;

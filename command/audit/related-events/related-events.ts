@@ -3,7 +3,7 @@ import { clinicsOf } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 
 /** Returns whether an event is related to the subject. Must be called for all events of the log, in order. */
-export type Concerns = (event: AuditEvent) => boolean;
+export type IsRelated = (event: AuditEvent) => boolean;
 
 /** Maximum number of ids in memory, about 60 MB. */
 const MAX_FOLLOWED_IDS = 500_000;
@@ -12,8 +12,8 @@ const MAX_FOLLOWED_IDS = 500_000;
 const APPOINTMENTS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
 
 /** More events are related to the subject than can be followed. */
-export class TooManyRelatedEvents extends Error {
-  override readonly name = "TooManyRelatedEvents";
+export class TooManyRelatedEventsError extends Error {
+  override readonly name = "TooManyRelatedEventsError";
 }
 
 /**
@@ -29,9 +29,9 @@ export class TooManyRelatedEvents extends Error {
  *
  * An access is related to the auditor and the request, not to the viewed records.
  *
- * @param most maximum number of ids; {@link TooManyRelatedEvents} is thrown beyond it
+ * @param most maximum number of ids; {@link TooManyRelatedEventsError} is thrown beyond it
  */
-export function createRelatedEvents({ kind, id }: Subject, most = MAX_FOLLOWED_IDS): Concerns {
+export function createRelatedEventsFinder({ kind, id }: Subject, most = MAX_FOLLOWED_IDS): IsRelated {
   switch (kind) {
     case "clinic":
       return (event) => clinicsOf(event).includes(id);
@@ -59,7 +59,7 @@ export function createRelatedEvents({ kind, id }: Subject, most = MAX_FOLLOWED_I
 }
 
 /** Follows the events that a predicate selects, and their consequences. */
-function following(most: number, picks: (event: AuditEvent) => boolean): Concerns {
+function following(most: number, picks: (event: AuditEvent) => boolean): IsRelated {
   const known = new Set<string>();
   return (event) => {
     if (!picks(event) && !known.has(event.causationId ?? "")) return false;
@@ -75,7 +75,7 @@ interface Ties {
   alsoIds?: Record<string, string>;
 }
 
-function followingStreams(id: string, most: number, { also, alsoIds = {} }: Ties): Concerns {
+function followingStreams(id: string, most: number, { also, alsoIds = {} }: Ties): IsRelated {
   const ids = new Set([id]);
   const streams = new Set<string>();
   return following(most, (event) => {
@@ -119,7 +119,7 @@ function member(value: unknown, key: string): unknown {
 function remember(known: Set<string>, id: string, most: number): void {
   known.add(id);
   if (known.size > most) {
-    throw new TooManyRelatedEvents(`more than ${most} related events; choose a narrower subject`);
+    throw new TooManyRelatedEventsError(`more than ${most} related events; choose a narrower subject`);
   }
 }
 

@@ -32,8 +32,8 @@ export interface Step {
 }
 
 /** The stream contains an event that this release cannot read, so later states are unknown. */
-export class UnreadableStream extends Error {
-  override readonly name = "UnreadableStream";
+export class UnreadableStreamError extends Error {
+  override readonly name = "UnreadableStreamError";
 }
 
 export interface StreamReading {
@@ -44,8 +44,8 @@ export interface StreamReading {
 /**
  * Folds the events of a stream that the reader may see and the predicate selects, as the service does.
  *
- * @throws {UnreadableStream}
- * @throws {LogUnavailable}
+ * @throws {UnreadableStreamError}
+ * @throws {LogUnavailableError}
  */
 export async function* walk(
   stream: string,
@@ -57,7 +57,7 @@ export async function* walk(
   for await (const { shown, parsed } of readStreamEvents(client, stream)) {
     if (!isVisible(shown) || !picks(shown)) continue;
     if (!parsed)
-      throw new UnreadableStream(
+      throw new UnreadableStreamError(
         `stream ${stream} cannot be read at revision ${shown.revision}: ${shown.problem}`,
       );
     const place = {

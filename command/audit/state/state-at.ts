@@ -43,8 +43,8 @@ export interface Diff {
  * includes the events that had occurred (or had been stored) by then, in stream order.
  *
  * @returns undefined if the stream does not exist for this reader
- * @throws {UnreadableStream}
- * @throws {LogUnavailable}
+ * @throws {UnreadableStreamError}
+ * @throws {LogUnavailableError}
  */
 export async function stateAt(query: StateQuery, reading: StreamReading): Promise<StateAt | undefined> {
   const { stream } = query;

@@ -32,7 +32,7 @@ const NAME = "webhooks recover";
  * Replays all deliveries of an endpoint that failed or were skipped in a time range, and prints how many.
  *
  * @throws {InputError} that names the invalid options
- * @throws {DomainError | LogUnavailable} if the recovery stops; replays requested so far are kept
+ * @throws {DomainError | LogUnavailableError} if the recovery stops; replays requested so far are kept
  */
 export async function recoverWebhooks(words: RecoverOptions, terminal: Terminal): Promise<void> {
   const { actor, json, ...given } = words;

@@ -23,7 +23,7 @@ const schema = z.object({ id: uuid, leaked: z.boolean().default(false) });
  *
  * @throws {InputError} that names the invalid options
  * @throws {ConfigError} if the keys that encrypt webhook secrets are missing
- * @throws {DomainError | LogUnavailable}
+ * @throws {DomainError | LogUnavailableError}
  */
 export async function rotateEndpointSecret(words: RotateOptions, terminal: Terminal): Promise<void> {
   const { actor, json, ...given } = words;

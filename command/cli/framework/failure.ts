@@ -1,5 +1,5 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
-import { LogUnavailable, WrongExpectedRevision } from "../../../shared/eventstore/log.ts";
+import { LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import { ConfigError } from "../../../shared/runtime/config.ts";
 import type { OptionProblem } from "./command.ts";
 
@@ -30,9 +30,9 @@ export function failureOf(error: unknown): Failure {
     return { code: EXIT.badInput, line: error.message };
   if (error instanceof DomainError)
     return { code: EXIT.refused, line: `refused: ${error.message} (${error.code})` };
-  if (error instanceof WrongExpectedRevision)
+  if (error instanceof WrongExpectedRevisionError)
     return { code: EXIT.refused, line: "refused: another process changed the same object; try again" };
-  if (error instanceof LogUnavailable)
+  if (error instanceof LogUnavailableError)
     return {
       code: EXIT.logUnavailable,
       line: "the event log is unavailable; check EVENTSTORE_URL and try again",

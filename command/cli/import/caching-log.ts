@@ -5,7 +5,7 @@ import {
   type EventLog,
   type NewEvent,
   type RecordedEvent,
-  WrongExpectedRevision,
+  WrongExpectedRevisionError,
 } from "../../../shared/eventstore/log.ts";
 
 /**
@@ -38,7 +38,7 @@ export function createCachingEventLog(log: EventLog, appends: "through" | "kept"
     async append(stream, expectedRevision, events) {
       const known = await remembered(stream);
       if (appends === "kept" && (known.at(-1)?.revision ?? EMPTY_STREAM) !== expectedRevision)
-        throw new WrongExpectedRevision(`${stream} is not at revision ${expectedRevision}`);
+        throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);
       streams.delete(stream);
       const position = appends === "through" ? await log.append(stream, expectedRevision, events) : 0n;
       streams.set(stream, [...known, ...recorded(stream, expectedRevision, events, position)]);

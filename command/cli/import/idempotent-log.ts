@@ -3,8 +3,8 @@ import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts";
 
 /** The command was applied before: its events are in the log. */
-export class AlreadyApplied extends Error {
-  override readonly name = "AlreadyApplied";
+export class AlreadyAppliedError extends Error {
+  override readonly name = "AlreadyAppliedError";
 }
 
 /** Identifies a command of a list that may be run again from the start. */
@@ -23,8 +23,8 @@ export interface RepeatableCommand {
  * Rules that would refuse the command now, such as a closed clinic, then have no effect. Each later read of the
  * stream checks again, because an append that timed out may arrive late.
  *
- * @throws {AlreadyApplied} from this function and from every read of the command's stream
- * @throws {LogUnavailable}
+ * @throws {AlreadyAppliedError} from this function and from every read of the command's stream
+ * @throws {LogUnavailableError}
  */
 export async function createIdempotentEventLog(log: EventLog, command: RepeatableCommand): Promise<EventLog> {
   const { stream, causationId, isLater } = command;
@@ -54,7 +54,7 @@ export async function createIdempotentEventLog(log: EventLog, command: Repeatabl
  * Creates an event log whose reads throw if a stream contains an event of the command.
  *
  * @param isOwn returns whether metadata belongs to an event of the command
- * @throws {AlreadyApplied} from reads
+ * @throws {AlreadyAppliedError} from reads
  */
 export function createRecognizingEventLog(
   log: EventLog,
@@ -63,7 +63,7 @@ export function createRecognizingEventLog(
   const recognising: EventLog = {
     async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
       const events = await log.read<Event>(stream, upTo);
-      if (events.some(({ metadata }) => isOwn(metadata))) throw new AlreadyApplied();
+      if (events.some(({ metadata }) => isOwn(metadata))) throw new AlreadyAppliedError();
       return events;
     },
     async last<Event extends CatalogEvent>(stream: string) {

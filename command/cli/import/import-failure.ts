@@ -1,4 +1,4 @@
-import { InvalidAppointment } from "../../../shared/domain/appointment/request.ts";
+import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
 import type { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { Command } from "../framework/command.ts";
 
@@ -39,11 +39,11 @@ const OPTION_OF_CODE: Record<string, string> = {
 export function refusalOf(line: number, error: DomainError, command: Command): LineFailure {
   const { code, message } = error;
   const problems =
-    error instanceof InvalidAppointment
+    error instanceof InvalidAppointmentError
       ? error.details.map((detail) => ({ field: fieldOf(detail.path, command), reason: detail.message }))
       : [{ field: jsonPath([optionOf(code, command)]), reason: message }];
   const said =
-    error instanceof InvalidAppointment
+    error instanceof InvalidAppointmentError
       ? problems.map(({ field, reason }) => `${field.replace(/^\$\.?/, "")} ${reason}`).join("; ")
       : message;
   return { line, code, problems, text: `refused: ${said} (${code})` };

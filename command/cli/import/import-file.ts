@@ -32,7 +32,7 @@ export interface ImportOptions {
  * @param words.dryRun checks every line without writing
  * @returns the exit code
  * @throws {InputError} if the file cannot be read or has too many lines
- * @throws {LogUnavailable} or any other error that stopped the import, after the totals are printed
+ * @throws {LogUnavailableError} or any other error that stopped the import, after the totals are printed
  */
 export async function importFile(name: string, words: ImportOptions, terminal: Terminal): Promise<number> {
   const how = { json: words.json === true, dryRun: words.dryRun === true };

@@ -1,8 +1,8 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
-import { type EventLog, LogUnavailable } from "../../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
-import { AlreadyApplied, createIdempotentEventLog } from "./idempotent-log.ts";
+import { AlreadyAppliedError, createIdempotentEventLog } from "./idempotent-log.ts";
 import { type LineFailure, refusalOf } from "./import-failure.ts";
 import { createLineIds, type ReadLine, readLine, type UnusableLine, unreadable } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
@@ -131,7 +131,7 @@ async function carryOutInTurn(running: Running, line: CommandLine): Promise<void
     if (error instanceof DomainError) {
       markFailed(running, call.changes, number);
       await fail(running, "refused", refusalOf(number, error, command));
-    } else if (!(interruption.aborted && error instanceof LogUnavailable)) running.broken ??= { error };
+    } else if (!(interruption.aborted && error instanceof LogUnavailableError)) running.broken ??= { error };
   } finally {
     turn.end();
   }
@@ -150,7 +150,7 @@ async function carryOutOnce(
     const { events } = await call.outcome(once, context);
     return events > 0 ? "applied" : "alreadyApplied";
   } catch (error) {
-    if (error instanceof AlreadyApplied) return "alreadyApplied";
+    if (error instanceof AlreadyAppliedError) return "alreadyApplied";
     throw error;
   }
 }

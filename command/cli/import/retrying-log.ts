@@ -1,5 +1,5 @@
 import { setMaxListeners } from "node:events";
-import { type EventLog, LogUnavailable } from "../../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { backoff } from "../../../shared/runtime/backoff.ts";
 
 /** Delay between two attempts of one operation. Milliseconds. */
@@ -18,7 +18,7 @@ export interface RetryOptions {
  * Creates an event log that retries its operations with backoff while the log is unavailable. Retrying an append is
  * safe: the event ids and the expected revision are the same, so the log appends at most once.
  *
- * @throws {LogUnavailable} from an operation whose retries have timed out
+ * @throws {LogUnavailableError} from an operation whose retries have timed out
  */
 export function createRetryingEventLog(log: EventLog, { within, signal, onChange }: RetryOptions): EventLog {
   // Each waiting operation adds a listener, as many as the caller has in progress.
@@ -39,7 +39,7 @@ export function createRetryingEventLog(log: EventLog, { within, signal, onChange
         note(true);
         return result;
       } catch (error) {
-        if (!(error instanceof LogUnavailable)) {
+        if (!(error instanceof LogUnavailableError)) {
           note(true);
           throw error;
         }

@@ -3,7 +3,7 @@ import type { AnimalRegistration } from "../../../shared/domain/clinic/animal.ts
 import type { DemoClinic } from "./clinics.ts";
 import { choices, demoId } from "./random.ts";
 import type { Chain } from "./steps.ts";
-import { addDays, dateIn } from "./time.ts";
+import { addDays, dateInTimeZone } from "./time.ts";
 
 const DAY = 86_400_000;
 
@@ -92,7 +92,9 @@ function animalOf(
     species,
     breed: draw.one<string | null>(breeds),
     sex: draw.one(["female", "male", "female_neutered", "male_neutered", null]),
-    birthDate: draw.chance(0.8) ? addDays(dateIn(clinic.timezone, now), -400 - draw.below(4000)) : null,
+    birthDate: draw.chance(0.8)
+      ? addDays(dateInTimeZone(clinic.timezone, now), -400 - draw.below(4000))
+      : null,
     weightKg: draw.chance(0.9) ? kilograms : null,
     microchip: draw.chance(0.6) ? `9000000${String(draw.below(100_000_000)).padStart(8, "0")}` : null,
   };

@@ -11,7 +11,7 @@ import type { DemoClinic } from "./clinics.ts";
 import { choices, demoId } from "./random.ts";
 import { roomId } from "./resources.ts";
 import type { Chain, Step } from "./steps.ts";
-import { addDays, dateIn, timeIn } from "./time.ts";
+import { addDays, dateInTimeZone, timeInTimeZone } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
 
 const MINUTE = 60_000;
@@ -23,7 +23,7 @@ const DAY = 1440 * MINUTE;
  */
 export function ticketOf(appointment: DemoAppointment, now: number): Chain {
   const { id: appointmentId, clinic, branchId, animalId, date, status, place } = appointment;
-  if (date !== dateIn(clinic.timezone, now)) return [];
+  if (date !== dateInTimeZone(clinic.timezone, now)) return [];
   const called = status === "in_consultation" || status === "completed";
   if (!called && status !== "waiting") return [];
   const clinicId = clinic.id;
@@ -46,7 +46,7 @@ export function ticketOf(appointment: DemoAppointment, now: number): Chain {
 
 /** Creates an urgent walk-in at each branch, who is waiting. */
 export function walkIns(clinic: DemoClinic, now: number): Chain[] {
-  const queueDate = dateIn(clinic.timezone, now);
+  const queueDate = dateInTimeZone(clinic.timezone, now);
   return clinic.branches.map(({ id: branchId }) => {
     const ticketId = demoId(branchId, "walk-in", queueDate);
     const animal = choices(ticketId).one(demoAnimals(clinic));
@@ -63,10 +63,10 @@ export function walkIns(clinic: DemoClinic, now: number): Chain[] {
 /** Creates two holds on a room of each branch for tomorrow at noon: one is valid for a week, one was released. */
 export function holds(clinic: DemoClinic, now: number): Chain[] {
   const { id: clinicId, timezone } = clinic;
-  const tomorrow = addDays(dateIn(timezone, now), 1);
+  const tomorrow = addDays(dateInTimeZone(timezone, now), 1);
   return clinic.branches.flatMap(({ id: branchId }) =>
     ["12:00", "13:00"].map((time, index): Chain => {
-      const startsAt = timeIn(timezone, tomorrow, time);
+      const startsAt = timeInTimeZone(timezone, tomorrow, time);
       const holdId = demoId(branchId, "hold", tomorrow, time);
       const placement = {
         ...{ holdId, clinicId, branchId, resourceId: roomId(clinic, branchId, 0) },

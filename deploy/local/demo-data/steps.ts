@@ -1,4 +1,7 @@
-import { AlreadyApplied, createRecognizingEventLog } from "../../../command/cli/import/idempotent-log.ts";
+import {
+  AlreadyAppliedError,
+  createRecognizingEventLog,
+} from "../../../command/cli/import/idempotent-log.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { allOrError } from "../servers/servers.ts";
@@ -69,7 +72,7 @@ async function runStep(log: EventLog, { name, at, run }: Step): Promise<void> {
       context,
     );
   } catch (error) {
-    if (!(error instanceof AlreadyApplied))
+    if (!(error instanceof AlreadyAppliedError))
       throw new Error(`Demo data, step "${name}": ${String(error)}`, { cause: error });
   }
 }

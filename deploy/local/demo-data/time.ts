@@ -2,7 +2,7 @@ const MINUTE = 60_000;
 const DAY = 1440 * MINUTE;
 
 /** Returns the calendar date (YYYY-MM-DD) of a time in a time zone. */
-export function dateIn(timeZone: string, milliseconds: number): string {
+export function dateInTimeZone(timeZone: string, milliseconds: number): string {
   const { year, month, day } = clock(timeZone, milliseconds);
   return `${year}-${month}-${day}`;
 }
@@ -23,7 +23,7 @@ export function weekdayOf(date: string): number {
  * @param time HH:MM
  * @returns milliseconds since 1970
  */
-export function timeIn(timeZone: string, date: string, time: string): number {
+export function timeInTimeZone(timeZone: string, date: string, time: string): number {
   const wanted = Date.parse(`${date}T${time}:00Z`);
   // The second round corrects a first guess on the other side of a daylight saving change.
   const guess = wanted - offsetOf(timeZone, wanted);

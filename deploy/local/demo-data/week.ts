@@ -2,7 +2,7 @@ import type { AppointmentStatus } from "../../../shared/domain/appointment/appoi
 import { demoAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { choices, demoId } from "./random.ts";
-import { addDays, dateIn, timeIn, weekdayOf } from "./time.ts";
+import { addDays, dateInTimeZone, timeInTimeZone, weekdayOf } from "./time.ts";
 
 /** An appointment of the demo week in its final state. */
 export interface DemoAppointment {
@@ -42,13 +42,13 @@ const REASONS = [
 /** Returns appointments of every branch from three days ago to three days ahead, in every status. */
 export function demoWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
   const animals = demoAnimals(clinic);
-  const today = dateIn(clinic.timezone, now);
+  const today = dateInTimeZone(clinic.timezone, now);
   const days = [-3, -2, -1, 0, 1, 2, 3];
   return clinic.branches.flatMap(({ id: branchId }) =>
     days.flatMap((day) => {
       const date = addDays(today, day);
       const times = [0, 6].includes(weekdayOf(date)) ? WEEKEND_TIMES : WEEKDAY_TIMES;
-      const starts = times.map((time) => timeIn(clinic.timezone, date, time));
+      const starts = times.map((time) => timeInTimeZone(clinic.timezone, date, time));
       return starts.map((scheduledAt, place) => {
         const id = demoId("appointment", branchId, date, place);
         const draw = choices(id);

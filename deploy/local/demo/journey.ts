@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
 import type { StackFile } from "../stack/stack-file.ts";
-import { type Exchange, milliseconds, type Narrator, StepFailed } from "./narrator.ts";
+import { type Exchange, milliseconds, type Narrator, StepFailedError } from "./narrator.ts";
 import type { ReceivedWebhook, Receiver } from "./receiver.ts";
 
 type Application = StackFile["demo"]["applications"][number];
@@ -23,10 +23,10 @@ const STEP_TIMEOUT_MS = 60_000;
 /** Interval between requests to the partner API while waiting, below its rate limit. Milliseconds. */
 const API_POLL_INTERVAL_MS = 500;
 
-/** Runs all steps. @throws {StepFailed} if a check fails */
+/** Runs all steps. @throws {StepFailedError} if a check fails */
 export async function runJourney(stack: StackFile, receiver: Receiver, narrator: Narrator): Promise<void> {
   const application = stack.demo.applications.find(({ environment }) => environment === "sandbox");
-  if (!application) throw new StepFailed("the stack must have a sandbox application");
+  if (!application) throw new StepFailedError("the stack must have a sandbox application");
   const headers = await exchangeToken(stack, application, narrator);
   const journey = { stack, receiver, narrator, application, headers };
   const endpoint = await registerEndpoint(journey);
@@ -119,7 +119,7 @@ async function readInPortal(
   created: number,
 ): Promise<void> {
   const user = stack.demo.portalUsers.find(({ clinicId }) => clinicId === application.clinicId);
-  if (!user) throw new StepFailed("the stack must have a portal user of the application's clinic");
+  if (!user) throw new StepFailedError("the stack must have a portal user of the application's clinic");
   narrator.step(`${user.name} (${user.role}) opens the clinic's appointments in the portal.`);
   const url = `${stack.apis.portal}/appointments?limit=250`;
   const has = (body: { appointments?: { id: string }[] }) =>
@@ -235,7 +235,7 @@ function verify(secret: string, { body, headers }: ReceivedWebhook): unknown {
   try {
     return new Webhook(secret).verify(body, headers);
   } catch (error) {
-    throw new StepFailed(`the signature must be valid (${(error as Error).message})`);
+    throw new StepFailedError(`the signature must be valid (${(error as Error).message})`);
   }
 }
 

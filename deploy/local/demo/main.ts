@@ -6,7 +6,7 @@
 import { localPaths, localRoot } from "../setup/project.ts";
 import { readStackFile } from "../stack/stack-file.ts";
 import { runJourney } from "./journey.ts";
-import { createNarrator, StepFailed } from "./narrator.ts";
+import { createNarrator, StepFailedError } from "./narrator.ts";
 import { startReceiver } from "./receiver.ts";
 
 const narrator = createNarrator((line) => console.log(line));
@@ -23,7 +23,8 @@ try {
   }
   console.log("\nAll checks passed.");
 } catch (error) {
-  const what = error instanceof StepFailed ? `this check failed: ${error.message}` : (error as Error).message;
+  const what =
+    error instanceof StepFailedError ? `this check failed: ${error.message}` : (error as Error).message;
   console.error(`\nThe demo stopped: ${what}`);
   process.exitCode = 1;
 }

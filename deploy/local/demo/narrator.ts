@@ -7,8 +7,8 @@ export interface Exchange {
 }
 
 /** A check of the demo failed. The message is the expectation. */
-export class StepFailed extends Error {
-  override readonly name = "StepFailed";
+export class StepFailedError extends Error {
+  override readonly name = "StepFailedError";
 }
 
 /** Prints the steps of the demo as they happen. */
@@ -21,7 +21,7 @@ export interface Narrator {
     url: string,
     options?: { headers?: Record<string, string>; body?: unknown },
   ): Promise<Exchange>;
-  /** Prints an expectation that holds. @throws {StepFailed} if it does not hold */
+  /** Prints an expectation that holds. @throws {StepFailedError} if it does not hold */
   check(what: string, holds: boolean): void;
 }
 
@@ -65,7 +65,7 @@ export function createNarrator(write: (line: string) => void): Narrator {
       return answer;
     },
     check(what, holds) {
-      if (!holds) throw new StepFailed(what);
+      if (!holds) throw new StepFailedError(what);
       write(`   ✔ ${what}`);
     },
   };

@@ -39,7 +39,7 @@ const SHUTDOWN_TIMEOUT_MS = 500;
  * Starts the log.
  *
  * @throws LogStartError with one line if the directory or the port cannot be used
- * @throws LogDamaged with one line if acknowledged data is missing or changed
+ * @throws LogDamagedError with one line if acknowledged data is missing or changed
  */
 export async function startLogServer(options: LogServerOptions): Promise<LogServer> {
   const store = await Store.open(options);

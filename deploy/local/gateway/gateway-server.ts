@@ -1,6 +1,6 @@
 import http from "node:http";
 import { pipeline } from "node:stream";
-import { answerError } from "../../../shared/http/error-answer.ts";
+import { sendError } from "../../../shared/http/error-response.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { forwardedHeaders } from "./gateway-headers.ts";
 import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
@@ -49,7 +49,7 @@ export async function startGateway(options: GatewayOptions): Promise<HttpServer>
     const { method = "GET", url = "" } = request;
     if (url === "/health/live" || url === "/health/ready") return answerHealth(response);
     const upstream = routeOf(method, url);
-    if (!upstream) return answerError(response, 400, "malformed_request");
+    if (!upstream) return sendError(response, 400, "malformed_request");
     const origin = new URL(options.upstreams[upstream]);
     const log = (line: string) => options.log(`${upstream}: ${line}`);
     if (!hasBody(request)) {
@@ -94,8 +94,8 @@ async function forwardWithBody(
   }
   // Discards the rest of a refused body: many clients read the answer only after they have sent everything.
   request.resume();
-  if (body === "too_large") answerError(response, 413, "body_too_large");
-  if (body === "no_room") answerError(response, 503, "too_many_bodies", { "Retry-After": "1" });
+  if (body === "too_large") sendError(response, 413, "body_too_large");
+  if (body === "no_room") sendError(response, 503, "too_many_bodies", { "Retry-After": "1" });
 }
 
 function forward(
@@ -124,7 +124,7 @@ function forward(
     if (onward.reusedSocket && error.code === "ECONNRESET") return forward(request, response, target);
     target.log(`${request.method} failed: ${error.code ?? error.message}`);
     const refused = error.code === "ECONNREFUSED";
-    answerError(response, refused ? 503 : 502, "upstream_unavailable", { "Retry-After": "1" });
+    sendError(response, refused ? 503 : 502, "upstream_unavailable", { "Retry-After": "1" });
   });
   response.on("close", () => {
     if (!response.writableFinished) onward.destroy();

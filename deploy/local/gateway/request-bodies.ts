@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 
 /** All bytes of a body, or the reason why they were not read. */
-export type BodyRead = Buffer | "too_large" | "no_room" | "cut_off";
+export type BodyReadResult = Buffer | "too_large" | "no_room" | "cut_off";
 
 /** Limits on bodies, in bytes. */
 export interface BodyLimits {
@@ -29,12 +29,12 @@ export class RequestBodies {
   }
 
   /** Reads a body. Its bytes count as held until `release` is called with it. */
-  read(request: IncomingMessage): Promise<BodyRead> {
+  read(request: IncomingMessage): Promise<BodyReadResult> {
     if (Number(request.headers["content-length"]) > this.#limits.each) return Promise.resolve("too_large");
     return new Promise((resolve) => {
       let pieces: Buffer[] = [];
       let size = 0;
-      const settle = (result: BodyRead) => {
+      const settle = (result: BodyReadResult) => {
         this.#incomplete.delete(refuse);
         request.off("data", take).off("end", finish).off("close", abandon);
         if (!Buffer.isBuffer(result)) this.#held -= size;

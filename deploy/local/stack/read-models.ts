@@ -1,7 +1,7 @@
 import pg from "pg";
 import { READ_MODEL_SCHEMA } from "../../../projection/checkpoints/checkpoint.ts";
 import { logEnd } from "../../../projection/checkpoints/log-end.ts";
-import { DifferentLog } from "../../../projection/checkpoints/same-log.ts";
+import { DifferentLogError } from "../../../projection/checkpoints/same-log.ts";
 import { fillProgress } from "../../../projection/cli/fill-progress.ts";
 import { shapeOf } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
@@ -52,7 +52,7 @@ export async function upgradeReadModels(
       await rebuild({ client, pool, models: readModels, logger, onProgress }, signal);
     });
   } catch (error) {
-    if (!(error instanceof DifferentLog)) throw error;
+    if (!(error instanceof DifferentLogError)) throw error;
     progress.line(error.message);
   } finally {
     await pool.end();

@@ -29,7 +29,7 @@ export type Replayed = "pending" | "skipped" | "cancelled" | "expired" | "ignore
  * one. If the endpoint is disabled, the delivery is skipped again, and a fact for the log says so. A delivery that was
  * deleted for its age is restored first.
  *
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  * @throws {EventSchemaError} if the event or an earlier one of its stream is unreadable
  */
 export async function replay(deps: ReplayDeps, request: ReplayMessage, now: number): Promise<Replayed> {

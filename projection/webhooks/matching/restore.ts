@@ -27,7 +27,7 @@ export type Restored = "restored" | "expired" | "kept";
  * its event in the log. If they do not, or the endpoint no longer exists, the delivery expires and cannot be replayed again.
  *
  * @param now milliseconds since 1970
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  */
 export async function restoreDelivery(
   deps: ReplayDeps,
@@ -57,7 +57,7 @@ export async function restoreDelivery(
  * Adds the fact that a delivery cannot be replayed. First checks that database and log belong together: a different log does
  * not hold the event either, which proves nothing.
  *
- * @throws {DifferentLog}
+ * @throws {DifferentLogError}
  */
 export async function expireDelivery(
   { pool, requireLog, logger }: ReplayDeps,

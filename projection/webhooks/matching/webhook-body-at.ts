@@ -8,7 +8,7 @@ import { toTestBody, toWebhookBody, type WebhookBody } from "../../../shared/par
  * Creates the webhook body of a stored event.
  *
  * @returns undefined if the event does not exist or is not public
- * @throws {LogUnavailable}
+ * @throws {LogUnavailableError}
  * @throws {EventSchemaError} if the event or an earlier one of its stream is unreadable
  */
 export async function webhookBodyAt(

@@ -1,6 +1,10 @@
 import type pg from "pg";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
-import { type EventLog, type RecordedEvent, WrongExpectedRevision } from "../../../shared/eventstore/log.ts";
+import {
+  type EventLog,
+  type RecordedEvent,
+  WrongExpectedRevisionError,
+} from "../../../shared/eventstore/log.ts";
 import type { Fact } from "./facts.ts";
 
 /** Most facts in one call, and most streams that are written at the same time. */
@@ -16,8 +20,8 @@ const MAX_TRIES = 10;
  *
  * @param requireLog checks that the facts belong to this log
  * @returns true if there may be more
- * @throws {LogUnavailable}
- * @throws {DifferentLog} before anything is appended
+ * @throws {LogUnavailableError}
+ * @throws {DifferentLogError} before anything is appended
  */
 export async function drainOutbox(
   pool: pg.Pool,
@@ -53,7 +57,7 @@ async function appendFact(log: EventLog, fact: Fact): Promise<void> {
       await log.append(fact.stream, events.at(-1)?.revision ?? -1n, [fact]);
       return;
     } catch (error) {
-      if (!(error instanceof WrongExpectedRevision) || tries === MAX_TRIES) throw error;
+      if (!(error instanceof WrongExpectedRevisionError) || tries === MAX_TRIES) throw error;
     }
   }
 }

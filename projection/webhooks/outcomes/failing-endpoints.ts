@@ -24,7 +24,7 @@ const MAX_GAP_MS = 2 * DAY;
  * @param now milliseconds since 1970
  * @returns ids of endpoints to disable: no success for five days, and at least ten failed attempts in that time
  */
-export async function trackFailing(
+export async function trackFailingEndpoints(
   client: pg.ClientBase,
   outcomes: readonly FinishedAttempt[],
   now: number,

@@ -27,7 +27,7 @@ const WRITE_INTERVAL_MS = 5;
  *
  * @param onWritten called with each recorded group
  */
-export async function writeEnded(
+export async function writeOutcomesWhenEnded(
   options: OutcomeWriterOptions,
   ended: BoundedBuffer<FinishedAttempt>,
   onWritten: (outcomes: readonly FinishedAttempt[]) => void,

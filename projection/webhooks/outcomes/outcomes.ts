@@ -3,7 +3,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { deliveryFailed, endpointDisabled, type Fact, keepFacts } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import type { ClaimedDelivery } from "../sending/claim.ts";
-import { endPeriodsOf, trackFailing } from "./failing-endpoints.ts";
+import { endPeriodsOf, trackFailingEndpoints } from "./failing-endpoints.ts";
 import type { FinishedAttempt } from "./finished-attempt.ts";
 import { writeSuccesses } from "./successes.ts";
 
@@ -31,7 +31,7 @@ export async function writeOutcomes(
       if (moved.has(claimed.deliveryId)) facts.push(deliveryFailed(claimed, claimed.number, now));
       if (verdict.gone) facts.push(endpointDisabled(claimed, "gone", now));
     }
-    const toDisable = await trackFailing(client, outcomes, now);
+    const toDisable = await trackFailingEndpoints(client, outcomes, now);
     for (const { claimed } of outcomes) {
       if (toDisable.delete(claimed.endpointId)) facts.push(endpointDisabled(claimed, "no_success", now));
     }

@@ -1,13 +1,13 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 
 /** The answer's body is longer than the limit. */
-export class AnswerTooLong extends Error {
-  override readonly name = "AnswerTooLong";
+export class ResponseTooLongError extends Error {
+  override readonly name = "ResponseTooLongError";
 }
 
 /** The answer is valid HTTP, but not an answer to a plain POST. */
-export class InvalidAnswer extends Error {
-  override readonly name = "InvalidAnswer";
+export class InvalidResponseError extends Error {
+  override readonly name = "InvalidResponseError";
 }
 
 /** Most bytes of an answer's body that are kept, and most that are read. */
@@ -38,7 +38,7 @@ export class Exchange {
    *
    * @param open starts the request, on a kept connection unless `fresh`
    * @param onConnected called whenever the request gets a connection and is sent
-   * @throws the connection's error, {@link AnswerTooLong}, or {@link InvalidAnswer}
+   * @throws the connection's error, {@link ResponseTooLongError}, or {@link InvalidResponseError}
    */
   async run(open: (fresh: boolean) => ClientRequest, body: string, onConnected: () => void): Promise<void> {
     // The check of the destination may have taken all the time of the attempt.
@@ -78,9 +78,9 @@ export class Exchange {
       request.on("information", () => {
         this.#informational += 1;
         if (this.#informational <= MAX_INFORMATIONAL_ANSWERS) return;
-        fail(new InvalidAnswer("too many informational answers"));
+        fail(new InvalidResponseError("too many informational answers"));
       });
-      const refuse = () => fail(new InvalidAnswer("the receiver switched protocols"));
+      const refuse = () => fail(new InvalidResponseError("the receiver switched protocols"));
       request.once("upgrade", refuse);
       request.once("response", (answer) => {
         // Data that arrives in one piece is parsed completely, even after the request was destroyed.
@@ -100,7 +100,7 @@ export class Exchange {
       // A copy, because the chunk is part of a much larger buffer.
       if (missing > 0) this.#kept.push(Buffer.from(chunk.subarray(0, missing)));
       this.#length += chunk.length;
-      if (this.#length > MAX_ANSWER_BYTES) onError(new AnswerTooLong());
+      if (this.#length > MAX_ANSWER_BYTES) onError(new ResponseTooLongError());
     });
     answer.once("end", onEnd);
     answer.on("error", onError);

@@ -2,10 +2,10 @@ import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
 import {
   checkDestination,
   type DestinationOptions,
-  UnsafeDestination,
+  UnsafeDestinationError,
 } from "../../../shared/webhooks/destination.ts";
 import type { Connections } from "./connections.ts";
-import { AnswerTooLong, Exchange, InvalidAnswer } from "./exchange.ts";
+import { Exchange, InvalidResponseError, ResponseTooLongError } from "./exchange.ts";
 import type { AttemptResult } from "./retry-policy.ts";
 
 /** Outcome of one attempt. */
@@ -104,9 +104,9 @@ const ERRORS: readonly [RegExp, AttemptError][] = [
 
 /** @param late error code if the time runs out at this step */
 function errorOf(error: unknown, late: AttemptError): AttemptError {
-  if (error instanceof UnsafeDestination) return error.code;
-  if (error instanceof AnswerTooLong) return "answer_too_long";
-  if (error instanceof InvalidAnswer) return "invalid_response";
+  if (error instanceof UnsafeDestinationError) return error.code;
+  if (error instanceof ResponseTooLongError) return "answer_too_long";
+  if (error instanceof InvalidResponseError) return "invalid_response";
   const code = String((error as NodeJS.ErrnoException).code);
   if (code === "ETIMEDOUT") return late;
   return ERRORS.find(([pattern]) => pattern.test(code))?.[1] ?? "connection_failed";

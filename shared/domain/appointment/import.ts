@@ -9,7 +9,7 @@ import type { DataOf } from "../events/category.ts";
 import { importedAssignmentId } from "../events/ids.ts";
 import { type Instant, toInstant } from "../time/rfc3339.ts";
 import type { Appointment } from "./appointment.ts";
-import { InvalidAppointment } from "./request.ts";
+import { InvalidAppointmentError } from "./request.ts";
 
 /** An appointment from another system. */
 export interface AppointmentImport extends DataOf<AppointmentEvent, "AppointmentImported"> {
@@ -32,7 +32,7 @@ export interface ImportFacts {
  * Imports an appointment from another system with its status. A past appointment must have a final status. A future
  * appointment must be requested, confirmed or cancelled. Repeating the import changes nothing.
  *
- * @throws {InvalidAppointment}
+ * @throws {InvalidAppointmentError}
  * @throws {DomainError} `appointment_exists` if the id belongs to another appointment
  */
 export function decideImport(
@@ -46,7 +46,7 @@ export function decideImport(
       ...wrongReferences({ resourceIds, ...asked }, facts),
       ...wrongStatus(asked, resourceIds, facts.now),
     ];
-    if (details.length > 0) throw new InvalidAppointment(details);
+    if (details.length > 0) throw new InvalidAppointmentError(details);
     const customerId = asked.customerId ?? facts.animal?.customerId ?? null;
     const imported = { type: "AppointmentImported" as const, data: { ...asked, customerId } };
     return [imported, ...resourceIds.map((resourceId) => allocated(asked, resourceId))];

@@ -20,7 +20,7 @@ export interface RequestFacts {
 }
 
 /** An invalid request, with all its problems. */
-export class InvalidAppointment extends DomainError {
+export class InvalidAppointmentError extends DomainError {
   declare readonly details: ErrorDetail[];
 
   constructor(details: ErrorDetail[]) {
@@ -32,7 +32,7 @@ export class InvalidAppointment extends DomainError {
  * Requests an appointment for the animal's owner. Repeating the request changes nothing, even if its time has passed
  * or a referenced object has changed.
  *
- * @throws {InvalidAppointment}
+ * @throws {InvalidAppointmentError}
  * @throws {DomainError} `idempotency_conflict` if the id belongs to another request
  */
 export function decideRequest(
@@ -45,7 +45,7 @@ export function decideRequest(
       throw new DomainError("idempotency_conflict", "the idempotency key was used for another request");
     }
     const details = problems(request, facts);
-    if (details.length > 0) throw new InvalidAppointment(details);
+    if (details.length > 0) throw new InvalidAppointmentError(details);
     const customerId = request.animalId === null ? null : (facts.animal?.customerId ?? null);
     return [{ type: "AppointmentRequested", data: { ...request, customerId } }];
   };

@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
 import {
-  createRelatedEvents,
+  createRelatedEventsFinder,
   prefixesFor,
   type Subject,
-  TooManyRelatedEvents,
+  TooManyRelatedEventsError,
 } from "../../../command/audit/related-events/related-events.ts";
 
 const id = (last: number) => `00000000-0000-4000-8000-${String(last).padStart(12, "0")}`;
@@ -74,7 +74,7 @@ const log: Record<string, AuditEvent> = {
 };
 
 const concerned = (subject: Subject) => {
-  const concerns = createRelatedEvents(subject);
+  const concerns = createRelatedEventsFinder(subject);
   const prefixes = prefixesFor(subject.kind);
   const isRead = ({ stream }: AuditEvent) => prefixes?.some((prefix) => stream.startsWith(prefix)) ?? true;
   return Object.keys(log).filter(
@@ -118,14 +118,14 @@ describe("the events related to", () => {
         ...{ clinicId: CLINIC, data: { ticketId: id(22), appointmentId: id(21) } },
       }),
     ];
-    const concerns = createRelatedEvents({ kind: "animal", id: ANIMAL });
+    const concerns = createRelatedEventsFinder({ kind: "animal", id: ANIMAL });
     expect([imported, ticket].map(concerns)).to.deep.equal([true, true]);
   });
 
   it("a subject cannot exceed the maximum number of ids", () => {
-    const concerns = createRelatedEvents({ kind: "customer", id: CUSTOMER }, 2);
+    const concerns = createRelatedEventsFinder({ kind: "customer", id: CUSTOMER }, 2);
     expect(() => Object.values(log).map(concerns)).to.throw(
-      TooManyRelatedEvents,
+      TooManyRelatedEventsError,
       "more than 2 related events",
     );
   });

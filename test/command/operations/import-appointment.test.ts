@@ -5,7 +5,7 @@ import {
   decideImport,
   occurredAt,
 } from "../../../shared/domain/appointment/import.ts";
-import { InvalidAppointment } from "../../../shared/domain/appointment/request.ts";
+import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../../shared/domain/clinic/customer.ts";
@@ -55,7 +55,7 @@ const problems = (asked: AppointmentImport, more: Partial<typeof facts> = {}) =>
     decideImport(asked, { ...facts, ...more })(undefined);
     return [];
   } catch (error) {
-    if (!(error instanceof InvalidAppointment)) throw error;
+    if (!(error instanceof InvalidAppointmentError)) throw error;
     return error.details.map(({ path, message }) => `${path} ${message}`);
   }
 };

@@ -11,7 +11,7 @@ import {
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog, LogUnavailable } from "../../../shared/eventstore/log.ts";
+import { createEventLog, type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { operatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 import { clinic } from "../cli/terminal.ts";
@@ -133,12 +133,12 @@ describe("the recovery of an endpoint's deliveries", () => {
       ...log,
       append: (...appended) => {
         appends += 1;
-        if (appends > 5) throw new LogUnavailable("gone");
+        if (appends > 5) throw new LogUnavailableError("gone");
         return log.append(...appended);
       },
     };
     const error = await recover(of, {}, failing).catch((thrown: unknown) => thrown);
-    expect(error).to.be.instanceOf(LogUnavailable);
+    expect(error).to.be.instanceOf(LogUnavailableError);
     expect(await recover(of)).to.include({ found: 15, requested: 15 });
     for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
   });

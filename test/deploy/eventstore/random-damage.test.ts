@@ -1,7 +1,7 @@
 /** Random damage of any file: the log refuses it, or returns exactly the acknowledged events. */
 import { truncate, writeFile } from "node:fs/promises";
 import { expect } from "chai";
-import { LogDamaged, LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
+import { LogDamagedError, LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
 import type { Store } from "../../../deploy/local/eventstore/store/store.ts";
 import { temporaryDir } from "./log-process.ts";
 import { type Content, filesOf, fill, openStore, readContent } from "./stored-log.ts";
@@ -69,7 +69,7 @@ async function contentOrRefusal(read: () => Promise<Content>): Promise<Content |
   try {
     return await read();
   } catch (error) {
-    if (!(error instanceof LogDamaged) && !(error instanceof LogStartError)) throw error;
+    if (!(error instanceof LogDamagedError) && !(error instanceof LogStartError)) throw error;
     expect(error.message, "one line").not.to.include("\n");
     return "refused";
   }

@@ -3,7 +3,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { eventAt } from "../../../projection/checkpoints/event-at.ts";
-import { DifferentLog, requireAnchored } from "../../../projection/checkpoints/same-log.ts";
+import { DifferentLogError, requireAnchored } from "../../../projection/checkpoints/same-log.ts";
 import { event, rejection } from "../../conformance/log-under-test.ts";
 import { clientOf, temporaryDir } from "../../deploy/eventstore/log-process.ts";
 import { flipBit, segmentPath } from "../../deploy/eventstore/stored-log.ts";
@@ -23,7 +23,7 @@ describe("reading the event at a log position", () => {
       expect((await rejection(eventAt(client, commit))).message).to.include("checksum");
       const checkpoint = { position: commit, anchor: { position: commit, eventId: damaged.id } };
       const error = await rejection(requireAnchored(client, "the relay", checkpoint));
-      expect(error).not.to.be.instanceOf(DifferentLog);
+      expect(error).not.to.be.instanceOf(DifferentLogError);
     } finally {
       await client.dispose();
       await server.stop();

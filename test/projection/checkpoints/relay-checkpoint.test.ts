@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
 import {
+  CheckpointLostError,
   LOG_START,
-  LostCheckpoint,
   moveRelayCheckpoint,
   readRelayCheckpoint,
 } from "../../../projection/checkpoints/relay-checkpoint.ts";
@@ -40,6 +40,6 @@ describe("the relay's checkpoint", () => {
       expect(from).to.deep.equal({ position: anchor.position, anchor });
     }
     const late = await moveRelayCheckpoint(pool, start, anchors[0]!).catch((error: unknown) => error);
-    expect(late).to.be.instanceOf(LostCheckpoint);
+    expect(late).to.be.instanceOf(CheckpointLostError);
   });
 });

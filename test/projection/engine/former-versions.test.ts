@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
-import { ProjectionFailure } from "../../../projection/roles/failure.ts";
+import { ProjectionError } from "../../../projection/roles/failure.ts";
 import { currentVersion } from "../../../shared/domain/events/upcasters.ts";
 import { formerEvents } from "../../support/former-events.ts";
 import { createEngineWorld, type EngineWorld, silent } from "../engine-world.ts";
@@ -51,7 +51,7 @@ describe("a log with events of earlier schema versions", () => {
       () => undefined,
       (error: Error) => error,
     );
-    expect(error).to.be.instanceOf(ProjectionFailure);
+    expect(error).to.be.instanceOf(ProjectionError);
     expect(error?.message).to.match(
       /stream appointment-2222.*, revision 0: AppointmentRequested has schema version 3, but this release supports only up to 2/,
     );

@@ -15,7 +15,7 @@ import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { migrate } from "../../../projection/migrate.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
-import { LostLeadership } from "../../../projection/roles/failure.ts";
+import { LeadershipLostError } from "../../../projection/roles/failure.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -200,7 +200,7 @@ describe("projectors", () => {
       const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => apply(events, -1n, 9n)));
       const refused = outcomes.filter((outcome) => outcome.status === "rejected");
       expect(refused).to.have.length(4);
-      for (const { reason } of refused) expect(reason).to.be.instanceOf(LostLeadership);
+      for (const { reason } of refused) expect(reason).to.be.instanceOf(LeadershipLostError);
       expect(await readPosition(pool, "forced")).to.equal(9n);
       const { rows } = await pool.query("SELECT full_name, rfc3339(created_at) AS at FROM forced.customer");
       expect(rows).to.deep.equal([{ full_name: "Once Only", at: "2030-01-02T03:04:05.678Z" }]);
@@ -216,7 +216,7 @@ describe("projectors", () => {
       const error = await applyBatch(connection, "forced", other, [], -1n, to)
         .catch((error: Error) => error)
         .finally(() => connection.release());
-      expect(error).to.be.instanceOf(LostLeadership);
+      expect(error).to.be.instanceOf(LeadershipLostError);
       expect(await readPosition(pool, "forced")).to.equal(-1n);
     });
 

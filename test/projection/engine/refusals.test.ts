@@ -11,7 +11,7 @@ import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { verify } from "../../../projection/engine/verify.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
-import { ProjectionFailure } from "../../../projection/roles/failure.ts";
+import { ProjectionError } from "../../../projection/roles/failure.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
@@ -120,14 +120,14 @@ describe("a projection with a database that refuses statements", function () {
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
     const at = await world.append(`customer-${first}`, renamed(first, "Ana Kos"));
     const error = await run(new AbortController().signal);
-    expect(error).to.be.instanceOf(ProjectionFailure);
+    expect(error).to.be.instanceOf(ProjectionError);
     expect(error?.message).to.match(
       new RegExp(
         `^position \\d+, stream customer-${first}, revision 2: the database refused a value of CustomerDetailsChanged \\(SQLSTATE 22P02\\)$`,
       ),
     );
-    expect((error as ProjectionFailure).place?.revision).to.equal(2n);
-    expect((error as ProjectionFailure).place).to.not.have.property("data");
+    expect((error as ProjectionError).place?.revision).to.equal(2n);
+    expect((error as ProjectionError).place).to.not.have.property("data");
     expect(await names()).to.deep.equal([2, 3]);
     const stands = await readPosition(world.pool, SCHEMA);
     expect(stands >= before && stands < at).to.equal(true);
@@ -138,9 +138,9 @@ describe("a projection with a database that refuses statements", function () {
     await world.append(`customer-${id}`, registered(id, "1"));
     await world.pool.query(`DROP TABLE ${SCHEMA}.customer`);
     const error = await run(new AbortController().signal);
-    expect(error).to.be.instanceOf(ProjectionFailure);
+    expect(error).to.be.instanceOf(ProjectionError);
     expect(error?.message).to.equal("The database refused a statement (SQLSTATE 42P01).");
-    expect((error as ProjectionFailure).place).to.equal(undefined);
+    expect((error as ProjectionError).place).to.equal(undefined);
   });
 
   it("the projection waits for a temporary failure, reports it, and continues", async () => {

@@ -8,7 +8,7 @@ import { showStatus } from "../../../projection/cli/status.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { readSkipped } from "../../../projection/parking/skipped-events.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
-import { RelayFailure, toMessage } from "../../../projection/relay/to-message.ts";
+import { RelayError, toMessage } from "../../../projection/relay/to-message.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import { createMetrics } from "../../../projection/status/metrics.ts";
 import { type Reporter, startReporter } from "../../../projection/status/reporter.ts";
@@ -157,6 +157,6 @@ describe("an event that projectors can process and the relay cannot map", functi
     const [, event] = await world.log.read(stream);
     await world.client.tombstoneStream(stream);
     const error = await toMessage(world.log, event!).catch((error: Error) => error);
-    expect(error).to.be.instanceOf(RelayFailure);
+    expect(error).to.be.instanceOf(RelayError);
   });
 });

@@ -22,7 +22,7 @@ import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookEventType } from "../../../shared/domain/events/partner.ts";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog, WrongExpectedRevision } from "../../../shared/eventstore/log.ts";
+import { createEventLog, type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -211,7 +211,7 @@ function appender(log: EventLog): World["append"] {
         await log.append(stream, revision, [{ id, event, metadata }]);
         return id;
       } catch (error) {
-        if (!(error instanceof WrongExpectedRevision)) throw error;
+        if (!(error instanceof WrongExpectedRevisionError)) throw error;
       }
     }
   };

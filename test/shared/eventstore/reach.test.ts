@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect } from "chai";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { LogUnavailable } from "../../../shared/eventstore/log.ts";
+import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { reachEventStore, requireEventStore } from "../../../shared/eventstore/reach.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
 import { testServers } from "../../support/stack.ts";
@@ -33,7 +33,7 @@ describe("reaching the event log", function () {
       () => undefined,
       (error: Error) => error,
     );
-    expect(error).to.be.instanceOf(LogUnavailable);
+    expect(error).to.be.instanceOf(LogUnavailableError);
     expect(performance.now() - started).to.be.within(250, 5_000);
     await client.dispose();
     for (const socket of sockets) socket.destroy();

@@ -5,10 +5,10 @@ describe("circuit", () => {
   let now = 0;
   let told: unknown[] = [];
   let calls = 0;
-  const circuitOf = (answerTimeoutMs = 1_000) => {
+  const circuitOf = (responseTimeoutMs = 1_000) => {
     [now, told, calls] = [0, [], 0];
     const onFailure = (error: unknown) => told.push(error);
-    return createCircuit({ answerTimeoutMs, onFailure, clock: () => now });
+    return createCircuit({ responseTimeoutMs, onFailure, clock: () => now });
   };
   const works = async () => {
     calls += 1;

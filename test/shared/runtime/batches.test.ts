@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { createBatches, TooManyWaiting } from "../../../shared/runtime/batches.ts";
+import { createBatches, QueueFullError } from "../../../shared/runtime/batches.ts";
 
 describe("batches", () => {
   it("send the items of a key together that arrive while others are under way, and delay no other key", async () => {
@@ -20,7 +20,7 @@ describe("batches", () => {
     const outcomes = await Promise.all(all);
     expect(sizes).to.deep.equal([1, 15, 5]);
     expect(outcomes.slice(0, 21)).to.deep.equal(Array.from({ length: 21 }, (_, n) => n * 2));
-    for (const refused of outcomes.slice(21)) expect(refused).to.be.instanceOf(TooManyWaiting);
+    for (const refused of outcomes.slice(21)) expect(refused).to.be.instanceOf(QueueFullError);
   });
 
   it("fail the items of one batch together, and send the next batch all the same", async () => {

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import {
   checkDestination,
   type DestinationFault,
-  UnsafeDestination,
+  UnsafeDestinationError,
 } from "../../../shared/webhooks/destination.ts";
 
 type Lookup = (host: string) => Promise<{ address: string; family: number }[]>;
@@ -21,7 +21,7 @@ async function faultOf(url: string, lookup: Lookup, allowLoopback = false): Prom
     await checkDestination(url, { allowLoopback, lookup });
     return null;
   } catch (error) {
-    if (!(error instanceof UnsafeDestination)) throw error;
+    if (!(error instanceof UnsafeDestinationError)) throw error;
     return error.code;
   }
 }

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { checkDestination, UnsafeDestination } from "../../../shared/webhooks/destination.ts";
+import { checkDestination, UnsafeDestinationError } from "../../../shared/webhooks/destination.ts";
 import { resolveHost } from "../../../shared/webhooks/resolve-host.ts";
 import { type DnsReply, type DnsServer, startDnsServer } from "../../support/dns-server.ts";
 
@@ -22,7 +22,7 @@ describe("resolving the name of a destination", () => {
     const lookup = (host: string) => resolveHost(host, [dns.address]);
     const result = await checkDestination(`https://${NAME}/`, { allowLoopback: false, lookup }).then(
       ({ address }) => address,
-      (error) => (error instanceof UnsafeDestination ? error.code : error),
+      (error) => (error instanceof UnsafeDestinationError ? error.code : error),
     );
     return { result, elapsed: performance.now() - began };
   };

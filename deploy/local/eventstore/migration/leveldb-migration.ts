@@ -7,11 +7,11 @@
  */
 
 import { type LogBounds, PAGE_BYTES, PAGE_EVENTS } from "../model/limits.ts";
-import { damageOf, type LogDamaged, LogStartError } from "../model/log-errors.ts";
+import { damageOf, type LogDamagedError, LogStartError } from "../model/log-errors.ts";
 import { streams } from "../model/pb.ts";
 import { positionAfter, streamOf, typeOf, wireOf } from "../model/record.ts";
 import type { StreamState } from "../model/stream-state.ts";
-import { DiskFull } from "../storage/disk-full.ts";
+import { DiskFullError } from "../storage/disk-full.ts";
 import { type OpenOptions, openEvents } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
 import type { LogIndex } from "../storage/log-index.ts";
@@ -36,7 +36,7 @@ const PROGRESS_INTERVAL_MS = 2_000;
  *
  * @param dir directory of the database, for messages
  * @param events directory of the empty log
- * @throws LogDamaged if events are missing or contradict each other
+ * @throws LogDamagedError if events are missing or contradict each other
  * @throws LogStartError if the disk has no space for the copy, or the log exceeds its bounds
  */
 export async function copyLevelDb(
@@ -67,7 +67,7 @@ export async function copyLevelDb(
     await compareRevisions(database, dir, index);
     await compareStreamStates(database, dir, index);
   } catch (error) {
-    if (!(error instanceof DiskFull)) throw error;
+    if (!(error instanceof DiskFullError)) throw error;
     throw new LogStartError(
       `The log in ${dir} cannot be migrated: the disk is full. Nothing was changed. Free some space and start again.`,
     );
@@ -129,7 +129,7 @@ function storedRecord(dir: string, index: LogIndex, position: number, body: Buff
   return { ordinal: index.events, position, revision: isTombstone ? undefined : Number(revision), body };
 }
 
-function damagedAt(dir: string, position: number, what: string): LogDamaged {
+function damagedAt(dir: string, position: number, what: string): LogDamagedError {
   return damageOf(dir, `Position ${position}: ${what}`);
 }
 

@@ -26,7 +26,7 @@ const RETIRED = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n"
  *
  * @returns "database" if the database holds the log, "retired" if the log is in segment files, "none" if there is no
  *   database
- * @throws LogDamaged if there is a database but its file CURRENT is missing or damaged
+ * @throws LogDamagedError if there is a database but its file CURRENT is missing or damaged
  */
 export async function findLevelDb(dir: string): Promise<"database" | "retired" | "none"> {
   const current = join(dir, "CURRENT");
@@ -46,7 +46,7 @@ export async function findLevelDb(dir: string): Promise<"database" | "retired" |
  * Opens the database of an earlier release.
  *
  * @throws LogStartError if another process uses it, or it has another format
- * @throws LogDamaged if LevelDB finds it damaged
+ * @throws LogDamagedError if LevelDB finds it damaged
  */
 export async function openLevelDb(dir: string): Promise<Database> {
   const database: Database = new ClassicLevel(dir, {

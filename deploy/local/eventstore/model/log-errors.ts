@@ -1,6 +1,6 @@
 /** Stored data is damaged. The message is one line: file, offset, position, problem and remedy. */
-export class LogDamaged extends Error {
-  override readonly name = "LogDamaged";
+export class LogDamagedError extends Error {
+  override readonly name = "LogDamagedError";
 }
 
 const REMEDY = "Stop the log and restore its whole directory from a backup.";
@@ -10,13 +10,13 @@ const REMEDY = "Stop the log and restore its whole directory from a backup.";
  *
  * @param position log position of the damaged event, or of the last intact event before the damage
  */
-export function damageAt(file: string, offset: number, position: string, what: string): LogDamaged {
-  return new LogDamaged(`The log is damaged: ${file}, offset ${offset}, ${position}: ${what} ${REMEDY}`);
+export function damageAt(file: string, offset: number, position: string, what: string): LogDamagedError {
+  return new LogDamagedError(`The log is damaged: ${file}, offset ${offset}, ${position}: ${what} ${REMEDY}`);
 }
 
 /** Creates the error for a directory or file that is damaged as a whole. */
-export function damageOf(file: string, what: string): LogDamaged {
-  return new LogDamaged(`The log is damaged: ${file}: ${what} ${REMEDY}`);
+export function damageOf(file: string, what: string): LogDamagedError {
+  return new LogDamagedError(`The log is damaged: ${file}: ${what} ${REMEDY}`);
 }
 
 /** The log cannot start. The message is one line for the user. */

@@ -31,7 +31,7 @@ export function answerResult(to: AnswerContext, result: WriteResult): BatchAppen
     case "written":
       return answerSuccess(to, result.revision, result.position);
     case "wrong-revision":
-      return answerError(
+      return sendError(
         to,
         CODE.ALREADY_EXISTS,
         "WrongExpectedVersion",
@@ -39,7 +39,7 @@ export function answerResult(to: AnswerContext, result: WriteResult): BatchAppen
       );
     case "deleted": {
       const details = new shared.StreamDeleted().setStreamIdentifier(to.identifier);
-      return answerError(to, CODE.NOT_FOUND, "StreamDeleted", details);
+      return sendError(to, CODE.NOT_FOUND, "StreamDeleted", details);
     }
   }
 }
@@ -49,18 +49,18 @@ export function answerResult(to: AnswerContext, result: WriteResult): BatchAppen
  * no better error for an append that can be retried; others make it close its connection.
  */
 export function answerTimeout(to: AnswerContext): BatchAppendResp {
-  return answerError(to, CODE.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
+  return sendError(to, CODE.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
 }
 
 /** Returns the answer to an append that was refused before a write. */
 export function answerRefusal(to: AnswerContext, error: CallError): BatchAppendResp {
   if (error.metadata.get("exception")[0] === "maximum-append-size-exceeded") {
     const details = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_BYTES);
-    return answerError(to, CODE.INVALID_ARGUMENT, "MaximumAppendSizeExceeded", details);
+    return sendError(to, CODE.INVALID_ARGUMENT, "MaximumAppendSizeExceeded", details);
   }
   const code = error.code === grpcStatus.INVALID_ARGUMENT ? CODE.INVALID_ARGUMENT : CODE.UNKNOWN;
   const details = new shared.BadRequest().setMessage(error.details);
-  return answerError(to, code, "BadRequest", details, error.details);
+  return sendError(to, code, "BadRequest", details, error.details);
 }
 
 function answerSuccess(to: AnswerContext, revision: number, position: number): BatchAppendResp {
@@ -72,7 +72,7 @@ function answerSuccess(to: AnswerContext, revision: number, position: number): B
   return answer(to).setSuccess(success);
 }
 
-function answerError(
+function sendError(
   to: AnswerContext,
   code: number,
   type: string,

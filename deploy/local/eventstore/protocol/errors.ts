@@ -2,7 +2,7 @@
 import { Metadata, status } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
 import { MAX_APPEND_BYTES } from "../model/limits.ts";
-import { LogDamaged } from "../model/log-errors.ts";
+import { LogDamagedError } from "../model/log-errors.ts";
 
 /** An error that ends a call. gRPC sends its code, details and metadata. */
 export class CallError extends Error {
@@ -79,7 +79,7 @@ export function missingProperty(property: string): CallError {
 /** Converts any error to one that ends a call. Logs it, unless the caller caused it. */
 export function toCallError(error: unknown, log: (line: string) => void): CallError {
   if (error instanceof CallError) return error;
-  if (error instanceof LogDamaged) {
+  if (error instanceof LogDamagedError) {
     log(error.message);
     return new CallError(status.DATA_LOSS, error.message);
   }

@@ -5,7 +5,7 @@ import { logFull, timedOut, unavailable } from "./errors.ts";
 /**
  * Performs the single write of a call and returns its result.
  * @throws CallError if nothing was written, or if the disk failed and the outcome is unknown
- * @throws LogDamaged if the decision needs a stored event that is damaged
+ * @throws LogDamagedError if the decision needs a stored event that is damaged
  */
 export async function writeOrThrow(
   store: Store,

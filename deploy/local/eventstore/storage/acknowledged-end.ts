@@ -94,7 +94,7 @@ export class AcknowledgedEnd {
    *
    * @returns the newer of the two copies. `isIntact` is false if the other copy is damaged. `isCurrent` is true if both
    *   copies are intact, equal and in their places.
-   * @throws LogDamaged if the file is missing or both copies are damaged
+   * @throws LogDamagedError if the file is missing or both copies are damaged
    * @throws LogStartError if the file has another format
    */
   static async open(dir: string): Promise<StoredEnd & { file: AcknowledgedEnd }> {

@@ -1,6 +1,6 @@
 /** The disk has no space. Nothing was written, and a later append can succeed. */
-export class DiskFull extends Error {
-  override readonly name = "DiskFull";
+export class DiskFullError extends Error {
+  override readonly name = "DiskFullError";
 }
 
 /** Tells whether an operation failed because the disk, or the user's quota, is full. */

@@ -44,7 +44,7 @@ export async function createEvents(dir: string): Promise<void> {
 /**
  * Opens and verifies a log. Drops an incomplete last frame, which was never acknowledged.
  *
- * @throws LogDamaged if acknowledged data is missing or changed
+ * @throws LogDamagedError if acknowledged data is missing or changed
  * @throws LogStartError if the log exceeds a limit, or another version of the program wrote it
  */
 export async function openEvents(dir: string, options: OpenOptions): Promise<OpenLog> {

@@ -1,7 +1,7 @@
 /** Reads events from the segments in pages of limited size, and verifies each event against the index. */
 
 import { MAX_PAGE_READS, PAGE_BYTES, PAGE_EVENTS, READ_TOGETHER_BYTES } from "../model/limits.ts";
-import { damageAt, LogDamaged } from "../model/log-errors.ts";
+import { damageAt, LogDamagedError } from "../model/log-errors.ts";
 import { type LogEvent, streamOf } from "../model/record.ts";
 import type { LogIndex } from "./log-index.ts";
 import { decodeStoredRecord } from "./segment-format.ts";
@@ -34,13 +34,13 @@ interface Run {
 /** Intact events in read order, up to the first damaged one if there is one. */
 interface ReadEvents {
   readonly events: LogEvent[];
-  readonly damage: LogDamaged | undefined;
+  readonly damage: LogDamagedError | undefined;
 }
 
 /**
  * Reads all events from a position on, in pages. Forwards, it stops at the event that is the newest at the first page.
  *
- * @throws LogDamaged when it reaches an event that cannot be read intact, after all events before it
+ * @throws LogDamagedError when it reaches an event that cannot be read intact, after all events before it
  */
 export async function* readPositions(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
@@ -68,7 +68,7 @@ export async function* readPositions(log: CommittedLog, range: PositionRange): A
  * Reads the events of a stream from one revision to another, both included, in pages; backwards if `from` is the
  * larger one. Both revisions must exist.
  *
- * @throws LogDamaged when it reaches an event that cannot be read intact, after all events before it
+ * @throws LogDamagedError when it reaches an event that cannot be read intact, after all events before it
  */
 export async function* readRevisions(
   log: CommittedLog,
@@ -165,7 +165,7 @@ async function readRun(
     const events = await readIntact(log, run, stream);
     return { events: backwards ? events.reverse() : events, damage: undefined };
   } catch (error) {
-    if (!(error instanceof LogDamaged)) throw error;
+    if (!(error instanceof LogDamagedError)) throw error;
     if (run.ordinals.length === 1) return { events: [], damage: error };
   }
   const ordinals = backwards ? [...run.ordinals].reverse() : run.ordinals;
@@ -178,7 +178,7 @@ async function readRun(
   return joined(parts);
 }
 
-/** @throws LogDamaged if any event of the run cannot be read intact */
+/** @throws LogDamagedError if any event of the run cannot be read intact */
 async function readIntact(log: CommittedLog, run: Run, stream?: string): Promise<LogEvent[]> {
   const { index, segments, seed } = log;
   const [first = 0] = run.ordinals;

@@ -51,7 +51,7 @@ export interface ScannedLog {
  *
  * @param count number of segment files
  * @param acknowledged end up to which the log must be intact
- * @throws LogDamaged with one line that names the file and the offset
+ * @throws LogDamagedError with one line that names the file and the offset
  * @throws LogStartError if the log exceeds a limit, or another version of the program wrote it
  */
 export function scanLog(

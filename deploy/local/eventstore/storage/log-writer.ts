@@ -1,6 +1,6 @@
 /** Appends frames to the last segment and records the acknowledged end. */
 import type { AcknowledgedEnd, LogEnd } from "./acknowledged-end.ts";
-import { DiskFull, isNoSpace } from "./disk-full.ts";
+import { DiskFullError, isNoSpace } from "./disk-full.ts";
 import {
   checksumSeed,
   encodeFrame,
@@ -52,7 +52,7 @@ export class LogWriter {
    * Writes records as one frame, flushes it and records the new end. One call at a time.
    *
    * @returns the offset of each record in the last segment
-   * @throws DiskFull if there is no space; the log is unchanged
+   * @throws DiskFullError if there is no space; the log is unchanged
    * @throws any other error of the disk; which bytes reached the disk is then unknown until the next start
    */
   async append(records: readonly StoredRecord[]): Promise<number[]> {
@@ -82,7 +82,7 @@ export class LogWriter {
     try {
       await this.#segments.createNext(encodeSegmentHeader(this.#end.logId, segment, this.#end));
     } catch (error) {
-      throw isNoSpace(error) ? new DiskFull(String(error), { cause: error }) : error;
+      throw isNoSpace(error) ? new DiskFullError(String(error), { cause: error }) : error;
     }
     this.#end = { ...this.#end, segment, offset: SEGMENT_HEADER_BYTES };
   }
@@ -94,7 +94,7 @@ export class LogWriter {
       if (!isNoSpace(error)) throw error;
       // If this fails too, its error ends the log: an incomplete frame must not stay before the next one.
       await this.#segments.truncate(offset);
-      throw new DiskFull(String(error), { cause: error });
+      throw new DiskFullError(String(error), { cause: error });
     }
   }
 
@@ -107,7 +107,7 @@ export class LogWriter {
       // Takes the frame back, which nobody has seen. Flushed, so that a power loss does not bring it back.
       await this.#segments.truncate(this.#end.offset);
       await this.#segments.flush();
-      throw new DiskFull(String(error), { cause: error });
+      throw new DiskFullError(String(error), { cause: error });
     }
     this.#end = end;
   }

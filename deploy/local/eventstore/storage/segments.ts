@@ -101,7 +101,7 @@ export class Segments {
    * Reads bytes of a segment.
    *
    * @param position log position of the first event in the range, for the error
-   * @throws LogDamaged if the file ends early or the disk cannot read it
+   * @throws LogDamagedError if the file ends early or the disk cannot read it
    */
   async read(segment: number, offset: number, length: number, position: number): Promise<Buffer> {
     const { file, fd } = this.#at(segment);

@@ -4,7 +4,7 @@
  */
 
 import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "../model/limits.ts";
-import type { LogDamaged } from "../model/log-errors.ts";
+import type { LogDamagedError } from "../model/log-errors.ts";
 import type { Write, WriteResult } from "./staged-group.ts";
 
 /** Reasons why nothing was written. */
@@ -18,7 +18,7 @@ export type NotWritten =
   /** The log has reached one of its limits. */
   | { readonly outcome: "log-full" }
   /** The decision needs a stored event that is damaged. */
-  | { readonly outcome: "damaged"; readonly reason: LogDamaged };
+  | { readonly outcome: "damaged"; readonly reason: LogDamagedError };
 
 interface Pending {
   readonly write: Write;

@@ -19,7 +19,7 @@ import {
   setLevelDbAside,
 } from "../migration/leveldb.ts";
 import { copyLevelDb, requireSameEnd } from "../migration/leveldb-migration.ts";
-import { damageOf, LogDamaged, LogStartError } from "../model/log-errors.ts";
+import { damageOf, LogDamagedError, LogStartError } from "../model/log-errors.ts";
 import { createEvents, type OpenLog, type OpenOptions, openEvents } from "../storage/events-directory.ts";
 import { syncDirectory } from "../storage/segments.ts";
 
@@ -27,7 +27,7 @@ import { syncDirectory } from "../storage/segments.ts";
  * Locks the directory, creates or migrates the log if necessary, and verifies it.
  *
  * @throws LogStartError if another process uses the directory, or it cannot be opened
- * @throws LogDamaged if acknowledged data is missing or changed
+ * @throws LogDamagedError if acknowledged data is missing or changed
  */
 export async function openLogDirectory(dir: string, options: OpenOptions): Promise<OpenLog> {
   const release = await lockDirectory(dir);
@@ -114,7 +114,7 @@ async function build(
 }
 
 function cannotOpen(dir: string, error: unknown): Error {
-  if (error instanceof LogStartError || error instanceof LogDamaged) return error;
+  if (error instanceof LogStartError || error instanceof LogDamagedError) return error;
   const reason = error instanceof Error ? error.message : String(error);
   return new LogStartError(`The log in ${dir} cannot be opened: ${reason.replaceAll("\n", " ")}`, {
     cause: error,

@@ -12,9 +12,9 @@ import {
   MAX_GROUP_BYTES,
   SEGMENT_BYTES,
 } from "../model/limits.ts";
-import { LogDamaged } from "../model/log-errors.ts";
+import { LogDamagedError } from "../model/log-errors.ts";
 import type { StreamState } from "../model/stream-state.ts";
-import { DiskFull } from "../storage/disk-full.ts";
+import { DiskFullError } from "../storage/disk-full.ts";
 import type { OpenLog } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
 import type { CommittedLog } from "../storage/log-reader.ts";
@@ -66,7 +66,7 @@ export class Store {
    * Opens, migrates or creates the log in a directory, and verifies all of it.
    *
    * @throws LogStartError if the log cannot be opened
-   * @throws LogDamaged if acknowledged data is missing or changed
+   * @throws LogDamagedError if acknowledged data is missing or changed
    */
   static async open(options: StoreOptions): Promise<Store> {
     const open = await openLogDirectory(options.dir, {
@@ -151,7 +151,7 @@ export class Store {
     try {
       this.#publish(group, await this.#open.writer.append(group.records));
     } catch (error) {
-      if (!(error instanceof DiskFull)) throw error;
+      if (!(error instanceof DiskFullError)) throw error;
       if (!this.#diskFull) {
         this.#report(`The disk is full: appends fail until there is space; reads continue. ${error.message}`);
       }
@@ -170,7 +170,7 @@ export class Store {
     for (const [at, record] of group.records.entries()) {
       const problem = indexRecord(index, record, offsets[at] ?? 0);
       if (problem !== undefined)
-        throw new LogDamaged(`The group that was written is out of order: ${problem}`);
+        throw new LogDamagedError(`The group that was written is out of order: ${problem}`);
     }
     index.setSegmentEnd(offset);
     for (const [id, at] of group.ids) this.#ids.set(id, at);

@@ -4,7 +4,7 @@
  */
 
 import { MAX_GROUP_BYTES } from "../model/limits.ts";
-import { LogDamaged } from "../model/log-errors.ts";
+import { LogDamagedError } from "../model/log-errors.ts";
 import { proposedEventOf } from "../model/record.ts";
 import { describedStream, metadataStreamOf } from "../model/stream-state.ts";
 import { type CommittedLog, readRevisions } from "../storage/log-reader.ts";
@@ -17,7 +17,7 @@ export class StoredDetails {
   readonly #ids = new Map<string, Map<number, string>>();
   readonly #metadata = new Map<string, Uint8Array>();
   /** Writes that cannot be decided because a stored event that they need is damaged. */
-  readonly damaged = new Map<Write, LogDamaged>();
+  readonly damaged = new Map<Write, LogDamagedError>();
 
   #metadataBytes = 0;
   #writes: readonly Write[] = [];
@@ -54,7 +54,7 @@ export class StoredDetails {
       await this.#readIds(log, write);
       await this.#readMetadata(log, write.stream);
     } catch (error) {
-      if (!(error instanceof LogDamaged)) throw error;
+      if (!(error instanceof LogDamagedError)) throw error;
       this.damaged.set(write, error);
     }
   }

@@ -3,7 +3,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { scan } from "../../../../command/audit/log/scan.ts";
 import { findReplayableDeliveries } from "../../../../command/operations/recover-deliveries.ts";
-import { LogUnavailable } from "../../../../shared/eventstore/log.ts";
+import { LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 
 /** A client whose subscriptions the server ends at once, without an error. */
 function endedByServer(): EventStoreDBClient {
@@ -21,13 +21,13 @@ describe("a scan of the event log that the server ends early", () => {
   it("fails for an auditor, so that nothing incomplete is signed", async () => {
     const { signal } = new AbortController();
     const options = { client: endedByServer(), prefixes: undefined, through: 7n, signal };
-    expect(await outcomeOf(scan(options).next())).to.be.instanceOf(LogUnavailable);
+    expect(await outcomeOf(scan(options).next())).to.be.instanceOf(LogUnavailableError);
   });
 
   it("fails for the recovery of deliveries, so that none is left out", async () => {
     const filter = { endpointId: "7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b", since: 0, until: undefined };
     expect(await outcomeOf(findReplayableDeliveries(endedByServer(), filter))).to.be.instanceOf(
-      LogUnavailable,
+      LogUnavailableError,
     );
   });
 });

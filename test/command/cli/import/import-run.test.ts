@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { Line } from "../../../../command/cli/import/import-lines.ts";
 import { carryOutLines } from "../../../../command/cli/import/import-run.ts";
-import { type EventLog, LogUnavailable } from "../../../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 import { operatorContext } from "../../../support/partner.ts";
 
 describe("an import that the operator interrupts", () => {
@@ -50,7 +50,7 @@ describe("an import that the operator interrupts", () => {
 
   it("is interrupted if a line in flight did not reach the event log", async () => {
     const { end } = await importing(async () => {
-      throw new LogUnavailable("no answer");
+      throw new LogUnavailableError("no answer");
     });
     expect(end).to.equal("interrupted");
   });

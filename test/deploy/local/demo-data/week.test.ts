@@ -3,7 +3,7 @@ import { createCachingEventLog } from "../../../../command/cli/import/caching-lo
 import { demoClinics } from "../../../../deploy/local/demo-data/clinics.ts";
 import { demoPhases } from "../../../../deploy/local/demo-data/phases.ts";
 import { runSteps } from "../../../../deploy/local/demo-data/steps.ts";
-import { addDays, dateIn, timeIn } from "../../../../deploy/local/demo-data/time.ts";
+import { addDays, dateInTimeZone, timeInTimeZone } from "../../../../deploy/local/demo-data/time.ts";
 import { demoWeek } from "../../../../deploy/local/demo-data/week.ts";
 import { appointmentStatuses } from "../../../../shared/domain/appointment/appointment.ts";
 
@@ -18,7 +18,7 @@ describe("the demo week", () => {
       for (const clinic of demoClinics) {
         const week = demoWeek(clinic, now);
         expect(new Set(week.map(({ status }) => status))).to.deep.equal(new Set(appointmentStatuses));
-        const today = week.filter(({ date }) => date === dateIn(clinic.timezone, now));
+        const today = week.filter(({ date }) => date === dateInTimeZone(clinic.timezone, now));
         for (const { id } of clinic.branches) {
           const statuses = today.filter(({ branchId }) => branchId === id).map(({ status }) => status);
           expect(statuses).to.include.members(["in_consultation", "waiting", "checked_in"]);
@@ -58,8 +58,8 @@ describe("times of the demo data", () => {
   ] as const;
   for (const [zone, date, time, instant] of cases) {
     it(`${time} on ${date} in ${zone} is converted to the right time`, () => {
-      expect(new Date(timeIn(zone, date, time)).toISOString()).to.equal(instant);
-      expect(dateIn(zone, Date.parse(instant))).to.equal(date);
+      expect(new Date(timeInTimeZone(zone, date, time)).toISOString()).to.equal(instant);
+      expect(dateInTimeZone(zone, Date.parse(instant))).to.equal(date);
     });
   }
   it("adding days crosses the ends of months", () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { DifferentLog } from "../../../../projection/checkpoints/same-log.ts";
+import { DifferentLogError } from "../../../../projection/checkpoints/same-log.ts";
 import { replay } from "../../../../projection/webhooks/matching/replay.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
 import { webhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
@@ -70,11 +70,11 @@ describe("the replay of a delivery that was deleted for its age", () => {
       ...{ deliveryId, endpointId, clinicId, environment: "production" as const },
     };
     const requireLog = async () => {
-      throw new DifferentLog("the read models", "the log is empty");
+      throw new DifferentLogError("the read models", "the log is empty");
     };
     const deps = { pool: world.pool, log, logger: createLogger("test", "silent"), requireLog };
     const error = await replay(deps, request, Date.now()).catch((error: Error) => error);
-    expect(error).to.be.instanceOf(DifferentLog);
+    expect(error).to.be.instanceOf(DifferentLogError);
     const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox WHERE stream = $1", [
       `webhookDelivery-${deliveryId}`,
     ]);

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { ensureReadModels } from "../../../../projection/engine/ensure-schema.ts";
 import { readModels } from "../../../../projection/read-models/all.ts";
-import { trackFailing } from "../../../../projection/webhooks/outcomes/failing-endpoints.ts";
+import { trackFailingEndpoints } from "../../../../projection/webhooks/outcomes/failing-endpoints.ts";
 import type { FinishedAttempt } from "../../../../projection/webhooks/outcomes/finished-attempt.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createMigratedDatabase } from "../../../support/migrated-database.ts";
@@ -42,7 +42,7 @@ describe("the failures of an endpoint", () => {
   it("deliveries that the service could not sign do not count as failures of the endpoint", async () => {
     const [unsigned, refusing] = [randomUUID(), randomUUID()];
     const client = await pool.connect();
-    await trackFailing(
+    await trackFailingEndpoints(
       client,
       [
         outcome(unsigned, "not_signed"),
@@ -58,7 +58,7 @@ describe("the failures of an endpoint", () => {
   it("two processes can count failures of the same endpoints without a deadlock", async () => {
     const [a, b] = [randomUUID(), randomUUID()].sort() as [string, string];
     const [one, other] = [await pool.connect(), await pool.connect()];
-    await trackFailing(one, [outcome(b, "timeout")], NOW);
+    await trackFailingEndpoints(one, [outcome(b, "timeout")], NOW);
     await Promise.all([one, other].map((client) => client.query("BEGIN")));
     let second: Promise<unknown> | undefined;
     const waits = async () => {
@@ -71,13 +71,13 @@ describe("the failures of an endpoint", () => {
     const paused = {
       async query(config: string | pg.QueryConfig, values?: unknown[]) {
         if (typeof config !== "string" && config.name === "endpoints fail") {
-          second = trackFailing(other, [outcome(a, "timeout"), outcome(b, "timeout")], NOW);
+          second = trackFailingEndpoints(other, [outcome(a, "timeout"), outcome(b, "timeout")], NOW);
           await eventually("the second transaction waits", waits);
         }
         return typeof config === "string" ? one.query(config, values) : one.query(config);
       },
     } as unknown as pg.ClientBase;
-    await trackFailing(paused, [outcome(b, null), outcome(a, "timeout")], NOW);
+    await trackFailingEndpoints(paused, [outcome(b, null), outcome(a, "timeout")], NOW);
     await one.query("COMMIT");
     await second;
     await other.query("COMMIT");

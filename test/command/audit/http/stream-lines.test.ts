@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { expect } from "chai";
 import pino from "pino";
-import { answerLines } from "../../../../command/audit/http/answer-lines.ts";
 import type { AuditContext } from "../../../../command/audit/http/audited-query.ts";
+import { streamLines } from "../../../../command/audit/http/stream-lines.ts";
 import { createApp } from "../../../../shared/http/app.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 
@@ -24,7 +24,7 @@ describe("a response in lines", () => {
     }
     const logger = pino({ level: "silent" });
     const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
-    app.use((ctx) => answerLines(ctx as unknown as AuditContext, { lines: lines(), over }, stalledAfter));
+    app.use((ctx) => streamLines(ctx as unknown as AuditContext, { lines: lines(), over }, stalledAfter));
     const server = await listen(app.callback(), "127.0.0.1", 0);
     return { ...server, ended, told: () => told };
   }

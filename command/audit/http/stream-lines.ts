@@ -8,7 +8,7 @@ const REPORT_INTERVAL_MS = 1_000;
 /** A client that reads nothing for this long is disconnected, to free its scan slot. Milliseconds. */
 const STALL_TIMEOUT_MS = 120_000;
 
-export interface LineAnswer {
+export interface LineStream {
   /** Lines with line endings, read as fast as the client reads them. */
   lines: AsyncIterable<string>;
   /** Returns a progress line; undefined if not requested. */
@@ -23,9 +23,9 @@ export interface LineAnswer {
  *
  * @param stalledAfter milliseconds
  */
-export function answerLines(
+export function streamLines(
   ctx: AuditContext,
-  { lines, progress, over }: LineAnswer,
+  { lines, progress, over }: LineStream,
   stalledAfter = STALL_TIMEOUT_MS,
 ): void {
   const out = new PassThrough();

@@ -6,9 +6,9 @@ import { createTokenIssuer } from "../../../command/partner-api/token-issuer.ts"
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
-import { limitAnswerTime } from "../../../shared/http/answer-timeout.ts";
 import { createApp } from "../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
+import { limitResponseTime } from "../../../shared/http/response-timeout.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type MutableProxy, startMutableProxy } from "../../support/mutable-proxy.ts";
 import {
@@ -31,7 +31,7 @@ describe("a request that is answered before its handler ends", () => {
     const lines: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
     const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
-    app.use(limitAnswerTime(10, "event_log_unavailable"));
+    app.use(limitResponseTime(10, "event_log_unavailable"));
     let release = () => {};
     const hasAnswer = new Promise<void>((resolve) => {
       release = resolve;
@@ -85,7 +85,7 @@ describe("a command while every exchange with the log is slow, as on a busy mach
       ...{ awaitReads: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowLoopback: true },
       issuer: await createTokenIssuer([command.signingKey as never], TOKEN_ISSUER),
       secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
-      ...{ brand: "SERVICE", retiredPaths: [], trustProxy: false, answerTimeoutMs: ANSWER_TIMEOUT_MS },
+      ...{ brand: "SERVICE", retiredPaths: [], trustProxy: false, responseTimeoutMs: ANSWER_TIMEOUT_MS },
     });
     slow = await listen(app.callback(), "127.0.0.1", 0);
   });

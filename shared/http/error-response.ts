@@ -7,7 +7,7 @@ import { NO_SNIFFING } from "./no-sniffing.ts";
  *
  * @param code stable, in snake_case
  */
-export function errorAnswer(code: string): { headers: Record<string, string | number>; body: string } {
+export function errorResponse(code: string): { headers: Record<string, string | number>; body: string } {
   const correlationId = randomUUID();
   const body = JSON.stringify({ ok: false, error: code, correlationId });
   const headers = {
@@ -26,13 +26,13 @@ export function errorAnswer(code: string): { headers: Record<string, string | nu
  * @param code stable, in snake_case
  * @param more further headers
  */
-export function answerError(
+export function sendError(
   response: ServerResponse,
   status: number,
   code: string,
   more: Record<string, string> = {},
 ): void {
-  const { headers, body } = errorAnswer(code);
+  const { headers, body } = errorResponse(code);
   response.writeHead(status, { ...headers, ...more });
   response.end(body);
 }

@@ -12,7 +12,7 @@ import type { RequestState } from "./app.ts";
  * @param milliseconds time limit, from the end of the request's headers
  * @param code error code of the 503; the outcome of the request is unknown, and it may be repeated
  */
-export function limitAnswerTime(milliseconds: number, code: string): Koa.Middleware<RequestState> {
+export function limitResponseTime(milliseconds: number, code: string): Koa.Middleware<RequestState> {
   return async (ctx, next) => {
     const started = performance.now();
     const handled = next();

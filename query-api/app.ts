@@ -30,7 +30,7 @@ export interface QueryApiOptions {
   trustProxy: boolean;
 }
 
-/** Creates the application: API reference, portal operations, and the partner API's reads. */
+/** Creates the Koa application of the query API: API reference, portal operations and partner reads. */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   const { logger, read, retiredPaths, trustProxy } = options;
   const app = createApp({

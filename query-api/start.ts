@@ -29,24 +29,24 @@ const SETTINGS = [
   "TOKEN_JWKS_URL",
 ] as const;
 
-/** Postgres cancels a statement after this time. */
+/** Postgres cancels a statement that reads data after this time. */
 const STATEMENT_TIMEOUT_MS = 2_000;
 
 /** Maximum time for closing connections when the service stops. */
 const POOL_CLOSE_TIMEOUT_MS = 2_000;
 
-/** Connections of the rate limiter. A count that waits for its row occupies a connection. */
+/** Connections of the rate limiter's pool. A statement that waits for a locked counter row occupies a connection. */
 const LIMITER_CONNECTIONS = 4;
 
-/** Postgres cancels a count after this time. */
+/** Postgres cancels a statement of the rate limiter after this time. */
 const COUNT_TIMEOUT_MS = 1_000;
 
 /**
- * Starts the query API: the portal's operations and the partner API's reads. It also starts without Postgres and
- * answers 503 until Postgres is in reach.
+ * Starts the query API, which serves the portal's operations and the partner API's reads. If Postgres is unavailable, the
+ * service starts and returns 503 until it can connect.
  *
  * @throws {ConfigError} with one line that names every missing or wrong setting
- * @throws {StartError} if it cannot listen
+ * @throws {StartError} if it cannot listen on the configured host and port
  */
 export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);
@@ -62,7 +62,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
       logger,
     });
   const pool = connect("clinic-query-api", config.DATABASE_POOL_SIZE);
-  // Separate pool: counting must not wait for slow reads.
+  // The rate limiter has its own pool, so that it does not wait for slow reads.
   const limiterPool = connect("clinic-query-api limits", LIMITER_CONNECTIONS, COUNT_TIMEOUT_MS);
   const limiter = createRateLimiter(limiterPool, logger);
   const app = createQueryApp({

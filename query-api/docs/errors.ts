@@ -5,20 +5,20 @@ import type { JsonSchema, Response } from "./openapi.ts";
 /** Body of every response of status 400 and above. */
 export const errorBody = z.strictObject({
   ok: z.literal(false),
-  error: z.string().meta({ description: "Error code. Stable: react to this code, not to texts." }),
-  correlationId: z.uuid().meta({ description: "Id of the request. Quote it when you ask for support." }),
+  error: z.string().meta({ description: "Stable error code. Use it to handle the error in your program." }),
+  correlationId: z.uuid().meta({ description: "Id of the request. Include it when you contact support." }),
   details: z
     .array(
       z.strictObject({
-        path: z.string().meta({ description: "Field or header with the problem." }),
-        message: z.string().meta({ description: "Explanation for people. It may change." }),
+        path: z.string().meta({ description: "Name of the invalid field or header." }),
+        message: z.string().meta({ description: "Explanation for people. The wording may change." }),
       }),
     )
     .optional()
-    .meta({ description: "The problems of an invalid request, one entry per problem." }),
+    .meta({ description: "Problems of an invalid request, one entry per problem." }),
 });
 
-/** Errors that any request can get, independent of its operation. */
+/** Errors that any request can cause, independent of its operation. */
 const generalErrors: readonly (readonly [status: number, code: string, meaning: string])[] = [
   [400, "malformed_request", "The request is not valid HTTP."],
   [404, "not_found", "The path does not exist."],
@@ -36,22 +36,23 @@ const generalErrors: readonly (readonly [status: number, code: string, meaning: 
   [431, "headers_too_large", "The headers are larger than 32 KiB."],
 ];
 
-/** Section of a document's introduction: the form of errors, and the errors that any request can get. */
+/** Part of each document's introduction: describes the error body, and errors that do not depend on the operation. */
 export const errorsIntroduction = `### Errors
 
 Every response of status 400 and above has the body \`{ok: false, error, correlationId}\`. \`error\` is a stable code.
-Each operation lists its codes. In addition, any request can get one of these:
+Each operation lists its error codes. In addition, every operation can return these errors:
 
 ${generalErrors.map(([status, code, meaning]) => `- ${status} \`${code}\`: ${meaning}`).join("\n")}`;
 
-/** Response headers by name, as references to the document's components. */
+/** Headers of a response by name, usually as references to the document's components. */
 type HeaderRefs = Response["headers"];
 
 /**
- * Builds the error responses of an operation: one per status, with its codes and their meanings.
+ * Builds the error responses of an operation, one per HTTP status. Each response describes all error codes with that
+ * status.
  *
- * @param statuses status of each code
- * @param meanings meaning of each code for the caller
+ * @param statuses HTTP status of each error code
+ * @param meanings description of each error code for callers
  * @param headersOf returns the headers of a response with the given status
  */
 export function errorResponses<Code extends string>(

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { JsonSchema } from "./openapi.ts";
 
-/** Side of a transformation that a schema describes: `input` for requests, `output` for responses. */
+/** Selects the type that a schema with transformations describes: `input` for requests, `output` for responses. */
 type Side = "input" | "output";
 
 /** Converts a zod schema to JSON Schema. */
@@ -23,12 +23,12 @@ export function toComponents(
   );
 }
 
-/** Returns the reference to a schema of the document's components. */
+/** Returns the reference to a named schema in the document's components. */
 export function schemaRef(name: string): string {
   return `#/components/schemas/${name}`;
 }
 
-/** Removes keywords that do not help readers: the pattern of a format, the limits of a safe integer. */
+/** Removes keywords that do not help readers: the pattern of a known format, and the limits of safe integers. */
 function omitNoise({ jsonSchema }: { jsonSchema: JsonSchema }): void {
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;

@@ -28,9 +28,9 @@ export interface Operation {
   tags: string[];
   summary: string;
   description: string;
-  /** Alternatives, each with its required scopes. An empty list requires no authentication. */
+  /** Alternative security schemes with the required scopes. If the list is empty, no authentication is required. */
   security: Record<string, string[]>[];
-  /** Set if only some of the document's servers offer the operation. */
+  /** Servers that offer the operation. Undefined if all servers of the document offer it. */
   servers?: Server[];
   parameters: Parameter[];
   requestBody?: { required: true; content: Content };
@@ -49,7 +49,7 @@ export type Content = Record<"application/json", { schema: JsonSchema }>;
 
 export interface Header {
   description: string;
-  /** If true, every response that lists the header carries it. */
+  /** If true, the header is always present in the responses that document it. */
   required: boolean;
   schema: JsonSchema;
 }

@@ -2,7 +2,7 @@ import type { Parameters } from "../http/parameters.ts";
 import { toJsonSchema } from "./json-schema.ts";
 import type { Parameter } from "./openapi.ts";
 
-/** Describes declared query parameters. None is required, because each one falls back to a default. */
+/** Describes query parameters. All are optional, because each parameter has a default. */
 export function queryParameters(declared: Parameters): Parameter[] {
   return Object.entries(declared).map(([name, { description, schema }]) => ({
     name,

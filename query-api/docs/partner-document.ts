@@ -28,17 +28,17 @@ export interface PartnerDocumentOptions {
 
 const table = Object.entries(partnerOperations) as [PartnerOperationId, PartnerOperation][];
 
-const introduction = `The API for applications of partners. First exchange your credentials for an access token. Then send
-the token and the header that names the clinic. The clinic must have approved your application: credentials alone grant no
-access.
+const introduction = `The partner API gives your application access to the clinics that have approved it. First exchange
+your credentials for an access token. Then send the token and the clinic's id with each request. Credentials alone grant no
+access to a clinic.
 
-Sandbox and production offer the same API. Each has its own base URL and its own credentials. Date-times are RFC 3339.
-Responses use UTC with milliseconds; requests must contain an offset. After a 429 or 503, try again with bounded backoff,
-and not before \`Retry-After\` has passed.`;
+The API has two environments, sandbox and production. Each has its own base URL and its own credentials. Date-times follow
+RFC 3339. Responses contain UTC with milliseconds. Requests must contain a UTC offset. After a 429 or 503, retry with
+bounded backoff, and wait at least the number of seconds in \`Retry-After\`.`;
 
 /**
- * Builds the OpenAPI document of the partner API, with the bases of both environments as servers. It uses the same
- * declarations as the routes of both services.
+ * Builds the OpenAPI document of the partner API from the declarations that the routers of both services use. Its
+ * servers are the base URLs of both environments.
  */
 export function partnerDocument(
   reads: readonly AnyPartnerRead[],

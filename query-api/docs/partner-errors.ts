@@ -3,7 +3,7 @@ import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import type { PartnerWrite } from "../../shared/partner-api/writes.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
 
-/** Lists all errors of a read. */
+/** Returns all error codes that a read can return, with their HTTP status. */
 export function errorsOfRead(operation: PartnerOperation, read: AnyPartnerRead): PartnerRefusals {
   return {
     ...errorsOfAccess(operation),
@@ -17,7 +17,7 @@ export function errorsOfRead(operation: PartnerOperation, read: AnyPartnerRead):
   };
 }
 
-/** Lists all errors of a write. */
+/** Returns all error codes that a write can return, with their HTTP status. */
 export function errorsOfWrite(operation: PartnerOperation, write: PartnerWrite): PartnerRefusals {
   return {
     ...errorsOfAccess(operation),
@@ -28,7 +28,7 @@ export function errorsOfWrite(operation: PartnerOperation, write: PartnerWrite):
   };
 }
 
-/** Lists the errors of access check and rate limit. */
+/** Returns the error codes of the access check and the rate limit, with their HTTP status. */
 function errorsOfAccess({ scope, clinic, sandbox }: PartnerOperation): PartnerRefusals {
   return {
     ...(scope && { missing_token: 401, invalid_token: 401, insufficient_scope: 403 }),

@@ -17,7 +17,7 @@ import { errorsOfRead, errorsOfWrite } from "./partner-errors.ts";
 import { sectionOf } from "./partner-sections.ts";
 import { security } from "./partner-security.ts";
 
-/** An operation with one of the declared paths. */
+/** A partner operation whose path has a literal type. */
 type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
 
 /** Describes a read of the partner API. */
@@ -95,25 +95,25 @@ const cursorParameter: Parameter = {
   name: "cursor",
   in: "query",
   required: false,
-  description: "Start of the page: `page.nextCursor` of the previous page. Leave it out for the first page.",
+  description: "Value of `page.nextCursor` in the previous page. Omit it to get the first page.",
   schema: { type: "string" },
 };
 
-/** Describes the header that makes a read reflect an earlier write. */
+/** Describes the request header that makes a read reflect an earlier write. */
 function positionParameter(brand: string): Parameter {
   return {
     name: positionHeader(brand),
     in: "header",
     required: false,
     description:
-      "Log position returned by a write. The read reflects that write or fails with 503 `read_model_behind`.",
+      "Log position that an earlier write returned. The response reflects that write, or is 503 `read_model_behind`.",
     schema: { type: "string" },
   };
 }
 
 function positionOfWrite(brand: string): Record<string, Header> {
   const description =
-    "Log position of this write, an opaque string. Send it with a read that must reflect this write.";
+    "Log position of this write, an opaque string. Send this header with a read whose response must reflect this write.";
   return { [positionHeader(brand)]: { description, required: false, schema: { type: "string" } } };
 }
 
@@ -122,7 +122,7 @@ const pathIds: Readonly<Record<string, string>> = {
   deliveryId: "Id of the delivery.",
 };
 
-/** Describes the ids in the path, and the headers for clinic and branch. */
+/** Describes the ids in the operation's path, and the headers that name clinic and branch. */
 function accessParameters({ path, clinic }: PartnerOperation, brand: string): Parameter[] {
   const ids = [...path.matchAll(/:(\w+)/g)].map(
     ([, name = ""]): Parameter => ({
@@ -133,8 +133,16 @@ function accessParameters({ path, clinic }: PartnerOperation, brand: string): Pa
   if (!clinic) return ids;
   return [
     ...ids,
-    uuidHeader(`X-${brand}-Clinic-ID`, true, "The clinic. It must have approved the application."),
-    uuidHeader(`X-${brand}-Branch-ID`, false, "Limits the request to one branch of the installation."),
+    uuidHeader(
+      `X-${brand}-Clinic-ID`,
+      true,
+      "Id of the clinic. The clinic must have approved the application.",
+    ),
+    uuidHeader(
+      `X-${brand}-Branch-ID`,
+      false,
+      "Id of a branch of the installation. Limits the request to this branch.",
+    ),
   ];
 }
 

@@ -7,21 +7,21 @@ type First<Path> = Path extends `/${infer Segment}/${string}`
     ? Segment
     : never;
 
-/** First segment of an operation's path. The document groups operations by it. */
+/** First segment of an operation's path. The OpenAPI document groups operations by this segment. */
 type Segment = First<PathOf<PartnerOperationId>>;
 
 const sections: Readonly<Record<Segment, { name: string; description: string }>> = {
-  oauth: { name: "Access tokens", description: "Exchange credentials for an access token" },
-  clinic: { name: "Clinic", description: "The clinic, its branches and the installation's rights" },
-  appointments: { name: "Appointments", description: "List and create appointments" },
+  oauth: { name: "Access tokens", description: "Exchange credentials for an access token." },
+  clinic: { name: "Clinic", description: "Read the clinic, its branches and the installation's scopes." },
+  appointments: { name: "Appointments", description: "List and create appointments." },
   "webhook-endpoints": {
     name: "Webhook endpoints",
-    description: "Register endpoints, list deliveries and replay them",
+    description: "Manage webhook endpoints, list deliveries and replay them.",
   },
-  sandbox: { name: "Sandbox", description: "Your application's own clinic for testing" },
+  sandbox: { name: "Sandbox", description: "Read and reset your application's own clinic for tests." },
 };
 
-/** All groups, in document order. */
+/** All tags of the OpenAPI document, in the order of the page. */
 export const partnerTags = Object.values(sections);
 
 export function sectionOf(path: PathOf<PartnerOperationId>): string {

@@ -12,22 +12,22 @@ const scopes: Readonly<Record<Scope, string>> = {
   "appointments:write": "Create appointments",
   "webhooks:read": "Read webhook endpoints and deliveries",
   "webhooks:write": "Manage webhook endpoints and replay deliveries",
-  "sandbox:read": "Read the sandbox's state",
+  "sandbox:read": "Read the state of the sandbox",
   "sandbox:write": "Reset the sandbox",
 };
 
-/** Lists the base URLs of the given environments. */
+/** Describes the base URLs of the given environments as servers. */
 export function partnerServers(origin: string, of: readonly Environment[] = environments.options): Server[] {
   return of.map((environment) => ({ url: audience(origin, environment), description: names[environment] }));
 }
 
-/** Describes one security scheme per environment, because credentials and tokens work in one environment only. */
+/** Describes one security scheme per environment, because credentials and tokens are valid in one environment only. */
 export function partnerSecuritySchemes(origin: string): OpenApiDocument["components"]["securitySchemes"] {
   const schemes = environments.options.map((environment) => [
     schemeName(environment),
     {
       type: "oauth2",
-      description: `${names[environment]}: a Bearer token, valid for 900 seconds. Send the token request as JSON.`,
+      description: `Bearer token for the ${environment} environment, valid for 900 seconds. Send the token request as JSON.`,
       flows: {
         clientCredentials: {
           tokenUrl: `${audience(origin, environment)}${partnerOperations.exchangeToken.path}`,
@@ -39,7 +39,7 @@ export function partnerSecuritySchemes(origin: string): OpenApiDocument["compone
   return Object.fromEntries(schemes);
 }
 
-/** Describes the tokens that the operation accepts: one per environment, with the required scope. */
+/** Lists the security schemes of an operation, one per environment, with the operation's scope. */
 export function security(scope: Scope | null, of: readonly Environment[]): Operation["security"] {
   return scope ? of.map((environment) => ({ [schemeName(environment)]: [scope] })) : [];
 }

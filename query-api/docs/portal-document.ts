@@ -24,11 +24,11 @@ const unavailable = { session_keys_unavailable: 503, data_source_unavailable: 50
 type Code = Refusal | keyof typeof unauthenticated | keyof typeof unavailable | "internal_error";
 
 const meanings: Readonly<Record<Code, string>> = {
-  authentication_required: "The request has no session cookie, or the session is not valid.",
+  authentication_required: "The request has no session cookie, or its session is not valid.",
   session_expired: "The session has expired.",
-  no_active_membership: "The user has no active membership.",
-  branch_not_in_scope: "The membership gives access to no branch of the clinic.",
-  permission_required: "The membership lacks the required permission.",
+  no_active_membership: "The user is not an active member of any clinic.",
+  branch_not_in_scope: "The membership does not include a branch of the clinic.",
+  permission_required: "The membership does not have the required permission.",
   entitlement_required:
     "The clinic's plan does not include the required entitlement, or the entitlement has expired.",
   operational_access_denied:
@@ -38,14 +38,15 @@ const meanings: Readonly<Record<Code, string>> = {
   data_source_unavailable: "The service cannot read data at the moment.",
 };
 
-const introduction = `Read-only operations for a clinic's staff. The server resolves clinic and branch from the session. Access
-also depends on the member's permissions, the clinic's plan and its operational access. Knowing an id grants no access.
+const introduction = `The portal read API has read-only operations for a clinic's staff. The server resolves clinic and branch
+from the session. Access also depends on the member's permissions, the clinic's plan and its operational access. Knowing an
+id grants no access.
 
-Requests use the session cookie that the portal sets at sign-in. Do not create it yourself, and do not copy it elsewhere.
-Invalid query parameters are not refused: each one falls back to its default.
+Send the session cookie that the portal sets at sign-in. Do not create this cookie yourself, and do not copy it to other
+programs. Invalid query parameters are not refused. Each one falls back to its default.
 
-Every list is a limited result set. It is not a total count and not an export. After a 503, try again with bounded
-backoff, and not before \`Retry-After\` has passed.`;
+Every list is a limited result set. It is not a total count and not an export. After a 503, retry with bounded backoff, and
+wait at least the number of seconds in \`Retry-After\`.`;
 
 /** Builds the OpenAPI document of the portal API from the same declarations as its router. */
 export function portalDocument(
@@ -63,7 +64,7 @@ export function portalDocument(
       contact: { name: operatorName },
     },
     servers: [{ url: "/", description: "Origin of the portal" }],
-    tags: [{ name: "Portal", description: "Read-only operations" }],
+    tags: [{ name: "Portal", description: "Read data of the signed-in user's clinics." }],
     paths: Object.fromEntries(operations.map((operation) => [operation.path, { get: describe(operation) }])),
     components: {
       schemas: toComponents(

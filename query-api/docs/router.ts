@@ -12,7 +12,7 @@ import { type PortalDocumentOptions, portalDocument } from "./portal-document.ts
 
 export type DocsOptions = PortalDocumentOptions & PartnerDocumentOptions;
 
-/** The page loads only files of this origin. It runs no inline code and cannot be framed. */
+/** Response headers of the page and the documents. The page loads only files of its own origin and cannot be framed. */
 const PAGE_HEADERS = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -21,7 +21,7 @@ const PAGE_HEADERS = {
   "Cache-Control": "public, max-age=300",
 };
 
-/** Serves GET /docs and both OpenAPI documents. They are public and built once, at start. */
+/** Serves GET /docs and both OpenAPI documents. They are public, and built once when the service starts. */
 export function createDocsRouter(options: DocsOptions): Router {
   const pages = [
     toDocumentPage("/api/v1/openapi.json", portalDocument(portalOperations(options), options)),
@@ -37,8 +37,9 @@ function toDocumentPage(path: string, document: OpenApiDocument): Page {
   return toPage(path, "application/json", Buffer.from(JSON.stringify(document)));
 }
 
-/** The renderer's files come from its npm package, so the lock file determines their version. */
 const assetsFolder = path.join(import.meta.dirname, "assets");
+
+/** Swagger UI's files come from its npm package, so the lock file determines their version. */
 const rendererFolder = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 
 const siteFiles = [
@@ -54,7 +55,7 @@ const siteFiles = [
   },
 ];
 
-/** Reads the page that renders the documents, and all files that it loads. */
+/** Reads the page that renders the OpenAPI documents, and the scripts, styles and icon that it loads. */
 export function readSite(): Page[] {
   return siteFiles.map(({ path, type, file }) => toPage(path, type, readFileSync(file)));
 }

@@ -17,7 +17,7 @@ const envelope = {
   clinicId: z.guid(),
 };
 
-/** Bodies of deliveries, named as in the document's schemas. */
+/** Schemas of delivery bodies. The keys are the schema names in the OpenAPI document. */
 export const webhookBodies = {
   AppointmentEvent: z.strictObject({
     ...envelope,
@@ -35,20 +35,21 @@ export const webhookBodies = {
 
 const verification = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks: HMAC-SHA256 of
 \`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which stays the same for
-all retries and replays. Answer with any 2xx within ten seconds. The service retries after any other answer except 410.
+all retries and replays. Respond with any 2xx within ten seconds. After any other response except 410, the service retries
+the delivery.
 
-The service disables an endpoint (\`disabledReason: no_success\`) after five days of repeated failures. In these days
-there is no success, there are at least ten failed attempts, and never more than two days between two of them. A
-success, or enabling the endpoint, starts a new period. Only the operator can enable the endpoint again.`;
+The service disables an endpoint (\`disabledReason: no_success\`) after five days of repeated failures. During these days,
+no attempt succeeds, at least ten attempts fail, and failed attempts are at most two days apart. A successful attempt
+starts a new period. Only the operator can enable the endpoint again, which also starts a new period.`;
 
 const limits = `The service waits five seconds for the connection, including DNS lookup and TLS handshake. Then it waits ten
-seconds for the complete answer. If you close a kept-alive connection during a request, the service sends the request once
-more on a new connection. The delivery id stays the same.`;
+seconds for the complete response. If you close a kept-alive connection during a request, the service sends the request
+once more on a new connection, with the same delivery id.`;
 
 const order = `**Order.** Deliveries can arrive in any order. The service sends several at the same time, and a retry or replay
-can arrive after newer events. Every event contains the appointment as it was after that event, with its revision in
+can arrive after newer events. Every event contains the appointment's state after that event, with its revision in
 \`data.appointment.revision\`. Each change increases the revision. There are gaps, because some changes send no event. Store
-the highest revision for each appointment id, and discard events with a revision that is not higher. For example, in SQL:
+the highest revision for each appointment id, and discard events with the same or a lower revision. For example, in SQL:
 
 \`\`\`sql
 INSERT INTO appointment (id, revision, record) VALUES ($1, $2, $3)
@@ -94,13 +95,16 @@ function delivery(
     parameters: headers,
     requestBody: { required: true, content: { "application/json": { schema: { $ref: schemaRef(body) } } } },
     responses: {
-      "2XX": { description: "Accepted.", headers: {} },
-      "410": { description: "Gone: the service ends the delivery and disables the endpoint.", headers: {} },
+      "2XX": { description: "The receiver accepted the delivery.", headers: {} },
+      "410": {
+        description: "The endpoint is gone. The service ends the delivery and disables the endpoint.",
+        headers: {},
+      },
     },
   };
 }
 
-/** Describes each header under the brand's name and under the name of Standard Webhooks. */
+/** Describes the delivery headers. Each value is sent under the brand's header name and under the standard name. */
 function deliveryHeaders(brand: string): Parameter[] {
   const header = (name: string, description: string, type = "string"): Parameter => ({
     ...{ name, in: "header", required: true, description },
@@ -109,7 +113,7 @@ function deliveryHeaders(brand: string): Parameter[] {
   const id = "Id of the delivery.";
   const timestamp = "Time at which this attempt was signed, in seconds since 1970-01-01 UTC.";
   const signature =
-    "`v1,` and the signature in base64. After a rotation there are several, separated by spaces.";
+    "The prefix `v1,` and the signature in base64. After a rotation, the header contains several signatures, separated by spaces.";
   return [
     header(`X-${brand}-Signature`, signature),
     header(`X-${brand}-Timestamp`, timestamp, "integer"),

@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 
-/** A query parameter with its description and its parser. Parsing never fails; it falls back to a default. */
+/** A query parameter with its description and its parser. The parser never fails: it replaces invalid values. */
 export interface Parameter<Value = unknown> {
   description: string;
   /** Schema of valid values, with the default. */
   schema: z.ZodType;
-  /** @param given the parameter's text; undefined if it is missing or repeated */
+  /** @param given the parameter's text; undefined if the parameter is missing or repeated */
   read(given: string | undefined): Value;
 }
 
@@ -29,7 +29,7 @@ export function readParameters<Declared extends Parameters>(
   return Object.fromEntries(values);
 }
 
-/** Declares an integer parameter. Values outside the range are clamped; other texts take the default. */
+/** Declares an integer parameter. Values outside the range are clamped. Other invalid values are replaced by the default. */
 function integerParameter(description: string, range: { minimum: number; maximum: number; default: number }) {
   return {
     description,
@@ -42,14 +42,17 @@ function integerParameter(description: string, range: { minimum: number; maximum
 }
 
 export function limitParameter(maximum: number, byDefault: number): Parameter<number> {
-  return integerParameter("Maximum number of records to return. Values outside the range are clamped.", {
-    minimum: 1,
-    maximum,
-    default: byDefault,
-  });
+  return integerParameter(
+    "Maximum number of records to return. A value outside the range is replaced by the nearest allowed value.",
+    {
+      minimum: 1,
+      maximum,
+      default: byDefault,
+    },
+  );
 }
 
-/** The maximum is Postgres's largest integer, which every client can represent. */
+/** Number of records to skip. The maximum is the largest `integer` of Postgres, which every client can represent. */
 export const offsetParameter: Parameter<number> = integerParameter("Number of records to skip.", {
   minimum: 0,
   maximum: 2_147_483_647,
@@ -58,16 +61,17 @@ export const offsetParameter: Parameter<number> = integerParameter("Number of re
 
 const dateTime = z.iso.datetime({ offset: true }).optional();
 
-/** Limits of a time window as texts. `timeWindow` validates them together. */
+/** Start and end of a time window as texts. `timeWindow` validates them together. */
 export const windowParameters = {
   from: {
-    description: "Start of the window, inclusive. If missing or invalid: the current time.",
+    description:
+      "Start of the window, inclusive. If it is missing or invalid, the window starts at the current time.",
     schema: dateTime,
     read: (given) => given,
   },
   to: {
     description:
-      "End of the window, exclusive. If missing, invalid, not later than `from` or more than 31 days after `from`: seven days after `from`.",
+      "End of the window, exclusive. If it is missing, invalid, not later than `from`, or more than 31 days after `from`, the window ends seven days after `from`.",
     schema: dateTime,
     read: (given) => given,
   },
@@ -76,7 +80,7 @@ export const windowParameters = {
 const statuses: readonly string[] = appointmentStatuses;
 
 export const statusParameter: Parameter<string | null> = {
-  description: "Return only appointments with this status. An invalid value is ignored.",
+  description: "Returns only appointments with this status. An invalid value is ignored.",
   schema: z.enum(appointmentStatuses).optional(),
   read: (given) => (given !== undefined && statuses.includes(given) ? given : null),
 };

@@ -13,8 +13,8 @@ export interface Statement {
 /**
  * Runs a statement that returns exactly one row.
  *
- * @param deadline time to give up, on the clock of `performance.now()`
- * @throws {ApiError} 503 `data_source_unavailable` at the deadline, or if there are no read models yet
+ * @param deadline time at which the read fails, on the clock of `performance.now()`
+ * @throws {ApiError} 503 `data_source_unavailable` at the deadline, or if the projection has not created the read models yet
  */
 export type ReadRow = <Row extends object>(
   statement: Statement,
@@ -29,12 +29,12 @@ export interface QueryState extends RequestState {
 }
 
 /**
- * Time limit of all reads of one request together, waiting for a connection included. Below three seconds: callers must
- * learn within three seconds that the database is out of reach.
+ * Time limit for all reads of one request together, including the wait for a connection. It is below three seconds,
+ * because callers must learn within three seconds that the database is unavailable.
  */
 export const READ_TIMEOUT_MS = 2_600;
 
-/** SQLSTATE codes of a missing table or schema: the projection has not created the read models yet. */
+/** SQLSTATE codes for a missing table or schema. They occur until the projection has created the read models. */
 const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
 
 export function createReadRow(pool: pg.Pool): ReadRow {
@@ -77,14 +77,14 @@ async function withDeadline<Result>(deadline: number, work: Promise<Result>): Pr
 
 const readinessStatement = { name: "readiness", text: "SELECT position FROM read_model.checkpoint" };
 
-/** Reports ready if Postgres answers and read models exist. Only the log file contains the cause of a failure. */
+/** Reports that the service is ready if it can read the read models. The cause of a failure is only logged. */
 export function readiness(read: ReadRow, logger: Logger): Readiness {
   return async () => {
     try {
       await read(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);
       return { postgres: null };
     } catch (error) {
-      logger.warn({ error }, "Not ready: the read models cannot be read.");
+      logger.warn({ error }, "The service is not ready, because it cannot read the read models.");
       return { postgres: "unavailable" };
     }
   };

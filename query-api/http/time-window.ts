@@ -7,7 +7,7 @@ export const MAXIMUM_DAYS = 31;
 
 const DEFAULT_DAYS = 7;
 
-/** The years that both RFC 3339 and Postgres support: 0001 to 9999. Milliseconds since 1970. */
+/** First and last moment that both RFC 3339 and Postgres support, in milliseconds since 1970. */
 const EARLIEST = Date.parse("0001-01-01T00:00:00.000Z");
 const LATEST = Date.parse("9999-12-31T23:59:59.999Z");
 
@@ -18,10 +18,10 @@ export interface TimeWindow {
 }
 
 /**
- * Returns the window for a caller's limits. If `from` is missing or invalid, it is the current time. If `to` is
+ * Returns the time window for a caller's parameters. If `from` is missing or invalid, it is the current time. If `to` is
  * missing, invalid, not later than `from` or more than 31 days after it, it is seven days after `from`.
  *
- * @param given the limits as texts, undefined if absent
+ * @param given start and end as texts; undefined if absent
  * @param now milliseconds since 1970
  */
 export function timeWindow(

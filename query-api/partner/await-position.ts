@@ -7,32 +7,33 @@ import { READ_TIMEOUT_MS, type ReadRow } from "../http/read.ts";
 /** Maximum time that a read waits for its log position. */
 const WAIT_TIMEOUT_MS = 2_000;
 
-/** Maximum number of reads of one application that wait, so that invented positions cannot block other applications. */
+/** Maximum number of waiting reads per application, so that invented positions cannot block other applications. */
 const MAX_WAITING_PER_APPLICATION = 50;
 
-/** Maximum number of reads that wait in total. */
+/** Maximum number of waiting reads of all applications. */
 const MAX_WAITING = 500;
 
 /** Compares the read models' position with the log position in a request's header. */
 export interface AwaitPosition {
   /**
-   * Returns true if the read models have not reached the request's position yet; false if the request has none.
+   * Returns true if the request's position is ahead of the read models. Returns false if the request has no position.
    *
    * @throws {ApiError} 400 `invalid_log_position`
    */
   isAhead(ctx: Koa.ParameterizedContext): Promise<boolean>;
   /**
-   * Waits until the read models reach the request's position. Call it only after the request was counted.
+   * Waits until the read models reach the request's position. The request must have been counted by the rate limiter.
    *
    * @param applicationId application of the request's token
-   * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` if they do not reach it in time
+   * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` if the read models do not reach
+   * it in time, or if too many reads wait
    */
   wait(ctx: Koa.ParameterizedContext, applicationId: string): Promise<void>;
 }
 
 /**
- * Makes reads reflect earlier writes: the caller sends the log position that the write returned. Positions are not
- * authenticated. A request with an invented position only waits and then fails.
+ * Makes reads reflect earlier writes. The caller sends the log position that the write returned. Positions are not
+ * authenticated: a request with an invented position waits and then fails.
  *
  * @param brand brand segment of the header's name
  */
@@ -68,7 +69,7 @@ export function createAwaitPosition(read: ReadRow, brand: string): AwaitPosition
   };
 }
 
-/** Counts waiting reads, per application and in total. */
+/** Limits the number of waiting reads, per application and in total. */
 function createWaitingSlots() {
   const waiting = new Map<string, number>();
   let total = 0;

@@ -1,25 +1,25 @@
 import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 
-/** Position in a list that is sorted by time and id. The next page starts after it. */
+/** Position in a list that is sorted by time and id. The next page starts after this position. */
 export interface CursorPosition {
   /** RFC 3339 with microseconds, the precision of Postgres. */
   at: string;
   id: string;
 }
 
-/** Text form of a position, exactly as `cursorSql` writes it. */
+/** Matches the text of a position exactly as `cursorSql` writes it. */
 const CURSOR_POSITION =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 
-/** Length of every cursor: base64url of a position. */
+/** Number of characters of every cursor, the base64url of a position. */
 const CURSOR_LENGTH = 86;
 
 /**
- * Parses a cursor.
+ * Parses the query parameter `cursor`.
  *
- * @param given undefined for the first page
- * @throws {ApiError} 400 `invalid_cursor` if no response can contain it
+ * @param given undefined for the first page; an array if the parameter is repeated
+ * @throws {ApiError} 400 `invalid_cursor` if no response can contain this cursor
  */
 export function readCursor(given: string | string[] | undefined): CursorPosition | undefined {
   if (given === undefined) return undefined;
@@ -28,16 +28,16 @@ export function readCursor(given: string | string[] | undefined): CursorPosition
   return read;
 }
 
-/** Accepts only texts that `cursorSql` writes, so that each position has one cursor. */
+/** Decodes a cursor. Returns undefined for texts that `cursorSql` does not write, so that each position has one cursor. */
 function decode(text: string): CursorPosition | undefined {
   const bytes = Buffer.from(text, "base64url");
   if (bytes.toString("base64url") !== text) return undefined;
   const [, at = "", id = ""] = CURSOR_POSITION.exec(bytes.toString("latin1")) ?? [];
-  // RFC 3339 allows the year 0000, Postgres does not.
+  // RFC 3339 allows the year 0000, but Postgres does not.
   return parseRfc3339(at) === undefined || at.startsWith("0000") ? undefined : { at, id };
 }
 
-/** Returns SQL for the cursor of a row. Postgres adds line breaks and padding to base64, so both are removed. */
+/** Returns SQL for the cursor of a row. It removes the line breaks and the padding that Postgres adds to base64. */
 export function cursorSql(at: string, id: string): string {
   const text = `to_char(${at} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || ' ' || ${id}::text`;
   return `translate(encode(convert_to(${text}, 'UTF8'), 'base64'), E'+/=\\n', '-_')`;

@@ -4,10 +4,10 @@ import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
 import type { AccessRecord, FindAccess } from "../../shared/partner-api/access.ts";
 import type { ReadRow } from "../http/read.ts";
 
-/** Requests per minute if no rate was agreed. */
+/** Rate limit of an installation without an agreed rate, in requests per minute. */
 const DEFAULT_RATE_LIMIT = 120;
 
-/** An installation counts only if it is approved, and its clinic belongs to the application's environment. */
+/** Returns an installation only if it is approved and its clinic belongs to the application's environment. */
 const statement = {
   name: "partner access",
   text: `SELECT
@@ -34,7 +34,7 @@ const record = z.object({
     .nullable(),
 }) satisfies z.ZodType<AccessRecord>;
 
-/** Creates the lookup of application, credential and installation in the read models. */
+/** Creates a function that looks up application, credential and installation in the read models. */
 export function findAccessBy(read: ReadRow, deadline: number): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) =>
     record.parse(await read(statement, [applicationId, credentialId, environment, clinicId], deadline));

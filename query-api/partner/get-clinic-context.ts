@@ -9,7 +9,7 @@ const uuid = z.guid();
 export const getClinicContext = definePartnerRead({
   operationId: "getClinicContext",
   description:
-    "Returns the clinic, the branches that the installation covers, and the installation's scopes.",
+    "Returns the clinic, the branches that the installation covers, and the installation's scopes. If the request has a branch header, the list contains only that branch.",
   parameters: {},
   paged: false,
   response: z.strictObject({

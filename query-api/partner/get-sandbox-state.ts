@@ -2,13 +2,13 @@ import { z } from "zod";
 import { sandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
 import { definePartnerRead } from "./read.ts";
 
-/** Sorts by bytes, as the response of the reset does. */
+/** Sorts by the bytes of the name. The response to a sandbox reset has the same order. */
 const byName = (table: string, id: string) => `ORDER BY ${table}.name COLLATE "C", ${table}.${id}`;
 
 export const getSandboxState = definePartnerRead({
   operationId: "getSandboxState",
   description:
-    "Returns your application's sandbox: its clinic, branches and animals. The installation is already approved. No clinic header is needed.",
+    "Returns your application's sandbox with its clinic, branches and animals. The clinic has already approved your application, and the request needs no clinic header.",
   parameters: {},
   paged: false,
   response: z.strictObject({ ok: z.literal(true), sandbox: sandboxRecord }),

@@ -9,7 +9,7 @@ import { definePartnerRead } from "./read.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 
-/** Selects one row more than the page, to detect a next page. $4 from, $5 to, $6 limit, $7 and $8 the cursor. */
+/** Selects one row more than the page, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor. */
 const found = `SELECT * FROM read_model.appointment a
   WHERE a.clinic_id = $1::uuid AND ${branchVisible("a.branch_id")}
     AND a.scheduled_at >= $4::timestamptz AND a.scheduled_at < $5::timestamptz

@@ -11,11 +11,11 @@ const uuid = z.guid();
 const instant = z.iso.datetime({ precision: 3 });
 
 const attemptErrorsText = [
-  "Error code if the attempt got no complete answer, otherwise null. More codes may be added:",
+  "Error code if the attempt got no complete response, otherwise null. New codes may be added. Current codes:",
   ...Object.entries(attemptErrors).map(([code, meaning]) => `- \`${code}\`: ${meaning}`),
 ].join("\n");
 
-/** Each delivery shows only its latest attempts, because replays can add many. */
+/** Maximum number of attempts per delivery, the latest ones. Replays can add many attempts. */
 const MAX_LISTED_ATTEMPTS = 50;
 
 export const delivery = z.strictObject({
@@ -32,25 +32,29 @@ export const delivery = z.strictObject({
           .int()
           .nullable()
           .describe(
-            "Null while the attempt is in progress. It stays null if the sender stopped during the attempt: the outcome is unknown, and another attempt followed.",
+            "Duration of the attempt in milliseconds. Null while the attempt is in progress. If the service stopped during the attempt, the value stays null: the outcome is unknown, and another attempt follows.",
           ),
-        statusCode: z.int().nullable().describe("HTTP status of the answer. Null if there was no answer."),
+        statusCode: z
+          .int()
+          .nullable()
+          .describe("HTTP status of the response. Null if there was no response."),
         error: z.string().nullable().describe(attemptErrorsText),
-        answer: z.string().nullable().describe("Start of the answer's body, at most 1 KiB."),
+        answer: z.string().nullable().describe("First part of the response body, at most 1 KiB."),
       }),
     )
     .max(MAX_LISTED_ATTEMPTS),
   nextAttemptAt: instant
     .nullable()
     .describe(
-      "Time at which the next attempt is due. Null unless the status is `pending`. If the time has passed, the delivery waits for a free slot, or for the operator to approve the origin again. After 30 days without approval it becomes `skipped`.",
+      "Time at which the next attempt is due. Null unless the status is `pending`. If this time has passed, the delivery waits until the service has a free slot, or until the operator approves the endpoint's origin again. After 30 days without approval, the delivery becomes `skipped`.",
     ),
   createdAt: instant,
   updatedAt: instant,
 });
 
 /**
- * $1 clinic, $2 application, $3 environment, $4 endpoint, $5 limit, $6 and $7 cursor, $8 the installation's branches.
+ * Selects one row more than the page, to detect a next page. $1: clinic. $2: application. $4: endpoint. $5: limit. $6
+ * and $7: cursor. $8: branches of the installation.
  */
 const found = `SELECT d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at
   FROM webhooks.delivery d
@@ -70,7 +74,7 @@ const attempts = `SELECT json_agg(json_build_object('number', t.number, 'started
 export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",
   description:
-    "Lists deliveries of an endpoint with their latest attempts, newest first, in pages. Includes test events, and events of branches that the installation covers.",
+    "Lists deliveries of an endpoint with their latest attempts, newest first, in pages. The list contains test events, and events of the branches that the installation covers.",
   parameters: { limit: limitParameter(100, 50) },
   paged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(delivery), page: partnerPage }),

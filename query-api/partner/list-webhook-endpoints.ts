@@ -2,13 +2,13 @@ import { z } from "zod";
 import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { definePartnerRead } from "./read.ts";
 
-/** The limit affects only revoked endpoints: the endpoint quota is far below it. */
+/** Maximum number of endpoints in the list. It affects only revoked endpoints, because the endpoint quota is lower. */
 const MAX_LISTED = 500;
 
 export const listWebhookEndpoints = definePartnerRead({
   operationId: "listWebhookEndpoints",
   description:
-    "Lists the application's webhook endpoints at the clinic, newest first: all that are not revoked, and the newest revoked ones.",
+    "Lists the application's webhook endpoints at the clinic, newest first. The list contains all endpoints that are not revoked, and the newest revoked endpoints.",
   parameters: {},
   paged: false,
   response: z.strictObject({ ok: z.literal(true), endpoints: z.array(webhookEndpointRecord) }),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Page information of a list with cursors. */
+/** Schema of the field `page` of a list with cursors. */
 export const partnerPage = z.strictObject({
   limit: z.int().min(1).describe("Maximum number of records in this page."),
   returned: z.int().min(0).describe("Number of records in this page."),

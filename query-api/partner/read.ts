@@ -6,19 +6,17 @@ import type { Parameters, ParameterValues } from "../http/parameters.ts";
 import type { QueryState } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
 
-/** The parts of a partner's request that a read's SQL values depend on. */
+/** Request data from which a partner read computes the values of its SQL parameters. */
 export interface PartnerRequest<Declared extends Parameters = Parameters> {
   state: ClinicState & QueryState;
   /** Path parameters. */
   params: Readonly<Record<string, string>>;
   parameters: ParameterValues<Declared>;
-  /** Position of the cursor. Undefined for the first page, and for reads without pages. */
+  /** Position after which the page starts. Undefined for the first page, and for reads without pages. */
   after: CursorPosition | undefined;
 }
 
-/**
- * Declaration of a partner read. Method, path and scope are in `partnerOperations`, under the same id.
- */
+/** Declaration of a partner read. Method, path and scope are in `partnerOperations`, under the same operation id. */
 export interface PartnerRead<Declared extends Parameters = Parameters> {
   operationId: PartnerReadId;
   description: string;
@@ -27,11 +25,11 @@ export interface PartnerRead<Declared extends Parameters = Parameters> {
   paged: boolean;
   /** Schema of the 200 body. */
   response: z.ZodType;
-  /** Errors that the SQL can return. */
+  /** Error codes that the SQL can return, with their HTTP status. */
   refusals: PartnerRefusals;
   /**
-   * SQL that returns one row. `refusal` is a code of `refusals` or null. `body` is a JSON object without `ok`, or
-   * null if refused. Every table must be limited to the clinic.
+   * SQL that returns one row with the columns of `PartnerRow`. `refusal` is a code of `refusals`. `body` is without the
+   * member `ok`. The SQL must limit every table to the clinic.
    */
   sql: string;
   values(request: PartnerRequest<Declared>): readonly unknown[];
@@ -44,7 +42,7 @@ export function definePartnerRead<const Declared extends Parameters>(
   return read;
 }
 
-/** A read with any parameters, as the router and the document use it. */
+/** A partner read with any parameters. The router and the OpenAPI document use this type. */
 export type AnyPartnerRead = Omit<PartnerRead, "values"> & {
   values(
     request: Omit<PartnerRequest, "parameters"> & { parameters: Record<string, unknown> },

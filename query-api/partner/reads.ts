@@ -14,5 +14,5 @@ const reads = {
   listWebhookDeliveries,
 } satisfies Record<PartnerReadId, unknown>;
 
-/** All partner reads. If a GET operation is missing here, this file does not compile. */
+/** All partner reads. The file compiles only if every GET operation is listed. */
 export const partnerReads = Object.values(reads) as unknown as readonly AnyPartnerRead[];

@@ -49,9 +49,8 @@ export function createPartnerReadRouter(
 }
 
 /**
- * Authorizes the request within its own deadline. If the caller's log position is ahead of the read models, a refusal
- * may be out of date. The request then waits for its position and is authorized again. It counts as a refused
- * request.
+ * Authorizes the request before its deadline. If the caller's log position is ahead of the read models, a refusal may be
+ * out of date. The request then counts as a refused request, waits for its position and is authorized again.
  */
 function authorize(
   read: AnyPartnerRead,
@@ -79,7 +78,8 @@ function authorize(
 }
 
 /**
- * Waits for the caller's log position. Must run after authorization and rate limit, so that only valid requests wait.
+ * Waits for the caller's log position. Must run after authorization and rate limiting, so that only valid requests
+ * wait.
  */
 function awaitOwnWrites(awaitPosition: AwaitPosition): Koa.Middleware<State> {
   return async (ctx, next) => {

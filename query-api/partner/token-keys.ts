@@ -3,9 +3,9 @@ import { TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
 import { createCircuit } from "../../shared/http/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
-/** Caching of published keys. */
+/** Settings of the cache of published keys. */
 export interface KeyCaching {
-  /** Keys are fetched again after this time, so that a withdrawn key becomes invalid. */
+  /** Maximum age of cached keys. A withdrawn key becomes invalid after this time. */
   maxAgeMs: number;
   /** Minimum time between two fetches because of an unknown key id. */
   cooldownMs: number;
@@ -13,18 +13,18 @@ export interface KeyCaching {
 
 const CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 
-/** Time limit of a fetch. */
+/** Time limit for fetching the keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
-/** Maximum age of keys while they cannot be fetched: the lifetime of a token. */
+/** Maximum age of cached keys if the keys cannot be fetched. It is the lifetime of a token. */
 const MAX_STALE_MS = TOKEN_LIFETIME * 1000;
 
 /**
- * Fetches and caches the public keys of partner access tokens. While the keys cannot be fetched, the cached keys stay
- * in use for the lifetime of a token. After that time no token exists that they could verify.
+ * Fetches and caches the public keys of partner access tokens. If the keys cannot be fetched, the cached keys remain in
+ * use for the lifetime of a token. After that time, all tokens that the cached keys can verify have expired.
  *
  * @param url URL of the published keys
- * @returns a key lookup that throws if the keys cannot be fetched and no usable ones are cached
+ * @returns a key lookup that throws if the keys cannot be fetched and no usable keys are cached
  */
 export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = CACHING): JWTVerifyGetKey {
   const remote = createRemoteJWKSet(url, {
@@ -34,7 +34,8 @@ export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = 
   });
   const circuit = createCircuit({
     responseTimeoutMs: KEY_FETCH_TIMEOUT_MS,
-    onFailure: (error) => logger.warn({ error }, "Token keys cannot be fetched; using the cached ones."),
+    onFailure: (error) =>
+      logger.warn({ error }, "Fetching the token keys failed, so the cached keys stay in use."),
   });
   let freshAt = Number.NEGATIVE_INFINITY;
   return async (header, token) => {
@@ -46,7 +47,7 @@ export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = 
       try {
         return await createLocalJWKSet(kept)(header, token);
       } catch {
-        // The key may have been published since the last fetch.
+        // The token may be signed with a key that was published after the last fetch.
         throw unreachable;
       }
     }

@@ -2,9 +2,9 @@ import { byName } from "../../shared/postgres/by-name.ts";
 import { type Requirement, refusalConditions } from "./authorization.ts";
 
 /**
- * SQL for the reason why a clinic `c` has no operational access, or null if it has. Expiry is compared with the
- * request's time. A trial or cancelled subscription lasts until the end of its period. An active or past-due one has
- * no such end, because renewals may be late. Only a demo needs no subscription.
+ * SQL for the reason why a clinic `c` has no operational access. Null if the clinic has operational access. Expiry is
+ * compared with the request's time ($2). A trial or cancelled subscription ends with its period. An active or past-due
+ * subscription continues after its period, because renewals may be late. Only a demo needs no subscription.
  */
 const operationalRefusalReason = `CASE
     WHEN c.status = 'suspended' THEN 'clinic_suspended'
@@ -20,9 +20,9 @@ const operationalRefusalReason = `CASE
   END`;
 
 /**
- * SQL for at most one row: the clinic and branch of user $1 at time $2, and the user's rights there. Clinic: the
- * selected one if the user is still an active member, otherwise the clinic of the oldest active membership. Branch:
- * the selected one if in scope, otherwise the main branch if in scope, otherwise the first branch in scope.
+ * SQL that resolves the clinic, the branch and the membership of user $1 at time $2, as at most one row. The clinic is
+ * the selected clinic if the user is still an active member, otherwise the clinic of the oldest active membership. The
+ * branch is the selected branch if in scope, otherwise the main branch if in scope, otherwise the first branch in scope.
  */
 const access = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch_name, b.city AS branch_city,
     m.branch_access, m.branch_ids, ${operationalRefusalReason} AS not_operational_because
@@ -44,8 +44,9 @@ const access = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch
   ) b ON true`;
 
 /**
- * Returns SQL that is true if a branch is in a membership's scope. `member` is a row with branch_access and
- * branch_ids.
+ * Returns SQL that is true if a branch is in a membership's scope.
+ *
+ * @param member name of a row with the columns branch_access and branch_ids
  */
 export function inScope(member: string, branchId: string): string {
   return `(${member}.branch_access = 'all' OR ${member}.branch_ids ? ${branchId}::text)`;
@@ -61,7 +62,7 @@ export function branchIdsOf(member: string): string {
     WHERE b.clinic_id = ${member}.clinic_id AND ${inScope(member, "b.branch_id")}), '[]') END`;
 }
 
-/** Result of a portal operation's statement. */
+/** Row that the SQL of a portal operation returns. */
 export interface PortalRow {
   /** Error code, or null if the request is authorized. */
   refusal: string | null;
@@ -70,10 +71,10 @@ export interface PortalRow {
 }
 
 /**
- * Builds an operation's statement: it resolves the access, authorizes the request and reads the data in one round trip.
- * Data is read only if the request is authorized.
+ * Builds the SQL of a portal operation. It resolves clinic and branch, authorizes the request and reads the data in one
+ * round trip. It reads the data only if the request is authorized.
  *
- * @param data a SELECT of one JSON object over the row `access`; its parameters start at $3
+ * @param data SELECT that returns one JSON object; it can use the row `access`, and its parameters start at $3
  */
 export function guardedSql(requirement: Requirement, data: string): string {
   const judgement = refusalConditions(requirement).map(

@@ -1,6 +1,6 @@
 import type { Permission } from "../../shared/domain/events/people.ts";
 
-/** Requirements of an operation, in addition to a session and an active membership. */
+/** Requirements of a portal operation, in addition to a session and an active membership. */
 export interface Requirement {
   /** If true, a branch must be in the membership's scope. */
   branch: boolean;
@@ -29,7 +29,7 @@ export const requirements = {
 
 export type PortalOperationId = keyof typeof requirements;
 
-/** Codes of 403 responses, in the order of the checks. */
+/** Error codes of the portal's 403 responses, in the order of the checks. */
 export const refusals = [
   "no_active_membership",
   "branch_not_in_scope",
@@ -44,8 +44,8 @@ export const entitlementInEffect =
   "(e.enabled AND (e.effective_until IS NULL OR e.effective_until > $2::timestamptz))";
 
 /**
- * Lists the refusals of a requirement, each with its SQL condition over the row `access`. The OpenAPI document and the
- * statement both use this list.
+ * Lists the error codes of an operation's 403 responses, each with its SQL condition on the row `access`. The OpenAPI
+ * document and the operation's SQL both use this list.
  */
 export function refusalConditions(requirement: Requirement): [Refusal, string][] {
   const { branch, permission, entitlement } = requirement;

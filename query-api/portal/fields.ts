@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { MAXIMUM_DAYS } from "../http/time-window.ts";
 
-/** Schemas that the portal's responses share. */
+/** Schemas of fields that several portal responses contain. */
 
 export const uuid = z.guid();
 
@@ -13,15 +13,18 @@ export const calendarDate = z.iso.date();
 /** HH:MM:SS */
 export const timeOfDay = z.iso.time({ precision: 0 });
 
-/** First fields of every body. */
+/** First fields of every portal response. */
 export const envelope = {
   ok: z.literal(true),
   apiVersion: z.literal("v1"),
   correlationId: z.uuid().describe("Id of the request."),
 };
 
-/** First fields of every body except availability's. */
-export const datedEnvelope = { ...envelope, generatedAt: instant.describe("Time of the response.") };
+/** First fields of every portal response except availability. */
+export const datedEnvelope = {
+  ...envelope,
+  generatedAt: instant.describe("Time at which the response was generated."),
+};
 
 export const page = z.strictObject({
   limit: z.int().min(1).describe("Maximum number of records in this response."),

@@ -12,7 +12,7 @@ import {
 } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** The lists have no pages. Branches have fewer entries in 31 days. */
+/** Maximum lengths of the lists, which have no pages. A branch has fewer entries in 31 days. */
 const MAX_RESOURCES = 1_000;
 const MAX_TIME_SPANS = 10_000;
 
@@ -58,13 +58,12 @@ const hold = z.strictObject({
   status: z.string(),
 });
 
-/** $3 from, $4 to. */
 const resources = `SELECT * FROM read_model.resource
   WHERE resource.clinic_id = access.clinic_id AND resource.branch_id = access.branch_id AND status = 'active'
   ORDER BY ${byName("name")}, resource_id
   LIMIT ${MAX_RESOURCES}`;
 
-/** Rules that are valid on a day of the window, in the clinic's time zone. The window's end is exclusive. */
+/** Selects the rules that are valid on a day of the window ($3 to $4, exclusive), in the clinic's time zone. */
 const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t USING (resource_id)
   WHERE (t.valid_from IS NULL
       OR t.valid_from <= (($4::timestamptz - interval '1 millisecond') AT TIME ZONE access.timezone)::date)
@@ -72,7 +71,7 @@ const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t U
   ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id
   LIMIT ${MAX_TIME_SPANS}`;
 
-/** Released assignments do not occupy the resource. */
+/** Selects allocated assignments, because released assignments do not occupy a resource. */
 const assignments = `SELECT g.* FROM resources r JOIN read_model.assignment g USING (resource_id)
   WHERE g.allocation_start < $4::timestamptz AND g.allocation_end > $3::timestamptz AND g.status = 'allocated'
   ORDER BY g.allocation_start, g.assignment_id
@@ -90,7 +89,7 @@ export const getAvailability = defineOperation({
   path: "/api/v1/availability",
   summary: "Get availability rules and allocations",
   description:
-    "Returns the active resources of the authorized branch with their rules, assignments and holds in a window of at most 31 days. It does not calculate bookable slots.",
+    "Returns the active resources of the authorized branch, with their rules, assignments and holds in a window of at most 31 days. The response does not contain calculated bookable slots.",
   parameters: windowParameters,
   generatedAt: false,
   response: z.strictObject({

@@ -41,12 +41,12 @@ export const getClinicContext = defineOperation({
       role: z.string(),
       permissions: z.array(z.string()),
       operational: z.strictObject({
-        allowed: z.boolean().describe("If false, most operations answer 403 `operational_access_denied`."),
+        allowed: z.boolean().describe("If false, most operations return 403 `operational_access_denied`."),
         reason: z
           .string()
           .nullable()
           .describe(
-            "Null if allowed. Otherwise `clinic_suspended`, `clinic_closed`, `demo_expired` or `subscription_inactive`.",
+            "Reason why operational access is not allowed: `clinic_suspended`, `clinic_closed`, `demo_expired` or `subscription_inactive`. Null if it is allowed.",
           ),
       }),
     }),

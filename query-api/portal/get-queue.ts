@@ -3,7 +3,7 @@ import { appointmentStatuses } from "../../shared/domain/appointment/appointment
 import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** The lists have no pages. A front desk has fewer entries per day. */
+/** Maximum length of each list. The lists have no pages, and a front desk has fewer entries per day. */
 const MAX_LISTED = 1_000;
 
 const ticket = z.strictObject({
@@ -39,10 +39,10 @@ const active = `SELECT * FROM read_model.queue_ticket t
   WHERE t.clinic_id = access.clinic_id AND t.branch_id = access.branch_id
     AND t.status NOT IN ('completed', 'cancelled', 'no_show')`;
 
-/** Sorts ticket numbers by length first: 9 before 10. */
+/** Sorts ticket numbers by length first, so that 9 comes before 10. */
 const ticketOrder = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
-/** Computed in the clinic's time zone: a day with a clock change has 23 or 25 hours. */
+/** SQL for midnight in the clinic's time zone, days after today. A day with a clock change has 23 or 25 hours. */
 const startOfDay = (days: number) =>
   `((date_trunc('day', $2::timestamptz AT TIME ZONE access.timezone) + interval '${days} day')
     AT TIME ZONE access.timezone)`;

@@ -30,7 +30,7 @@ const appointment = z.strictObject({
   resources: z.array(resource),
 });
 
-/** Appointments of the authorized branch. $3 from, $4 to, $5 status, $6 limit. */
+/** Selects appointments of the authorized branch. $3 and $4: window. $5: status. $6: limit. */
 const picked = `SELECT * FROM read_model.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
     AND a.scheduled_at >= $3::timestamptz AND a.scheduled_at < $4::timestamptz

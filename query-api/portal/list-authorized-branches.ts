@@ -4,7 +4,7 @@ import { inScope } from "./access-sql.ts";
 import { datedEnvelope, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** The list has no pages. Clinics have fewer branches. */
+/** Maximum number of branches in the list, which has no pages. A clinic has fewer branches. */
 const MAX_LISTED = 1_000;
 
 const branch = z.strictObject({

@@ -4,7 +4,7 @@ import { branchIdsOf } from "./access-sql.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** The list has no pages. Users have fewer memberships. */
+/** Maximum number of clinics in the list, which has no pages. A user has fewer memberships. */
 const MAX_LISTED = 500;
 
 const clinic = z.strictObject({
@@ -25,7 +25,7 @@ const clinic = z.strictObject({
   }),
 });
 
-/** If a user has several active memberships of one clinic, the oldest one counts, as for access. */
+/** Selects the oldest active membership of each clinic. The access check uses the same membership. */
 const membershipsOfUser = `SELECT DISTINCT ON (clinic_id) * FROM read_model.membership
   WHERE user_id = $1::uuid AND status = 'active'
   ORDER BY clinic_id, created_at, membership_id`;
@@ -36,7 +36,7 @@ export const listAuthorizedClinics = defineOperation({
   path: "/api/v1/clinics",
   summary: "List the user's clinics",
   description:
-    "Lists the clinics where the signed-in user is an active member, sorted by name. Includes suspended and closed clinics.",
+    "Lists the clinics where the signed-in user is an active member, sorted by name. The list includes suspended and closed clinics.",
   parameters: {},
   generatedAt: true,
   response: z.strictObject({ ...datedEnvelope, currentClinicId: uuid, clinics: z.array(clinic) }),

@@ -37,7 +37,7 @@ const animals = `SELECT json_agg(json_build_object('id', n.animal_id, 'name', n.
     WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
     ORDER BY ${byName("name")}, animal_id LIMIT ${MAX_ANIMALS}) n`;
 
-/** @param operatorName constant value of `identityOwner` */
+/** @param operatorName value of the field `identityOwner` */
 export function listCustomerProjections(operatorName: string) {
   return defineOperation({
     operationId: "listCustomerProjections",

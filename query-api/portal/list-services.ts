@@ -25,7 +25,7 @@ export const listServices = defineOperation({
   parameters: {
     limit: limitParameter(100, 50),
     includeInactive: literalTrueParameter(
-      "If `true`, the list includes withdrawn services. Only the literal value `true` has an effect, and only for users with the permission `manage_tenant`.",
+      "If `true`, the list includes withdrawn services. Any other value is ignored. The parameter is also ignored for users without the permission `manage_tenant`.",
     ),
   },
   generatedAt: true,

@@ -4,7 +4,7 @@ import { branchIdsOf } from "./access-sql.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
-/** The list has no pages. Clinics have fewer staff members. */
+/** Maximum number of staff members in the list, which has no pages. A clinic has fewer staff members. */
 const MAX_LISTED = 1_000;
 
 const staffMember = z.strictObject({
@@ -29,8 +29,8 @@ const staffMember = z.strictObject({
 });
 
 /**
- * SQL for the membership of staff member `s`: granted to the staff member, or to the same user. Active ones come before
- * invited ones, invited ones before revoked ones, and newer ones before older ones.
+ * Selects the membership of staff member `s`. A membership belongs to the staff member directly or through the same
+ * user. Active memberships come first, then invited ones, then revoked ones. The newest membership of a status wins.
  */
 const membershipOfStaff = `SELECT * FROM read_model.membership m
   WHERE m.clinic_id = s.clinic_id

@@ -4,8 +4,8 @@ import type { Parameters, ParameterValues } from "../http/parameters.ts";
 import type { PortalOperationId } from "./authorization.ts";
 
 /**
- * Declaration of a portal operation. Router, OpenAPI document and contract tests use it. Its requirements are in
- * `requirements`, under the same id.
+ * Declaration of a portal operation, for the router, the OpenAPI document and the contract tests. Its requirements are in
+ * `requirements`, under the same operation id.
  */
 export interface PortalOperation<Declared extends Parameters = Parameters> {
   operationId: PortalOperationId;
@@ -19,9 +19,9 @@ export interface PortalOperation<Declared extends Parameters = Parameters> {
   /** If true, the envelope has `generatedAt`. */
   generatedAt: boolean;
   /**
-   * A SELECT that returns the rest of the body as one JSON object. It can read the row `access` (clinic, branch and
-   * membership). $1 is the user, $2 the request's time; the operation's own values start at $3. Every table must be
-   * limited to `access.clinic_id`.
+   * SELECT that returns the body without the envelope, as one JSON object. It can use the row `access` with clinic,
+   * branch and membership. $1 is the user, $2 the request's time. The results of `values` start at $3. The SELECT must
+   * limit every table to `access.clinic_id`.
    */
   data: string;
   /** @param now milliseconds since 1970 */
@@ -35,18 +35,18 @@ export function defineOperation<const Declared extends Parameters>(
   return operation;
 }
 
-/** An operation with any parameters, as the router and the document use it. */
+/** A portal operation with any parameters. The router and the OpenAPI document use this type. */
 export type AnyPortalOperation = Omit<PortalOperation, "values"> & {
   values(parameters: Record<string, unknown>, now: number): readonly unknown[];
 };
 
 export interface Envelope {
   correlationId: string;
-  /** Undefined if the body has no such field. */
+  /** Undefined if the response does not contain this field. */
   generatedAt: Instant | undefined;
 }
 
-/** Inserts the envelope into the text of a JSON object, so that Postgres's output is not parsed again. */
+/** Inserts the envelope into the text of a JSON object, so that Postgres's JSON is not parsed and serialized again. */
 export function withEnvelope({ correlationId, generatedAt }: Envelope, body: string): string {
   const made = generatedAt === undefined ? "" : `"generatedAt":"${generatedAt}",`;
   return `{"ok":true,"apiVersion":"v1","correlationId":"${correlationId}",${made}${body.slice(1)}`;

@@ -15,7 +15,7 @@ export interface PortalDependencies {
   read: ReadRow;
 }
 
-/** Creates the routes of the portal API. Methods other than GET and HEAD are 405 with `Allow`. */
+/** Creates the routes of the portal API. Methods other than GET and HEAD return 405 with `Allow`. */
 export function createPortalRouter(
   operations: readonly AnyPortalOperation[],
   dependencies: PortalDependencies,
@@ -30,7 +30,7 @@ export function createPortalRouter(
   return router;
 }
 
-/** Verifies the session, authorizes and reads in one round trip, and responds. */
+/** Verifies the session, runs the operation's SQL and responds. */
 function handle(operation: AnyPortalOperation, dependencies: PortalDependencies): Koa.Middleware<QueryState> {
   const statement = {
     name: `portal ${operation.operationId}`,

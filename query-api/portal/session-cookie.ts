@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** The portal writes fewer chunks: more do not fit into a request's headers. */
+/** Maximum number of cookie chunks. More chunks do not fit into a request's headers. */
 const MAXIMUM_CHUNKS = 10;
 
 const ENCODED = "base64-";
@@ -8,12 +8,13 @@ const ENCODED = "base64-";
 const session = z.object({ access_token: z.string().min(1) });
 
 /**
- * Extracts the access token from the portal's session cookie. The session is JSON, plain or as `base64-` and
- * base64url, in one cookie or in chunks `<name>.0`, `<name>.1` and so on. Its other fields are not trusted and not
- * read.
+ * Extracts the access token from the portal's session cookie. The session is JSON, either plain or as `base64-` and
+ * base64url. It is in one cookie, or in chunks with the names `<name>.0`, `<name>.1` and so on. The session's other
+ * fields are not signed, so they are not used.
  *
  * @param header the Cookie header
- * @returns undefined if there is no session, or it is not readable
+ * @param name name of the session cookie
+ * @returns undefined if there is no session, or the session is not readable
  */
 export function accessTokenOf(header: string | undefined, name: string): string | undefined {
   const cookies = cookiesOf(header ?? "", name);
@@ -23,13 +24,13 @@ export function accessTokenOf(header: string | undefined, name: string): string 
   try {
     return session.safeParse(JSON.parse(text)).data?.access_token;
   } catch {
-    return undefined; // not JSON: a chunk is missing, or another program wrote the cookie
+    return undefined; // The text is not JSON: a chunk is missing, or another program wrote the cookie.
   }
 }
 
 /**
- * Collects the session's cookies. If a name is repeated, the first one counts, as in the portal. Empty cookies are
- * deleted ones.
+ * Returns the session's cookies by name. If a name is repeated, the first cookie is used, as in the portal. Empty cookies
+ * are omitted, because they mean that the cookie was deleted.
  */
 function cookiesOf(header: string, name: string): Map<string, string> {
   const found = new Map<string, string>();
@@ -49,7 +50,7 @@ function decodeValue(text: string): string {
   try {
     return decodeURIComponent(bare);
   } catch {
-    return bare; // a % without two hex digits is literal
+    return bare; // The text contains a % without two hex digits, so it is not percent-encoded.
   }
 }
 
@@ -65,6 +66,6 @@ function decodeBase64url(text: string): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(text, "base64url"));
   } catch {
-    return undefined; // not UTF-8
+    return undefined; // The bytes are not UTF-8.
   }
 }

@@ -16,8 +16,8 @@ export interface PortalSession {
  *
  * @param cookieHeader the request's Cookie header
  * @param now milliseconds since 1970
- * @throws {ApiError} 401 `authentication_required` or `session_expired`; 503 `session_keys_unavailable` if the keys
- * cannot be fetched
+ * @throws {ApiError} 401 `authentication_required` or `session_expired`; 503 `session_keys_unavailable` if the identity
+ * provider's public keys cannot be fetched
  */
 export type SessionVerifier = (cookieHeader: string | undefined, now: number) => Promise<PortalSession>;
 
@@ -28,10 +28,10 @@ export interface SessionSettings {
   PORTAL_JWKS_URL: string | undefined;
 }
 
-/** Time limit for fetching the identity provider's keys. */
+/** Time limit for fetching the identity provider's public keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
-/** The role distinguishes a user's token from the project's anon and service-role keys. */
+/** The role distinguishes a user's token from the anon and service-role keys, which the same provider signs. */
 const claims = z.object({ sub: uuid, role: z.literal("authenticated") });
 
 /** @throws {ConfigError} if neither a secret nor public keys are configured */
@@ -61,7 +61,7 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
   };
 }
 
-/** Assigns each algorithm its kind of key, so that a public key is never used as a shared secret or vice versa. */
+/** Selects the key by algorithm, so that a public key is never used as a shared secret or vice versa. */
 function sessionKeys(settings: SessionSettings): { algorithms: string[]; key: JWTVerifyGetKey } {
   const { PORTAL_JWT_SECRET: text, PORTAL_JWKS_URL: url } = settings;
   const secret = text === undefined ? undefined : sharedSecret(text);
@@ -81,7 +81,7 @@ function sessionKeys(settings: SessionSettings): { algorithms: string[]; key: JW
   };
 }
 
-/** Imports the secret once. With a KeyObject, jose would import it for every token, at twice the cost. */
+/** Imports the shared secret once. If jose received a KeyObject, it would import the secret for every token. */
 function sharedSecret(text: string): Promise<webcrypto.CryptoKey> {
   return crypto.subtle.importKey("raw", Buffer.from(text), { name: "HMAC", hash: "SHA-256" }, false, [
     "verify",

@@ -6,7 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { installationApproved, registerApplication } from "../support/partner-events.ts";
 import { type Answer, request, startTestQueryApi, type TestQueryApi } from "../support/query-api.ts";
 
-/** A way to Postgres that can be cut or go silent. */
+/** Starts a TCP proxy to Postgres that can close all connections, or stop forwarding data. */
 async function startCable(target: URL) {
   const sockets = new Set<Socket>();
   let state: "open" | "silent" | "cut" = "open";
@@ -78,7 +78,7 @@ describe("query-api without Postgres", () => {
 
   async function expectAnswers() {
     for (const ask of [portal, partner]) {
-      const answer = await eventually("an answer", async () => {
+      const answer = await eventually("a response other than 503", async () => {
         const given = await ask();
         return given.status !== 503 && given;
       });
@@ -87,7 +87,7 @@ describe("query-api without Postgres", () => {
     expect((await fetch(`${api.url}/health/ready`)).status).to.equal(200);
   }
 
-  /** Both surfaces, more often at once than there are connections. */
+  /** Checks that portal and partner reads return 503, with more concurrent requests than pool connections. */
   async function expectUnavailable() {
     const started = performance.now();
     const asked = Array.from({ length: 20 }, (_, index) => (index % 2 ? portal() : partner()));
@@ -99,7 +99,7 @@ describe("query-api without Postgres", () => {
     expect(performance.now() - started).to.be.below(3_000);
   }
 
-  it("answers 503 within three seconds while Postgres is down, and 200 after it is back", async () => {
+  it("reads return 503 within three seconds while Postgres is down, and 200 after Postgres is back", async () => {
     cable.become("cut");
     await expectUnavailable();
     const ready = await fetch(`${api.url}/health/ready`);
@@ -109,7 +109,7 @@ describe("query-api without Postgres", () => {
     await expectAnswers();
   });
 
-  it("answers 503 within three seconds while Postgres is silent, and 200 after it is back", async () => {
+  it("reads return 503 within three seconds while Postgres does not respond, and 200 after Postgres is back", async () => {
     cable.become("silent");
     await expectUnavailable();
     await expectUnavailable();
@@ -117,7 +117,7 @@ describe("query-api without Postgres", () => {
     await expectAnswers();
   });
 
-  it("answers 503 within three seconds while Postgres is slow, and 200 afterwards", async () => {
+  it("reads return 503 within three seconds while a table is locked, and 200 afterwards", async () => {
     const client = await api.database.admin.connect();
     await client.query("BEGIN");
     await client.query("LOCK TABLE read_model.clinic IN ACCESS EXCLUSIVE MODE");
@@ -127,7 +127,7 @@ describe("query-api without Postgres", () => {
     await expectAnswers();
   });
 
-  it("answers 503 within three seconds while Postgres has no free connections, and 200 afterwards", async () => {
+  it("reads return 503 within three seconds while Postgres has no free connections, and 200 afterwards", async () => {
     const { admin, name } = api.database;
     await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT 0`);
     cable.become("open");
@@ -136,7 +136,7 @@ describe("query-api without Postgres", () => {
     await expectAnswers();
   });
 
-  it("answers 503 while there are no read models, and 200 once there are", async () => {
+  it("reads return 503 while the read models do not exist, and 200 as soon as they exist", async () => {
     const { admin } = api.database;
     await admin.query("ALTER SCHEMA read_model RENAME TO elsewhere");
     await expectUnavailable();
@@ -144,7 +144,7 @@ describe("query-api without Postgres", () => {
     await expectAnswers();
   });
 
-  it("never shows internal errors to a caller", async () => {
+  it("a response to an internal error contains no details of the error", async () => {
     await api.database.admin.query("ALTER TABLE read_model.clinic RENAME COLUMN slug TO other");
     const { status, body } = await portal();
     await api.database.admin.query("ALTER TABLE read_model.clinic RENAME COLUMN other TO slug");

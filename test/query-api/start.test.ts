@@ -8,14 +8,14 @@ async function failure(given: NodeJS.ProcessEnv): Promise<Error> {
   return startQueryApi(given).then(
     async (service) => {
       await service.stop();
-      throw new Error("it started");
+      throw new Error("The service started, although an error was expected.");
     },
     (error: Error) => error,
   );
 }
 
 describe("startQueryApi", () => {
-  it("names every missing setting in one line", async () => {
+  it("startQueryApi fails with one line that names every missing setting", async () => {
     const error = await failure({ PORT: "0" });
     expect(error).to.be.instanceOf(ConfigError);
     for (const name of ["DATABASE_URL", "PORTAL_COOKIE_NAME", "TOKEN_JWKS_URL", "OPERATOR_NAME"]) {
@@ -24,14 +24,14 @@ describe("startQueryApi", () => {
     expect(error.message).to.not.contain("\n");
   });
 
-  it("requires a secret or public keys to verify portal sessions", async () => {
+  it("startQueryApi requires a secret or public keys to verify portal sessions", async () => {
     const { PORTAL_JWT_SECRET: _, ...rest } = env;
     const error = await failure(rest);
     expect(error).to.be.instanceOf(ConfigError);
     expect(error.message).to.match(/PORTAL_JWT_SECRET or PORTAL_JWKS_URL/);
   });
 
-  it("refuses to start on a port that is in use", async () => {
+  it("startQueryApi fails if the port is in use", async () => {
     const first = await startQueryApi(env);
     const error = await failure({ ...env, PORT: new URL(first.url).port });
     await first.stop();
@@ -47,7 +47,7 @@ describe("startQueryApi", () => {
 
     after(() => service.stop());
 
-    const answers: [string, number, string][] = [
+    const responses: [string, number, string][] = [
       ["/", 404, "not_found"],
       ["/api/v1/nothing", 404, "not_found"],
       ["/api/v1/clinic/context/", 404, "not_found"],
@@ -59,8 +59,8 @@ describe("startQueryApi", () => {
       ["/staging/v1/clinic/context", 404, "not_found"],
     ];
 
-    for (const [path, status, code] of answers) {
-      it(`answers ${path} with ${status} ${code}`, async () => {
+    for (const [path, status, code] of responses) {
+      it(`GET ${path} returns ${status} ${code} while all servers are unavailable`, async () => {
         const response = await fetch(service.url + path);
         const body = (await response.json()) as { correlationId: string };
         expect(response.status).to.equal(status);
@@ -70,12 +70,12 @@ describe("startQueryApi", () => {
       });
     }
 
-    it("is live but not ready without Postgres", async () => {
+    it("the query API is live but not ready if Postgres is unavailable", async () => {
       expect((await fetch(`${service.url}/health/live`)).status).to.equal(200);
       expect((await fetch(`${service.url}/health/ready`)).status).to.equal(503);
     });
 
-    it("answers 503 if a token cannot be verified", async () => {
+    it("a partner read returns 503 if the token keys cannot be fetched", async () => {
       const header = Buffer.from('{"alg":"EdDSA","typ":"at+jwt","kid":"one"}').toString("base64url");
       const token = `${header}.${Buffer.from("{}").toString("base64url")}.AAAA`;
       const response = await fetch(`${service.url}/production/v1/clinic/context`, {

@@ -30,7 +30,10 @@ describe("tenant isolation", () => {
 
   after(() => api.stop());
 
-  /** A clinic with one of everything; all clinics have the same names, and texts with a mark of their own. */
+  /**
+   * Creates a clinic with one record of each kind. All clinics have the same names. Other texts contain a mark that is
+   * unique to the clinic.
+   */
   async function fullClinic() {
     const ids = await openClinic(api.given);
     const mark = randomUUID().replaceAll("-", "");
@@ -149,7 +152,7 @@ describe("tenant isolation", () => {
     return { ...ids, ...more, mark, application };
   }
 
-  /** Every id of a clinic's things, and its mark. */
+  /** Lists the ids of a clinic's records, and its mark. */
   const idsOf = ({ application, ...ids }: typeof ours) => [
     ...Object.values<string>(ids),
     application.applicationId,
@@ -168,14 +171,14 @@ describe("tenant isolation", () => {
   }
 
   for (const { operationId, path, response } of portalOperations({ operatorName: "Test Operator" })) {
-    it(`${operationId} shows a user no data of another clinic`, async () => {
+    it(`the portal operation ${operationId} returns no data of another clinic`, async () => {
       const named = `clinicId=${theirs.clinicId}&branchId=${theirs.branchId}`;
       const answer = await api.get(`${path}?${window}&${named}`, ours.userId);
       expectOnlyOurs(answer);
       response.parse(answer.body);
     });
 
-    it(`${operationId} refuses a user of another clinic`, async () => {
+    it(`the portal operation ${operationId} refuses a user without a membership`, async () => {
       const { status, body } = await api.get(`${path}?${window}`, randomUUID());
       expect([status, body.error]).to.deep.equal([403, "no_active_membership"]);
     });
@@ -188,7 +191,7 @@ describe("tenant isolation", () => {
       return request(`${api.url}/production/v1${path}`, headers);
     }
 
-    /** All reads of clinic data. The sandbox read has no clinic header and is not included. */
+    /** Paths of all partner reads with a clinic header. */
     const paths: Record<Exclude<PartnerReadId, "getSandboxState">, (endpointId: string) => string> = {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${window}`,
@@ -198,14 +201,14 @@ describe("tenant isolation", () => {
     const endpointOf = (clinic: typeof ours) => (clinic as never as { endpoint: string }).endpoint;
 
     for (const [operationId, path] of Object.entries(paths)) {
-      it(`${operationId} shows an application no data of another clinic`, async () => {
+      it(`the partner operation ${operationId} returns no data of another clinic`, async () => {
         expectOnlyOurs(await ask(path(endpointOf(ours)), ours.clinicId));
         const { status, body } = await ask(path(endpointOf(ours)), theirs.clinicId);
         expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
       });
     }
 
-    it("hides deliveries of another application's endpoint", async () => {
+    it("listWebhookDeliveries returns 404 for an endpoint of another application at another clinic", async () => {
       const { status } = await ask(paths.listWebhookDeliveries(endpointOf(theirs)), ours.clinicId);
       expect(status).to.equal(404);
     });
@@ -221,7 +224,7 @@ describe("tenant isolation", () => {
 
     after(() => client.end());
 
-    it("lets the role of query-api write only rate limits, and read only read models and deliveries", async () => {
+    it("the query API's database role can write only rate limits, and read only read models and deliveries", async () => {
       const { rows } = await client.query<{ name: string; reads: boolean; writes: boolean }>(`
         SELECT c.oid::regclass::text AS name,
           has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT') AS reads,
@@ -260,12 +263,12 @@ describe("tenant isolation", () => {
       "SELECT * FROM webhooks.outbox",
       "UPDATE webhooks.delivery SET status = 'pending'",
     ]) {
-      it(`refuses the role of query-api: ${statement}`, async () => {
+      it(`Postgres refuses the query API's database role the statement: ${statement}`, async () => {
         const error = await client.query(statement).then(
           () => undefined,
           (reason: pg.DatabaseError) => reason.code,
         );
-        // 42501: no privilege for it
+        // 42501: insufficient_privilege
         expect(error).to.equal("42501");
       });
     }

@@ -1,16 +1,16 @@
-// Renders each section's OpenAPI document. The page sends no requests, so it must not ask for credentials.
-const referenceOnly = () => ({
+// Renders an OpenAPI document in each section. The page sends no requests, so it hides the buttons for credentials.
+const hideAuthorization = () => ({
   wrapComponents: { authorizeBtn: () => () => null, authorizeOperationBtn: () => () => null },
 });
 
-// When the browser handled the address's fragment, its element did not exist yet.
+// The browser handles the URL's fragment before the operations are rendered, so the page scrolls again afterwards.
 const scrollToFragment = () => document.getElementById(location.hash.slice(1))?.scrollIntoView();
 
 for (const section of document.querySelectorAll("[data-document]")) {
   globalThis.SwaggerUIBundle({
     domNode: section,
     url: section.dataset.document,
-    plugins: [referenceOnly],
+    plugins: [hideAuthorization],
     supportedSubmitMethods: [],
     validatorUrl: null,
     docExpansion: "list",

@@ -15,7 +15,7 @@ describe("the OpenAPI documents", () => {
   let service: Awaited<ReturnType<typeof startQueryApi>>;
 
   before(async () => {
-    // Neither of them needs a server.
+    // The documents need neither Postgres nor a key server.
     service = await startQueryApi({ ...queryEnvironment, OPERATOR_NAME: "Vet & Co", HEADER_BRAND: "ACME" });
   });
 
@@ -27,11 +27,11 @@ describe("the OpenAPI documents", () => {
 
   for (const [name, path] of Object.entries(documents)) {
     describe(name, () => {
-      it("passes Spectral's OpenAPI ruleset without errors or warnings", async () => {
+      it(`the ${name} document passes Spectral's OpenAPI ruleset without errors or warnings`, async () => {
         expect(await lint(await document(name as keyof typeof documents))).to.deep.equal([]);
       });
 
-      it("serves each document in public, with an ETag", async () => {
+      it(`GET ${path} needs no authentication and supports ETags`, async () => {
         const answer = await get(path);
         expect([answer.status, answer.headers.get("Content-Type")]).to.deep.equal([
           200,
@@ -40,20 +40,20 @@ describe("the OpenAPI documents", () => {
         expect(answer.headers.get("Cache-Control")).to.equal("public, max-age=300");
         const etag = answer.headers.get("ETag") ?? "";
         expect(etag).to.match(/^"[\w-]{43}"$/);
-        // fetch would add its own cache headers to a conditional request.
+        // undici's fetch would add its own cache headers to a conditional request.
         const again = await request(service.url + path, { headers: { "If-None-Match": etag } });
         expect([again.statusCode, await again.body.text()]).to.deep.equal([304, ""]);
         const head = await get(path, { method: "HEAD" });
         expect([head.status, await head.text(), head.headers.get("ETag")]).to.deep.equal([200, "", etag]);
       });
 
-      it("answers other methods with 405", async () => {
+      it(`POST ${path} returns 405`, async () => {
         const answer = await get(path, { method: "POST" });
         expect([answer.status, answer.headers.get("Allow")]).to.deep.equal([405, "GET, HEAD"]);
         expect(await answer.json()).to.include({ ok: false, error: "method_not_allowed" });
       });
 
-      it("has the OpenAPI version, unique operation ids, and the operator's name", async () => {
+      it(`the ${name} document has the OpenAPI version, unique operation ids, and the operator's name`, async () => {
         const { openapi, info, paths } = await document(name as keyof typeof documents);
         expect(openapi).to.match(/^3\.1\.\d$/);
         expect(info.contact.name).to.equal("Vet & Co");
@@ -65,7 +65,7 @@ describe("the OpenAPI documents", () => {
     });
   }
 
-  it("uses the configured cookie name, header brand and base URLs in the documents", async () => {
+  it("the OpenAPI documents contain the configured cookie name, header brand and base URLs", async () => {
     const portal = await document("portal");
     expect(portal.components.securitySchemes.session).to.include({
       in: "cookie",
@@ -83,7 +83,7 @@ describe("the OpenAPI documents", () => {
     expect(JSON.stringify(partner)).to.not.contain("X-SERVICE");
   });
 
-  it("lists the error codes that any request can get", async () => {
+  it("the OpenAPI documents list the errors that do not depend on the operation", async () => {
     const answers = [
       await errorOf(get("/api/v1/nothing")),
       await errorOf(get("/api/v1/clinics", { method: "POST" })),
@@ -104,7 +104,7 @@ describe("the OpenAPI documents", () => {
     }
   });
 
-  it("explains to webhook receivers how to discard stale events, and documents each attempt error", async () => {
+  it("the partner document explains how to discard stale webhook events, and describes each attempt error", async () => {
     const { webhooks = {}, components } = await document("partner");
     for (const name of ["appointment.created", "appointment.updated"]) {
       const { description } = webhooks[name]?.post ?? {};
@@ -117,7 +117,7 @@ describe("the OpenAPI documents", () => {
     for (const code of Object.keys(attemptErrors)) expect(deliveries).to.contain(`- \`${code}\`: `);
   });
 
-  it("fails the linter if a tag has no description", async () => {
+  it("the linter of the OpenAPI documents reports an undefined tag", async () => {
     expect(await lint({ ...(await document("portal")), tags: [] })).to.include(
       "operation-tag-defined paths./api/v1/queue.get.tags.0",
     );

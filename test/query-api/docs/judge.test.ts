@@ -3,10 +3,9 @@ import { expect } from "chai";
 import type { JudgedAnswer } from "../../support/openapi.ts";
 import { partnerJudge } from "../../support/partner-document.ts";
 
-/** The checker itself must detect differences. */
 describe("the response checker", () => {
   const operation = partnerJudge.find("POST", "/webhook-endpoints/any/deliveries/any/replay");
-  if (!operation) throw new Error("no such operation");
+  if (!operation) throw new Error("The document does not contain the operation.");
 
   const headers = {
     "Content-Type": "application/json",
@@ -29,23 +28,23 @@ describe("the response checker", () => {
     }
   }
 
-  it("accepts a documented response", () => {
+  it("the response checker accepts a documented response", () => {
     expect(judge()).to.equal("");
     expect(judge({}, { "X-SERVICE-Log-Position": "12" })).to.equal("");
   });
 
-  it("detects an undocumented status", () => {
+  it("the response checker rejects an undocumented status", () => {
     expect(judge({ status: 200 })).to.match(/answer 200 is not in the document/);
   });
 
-  it("detects an undocumented body", () => {
+  it("the response checker rejects an undocumented body", () => {
     expect(judge({ body: { ...body, extra: 1 } })).to.match(/must NOT have additional properties/);
     expect(judge({ body: { ...body, delivery: { id: "x", status: "pending" } } })).to.match(/format "uuid"/);
     const error = { ok: false, error: "not_replayable", correlationId: randomUUID() };
     expect(judge({ status: 409, body: error })).to.match(/must be equal to one of the allowed values/);
   });
 
-  it("detects a header that is missing, undocumented or malformed", () => {
+  it("the response checker rejects a header that is missing, undocumented or malformed", () => {
     expect(judge({}, { "RateLimit-Reset": null })).to.match(/lacks the header RateLimit-Reset/);
     expect(judge({}, { "X-Powered-By": "x" })).to.match(/has the header x-powered-by/);
     expect(judge({}, { "RateLimit-Remaining": "many" })).to.match(/RateLimit-Remaining: many/);

@@ -13,7 +13,7 @@ describe("the page /docs", function () {
   let service: Awaited<ReturnType<typeof startQueryApi>>;
   let browser: Browser;
   let page: Page;
-  /** Console errors and requests to other origins. */
+  /** Console messages, failed requests and requests to other origins. */
   const complaints: string[] = [];
 
   before(async () => {
@@ -41,7 +41,7 @@ describe("the page /docs", function () {
     await service?.stop();
   });
 
-  /** One operation on the page. */
+  /** Locates an operation on the page. */
   const shown = (surface: keyof typeof surfaces, id: string) =>
     page.locator(`#${surface} .opblock[id$="-${id}"]`);
 
@@ -53,7 +53,7 @@ describe("the page /docs", function () {
   }
 
   for (const [surface, url] of Object.entries(surfaces)) {
-    it(`shows every operation of the ${surface} document`, async () => {
+    it(`the page /docs shows every operation of the ${surface} document`, async () => {
       const answer = await fetch(service.url + url);
       const { info, paths, webhooks } = (await answer.json()) as OpenApiDocument;
       await page.waitForSelector(`#${surface} .opblock`);
@@ -71,7 +71,7 @@ describe("the page /docs", function () {
     });
   }
 
-  it("scrolls to a section by fragment and by link, below the header bar", async () => {
+  it("the page /docs scrolls a section below its header bar, by URL fragment and by link", async () => {
     const inView = (surface: keyof typeof surfaces) =>
       eventually(`${surface} in view`, async () => {
         const top = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;
@@ -84,7 +84,7 @@ describe("the page /docs", function () {
     await inView("partner");
   });
 
-  it("shows parameters and responses of an operation, and no way to send a request", async () => {
+  it("the page /docs shows parameters and responses of an operation, but no controls to send requests", async () => {
     const operation = await openOperation("partner", "createPartnerAppointment");
     const text = await operation.innerText();
     for (const part of ["Idempotency-Key", "appointments:write", "idempotency_conflict", "RateLimit-Reset"]) {
@@ -95,7 +95,7 @@ describe("the page /docs", function () {
     expect(await operation.locator("input:visible, textarea:visible").count()).to.equal(0);
   });
 
-  it("has a title, a language, and links to the OpenAPI documents", async () => {
+  it("the page /docs has a title, a language, and links to the OpenAPI documents", async () => {
     expect(await page.title()).to.equal("Clinic Service API reference");
     expect(await page.locator("html").getAttribute("lang")).to.equal("en");
     const headings = await page.getByRole("heading", { level: 1 }).allInnerTexts();
@@ -105,17 +105,17 @@ describe("the page /docs", function () {
     }
   });
 
-  it("fits a narrow window", async () => {
+  it("the page /docs fits a narrow window", async () => {
     await openOperation("portal", "listAppointments");
     await page.setViewportSize({ width: 360, height: 800 });
     expect(await page.evaluate("document.documentElement.scrollWidth")).to.equal(360);
   });
 
-  it("has loaded only files of its own origin, without console errors", () => {
+  it("the page /docs loads only files of its own origin, without console errors", () => {
     expect(complaints).to.deep.equal([]);
   });
 
-  it("has a content security policy that blocks other code", async () => {
+  it("the page /docs has a content security policy that blocks inline scripts", async () => {
     const { headers } = await fetch(`${service.url}/docs`);
     const policy = headers.get("Content-Security-Policy") ?? "";
     expect(policy)

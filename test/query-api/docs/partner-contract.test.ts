@@ -4,7 +4,7 @@ import { partnerJudge } from "../../support/partner-document.ts";
 import { provocations } from "./partner-provocations.ts";
 import { type PartnerContractWorld, startPartnerContractWorld } from "./partner-world.ts";
 
-/** Provokes each documented status of each operation, and no other. */
+/** Provokes each documented status of each partner operation, and compares the response with the document. */
 describe("responses of the partner API", function () {
   this.timeout(30_000);
   let world: PartnerContractWorld;
@@ -15,7 +15,7 @@ describe("responses of the partner API", function () {
 
   after(() => world.stop());
 
-  it("documents exactly the partner operations that this test provokes", () => {
+  it("this test covers exactly the operations of the partner document", () => {
     const documented = partnerJudge.operations.map(({ operationId }) => operationId);
     expect(documented).to.have.members(Object.keys(provocations));
   });
@@ -25,12 +25,12 @@ describe("responses of the partner API", function () {
     describe(operationId, () => {
       const tried = provocations[operationId as PartnerOperationId] ?? {};
 
-      it("documents only statuses that this test provokes", () => {
+      it(`this test provokes exactly the documented statuses of the partner operation ${operationId}`, () => {
         expect(Object.keys(operation.responses)).to.have.members(Object.keys(tried));
       });
 
       for (const [status, provoke] of Object.entries(tried)) {
-        it(`answers ${operationId} with ${status} as documented`, async () => {
+        it(`the partner operation ${operationId} returns ${status} as documented`, async () => {
           const answer = await provoke(world);
           expect(answer.status, answer.text).to.equal(Number(status));
           partnerJudge.check(documented, answer);

@@ -9,13 +9,13 @@ import type { PartnerAnswer } from "../../support/partner.ts";
 import { goodRequests, newEndpoint, type PartnerRequest, send, withBody } from "./partner-requests.ts";
 import type { PartnerContractWorld } from "./partner-world.ts";
 
-/** Makes a real request that is answered with a status. */
+/** Sends a real request whose response has a certain status. */
 export type Provoke = (world: PartnerContractWorld) => Promise<PartnerAnswer>;
 
-/** By status. */
+/** Functions that provoke a response, by its status. */
 type Provocations = Record<number, Provoke>;
 
-/** A good request with something about it changed. */
+/** Sends a valid request after a change. */
 function changed(
   id: PartnerOperationId,
   change: (request: PartnerRequest) => Partial<PartnerRequest>,
@@ -29,7 +29,7 @@ function changed(
 const withHeader = (id: PartnerOperationId, name: string, value: string) =>
   changed(id, ({ headers }) => ({ headers: { ...headers, [name]: value } }));
 
-/** Statuses of every operation. */
+/** Provokes the statuses that every operation can return. */
 function ofAll(id: PartnerOperationId): Provocations {
   const good = async (world: PartnerContractWorld, who: "good" | "limited" | "garbled") =>
     goodRequests[id](world[who], world);
@@ -46,7 +46,7 @@ function ofAll(id: PartnerOperationId): Provocations {
   };
 }
 
-/** Statuses of the access check. */
+/** Provokes the statuses of the access check. */
 function ofAccess(id: PartnerOperationId): Provocations {
   const { sandbox }: PartnerOperation = partnerOperations[id];
   return {
@@ -83,24 +83,24 @@ function ofBody(id: PartnerOperationId): Provocations {
   };
 }
 
-/** Requests with the id of an endpoint that does not exist. */
+/** Sends a request with the id of an endpoint that does not exist. */
 const unknownEndpoint = (id: PartnerOperationId) =>
   changed(id, ({ path }) => ({ path: path.replace(/endpoints\/[^/]+/, `endpoints/${randomUUID()}`) }));
 
-/** The endpoint that a request is about is revoked before it is sent. */
+/** Revokes the endpoint of a request, and then sends the request. */
 const afterRevocation =
   (id: PartnerOperationId): Provoke =>
   async (world) => {
     const request = await goodRequests[id](world.good, world);
     const path = /^\/webhook-endpoints\/[^/]+/.exec(request.path)?.[0] ?? "";
     const { status } = await send(world.origins, { ...request, method: "DELETE", path });
-    if (status !== 200) throw new Error(`not revoked: ${status}`);
+    if (status !== 200) throw new Error(`Revoking the endpoint returned ${status}.`);
     return send(world.origins, request);
   };
 
 const success = (id: PartnerOperationId) => changed(id, () => ({}));
 
-/** Every status that every operation promises, and the request that is answered with it. */
+/** For each operation, a request that provokes each documented status. */
 export const provocations: Record<PartnerOperationId, Provocations> = {
   exchangeToken: {
     ...ofAll("exchangeToken"),

@@ -4,12 +4,12 @@ import type { PartnerWriteId } from "../../../shared/partner-api/writes.ts";
 import { ask, type PartnerAnswer } from "../../support/partner.ts";
 import type { Origins, PartnerContractWorld, SandboxPartner } from "./partner-world.ts";
 
-/** A request below the sandbox's base. */
+/** A request to the sandbox environment. The path is relative to the base URL. */
 export interface PartnerRequest {
   method: "GET" | "POST" | "DELETE";
   path: string;
   headers: Record<string, string>;
-  /** Undefined: none. */
+  /** Undefined if the request has no body. */
   body?: unknown;
 }
 
@@ -23,9 +23,9 @@ export function send({ query, command }: Origins, request: PartnerRequest): Prom
   return ask(method, `${method === "GET" ? query : command}/sandbox/v1${path}`, headers, body);
 }
 
-/** Headers of an operation at the partner's clinic. */
+/** Returns the headers of a request for the partner's clinic. */
 const at = (partner: SandboxPartner) => ({ ...partner.headers, "X-SERVICE-Clinic-ID": partner.clinicId });
-/** An hour that no run of the tests reaches. */
+/** A time that is in the future of every test run. */
 const scheduledAt = "2099-05-04T10:00:00Z";
 
 export const newEndpoint = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
@@ -37,7 +37,7 @@ async function endpointOf(partner: SandboxPartner, { good, origins }: PartnerCon
   return body.endpoint.id;
 }
 
-/** For each operation, a request that succeeds if the partner is authorized. */
+/** Creates a request for each operation. The request succeeds if the partner is authorized. */
 export const goodRequests: Record<PartnerOperationId, MakeRequest> = {
   exchangeToken: ({ applicationId, clientSecret, environment }) => ({
     ...{ method: "POST", path: "/oauth/token", headers: {} },
@@ -91,7 +91,7 @@ export const goodRequests: Record<PartnerOperationId, MakeRequest> = {
   },
 };
 
-/** Operations whose body is read. */
+/** Operations that parse a request body. */
 export const withBody: readonly PartnerWriteId[] = [
   "exchangeToken",
   "createPartnerAppointment",

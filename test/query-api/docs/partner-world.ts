@@ -20,14 +20,14 @@ import { type Partner, type PartnerApi, startPartnerApi } from "../../support/pa
 import { queryEnvironment } from "../../support/query-environment.ts";
 import { testServers } from "../../support/stack.ts";
 
-/** A partner with its sandbox, in which everything is there that requests name. */
+/** A partner with the ids in its sandbox that requests need. */
 export interface SandboxPartner extends Partner {
   clinicId: string;
   branchId: string;
   animalId: string;
 }
 
-/** Services that receive requests: with their servers, or without them. */
+/** Origins of the query service and the command service. */
 export interface Origins {
   query: string;
   command: string;
@@ -35,33 +35,33 @@ export interface Origins {
 
 export interface PartnerContractWorld {
   origins: Origins;
-  /** The same services, but Postgres and the event log are out of their reach. */
+  /** Services with the same token keys whose Postgres and event log are unavailable. */
   cutOff: Origins;
-  /** Everything goes well for this one. */
+  /** Partner without restrictions. */
   good: SandboxPartner;
-  /** Has one request a minute. */
+  /** Partner with a rate limit of one request per minute. */
   limited: SandboxPartner;
   /** Partner with damaged data in the read models and in the log. */
   garbled: SandboxPartner;
-  /** Services of that partner. Their projectors stop at the damaged event. */
+  /** Services of the partner `garbled`. Their projectors stop at the damaged event. */
   garbledOrigins: Origins;
-  /** Partner with one scope, which no sandbox operation accepts. */
+  /** Partner with a single scope, which is not sufficient for sandbox operations. */
   narrow: Partner;
-  /** A new partner. */
+  /** Creates a partner with a sandbox. */
   anotherPartner(): Promise<SandboxPartner>;
-  /** All the places that the partner has for webhook endpoints are taken. */
+  /** Uses up the partner's endpoint quota. */
   takeAllPlaces(partner: SandboxPartner): Promise<void>;
-  /** A delivery that failed for good. */
+  /** Creates a failed delivery and returns its id. */
   failDelivery(partner: SandboxPartner, endpointId: string): Promise<string>;
   stop(): Promise<void>;
 }
 
-/** Starts the partner API twice over one log and one set of keys: once whole, once cut off. */
+/** Starts the partner API three times: with its servers, without its servers, and with damaged data. */
 export async function startPartnerContractWorld(): Promise<PartnerContractWorld> {
   const api = await startPartnerApi();
   const cutOff = await startCutOff(api.command);
   const [good, limited] = await Promise.all([1, 2].map(() => sandboxPartner(api)));
-  if (!good || !limited) throw new Error("not two partners");
+  if (!good || !limited) throw new Error("There must be two partners.");
   await agreeRateLimit(api.command.log, { ...limited, rateLimitPerMinute: 1 }, operatorContext());
   const admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
   const broken = await startBroken();
@@ -108,7 +108,7 @@ async function sandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
   return { ...partner, clinicId, branchId: branches[0].id, animalId: animals[0].id };
 }
 
-/** Starts services that can only verify tokens. */
+/** Starts services that can verify tokens, but whose Postgres and event log are unavailable. */
 async function startCutOff(whole: TestCommand) {
   const way = await startCuttableProxy((await testServers()).eventstoreUrl);
   const command = await startTestCommand({
@@ -150,7 +150,7 @@ async function startBroken() {
   };
 }
 
-/** Writes data of a partner that no release of this project writes. */
+/** Damages the data of a partner: an unknown scope in the read models, and an unknown event in the log. */
 async function garble(
   { applicationId, clinicId }: SandboxPartner,
   { database }: PartnerApi,
@@ -163,14 +163,14 @@ async function garble(
     [installationId(applicationId, clinicId)],
   );
   await admin.end();
-  if (rowCount !== 1) throw new Error("no installation to garble");
+  if (rowCount !== 1) throw new Error("The partner has no installation in the read models.");
   const client = log.client();
   const stream = streamName(partnerApplicationCategory, applicationId);
   await client.appendToStream(stream, jsonEvent({ type: "Scribble", data: {} }));
   await client.dispose();
 }
 
-/** A failed delivery with an attempt, as the dispatcher leaves it. */
+/** Inserts a failed delivery with one attempt, as the dispatcher and the sender do. */
 async function insertDelivery(
   admin: pg.Pool,
   { applicationId, clinicId, branchId }: SandboxPartner,

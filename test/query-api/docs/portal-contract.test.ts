@@ -11,7 +11,7 @@ import { queryEnvironment } from "../../support/query-environment.ts";
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token" };
 const judge = createJudge(portalDocument(portalOperations(settings), settings));
 
-/** Provokes each documented status of each operation, and no other. */
+/** Provokes each documented status of each portal operation, and compares the response with the document. */
 describe("responses of the portal API", () => {
   let api: TestQueryApi;
   let cutOff: Awaited<ReturnType<typeof startQueryApi>>;
@@ -33,7 +33,7 @@ describe("responses of the portal API", () => {
     200: (path) => api.get(path, userId),
     401: (path) => api.get(path),
     403: (path) => api.get(path, randomUUID()),
-    // A table lacks columns that the statement uses.
+    // The statement fails, because a column that it uses has another name.
     500: async (path) => {
       const { admin } = api.database;
       await admin.query("ALTER TABLE read_model.membership RENAME COLUMN role TO other");
@@ -49,12 +49,12 @@ describe("responses of the portal API", () => {
   for (const documented of judge.operations) {
     const { operationId, path, operation } = documented;
     describe(operationId, () => {
-      it("documents only statuses that this test provokes", () => {
+      it(`this test provokes exactly the documented statuses of the portal operation ${operationId}`, () => {
         expect(Object.keys(operation.responses)).to.have.members(Object.keys(provocations));
       });
 
       for (const [status, provoke] of Object.entries(provocations)) {
-        it(`answers ${operationId} with ${status} as documented`, async () => {
+        it(`the portal operation ${operationId} returns ${status} as documented`, async () => {
           const answer = await provoke(path);
           expect(answer.status, JSON.stringify(answer.body)).to.equal(Number(status));
           judge.check(documented, answer);

@@ -10,7 +10,7 @@ import { partnerJudge } from "../../support/partner-document.ts";
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token", brand: "SERVICE" };
 const common = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], trustProxy: false };
 
-/** No request is sent, so the applications need only the dependencies of their routes. */
+/** The test sends no requests, so the applications have only the options that creating their routes needs. */
 const queryApp = createQueryApp({ ...common, origin: "http://partners.test" } as unknown as QueryApiOptions);
 const commandApp = createCommandApp({
   ...common,
@@ -21,7 +21,7 @@ interface Routed {
   router?: { stack: { path: string | RegExp; methods: string[] }[] };
 }
 
-/** Lists an application's routes that do not answer 405, as `METHOD /path`, without HEAD. */
+/** Lists an application's routes as `METHOD /path`. Omits HEAD and the routes that return 405. */
 function routesOf(app: { middleware: unknown[] }): string[] {
   const layers = (app.middleware as Routed[]).flatMap(({ router }) => router?.stack ?? []);
   return layers
@@ -35,7 +35,7 @@ const portal = createJudge(portalDocument(portalOperations(settings), settings))
 const nameOf = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
 
 describe("the documents and the routes", () => {
-  it("has the same portal operations in document, routes and contract", () => {
+  it("the portal document and the routes contain the same operations as the interface", () => {
     const routed = routesOf(queryApp)
       .filter(within(/ \/api\/v1\//))
       .filter((route) => !route.endsWith("/openapi.json"));
@@ -54,7 +54,7 @@ describe("the documents and the routes", () => {
     ]);
   });
 
-  it("has the same partner operations in document and routes, in both environments and services", () => {
+  it("the partner document and the routes of both services contain the same operations, in both environments", () => {
     const routed = [...routesOf(queryApp), ...routesOf(commandApp)].map((route) =>
       route.replace(/:(\w+)/g, "{$1}"),
     );
@@ -64,7 +64,7 @@ describe("the documents and the routes", () => {
     }
   });
 
-  it("has no undocumented routes except the documents, their page and the keys", () => {
+  it("the only undocumented routes are the documents, their page and the token keys", () => {
     const others = [...routesOf(queryApp), ...routesOf(commandApp)].filter(
       (route) =>
         !within(/ \/(sandbox|production)\/v1\//)(route) && !portal.operations.map(nameOf).includes(route),
@@ -76,7 +76,7 @@ describe("the documents and the routes", () => {
     ]);
   });
 
-  it("has the partner operations of the contract and its additions", () => {
+  it("the partner document contains the operations of the interface and its additions", () => {
     expect(partnerJudge.operations.map((one) => `${one.operationId} ${nameOf(one)}`)).to.have.members([
       "exchangeToken POST /oauth/token",
       "getClinicContext GET /clinic/context",

@@ -26,18 +26,18 @@ describe("query parameters", () => {
     [" 7", 100],
     [["7", "7"], 100],
   ] as const) {
-    it(`reads limit ${JSON.stringify(given)} as ${expected}`, () => {
+    it(`the query parameter limit with the text ${JSON.stringify(given)} is parsed as ${expected}`, () => {
       expect(limit(given as string)).to.equal(expected);
     });
   }
 
-  it("clamps the offset to 0 and the largest Postgres integer", () => {
+  it("the query parameter offset is clamped to 0 and the largest Postgres integer", () => {
     expect(["-1", "0", "12", "9".repeat(400), "x"].map((given) => offsetParameter.read(given))).to.deep.equal(
       [0, 0, 12, 2_147_483_647, 0],
     );
   });
 
-  it("ignores an unknown status", () => {
+  it("the query parameter status is ignored if the status is unknown", () => {
     expect(["waiting", "Waiting", "lost", "", undefined].map(statusParameter.read)).to.deep.equal([
       "waiting",
       null,
@@ -47,7 +47,7 @@ describe("query parameters", () => {
     ]);
   });
 
-  it("accepts only the literal true as true", () => {
+  it("a boolean query parameter is true only for the literal true", () => {
     const { read } = literalTrueParameter("");
     expect(["true", "TRUE", "1", "", undefined].map(read)).to.deep.equal([true, false, false, false, false]);
   });

@@ -29,31 +29,31 @@ describe("createReadRow", () => {
   });
 
   const within = (milliseconds: number) => performance.now() + milliseconds;
-  const failure = (answer: Promise<unknown>) =>
-    answer.then(
+  const errorOf = (read: Promise<unknown>) =>
+    read.then(
       () => undefined,
       (error: unknown) => error,
     );
 
-  it("limits reads so that a response arrives within three seconds", () => {
+  it("the time limit for reads is short enough for a response within three seconds", () => {
     expect(READ_TIMEOUT_MS).to.be.below(2_800);
   });
 
-  it("returns the row of a prepared statement", async () => {
-    const statement = { name: "the answer", text: "SELECT $1::integer AS answer" };
+  it("createReadRow runs a prepared statement and returns its row", async () => {
+    const statement = { name: "echo", text: "SELECT $1::integer AS answer" };
     expect(await read(statement, [42], within(2_000))).to.deep.equal({ answer: 42 });
     const { rows } = await pool.query("SELECT name FROM pg_prepared_statements");
-    expect(rows).to.deep.equal([{ name: "the answer" }]);
+    expect(rows).to.deep.equal([{ name: "echo" }]);
   });
 
-  it("rejects at the deadline while the statement continues", async () => {
+  it("a read rejects at its deadline while the statement continues in Postgres", async () => {
     const slow = { name: "slow", text: "SELECT 1 AS one FROM pg_advisory_xact_lock(1)" };
     const holder = new pg.Client({ connectionString: database.urls.query });
     await holder.connect();
     await holder.query("SELECT pg_advisory_lock(1)");
-    const error = await failure(read(slow, [], within(50)));
+    const error = await errorOf(read(slow, [], within(50)));
     expect(error).to.include({ status: 503, code: "data_source_unavailable" });
-    await eventually("the statement that waits", async () => {
+    await eventually("the statement waits for the lock", async () => {
       const waiting =
         "SELECT FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()";
       return (await holder.query(waiting)).rowCount === 1;
@@ -62,10 +62,10 @@ describe("createReadRow", () => {
     expect(await read(slow, [], within(5_000))).to.deep.equal({ one: 1 });
   });
 
-  it("fails if a statement returns no row or two rows", async () => {
+  it("a read fails if its statement returns no row or two rows", async () => {
     for (const count of [0, 2]) {
       const statement = { name: `${count}`, text: `SELECT FROM generate_series(1, ${count})` };
-      expect(await failure(read(statement, [], within(2_000)))).to.be.instanceOf(Error);
+      expect(await errorOf(read(statement, [], within(2_000)))).to.be.instanceOf(Error);
     }
   });
 });

@@ -8,11 +8,11 @@ const at = (milliseconds: number) => new Date(milliseconds).toISOString();
 const window = (from: string | undefined, to: string | undefined) => timeWindow({ from, to }, now);
 
 describe("timeWindow", () => {
-  it("starts now and lasts seven days if no limits are given", () => {
+  it("a time window starts now and lasts seven days if from and to are missing", () => {
     expect(window(undefined, undefined)).to.deep.equal({ from: at(now), to: at(now + 7 * DAY) });
   });
 
-  it("accepts limits that are exactly 31 days apart", () => {
+  it("a time window of exactly 31 days is valid", () => {
     expect(window("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z")).to.deep.equal({
       from: "2026-01-01T00:00:00.000Z",
       to: "2026-02-01T00:00:00.000Z",
@@ -27,40 +27,40 @@ describe("timeWindow", () => {
     ["missing", undefined],
     ["a date only", "2026-01-05"],
     ["without an offset", "2026-01-05T00:00:00"],
-    ["a day that no calendar has", "2026-01-32T00:00:00Z"],
+    ["a nonexistent day", "2026-01-32T00:00:00Z"],
     ["empty", ""],
     ["a number", "1767571200000"],
   ] as const) {
-    it(`ends seven days after from if to is ${title}`, () => {
+    it(`a time window ends seven days after from if to is ${title}`, () => {
       expect(window("2026-01-01T00:00:00Z", to)).to.deep.equal(sevenDays);
     });
   }
 
-  it("accepts a window of one millisecond", () => {
+  it("a time window of one millisecond is valid", () => {
     expect(window("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.001Z").to).to.equal(
       "2026-01-01T00:00:00.001Z",
     );
   });
 
-  it("starts now if from is invalid, and compares to with that start", () => {
+  it("if from is invalid, the time window starts now and to is compared with that start", () => {
     const to = at(now + 3 * DAY);
     expect(window("2026-02-30T00:00:00Z", to)).to.deep.equal({ from: at(now), to });
     expect(window("yesterday", "2026-01-05T00:00:00Z").to).to.equal(at(now + 7 * DAY));
   });
 
-  it("parses offsets and lowercase letters", () => {
+  it("from and to of a time window can contain UTC offsets and lowercase letters", () => {
     expect(window("2026-01-01t03:00:00+03:00", "2026-01-02T00:00:00z")).to.deep.equal({
       from: "2026-01-01T00:00:00.000Z",
       to: "2026-01-02T00:00:00.000Z",
     });
   });
 
-  it("accepts leap days", () => {
+  it("a time window can start on a leap day", () => {
     expect(window("2028-02-29T00:00:00Z", undefined).to).to.equal("2028-03-07T00:00:00.000Z");
     expect(window("2026-02-29T00:00:00Z", undefined).from).to.equal(at(now));
   });
 
-  it("accepts only years that RFC 3339 and Postgres both support", () => {
+  it("a time window uses only years that both RFC 3339 and Postgres support", () => {
     expect(window("0000-06-01T00:00:00Z", undefined).from).to.equal(at(now));
     expect(window("0001-01-01T00:00:00+01:00", undefined).from).to.equal(at(now));
     expect(window("9999-12-31T00:00:00Z", undefined).from).to.equal(at(now));
@@ -69,7 +69,7 @@ describe("timeWindow", () => {
     );
   });
 
-  it("returns a window of more than zero and at most 31 days for any input", () => {
+  it("a time window is longer than zero and at most 31 days for any from and to", () => {
     const instant = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
     const given = fc.option(fc.oneof(instant, fc.string()), { nil: undefined });
     fc.assert(
@@ -83,7 +83,7 @@ describe("timeWindow", () => {
     );
   });
 
-  it("accepts all pairs of limits up to 31 days apart, at any offset", () => {
+  it("a time window accepts any from and to up to 31 days apart, with any UTC offset", () => {
     const start = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2100, 0, 1) });
     const length = fc.integer({ min: 1, max: MAXIMUM_DAYS * DAY });
     const minutes = fc.integer({ min: -839, max: 839 });
@@ -98,7 +98,7 @@ describe("timeWindow", () => {
   });
 });
 
-/** The instant as a clock shows it that many minutes east of Greenwich. */
+/** Formats an instant with a UTC offset of the given number of minutes. */
 function withOffset(milliseconds: number, minutes: number): string {
   const two = (value: number) => String(value).padStart(2, "0");
   const ahead = Math.abs(minutes);

@@ -29,14 +29,14 @@ describe("authorization of partner reads", () => {
   const body = (id: string, path: string, asked?: Asked) => caller.body(id, path, asked);
   const refusal = (path: string, asked?: Asked) => caller.refusal(path, asked);
 
-  it("requires a token of the right environment", async () => {
+  it("a partner read requires a token of the same environment", async () => {
     const url = `${api.url}/production/v1/clinic/context`;
     expect((await request(url, {})).body.error).to.equal("missing_token");
     expect((await request(url, { Authorization: "Bearer x.y.z" })).status).to.equal(401);
     expect(await refusal("/clinic/context", { environment: "sandbox" })).to.equal("401 invalid_token");
   });
 
-  it("refuses a revoked credential and a revoked application at once", async () => {
+  it("a partner read is refused as soon as the credential or the application is revoked", async () => {
     const { applicationId, credentialId } = application;
     await body("getClinicContext", "/clinic/context");
     await api.given({ type: "CredentialRevoked", data: { applicationId, credentialId } });
@@ -50,7 +50,7 @@ describe("authorization of partner reads", () => {
     expect(await another.refusal("/clinic/context")).to.equal("401 invalid_token");
   });
 
-  it("refuses a request whose token or installation lacks the scope", async () => {
+  it("a partner read is refused if the token or the installation lacks the scope", async () => {
     expect(await refusal("/clinic/context", { scopes: ["appointments:read"] })).to.equal(
       "403 insufficient_scope",
     );
@@ -59,7 +59,7 @@ describe("authorization of partner reads", () => {
     expect(await refusal("/webhook-endpoints")).to.equal("403 insufficient_scope");
   });
 
-  it("refuses a clinic header that is missing or malformed, or names a clinic without approval", async () => {
+  it("a partner read is refused if the clinic header is missing, malformed or names a clinic without an installation", async () => {
     const clinicHeader = (id: string) => ({ headers: { "X-SERVICE-Clinic-ID": id } });
     expect(await refusal("/clinic/context", clinicHeader(""))).to.equal("403 clinic_header_invalid");
     expect(await refusal("/clinic/context", clinicHeader("x"))).to.equal("403 clinic_header_invalid");
@@ -69,21 +69,21 @@ describe("authorization of partner reads", () => {
     );
   });
 
-  it("refuses a revoked installation", async () => {
+  it("a partner read is refused if the installation is revoked", async () => {
     await body("getClinicContext", "/clinic/context");
     const id = installationId(application.applicationId, clinic.clinicId);
     await api.given({ type: "InstallationRevoked", data: { installationId: id, reason: null } });
     expect(await refusal("/clinic/context")).to.equal("403 installation_denied");
   });
 
-  it("refuses a clinic of the other environment", async () => {
+  it("a partner read is refused if the clinic belongs to the other environment", async () => {
     const sandbox = await openClinic(api.given, { environment: "sandbox" });
     await api.given(installationApproved(application, sandbox.clinicId));
     const headers = { "X-SERVICE-Clinic-ID": sandbox.clinicId };
     expect(await refusal("/clinic/context", { headers })).to.equal("403 installation_denied");
   });
 
-  it("reports the remaining requests, and answers 429 beyond the agreed rate", async () => {
+  it("a partner read reports the remaining requests, and returns 429 above the agreed rate", async () => {
     await api.given(installationApproved(application, clinic.clinicId, { rateLimitPerMinute: 2 }));
     const first = await get("/clinic/context");
     expect(first.headers.get("RateLimit-Remaining")).to.equal("1");
@@ -94,7 +94,7 @@ describe("authorization of partner reads", () => {
     expect(Number(third.headers.get("Retry-After"))).to.be.within(1, 60);
   });
 
-  it("answers other methods with 405", async () => {
+  it("an unsupported method on the path of a partner read returns 405", async () => {
     const response = await fetch(`${api.url}/production/v1/clinic/context`, { method: "DELETE" });
     expect([response.status, response.headers.get("Allow")]).to.deep.equal([405, "GET, HEAD"]);
   });

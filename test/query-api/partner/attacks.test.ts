@@ -19,7 +19,7 @@ describe("partner reads under attack", () => {
     ];
   });
   after(() => api.stop());
-  afterEach("the process goes on", async () => {
+  afterEach("the service is still live", async () => {
     expect((await request(`${api.url}/health/live`, {})).status).to.equal(200);
   });
 
@@ -29,7 +29,7 @@ describe("partner reads under attack", () => {
     sendOne(api.url, requestText(`${start} HTTP/1.1`, headers, body));
   const context = "GET /production/v1/clinic/context";
 
-  it("refuses repeated headers", async () => {
+  it("a partner read with a repeated header is refused", async () => {
     expect((await send(context, own())).status).to.equal(200);
     const theirs = clinic(other.clinic.clinicId);
     expectRefusal(await send(context, [...own(), theirs]), 403, "clinic_header_invalid");
@@ -42,7 +42,7 @@ describe("partner reads under attack", () => {
     expectRefusal(await send(context, [...own(), position, position]), 400, "invalid_log_position");
   });
 
-  it("returns no data of other clinics, branches or endpoints", async () => {
+  it("a partner read is refused for a clinic or branch of another application", async () => {
     const theirs = other.clinic;
     const at = [`Authorization: Bearer ${token}`, clinic(theirs.clinicId)];
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
@@ -74,7 +74,7 @@ describe("partner reads under attack", () => {
     ],
   ];
   for (const query of queries) {
-    it(`answers 200 to a list with ?${query.slice(0, 40)}`, async () => {
+    it(`GET /appointments returns 200 for the unusual query ?${query.slice(0, 40)}`, async () => {
       const answer = await send(`GET /production/v1/appointments?${query}`, own());
       expect([answer.status, answer.body?.ok], answer.text).to.deep.equal([200, true]);
     });
@@ -101,14 +101,14 @@ describe("partner reads under attack", () => {
     ],
   ];
   for (const target of targets) {
-    it(`answers 404 or 400 to GET ${target}`, async () => {
+    it(`GET ${target} returns 404 or 400`, async () => {
       const answer = await send(`GET ${target}`, own());
       if (answer.status === 400) expectRefusal(answer, 400, "malformed_request");
       else expectRefusal(answer, 404, "not_found");
     });
   }
 
-  it("answers 404 to ids in the path that are not UUIDs", async () => {
+  it("a partner read returns 404 if an id in the path is not a UUID", async () => {
     for (const id of ["x", "..%2f..", "%00", "%E0%A4%A", "a".repeat(10_000), "%27%20OR%201=1"]) {
       const { status, body } = await send(`GET /production/v1/webhook-endpoints/${id}/deliveries`, own());
       expect([status, body?.ok], id).to.deep.equal([404, false]);
@@ -116,14 +116,14 @@ describe("partner reads under attack", () => {
   });
 
   for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]) {
-    it(`answers 405 with Allow to ${method}`, async () => {
+    it(`${method} on a partner read returns 405 with the header Allow`, async () => {
       const answer = await send(`${method} /production/v1/clinic/context`, own());
       expectRefusal(answer, 405, "method_not_allowed");
       expect(answer.headers.allow).to.equal("GET, HEAD");
     });
   }
 
-  it("treats HEAD like GET without a body, with the same authorization", async () => {
+  it("HEAD on a partner read returns the status of GET without a body", async () => {
     const head = "HEAD /production/v1/clinic/context";
     const answer = await send(head, own());
     expect([answer.status, answer.text]).to.deep.equal([200, ""]);
@@ -131,7 +131,7 @@ describe("partner reads under attack", () => {
     expect([refused.status, refused.text]).to.deep.equal([401, ""]);
   });
 
-  it("ignores the body of a GET request", async () => {
+  it("a partner read ignores a request body", async () => {
     expect((await send(context, own(), "x".repeat(10_000))).status).to.equal(200);
   });
 });

@@ -22,7 +22,7 @@ describe("reads with a log position", () => {
     return { result, took: performance.now() - started };
   };
 
-  it("limits how many requests can wait for a nonexistent position, and does not delay other applications", async () => {
+  it("only 50 reads of an application wait for an invented log position, and other applications are not delayed", async () => {
     const [wicked, good] = [await createCaller(api), await createCaller(api)];
     await good.body("getClinicContext", "/clinic/context");
     const flood = Array.from({ length: 70 }, () =>
@@ -42,12 +42,12 @@ describe("reads with a log position", () => {
       expect([...result.headers.keys()].filter((name) => name.includes("position"))).to.deep.equal([]);
       expect(took).to.be.below(10_000);
     }
-    // Fifty requests may wait; the others are refused at once.
+    // Fifty of the 70 reads may wait. The others are refused immediately.
     expect(answers.filter(({ took }) => took < 1_900)).to.have.length.within(5, 20);
     expect((await good.get("/clinic/context", known)).status).to.equal(200);
   });
 
-  it("waits for no more requests than the installation's rate allows", async () => {
+  it("reads above the installation's rate limit do not wait for their log position", async () => {
     const caller = await createCaller(api);
     const { application, clinic } = caller;
     await api.given(installationApproved(application, clinic.clinicId, { rateLimitPerMinute: 2 }));
@@ -60,7 +60,7 @@ describe("reads with a log position", () => {
     expect(answers.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
   });
 
-  it("authorizes a caller whose access was granted a moment ago, and counts the wait", async () => {
+  it("a refused read with a newer log position waits, is authorized again, and counts as a refused request", async () => {
     const caller = await createCaller(api);
     const { application, clinic } = caller;
     const { applicationId } = application;
@@ -69,7 +69,7 @@ describe("reads with a log position", () => {
     const { rows } = await api.database.admin.query("SELECT position FROM read_model.checkpoint");
     const headers = { "X-SERVICE-Log-Position": String(BigInt(rows[0].position) + 1n) };
     const waiting = caller.get("/clinic/context", { headers });
-    await eventually("it is counted among the refused", async () => {
+    await eventually("the request is counted as a refused request", async () => {
       const { rowCount } = await api.database.admin.query("SELECT FROM rate_limit.counter WHERE key = $1", [
         `refused ${applicationId}`,
       ]);
@@ -79,7 +79,7 @@ describe("reads with a log position", () => {
     expect((await waiting).status).to.equal(200);
   });
 
-  it("refuses at once if the read models have reached the position", async () => {
+  it("a read is refused without a wait if the read models have reached its log position", async () => {
     const caller = await createCaller(api);
     const { applicationId, credentialId } = caller.application;
     await api.given({ type: "CredentialRevoked", data: { applicationId, credentialId } });
@@ -89,7 +89,7 @@ describe("reads with a log position", () => {
     expect(took).to.be.below(1_500);
   });
 
-  it("does not wait for requests without a token", async () => {
+  it("a read without a token is refused without a wait for its log position", async () => {
     const { result, took } = await timed(
       fetch(`${api.url}/production/v1/clinic/context`, { headers: MADE_UP }),
     );

@@ -21,13 +21,13 @@ export interface PartnerCaller {
   clinic: ClinicIds;
   application: TestApplication;
   get(path: string, asked?: Asked): Promise<Answer>;
-  /** The body of a 200, which fits the operation's schema. */
+  /** Sends a GET, checks status 200 and the operation's schema, and returns the body. */
   body(operationId: string, path: string, asked?: Asked): Promise<Answer["body"]>;
-  /** Status and code of an error. */
+  /** Sends a GET that must fail, and returns its status and error code, for example `403 branch_denied`. */
   refusal(path: string, asked?: Asked): Promise<string>;
 }
 
-/** What a request with the branch header asks. */
+/** Options for a request with the branch header. */
 export const branch = (id: string): Asked => ({ headers: { "X-SERVICE-Branch-ID": id } });
 
 /** @param clinic clinic of the installation; by default a new one */

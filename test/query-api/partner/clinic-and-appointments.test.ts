@@ -29,7 +29,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
   const refusal = (path: string, asked?: Asked) => caller.refusal(path, asked);
 
   describe("getClinicContext", () => {
-    it("returns clinic, branches and installation to a partner", async () => {
+    it("the partner operation getClinicContext returns clinic, branches and installation", async () => {
       const { clinicId, branchId, otherBranchId } = clinic;
       expect(await body("getClinicContext", "/clinic/context")).to.deep.include({
         ok: true,
@@ -49,7 +49,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       });
     });
 
-    it("lists only the installation's branches, limited to the branch header", async () => {
+    it("getClinicContext lists only branches of the installation that match the branch header", async () => {
       const { branchId, otherBranchId } = clinic;
       const narrowed = await body("getClinicContext", "/clinic/context", branch(branchId.toUpperCase()));
       expect(narrowed.branches.map(({ id }: { id: string }) => id)).to.deep.equal([branchId]);
@@ -65,7 +65,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       expect(await refusal("/clinic/context", branch(branchId))).to.equal("403 branch_denied");
     });
 
-    it("refuses a branch that the clinic does not have", async () => {
+    it("getClinicContext returns 403 for a branch header that is not a branch of the clinic", async () => {
       expect(await refusal("/clinic/context", branch(randomUUID()))).to.equal("403 branch_denied");
       expect(await refusal("/clinic/context", branch("x"))).to.equal("403 branch_denied");
     });
@@ -76,7 +76,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
     const list = (query = "", asked?: Asked) => body("listPartnerAppointments", path + query, asked);
     const idsOf = (answer: { appointments: { id: string }[] }) => answer.appointments.map(({ id }) => id);
 
-    it("returns appointments in the form for partners", async () => {
+    it("listPartnerAppointments returns appointments with the fields for partners", async () => {
       const { clinicId, branchId } = clinic;
       const [appointmentId, animalId] = [randomUUID(), randomUUID()];
       const more = { appointmentId, animalId, notes: "n", reason: "not told", customerId: randomUUID() };
@@ -103,7 +103,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       });
     });
 
-    it("returns a higher revision after each change", async () => {
+    it("an appointment has a higher revision in listPartnerAppointments after each change", async () => {
       const { clinicId, branchId } = clinic;
       const appointmentId = randomUUID();
       await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", { appointmentId }));
@@ -120,7 +120,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       expect(revisions).to.deep.equal([0, 1, 2]);
     });
 
-    it("pages through all appointments once and in order, even if many have the same time", async () => {
+    it("the pages of listPartnerAppointments contain each appointment once and in order, even at equal times", async () => {
       const { clinicId, branchId } = clinic;
       const events = Array.from({ length: 11 }, (_, index) =>
         appointmentRequested(clinicId, branchId, `2026-03-1${Math.floor(index / 5)}T09:00:00Z`),
@@ -144,7 +144,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       expect(seen).to.deep.equal(all);
     });
 
-    it("returns no cursor if the last page is exactly full", async () => {
+    it("listPartnerAppointments returns no cursor if the last page is exactly full", async () => {
       const { clinicId, branchId } = clinic;
       await api.given(
         ...[1, 2].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T09:00:00Z`)),
@@ -152,7 +152,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       expect((await list("&limit=2")).page).to.deep.equal({ limit: 2, returned: 2, nextCursor: null });
     });
 
-    it("refuses a cursor that no response contained", async () => {
+    it("listPartnerAppointments returns 400 for a cursor that no response contained", async () => {
       const cursors = [
         "",
         "x",
@@ -172,7 +172,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       }
     });
 
-    it("limits appointments to the branch header and the installation's branches", async () => {
+    it("listPartnerAppointments returns only appointments of the installation's branches that match the branch header", async () => {
       const { clinicId, branchId, otherBranchId } = clinic;
       const [here, there] = [randomUUID(), randomUUID()];
       const at = "2026-03-10T09:00:00Z";

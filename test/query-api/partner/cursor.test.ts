@@ -10,7 +10,7 @@ import { createCaller, type PartnerCaller } from "./caller.ts";
 
 const encode = (text: string) => Buffer.from(text).toString("base64url");
 
-/** A cursor as an answer carries it. */
+/** Generates cursors as responses contain them. */
 const genuine = fc
   .tuple(
     fc.date({ min: new Date("0001-01-01"), max: new Date("9999-12-31"), noInvalidDate: true }),
@@ -22,7 +22,7 @@ const genuine = fc
     return { at, id, cursor: encode(`${at} ${id}`) };
   });
 
-/** A genuine one with some characters changed, lost, doubled or put in. */
+/** Generates cursors in which characters are changed, removed, doubled or inserted. */
 const tampered = fc
   .tuple(genuine, fc.nat(85), fc.constantFrom(0, 1, 2), fc.string({ unit: "binary-ascii", maxLength: 2 }))
   .map(([{ cursor }, at, lost, put]) => cursor.slice(0, at) + put + cursor.slice(at + lost));
@@ -41,7 +41,7 @@ const garbage = fc.oneof(
     .map((at) => encode(`${at} 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001`)),
 );
 
-/** The place, or the code of the refusal. */
+/** Returns the position of a cursor, or the error code if the cursor is refused. */
 function read(cursor: string | string[]) {
   try {
     return readCursor(cursor);
@@ -52,11 +52,11 @@ function read(cursor: string | string[]) {
 }
 
 describe("cursors", () => {
-  it("parses the cursors that the SQL writes", () => {
+  it("readCursor parses the cursors that the SQL writes", () => {
     fc.assert(fc.property(genuine, ({ cursor, at, id }) => void expect(read(cursor)).to.eql({ at, id })));
   });
 
-  it("refuses every other form of a cursor", () => {
+  it("readCursor refuses every cursor that the SQL does not write", () => {
     const isGenuine = (text: string) => {
       const place = read(text);
       return typeof place === "object" && encode(`${place.at} ${place.id}`) === text;
@@ -93,7 +93,7 @@ describe("cursors", () => {
       ["listPartnerAppointments", "/appointments?from=2026-03-01T00:00:00Z"],
       ["listWebhookDeliveries", `/webhook-endpoints/${endpointId}/deliveries?limit=10`],
     ] as const) {
-      it(`${operationId} accepts a cursor or answers 400, and never fails`, async () => {
+      it(`${operationId} returns 200 or 400 for any cursor, and never an internal error`, async () => {
         await fc.assert(
           fc.asyncProperty(genuine, garbage, async ({ cursor }, wrong) => {
             await caller.body(operationId, `${path}&cursor=${cursor}`);

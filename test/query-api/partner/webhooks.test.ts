@@ -31,7 +31,7 @@ describe("partner webhook reads", () => {
   const body = (id: string, path: string, asked?: Asked) => caller.body(id, path, asked);
   const refusal = (path: string, asked?: Asked) => caller.refusal(path, asked);
 
-  it("lists the application's endpoints at the clinic, newest first, without secrets", async () => {
+  it("listWebhookEndpoints returns the application's endpoints at the clinic, newest first, without secrets", async () => {
     const [older, newer] = [randomUUID(), randomUUID()];
     const another = await registerApplication(api.given);
     const otherClinic = await openClinic(api.given);
@@ -56,7 +56,7 @@ describe("partner webhook reads", () => {
     });
   });
 
-  it("lists every endpoint that is not revoked, even after many revocations", async () => {
+  it("listWebhookEndpoints returns every endpoint that is not revoked, even after many revocations", async () => {
     const live = randomUUID();
     const revoked = Array.from({ length: 505 }, () => randomUUID());
     await api.given(
@@ -98,7 +98,7 @@ describe("partner webhook reads", () => {
     return deliveryId;
   }
 
-  it("lists an endpoint's deliveries, newest first, with their attempts", async () => {
+  it("listWebhookDeliveries returns an endpoint's deliveries, newest first, with their attempts", async () => {
     const endpointId = randomUUID();
     await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
     const older = await deliver(endpointId, "2026-03-01T08:00:00.000100Z", 2);
@@ -125,7 +125,7 @@ describe("partner webhook reads", () => {
     });
   });
 
-  it("pages through deliveries that differ by less than a millisecond or not at all", async () => {
+  it("the pages of listWebhookDeliveries contain each delivery once, even if creation times are nearly or exactly equal", async () => {
     const endpointId = randomUUID();
     await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
     for (const micros of [1, 1, 1, 2, 3])
@@ -141,7 +141,7 @@ describe("partner webhook reads", () => {
     expect(second.page.nextCursor).to.equal(null);
   });
 
-  it("lists deliveries of the installation's branches, and test deliveries without a branch", async () => {
+  it("listWebhookDeliveries returns deliveries of the installation's branches, and test deliveries without a branch", async () => {
     const endpointId = randomUUID();
     const [ours, theirs] = [randomUUID(), randomUUID()];
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
@@ -164,12 +164,12 @@ describe("partner webhook reads", () => {
     const next = await body("listWebhookDeliveries", `${path}?limit=1&cursor=${page.page.nextCursor}`);
     expect(next.deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([here]);
     expect(next.page.nextCursor).to.equal(null);
-    // Another application installed at the same clinic sees none of them.
+    // Another application with an installation at the same clinic cannot list these deliveries.
     const stranger = await createCaller(api, clinic);
     expect(await stranger.refusal(path)).to.equal("404 webhook_endpoint_not_found");
   });
 
-  it("answers 404 for an endpoint of another application or clinic", async () => {
+  it("listWebhookDeliveries returns 404 for an endpoint of another application or clinic", async () => {
     const another = await registerApplication(api.given);
     const otherClinic = await openClinic(api.given);
     const [elsewhere, theirs] = [randomUUID(), randomUUID()];

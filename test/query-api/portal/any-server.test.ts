@@ -17,7 +17,7 @@ import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts
 import type { GivenEvent } from "../../support/read-models.ts";
 import { testServers } from "../../support/stack.ts";
 
-/** In the order in which people look for them. */
+/** Names in alphabetical order, as people expect it. */
 const NAMES = ["1st", "ada", "Ada", "Äpfel", "Émile", "Ole", "Øystein", "Özge", "Zoe", "Ωmega", "Яна", "李"];
 const shuffled = () => [...NAMES].reverse();
 
@@ -76,12 +76,12 @@ describe("portal responses with any server settings", () => {
     clinics: async () => (await get("clinics")).clinics.map((one: { name: string }) => one.name),
     resources: async () => (await get("availability")).resources.map((one: { name: string }) => one.name),
   })) {
-    it(`sorts ${what} alphabetically, independent of the database's collation`, async () => {
+    it(`the portal sorts ${what} alphabetically, independent of the database's collation`, async () => {
       expect(ours(await namesIn())).to.deep.equal(NAMES);
     });
   }
 
-  it("returns the same dates, times and numbers in every time zone of process and database", async () => {
+  it("the portal returns the same dates, times and numbers in every time zone of process and database", async () => {
     const all = async () => {
       const window = "from=2026-03-01T00:00:00Z&to=2026-03-31T00:00:00Z&limit=100";
       const bodies: unknown[] = [];
@@ -105,14 +105,14 @@ describe("portal responses with any server settings", () => {
       process.env.TZ = zone;
       expect(new Date(0).getTimezoneOffset()).to.not.equal(0);
       await admin.query(`ALTER DATABASE ${name} SET timezone TO '${zone}'`);
-      // A connection keeps the zone that it was opened with.
+      // A connection keeps the time zone with which it was opened, so the test ends the connections.
       const ended = await admin.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
          WHERE datname = '${name}' AND application_name = 'clinic-query-api'`,
       );
       expect(ended.rowCount).to.be.greaterThan(0);
       const answers = async () => (await api.get("/api/v1/clinics", clinic.userId)).status === 200;
-      await eventually("an answer over a new connection", answers);
+      await eventually("a response over a new connection", answers);
       expect(await all()).to.deep.equal(before);
     }
     await admin.end();

@@ -12,7 +12,7 @@ import {
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
 
-/** Requirements of each operation, copied from the interface and independent of the code. */
+/** Requirements of each portal operation, copied from the interface document and not from the code. */
 const requirementsByPath: Record<
   string,
   { branch: boolean; permission?: Permission; entitlement?: true; operational: boolean }
@@ -36,7 +36,7 @@ const roles: Record<string, Permission[]> = {
   assistant: [],
 };
 
-/** Situations of a caller. Each one removes one condition from a situation with full access. */
+/** Situation of a caller: full access, or one condition that is not met. */
 interface Situation {
   membership?: "none" | "invited" | "revoked";
   scope?: "all" | "this branch" | "another clinic's branch";
@@ -49,10 +49,13 @@ const past = "2020-01-01T00:00:00.000Z";
 const later = "2999-01-01T00:00:00.000Z";
 const nothing = () => [];
 const situations: Record<string, Situation> = {
-  "all is well": { change: nothing },
-  "the member is bound to this branch": { scope: "this branch", change: nothing },
-  "the member's branches are not the clinic's": { scope: "another clinic's branch", change: nothing },
-  "the user is no member": { membership: "none", change: nothing },
+  "all conditions are met": { change: nothing },
+  "the membership includes only this branch": { scope: "this branch", change: nothing },
+  "the membership includes only a branch of another clinic": {
+    scope: "another clinic's branch",
+    change: nothing,
+  },
+  "the user has no membership": { membership: "none", change: nothing },
   "the invitation is not accepted": { membership: "invited", change: nothing },
   "the membership is revoked": { membership: "revoked", change: nothing },
   "the clinic is suspended": {
@@ -63,14 +66,14 @@ const situations: Record<string, Situation> = {
     operational: false,
     change: (clinicId) => [{ type: "ClinicClosed", data: { clinicId, reason: "retired" } }],
   },
-  "the demo is over": {
+  "the demo has expired": {
     operational: false,
     change: (clinicId) => [
       clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: past }),
       subscribed(clinicId),
     ],
   },
-  "the demo goes on": {
+  "the demo has not expired": {
     change: (clinicId) => [
       clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: later }),
       subscribed(clinicId),
@@ -80,24 +83,24 @@ const situations: Record<string, Situation> = {
     operational: false,
     change: (clinicId) => [subscribed(clinicId, "expired", past)],
   },
-  "the subscription is cancelled and its period over": {
+  "the subscription is cancelled and its period has ended": {
     operational: false,
     change: (clinicId) => [subscribed(clinicId, "cancelled", past)],
   },
-  "the subscription is cancelled and its period goes on": {
+  "the subscription is cancelled but its period has not ended": {
     change: (clinicId) => [subscribed(clinicId, "cancelled", later)],
   },
-  "the entitlement is off": {
+  "the entitlement is disabled": {
     entitlement: false,
     change: (clinicId) => [entitled(clinicId, { enabled: false })],
   },
-  "the entitlement is past its time": {
+  "the entitlement has expired": {
     entitlement: false,
     change: (clinicId) => [entitled(clinicId, { effectiveUntil: past })],
   },
 };
 
-/** Expected result: null for 200, otherwise the code of the 403. */
+/** Returns the expected result: null for 200, otherwise the error code of the 403. */
 function expected(path: string, role: string, situation: Situation): string | null {
   const { branch, permission, entitlement, operational } = requirementsByPath[path]!;
   if (situation.membership) return "no_active_membership";
@@ -117,7 +120,7 @@ describe("authorization of the portal API", () => {
 
   after(() => api.stop());
 
-  /** @returns a portal user of the role in the situation */
+  /** Creates a portal user with the role in the situation, and returns the user's id. */
   async function caller(role: string, { membership, scope = "all", change }: Situation): Promise<string> {
     const [clinicId, branchId, elsewhere, foreignBranch, userId, membershipId] = Array.from(
       { length: 6 },
@@ -149,14 +152,14 @@ describe("authorization of the portal API", () => {
     return userId;
   }
 
-  it("has a requirement for every portal operation", () => {
+  it("this test has the requirements of every portal operation", () => {
     const paths = portalOperations({ operatorName: "Test" }).map(({ path }) => path);
     expect(paths).to.have.members(Object.keys(requirementsByPath));
   });
 
   for (const [title, situation] of Object.entries(situations)) {
     for (const role of Object.keys(roles)) {
-      it(`authorizes a ${role} for each operation as the table says: ${title}`, async () => {
+      it(`portal operations authorize the role ${role} by their requirements if ${title}`, async () => {
         const userId = await caller(role, situation);
         const paths = Object.keys(requirementsByPath);
         const answers = await Promise.all(paths.map((path) => api.get(path, userId)));
@@ -171,7 +174,7 @@ describe("authorization of the portal API", () => {
   }
 
   for (const path of Object.keys(requirementsByPath)) {
-    it(`${path} requires a session, and never answers 400 or 404 to a parameter`, async () => {
+    it(`GET ${path} requires a session, and never returns 400 or 404 because of a parameter`, async () => {
       expect((await api.get(path)).status).to.equal(401);
       const userId = await caller("owner", { change: nothing });
       const absurd = `${path}?limit=-1e999&offset=%00&from=x&to[]=1&status=__proto__&includeInactive=TRUE&limit=9&x=${"y".repeat(2_000)}`;

@@ -30,7 +30,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     return body;
   }
 
-  it("lists the clinics of active memberships sorted by name, with the access to each", async () => {
+  it("listAuthorizedClinics returns the clinics of active memberships sorted by name, with the user's access", async () => {
     const userId = randomUUID();
     const [bravo, alpha, invited, revoked, scoped] = Array.from({ length: 5 }, () => randomUUID() as string);
     const ids = [bravo, alpha, invited, revoked] as string[];
@@ -74,7 +74,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     expect([alpha, bravo]).to.include(currentClinicId);
   });
 
-  it("lists a clinic once for a user with several memberships", async () => {
+  it("listAuthorizedClinics returns a clinic once for a user with several memberships", async () => {
     const { clinicId, userId } = await openClinic(api.given);
     await api.given({
       ...membershipGranted(clinicId, userId, { role: "assistant" }),
@@ -84,7 +84,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     expect(listed.map(({ access }: { access: { role: string } }) => access.role)).to.deep.equal(["owner"]);
   });
 
-  it("lists clinics for a member without a branch, including clinics without operational access", async () => {
+  it("listAuthorizedClinics includes clinics without operational access, and needs no branch in scope", async () => {
     const { clinicId } = await openClinic(api.given);
     const userId = randomUUID();
     await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped" }), {
@@ -95,7 +95,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     expect((await api.get("/api/v1/branches", userId)).body.error).to.equal("branch_not_in_scope");
   });
 
-  it("lists the branches in scope sorted by name, and marks the current one", async () => {
+  it("listAuthorizedBranches returns the branches in scope sorted by name, and marks the current branch", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
     const third = randomUUID();
     await api.given(branchOpened(clinicId, third, { name: "Annex", city: "Bornova", isMain: false }));
@@ -119,7 +119,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     expect(namesOf((await branches(scopedUser)).branches)).to.deep.equal(["Annex", "Harbour"]);
   });
 
-  it("refuses the branches but not the clinics without operational access", async () => {
+  it("listAuthorizedBranches requires operational access, but listAuthorizedClinics does not", async () => {
     const { clinicId, userId } = await openClinic(api.given);
     await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
     const { status, body } = await api.get("/api/v1/branches", userId);
@@ -127,7 +127,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     await clinics(userId);
   });
 
-  it("requires a session for clinics and branches", async () => {
+  it("listAuthorizedClinics and listAuthorizedBranches require a session", async () => {
     for (const path of ["/api/v1/clinics", "/api/v1/branches"]) {
       expect((await api.get(path)).status).to.equal(401);
     }

@@ -5,7 +5,7 @@ import { appointmentRequested, entitled, openClinic, resourceAdded } from "../..
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
 
-/** 3 March in Istanbul, three hours ahead of Greenwich. */
+/** Window of 3 March 2026 in Istanbul (UTC+3). */
 const day = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
 
 describe("getAvailability", () => {
@@ -43,7 +43,7 @@ describe("getAvailability", () => {
     } satisfies GivenEvent;
   }
 
-  it("returns resources, rules, assignments and holds, without generatedAt", async () => {
+  it("getAvailability returns resources, rules, assignments and holds, without generatedAt", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const [room, rule, appointmentId, assignmentId, holdId] = Array.from({ length: 5 }, () =>
       randomUUID(),
@@ -136,7 +136,7 @@ describe("getAvailability", () => {
     };
   }
 
-  it("omits retired resources and those of other branches, with their rules and assignments", async () => {
+  it("getAvailability omits resources that are retired or of other branches, with their rules and assignments", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
     const [retired, elsewhere, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
     await api.given(
@@ -153,7 +153,7 @@ describe("getAvailability", () => {
     expect([resources, rules, assignments, holds]).to.deep.equal([[], [], [], []]);
   });
 
-  it("compares a rule's validity with the window's days in the clinic's time zone", async () => {
+  it("getAvailability returns rules that are valid on a day of the window in the clinic's time zone", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const room = randomUUID();
     const validity: [string, string | null, string | null, boolean][] = [
@@ -177,7 +177,7 @@ describe("getAvailability", () => {
     expect(idsOf((await availability(userId)).rules)).to.have.members(expected);
   });
 
-  it("returns assignments that overlap the window and are not released", async () => {
+  it("getAvailability returns assignments that overlap the window and are not released", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const [room, appointmentId, before, into, over, out, after, released] = Array.from({ length: 8 }, () =>
       randomUUID(),
@@ -198,7 +198,7 @@ describe("getAvailability", () => {
     expect(idsOf((await availability(userId)).assignments)).to.deep.equal([into, over, out]);
   });
 
-  it("returns holds that are neither released nor expired", async () => {
+  it("getAvailability returns holds in the window that are neither released nor expired", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const [released, kept] = [randomUUID(), randomUUID()];
     await api.given(
@@ -216,7 +216,7 @@ describe("getAvailability", () => {
     expect(holds[0].resource_id).to.equal(null);
   });
 
-  it("requires the entitlement scheduling.advanced", async () => {
+  it("getAvailability requires the entitlement scheduling.advanced", async () => {
     const { clinicId, userId } = await openClinic(api.given);
     const past = "2026-01-01T00:00:00Z";
     for (const change of [{ enabled: false }, { effectiveUntil: past }]) {
@@ -228,7 +228,7 @@ describe("getAvailability", () => {
     await availability(userId);
   });
 
-  it("requires a session, a membership and operational access", async () => {
+  it("getAvailability requires a session, a membership and operational access", async () => {
     const path = "/api/v1/availability";
     expect((await api.get(path)).status).to.equal(401);
     expect((await api.get(path, randomUUID())).body.error).to.equal("no_active_membership");

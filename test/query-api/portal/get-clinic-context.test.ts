@@ -23,7 +23,7 @@ describe("getClinicContext", () => {
 
   after(() => api.stop());
 
-  /** A clinic with one branch and one owner. */
+  /** Creates a clinic with one branch and one owner. */
   async function clinic(
     more: { registered?: object; subscribed?: Parameters<typeof subscribed>[1] | null } = {},
   ) {
@@ -44,7 +44,7 @@ describe("getClinicContext", () => {
     return answer.body;
   }
 
-  it("reports clinic, branch, access, subscription and entitlements", async () => {
+  it("the portal operation getClinicContext returns clinic, branch, access, subscription and entitlements", async () => {
     const { clinicId, branchId, userId } = await clinic();
     await api.given(
       entitled(clinicId, { limit: 12.5, effectiveUntil: future }),
@@ -82,7 +82,7 @@ describe("getClinicContext", () => {
     expect(correlationId).to.be.a("string");
   });
 
-  it("returns the correlation id in a header and forbids caching", async () => {
+  it("getClinicContext returns the correlation id in a header and forbids caching", async () => {
     const { userId } = await clinic();
     const { headers, body } = await api.get(path, userId);
     expect(headers.get("X-Correlation-ID")).to.equal(body.correlationId);
@@ -90,7 +90,7 @@ describe("getClinicContext", () => {
     expect(headers.get("Content-Type")).to.match(/^application\/json/);
   });
 
-  it("returns empty entitlements and a null subscription if there are none", async () => {
+  it("getClinicContext returns no entitlements and a null subscription if the clinic has none", async () => {
     const { userId } = await clinic({ registered: { isDemo: true }, subscribed: null });
     const body = await context(userId);
     expect(body.entitlements).to.deep.equal({});
@@ -134,7 +134,7 @@ describe("getClinicContext", () => {
     }
 
     for (const [title, make, reason] of cases) {
-      it(`reports operational access ${reason === null ? "as allowed" : `as refused (${reason})`} for ${title}`, async () => {
+      it(`getClinicContext reports operational access ${reason === null ? "as allowed" : `as refused (${reason})`} for ${title}`, async () => {
         const { access } = await context((await make()).userId);
         expect(access.operational).to.deep.equal({ allowed: reason === null, reason });
       });
@@ -142,7 +142,7 @@ describe("getClinicContext", () => {
   });
 
   describe("clinic and branch resolution", () => {
-    it("resolves the oldest active membership, and ignores ids from the caller", async () => {
+    it("the portal resolves the clinic of the oldest active membership, and ignores ids in the query", async () => {
       const userId = randomUUID();
       const [revoked, invited, oldest, newer] = [0, 1, 2, 3].map(() => randomUUID()) as [
         string,
@@ -165,7 +165,7 @@ describe("getClinicContext", () => {
       expect(named.body.clinic.id).to.equal(oldest);
     });
 
-    it("resolves the selected clinic and branch while they are permitted", async () => {
+    it("the portal resolves the selected clinic and branch while the membership permits them", async () => {
       const { clinicId: first, branchId: main, userId } = await clinic();
       const [second, side, otherMain] = [randomUUID(), randomUUID(), randomUUID()];
       const membershipId = randomUUID();
@@ -196,7 +196,7 @@ describe("getClinicContext", () => {
       expect([fallen.clinic.id, fallen.branch.id]).to.deep.equal([first, main]);
     });
 
-    it("ignores a selected branch of another clinic", async () => {
+    it("the portal ignores a selected branch of another clinic", async () => {
       const one = await clinic();
       const other = await clinic();
       await api.given({
@@ -206,7 +206,7 @@ describe("getClinicContext", () => {
       expect((await context(one.userId)).branch.id).to.equal(one.branchId);
     });
 
-    it("resolves the first branch by name if the main branch is out of scope", async () => {
+    it("the portal resolves the first branch by name if the main branch is out of scope", async () => {
       const [clinicId, userId, b, a] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
       await api.given(
         clinicRegistered(clinicId),
@@ -220,14 +220,14 @@ describe("getClinicContext", () => {
   });
 
   describe("refuses with 403", () => {
-    it("refuses a user without a membership", async () => {
+    it("getClinicContext returns 403 to a user without a membership", async () => {
       const { status, body } = await api.get(path, randomUUID());
       expect(status).to.equal(403);
       expect(body).to.have.keys("ok", "error", "correlationId");
       expect([body.ok, body.error]).to.deep.equal([false, "no_active_membership"]);
     });
 
-    it("refuses a member without a branch in scope", async () => {
+    it("getClinicContext returns 403 to a member without a branch in scope", async () => {
       const { clinicId } = await clinic();
       const userId = randomUUID();
       await api.given(
@@ -238,12 +238,12 @@ describe("getClinicContext", () => {
     });
   });
 
-  it("requires a session", async () => {
+  it("getClinicContext requires a session", async () => {
     const { status, body } = await api.get(path);
     expect([status, body.error]).to.deep.equal([401, "authentication_required"]);
   });
 
-  it("answers 405 with Allow to other methods", async () => {
+  it("POST /api/v1/clinic/context returns 405 with the header Allow", async () => {
     const response = await fetch(api.url + path, { method: "POST" });
     expect(response.status).to.equal(405);
     expect(response.headers.get("Allow")).to.equal("GET, HEAD");

@@ -42,7 +42,7 @@ describe("getQueue", () => {
     };
   }
 
-  it("returns active tickets of all days in ticket order, with a summary", async () => {
+  it("getQueue returns active tickets of all days sorted by date and number, with a summary", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
     const ids = Array.from({ length: 6 }, () => randomUUID()) as string[];
     const [nine, ten, called, old, done, gone] = ids as [string, string, string, string, string, string];
@@ -82,7 +82,7 @@ describe("getQueue", () => {
     });
   });
 
-  it("omits no-show tickets", async () => {
+  it("getQueue omits no-show tickets", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const ticketId = randomUUID();
     await api.given(issued(clinicId, branchId, { ticketId }), {
@@ -92,8 +92,8 @@ describe("getQueue", () => {
     expect((await queue(userId)).summary).to.deep.equal({ active: 0, waiting: 0, priority: 0 });
   });
 
-  it("returns today's checked-in appointments with an animal and without a ticket", async () => {
-    // A time zone in which it is about noon, so that one hour earlier or later is the same day.
+  it("getQueue returns today's checked-in appointments that have an animal and no ticket", async () => {
+    // In this time zone it is about noon, so an hour earlier or later is on the same day.
     const offset = 12 - new Date().getUTCHours();
     const timezone = `Etc/GMT${offset > 0 ? "-" : "+"}${Math.abs(offset)}`;
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given, { timezone });
@@ -134,7 +134,7 @@ describe("getQueue", () => {
     });
   });
 
-  it("requires a session, a membership and operational access", async () => {
+  it("getQueue requires a session, a membership and operational access", async () => {
     const path = "/api/v1/queue";
     expect((await api.get(path)).status).to.equal(401);
     expect((await api.get(path, randomUUID())).body.error).to.equal("no_active_membership");

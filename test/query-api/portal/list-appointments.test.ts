@@ -51,7 +51,7 @@ describe("listAppointments", () => {
 
   const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
 
-  it("returns all fields of an appointment, with animal, customer and resources", async () => {
+  it("listAppointments returns all fields of an appointment, with animal, customer and resources", async () => {
     const { clinicId, branchId, userId } = await clinic();
     const [appointmentId, animalId, customerId, room, table] = Array.from({ length: 5 }, () =>
       randomUUID(),
@@ -133,7 +133,7 @@ describe("listAppointments", () => {
     return { id, type, name, allocationStart, allocationEnd: "2026-03-10T09:45:00.000Z", status };
   }
 
-  it("includes from, excludes to, and sorts by time and id", async () => {
+  it("listAppointments includes from, excludes to, and sorts by time and id", async () => {
     const { clinicId, branchId, userId } = await clinic();
     const [a, b] = [randomUUID(), randomUUID()].sort() as [string, string];
     const at = (scheduledAt: string, appointmentId: string = randomUUID()) =>
@@ -150,7 +150,7 @@ describe("listAppointments", () => {
     expect(idsOf(await list(userId))).to.deep.equal([first, a, b, last]);
   });
 
-  it("clamps the limit, and uses the default if it is repeated", async () => {
+  it("listAppointments clamps the limit, and uses the default if the limit is repeated", async () => {
     const { clinicId, branchId, userId } = await clinic();
     await api.given(
       ...[5, 6, 7].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T10:00:00Z`)),
@@ -161,7 +161,7 @@ describe("listAppointments", () => {
     expect((await list(userId, `${march}&limit=2&limit=2`)).page.limit).to.equal(100);
   });
 
-  it("filters by status, and ignores an unknown or repeated one", async () => {
+  it("listAppointments filters by status, and ignores an unknown or repeated status", async () => {
     const { clinicId, branchId, userId } = await clinic();
     const steps: Record<string, string[]> = {
       requested: [],
@@ -189,14 +189,14 @@ describe("listAppointments", () => {
     }
   });
 
-  it("uses the default window if from is repeated", async () => {
+  it("listAppointments uses the default window if from is repeated", async () => {
     const { userId } = await clinic();
     const { window } = await list(userId, `${march}&from=2026-03-02T00:00:00Z`);
     expect(Math.abs(Date.parse(window.from) - Date.now())).to.be.below(60_000);
     expect(Date.parse(window.to) - Date.parse(window.from)).to.equal(7 * 86_400_000);
   });
 
-  it("limits appointments to the resolved branch, and ignores ids from the caller", async () => {
+  it("listAppointments returns appointments of the resolved branch, and ignores ids in the query", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await clinic();
     await api.given(appointmentRequested(clinicId, otherBranchId, "2026-03-05T10:00:00Z"));
     const body = await list(userId, `${march}&branchId=${otherBranchId}`);
@@ -205,7 +205,7 @@ describe("listAppointments", () => {
     expect((await list(userId)).page.returned).to.equal(1);
   });
 
-  it("returns null for an animal, customer or resource that the clinic does not have", async () => {
+  it("listAppointments returns null for an animal, customer or resource of another clinic", async () => {
     const { clinicId, branchId, userId } = await clinic();
     const stranger = await clinic();
     const [animalId, customerId, resourceId] = [randomUUID(), randomUUID(), randomUUID()];
@@ -241,18 +241,18 @@ describe("listAppointments", () => {
       return [status, body.error];
     };
 
-    it("refuses a user without a membership", async () => {
+    it("listAppointments returns 403 to a user without a membership", async () => {
       expect(await refused(randomUUID())).to.deep.equal([403, "no_active_membership"]);
     });
 
-    it("refuses a member without a branch in scope", async () => {
+    it("listAppointments returns 403 to a member without a branch in scope", async () => {
       const { clinicId } = await clinic();
       const userId = randomUUID();
       await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped" }));
       expect(await refused(userId)).to.deep.equal([403, "branch_not_in_scope"]);
     });
 
-    it("refuses a member without manage_schedule, even an owner", async () => {
+    it("listAppointments returns 403 to a member without manage_schedule, even to an owner", async () => {
       const { clinicId } = await clinic();
       const userId = randomUUID();
       const permissions = ["view_clinical", "manage_staff", "manage_tenant"] as const;
@@ -260,7 +260,7 @@ describe("listAppointments", () => {
       expect(await refused(userId)).to.deep.equal([403, "permission_required"]);
     });
 
-    it("refuses a member of a clinic without operational access", async () => {
+    it("listAppointments returns 403 to a member of a clinic without operational access", async () => {
       const { clinicId, userId } = await clinic();
       await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
       expect(await refused(userId)).to.deep.equal([403, "operational_access_denied"]);
@@ -269,7 +269,7 @@ describe("listAppointments", () => {
     });
   });
 
-  it("requires a session", async () => {
+  it("listAppointments requires a session", async () => {
     const { status, body } = await api.get("/api/v1/appointments");
     expect([status, body.error]).to.deep.equal([401, "authentication_required"]);
   });

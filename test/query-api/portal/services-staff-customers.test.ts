@@ -37,7 +37,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
     return body;
   }
 
-  /** A member of the clinic with every permission but one. */
+  /** Creates a member of the clinic with all permissions except one, and returns the user's id. */
   async function without(clinicId: string, missing: Permission) {
     const userId = randomUUID();
     const permissions = everyPermission.filter((permission) => permission !== missing);
@@ -57,7 +57,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       return serviceId;
     }
 
-    it("lists active services sorted by name, with exact prices", async () => {
+    it("listServices returns active services sorted by name, with exact prices", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const second = await offered(clinicId, "Vaccine");
       const first = await offered(clinicId, "Check-up", 0.1, "Visits");
@@ -72,7 +72,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(body.page).to.deep.equal({ limit: 50, returned: 2 });
     });
 
-    it("lists withdrawn services only for includeInactive=true and manage_tenant", async () => {
+    it("listServices returns withdrawn services only for includeInactive=true and manage_tenant", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const serviceId = await offered(clinicId, "Old");
       await api.given({ type: "ServiceWithdrawn", data: { serviceId } });
@@ -88,7 +88,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(await count(plain, "")).to.equal(1);
     });
 
-    it("limits the list of services", async () => {
+    it("listServices limits the list and clamps the limit", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       for (const name of ["A", "B", "C"]) await offered(clinicId, name);
       expect((await get("services", userId, "?limit=2")).page).to.deep.equal({ limit: 2, returned: 2 });
@@ -106,7 +106,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       return staffId;
     }
 
-    it("lists staff sorted by name with their access, members without a name last", async () => {
+    it("listStaff returns staff members with their access, sorted by name, those without a name last", async () => {
       const { clinicId, branchId, userId } = await openClinic(api.given);
       const [user, membershipId] = [randomUUID(), randomUUID()];
       const nameless = await hired(clinicId, null);
@@ -145,7 +145,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect([staff[2].active, staff[2].access]).to.deep.equal([false, null]);
     });
 
-    it("shows the active membership of a person who was revoked and invited again", async () => {
+    it("listStaff returns the active membership of a staff member who also has a revoked membership", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const staffId = await hired(clinicId, "Ali");
       const [old, current] = [randomUUID(), randomUUID()];
@@ -161,7 +161,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect((await get("staff", userId)).staff[0].access.membershipId).to.equal(current);
     });
 
-    it("requires the permission manage_staff", async () => {
+    it("listStaff requires the permission manage_staff", async () => {
       const { clinicId } = await openClinic(api.given);
       const user = await without(clinicId, "manage_staff");
       expect(await refusal("/api/v1/staff", user)).to.equal("permission_required");
@@ -169,7 +169,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   });
 
   describe("listCustomerProjections", () => {
-    it("lists customers with their animals, sorted by name", async () => {
+    it("listCustomerProjections returns customers with their animals, sorted by name", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const [ada, zoe, cat, dog] = Array.from({ length: 4 }, () => randomUUID()) as [
         string,
@@ -221,7 +221,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       ]);
     });
 
-    it("pages through customers by offset and limit", async () => {
+    it("listCustomerProjections pages through customers by offset and limit", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       for (const fullName of ["C", "A", "B"]) {
         await api.given(customerRegistered(clinicId, randomUUID(), { fullName }));
@@ -237,7 +237,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(await names(`?offset=${"9".repeat(30)}`)).to.equal("");
     });
 
-    it("omits an animal of another clinic, even if it refers to this clinic's customer", async () => {
+    it("listCustomerProjections omits an animal of another clinic, even if it refers to this clinic's customer", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const stranger = await openClinic(api.given);
       const customerId = randomUUID();
@@ -248,7 +248,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect((await get("customers", userId)).customers[0].animals).to.deep.equal([]);
     });
 
-    it("requires the permission view_clinical", async () => {
+    it("listCustomerProjections requires the permission view_clinical", async () => {
       const { clinicId } = await openClinic(api.given);
       const user = await without(clinicId, "view_clinical");
       expect(await refusal("/api/v1/customers", user)).to.equal("permission_required");
@@ -256,7 +256,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   });
 
   for (const path of ["/api/v1/services", "/api/v1/staff", "/api/v1/customers"]) {
-    it(`${path} requires a session, a membership, a branch and operational access`, async () => {
+    it(`GET ${path} requires a session, a membership, a branch and operational access`, async () => {
       expect((await api.get(path)).status).to.equal(401);
       expect(await refusal(path, randomUUID())).to.equal("no_active_membership");
       const { clinicId, userId } = await openClinic(api.given);

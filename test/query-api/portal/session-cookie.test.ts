@@ -7,7 +7,7 @@ const session = (token: string) => JSON.stringify({ access_token: token, user: {
 const encoded = (token: string) => `base64-${Buffer.from(session(token)).toString("base64url")}`;
 const read = (header: string | undefined) => accessTokenOf(header, name);
 
-/** Cookies of a value in chunks of a size. */
+/** Splits a value into cookies with at most `size` characters each. */
 function chunked(value: string, size: number): string[] {
   const count = Math.ceil(value.length / size);
   return Array.from(
@@ -17,7 +17,7 @@ function chunked(value: string, size: number): string[] {
 }
 
 describe("accessTokenOf", () => {
-  it("parses base64url, raw JSON, percent-encoded and quoted cookie values", () => {
+  it("the session cookie parser reads base64url, raw JSON, percent-encoded and quoted values", () => {
     const raw = encodeURIComponent(session("raw"));
     expect(read(`a=b; ${name}=${encoded("one")}; c=d`)).to.equal("one");
     expect(read(`${name}=${raw}`)).to.equal("raw");
@@ -25,13 +25,13 @@ describe("accessTokenOf", () => {
     expect(read(`${name}="${encoded("quoted")}"`)).to.equal("quoted");
   });
 
-  it("joins cookie chunks in any order", () => {
+  it("the session cookie parser joins chunks in any order", () => {
     const chunks = chunked(encoded("joined"), 20);
     expect(chunks.length).to.be.within(2, 10);
     expect(read(chunks.reverse().join("; "))).to.equal("joined");
   });
 
-  it("joins raw cookie chunks that were encoded one by one", () => {
+  it("the session cookie parser joins chunks that were percent-encoded one by one", () => {
     const text = session("raw");
     const cookies = [text.slice(0, 40), text.slice(40)].map(
       (part, index) => `${name}.${index}=${encodeURIComponent(part)}`,
@@ -39,43 +39,46 @@ describe("accessTokenOf", () => {
     expect(read(cookies.join("; "))).to.equal("raw");
   });
 
-  it("prefers a whole cookie to chunks, and the first of repeated cookies", () => {
+  it("the session cookie parser prefers a whole cookie to chunks, and the first of repeated cookies", () => {
     const chunk = `${name}.0=${encoded("chunk")}`;
     expect(read(`${chunk}; ${name}=${encoded("whole")}`)).to.equal("whole");
     expect(read(`${name}=${encoded("first")}; ${name}=${encoded("second")}`)).to.equal("first");
     expect(read(`${name}.0=${encoded("first")}; ${name}.0=${encoded("second")}`)).to.equal("first");
   });
 
-  it("treats empty cookies as deleted", () => {
+  it("the session cookie parser ignores empty cookies", () => {
     expect(read(`${name}=; ${name}.0=${encoded("chunk")}; ${name}.1=`)).to.equal("chunk");
   });
 
   for (const [title, header] of [
     ["no header", undefined],
     ["no cookie", "a=b"],
-    ["a cookie without a value", name],
-    ["another cookie's name", `x${name}=${encoded("x")}`],
-    ["the name in other letters", `${name.toUpperCase()}=${encoded("x")}`],
-    ["a broken whole beside good chunks", `${name}=base64-x; ${name}.0=${encoded("x")}`],
-    ["a gap", chunked(encoded("x"), 30).toSpliced(1, 1).join("; ")],
+    ["a cookie without an equals sign", name],
+    ["a cookie with another name", `x${name}=${encoded("x")}`],
+    ["a cookie name in capital letters", `${name.toUpperCase()}=${encoded("x")}`],
+    ["an unreadable whole cookie with valid chunks", `${name}=base64-x; ${name}.0=${encoded("x")}`],
+    ["a missing chunk in the middle", chunked(encoded("x"), 30).toSpliced(1, 1).join("; ")],
     ["a missing first chunk", chunked(encoded("x"), 30).slice(1).join("; ")],
-    ["a broken tail", chunked(encoded("x"), 30).slice(0, -1).join("; ")],
-    ["a stale chunk after the tail", `${name}.0=${encoded("x")}; ${name}.1=abcd`],
+    ["a missing last chunk", chunked(encoded("x"), 30).slice(0, -1).join("; ")],
+    ["a stale chunk after the last chunk", `${name}.0=${encoded("x")}; ${name}.1=abcd`],
     ["too many chunks", chunked(encoded("x"), 7).join("; ")],
-    ["chunk numbers that nobody writes", `${name}.00=${encoded("x")}`],
-    ["base64 that is not url-safe", `${name}=base64-ab+/`],
-    ["base64 of no UTF-8", `${name}=base64-${Buffer.from([0xff, 0xfe]).toString("base64url")}`],
-    ["no JSON", `${name}=base64-${Buffer.from("hello").toString("base64url")}`],
+    ["a chunk number with a leading zero", `${name}.00=${encoded("x")}`],
+    ["base64 that is not base64url", `${name}=base64-ab+/`],
+    [
+      "base64url of bytes that are not UTF-8",
+      `${name}=base64-${Buffer.from([0xff, 0xfe]).toString("base64url")}`,
+    ],
+    ["a text that is not JSON", `${name}=base64-${Buffer.from("hello").toString("base64url")}`],
     ["JSON without a token", `${name}={"user":{}}`],
-    ["a token that is no text", `${name}={"access_token":{}}`],
-    ["null", `${name}=null`],
+    ["a token that is not a string", `${name}={"access_token":{}}`],
+    ["the JSON value null", `${name}=null`],
   ] as const) {
-    it(`finds no session in ${title}`, () => {
+    it(`the session cookie parser returns undefined for ${title}`, () => {
       expect(read(header)).to.equal(undefined);
     });
   }
 
-  it("never throws for any Cookie header", () => {
+  it("the session cookie parser returns undefined for any random Cookie header", () => {
     const piece = fc.constantFrom(name, `${name}.0`, `${name}.1`, "=", ";", "base64-", "%", '"', "{", "e30");
     fc.assert(
       fc.property(fc.array(fc.oneof(piece, fc.string())), (pieces) => {

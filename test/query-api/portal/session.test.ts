@@ -37,17 +37,17 @@ describe("portal session", () => {
       if (error instanceof ApiError) return `${error.status} ${error.code}`;
       throw error;
     }
-    return "let through";
+    return "accepted";
   }
 
   for (const algorithm of ["HS256", "ES256", "RS256"] as const) {
-    it(`verifies a session signed with ${algorithm}`, async () => {
+    it(`the session verifier accepts a session signed with ${algorithm}`, async () => {
       const token = await provider.token({ sub: userId }, algorithm);
       expect(await verify(await provider.cookie(token))).to.deep.equal({ userId });
     });
   }
 
-  it("reads a session from encoded and raw cookie chunks", async () => {
+  it("the session verifier reads a session from encoded and raw cookie chunks", async () => {
     const token = await provider.token({ sub: userId.toUpperCase() });
     const metadata = { story: "Çok uzun bir köpek hikâyesi 🐕 ".repeat(120) };
     for (const encoding of ["base64url", "raw"] as const) {
@@ -57,12 +57,12 @@ describe("portal session", () => {
     }
   });
 
-  it("reads a session from one raw cookie", async () => {
+  it("the session verifier reads a session from one raw cookie", async () => {
     const token = await provider.token({ sub: userId });
     expect(await verify(await provider.cookie(token, { encoding: "raw" }))).to.deep.equal({ userId });
   });
 
-  it("accepts a session until its expiry, not later", async () => {
+  it("the session verifier accepts a session until its expiry", async () => {
     const exp = Math.floor(Date.now() / 1000) + 600;
     const cookie = await provider.cookie(await provider.token({ sub: userId, exp }));
     expect(await verify(cookie, {}, exp * 1000 - 1)).to.deep.equal({ userId });
@@ -75,32 +75,38 @@ describe("portal session", () => {
       ["the anon key", () => provider.token({ role: "anon" })],
       ["a service-role key", () => provider.token({ role: "service_role" })],
       ["a token without a role", () => provider.token({ role: undefined })],
-      ["another issuer", () => provider.token({ iss: "https://example.com/auth/v1" })],
-      ["another audience", () => provider.token({ aud: "anon" })],
-      ["no audience", () => provider.token({ aud: undefined } as never)],
-      ["no expiry", () => provider.token({ exp: undefined } as never)],
-      ["no subject", () => provider.token({ sub: undefined } as never)],
-      ["a subject that is no UUID", () => provider.token({ sub: "admin" })],
+      ["a token of another issuer", () => provider.token({ iss: "https://example.com/auth/v1" })],
+      ["a token for another audience", () => provider.token({ aud: "anon" })],
+      ["a token without an audience", () => provider.token({ aud: undefined } as never)],
+      ["a token without an expiry", () => provider.token({ exp: undefined } as never)],
+      ["a token without a subject", () => provider.token({ sub: undefined } as never)],
+      ["a token whose subject is not a UUID", () => provider.token({ sub: "admin" })],
       ["a token that is not valid yet", () => provider.token({ nbf: Math.floor(Date.now() / 1000) + 60 })],
-      ["a changed token", async () => `${(await provider.token()).slice(0, -6)}AAAAAA`],
-      ["a text that is no token", async () => "hello"],
+      ["a token with a changed signature", async () => `${(await provider.token()).slice(0, -6)}AAAAAA`],
+      ["a text that is not a JWT", async () => "hello"],
       ["an unsigned token", async () => new UnsecuredJWT({ sub: userId, role: "authenticated" }).encode()],
-      ["another secret", () => signedWith("HS256", "another secret, as long as it must be")],
-      ["an algorithm that is not allowed", () => signedWith("HS512", provider.secret.repeat(2))],
-      ["a public key used as a secret", async () => signedWith("HS256", await publicKey(), "ES256")],
+      [
+        "a token signed with another secret",
+        () => signedWith("HS256", "another secret, as long as it must be"),
+      ],
+      ["a token with an algorithm that is not allowed", () => signedWith("HS512", provider.secret.repeat(2))],
+      [
+        "a token signed with the public key as the secret",
+        async () => signedWith("HS256", await publicKey(), "ES256"),
+      ],
     ];
 
     for (const [title, token] of bad) {
-      it(title, async () => {
+      it(`the session verifier refuses ${title}`, async () => {
         expect(await refusal(await provider.cookie(await token()))).to.equal("401 authentication_required");
       });
     }
 
-    it("refuses a request without a session cookie", async () => {
+    it("the session verifier refuses a request without a session cookie", async () => {
       expect(await refusal("")).to.equal("401 authentication_required");
     });
 
-    it("refuses a session signed with an algorithm that has no configured key", async () => {
+    it("the session verifier refuses an algorithm that has no configured key", async () => {
       const shared = await provider.cookie(await provider.token({}, "HS256"));
       const published = await provider.cookie(await provider.token({}, "ES256"));
       expect(await refusal(shared, { PORTAL_JWT_SECRET: undefined })).to.match(/^401/);
@@ -122,7 +128,7 @@ describe("portal session", () => {
     }
   });
 
-  it("fetches the public keys once", async () => {
+  it("the session verifier fetches the public keys once for concurrent requests", async () => {
     const verifier = createSessionVerifier(settings());
     const cookie = await provider.cookie(await provider.token({}, "ES256"));
     const before = provider.keyRequests();
@@ -130,7 +136,7 @@ describe("portal session", () => {
     expect(provider.keyRequests() - before).to.equal(1);
   });
 
-  it("answers 503 with Retry-After if the public keys are out of reach", async () => {
+  it("the session verifier fails with 503 and Retry-After if the public keys cannot be fetched", async () => {
     const cookie = await provider.cookie(await provider.token({}, "ES256"));
     const gone = await verify(cookie, { PORTAL_JWKS_URL: "http://127.0.0.1:1/keys" }).catch(
       (error: unknown) => error,
@@ -139,7 +145,7 @@ describe("portal session", () => {
     expect((gone as ApiError).headers).to.have.property("Retry-After");
   });
 
-  it("refuses a configuration with neither a secret nor public keys", () => {
+  it("createSessionVerifier refuses a configuration with neither a secret nor public keys", () => {
     const nothing = { PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: undefined };
     expect(() => createSessionVerifier(settings(nothing))).to.throw(
       ConfigError,

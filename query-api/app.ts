@@ -5,10 +5,10 @@ import { countRefusals } from "../shared/partner-api/rate-limits.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createDocsRouter } from "./docs/router.ts";
-import { type QueryState, READ_TIMEOUT_MS, type ReadRow, readiness } from "./http/read.ts";
+import { createReadiness, type QueryState, READ_TIMEOUT_MS, type ReadRow } from "./http/read.ts";
 import { partnerReads } from "./partner/reads.ts";
 import { createPartnerReadRouter } from "./partner/router.ts";
-import { portalOperations } from "./portal/operations.ts";
+import { createPortalOperations } from "./portal/operations.ts";
 import { createPortalRouter } from "./portal/router.ts";
 import type { SessionVerifier } from "./portal/session.ts";
 
@@ -37,14 +37,14 @@ export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
     logger,
     retiredPaths,
     trustProxy,
-    readiness: readiness(read, logger),
+    readiness: createReadiness(read, logger),
   }) as Koa<QueryState>;
   app.use((ctx, next) => {
     ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
     return next();
   });
   app.use(createDocsRouter(options).routes());
-  app.use(createPortalRouter(portalOperations(options), options).routes());
+  app.use(createPortalRouter(createPortalOperations(options), options).routes());
   app.use(countRefusals(options.limiter));
   app.use(createPartnerReadRouter(partnerReads, options).routes());
   return app;

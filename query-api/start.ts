@@ -36,7 +36,7 @@ const STATEMENT_TIMEOUT_MS = 2_000;
 const POOL_CLOSE_TIMEOUT_MS = 2_000;
 
 /** Connections of the rate limiter's pool. A statement that waits for a locked counter row occupies a connection. */
-const LIMITER_CONNECTIONS = 4;
+const LIMITER_POOL_SIZE = 4;
 
 /** Postgres cancels a statement of the rate limiter after this time. */
 const COUNT_TIMEOUT_MS = 1_000;
@@ -63,7 +63,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     });
   const pool = connect("clinic-query-api", config.DATABASE_POOL_SIZE);
   // The rate limiter has its own pool, so that it does not wait for slow reads.
-  const limiterPool = connect("clinic-query-api limits", LIMITER_CONNECTIONS, COUNT_TIMEOUT_MS);
+  const limiterPool = connect("clinic-query-api limits", LIMITER_POOL_SIZE, COUNT_TIMEOUT_MS);
   const limiter = createRateLimiter(limiterPool, logger);
   const app = createQueryApp({
     logger,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { schemaRef } from "./json-schema.ts";
+import { toSchemaRef } from "./json-schema.ts";
 import type { JsonSchema, Response } from "./openapi.ts";
 
 /** Body of every response of status 400 and above. */
@@ -55,7 +55,7 @@ type HeaderRefs = Response["headers"];
  * @param meanings description of each error code for callers
  * @param headersOf returns the headers of a response with the given status
  */
-export function errorResponses<Code extends string>(
+export function describeErrors<Code extends string>(
   statuses: Readonly<Partial<Record<Code, number>>>,
   meanings: Readonly<Record<Code, string>>,
   headersOf: (status: number) => HeaderRefs,
@@ -69,12 +69,12 @@ export function errorResponses<Code extends string>(
     {
       description: codes.map((code) => `- \`${code}\`: ${meanings[code]}`).join("\n"),
       headers: headersOf(status),
-      content: { "application/json": { schema: errorSchema(codes) } },
+      content: { "application/json": { schema: toErrorSchema(codes) } },
     },
   ]);
   return Object.fromEntries(responses);
 }
 
-function errorSchema(codes: readonly string[]): JsonSchema {
-  return { allOf: [{ $ref: schemaRef("Error") }, { properties: { error: { enum: codes } } }] };
+function toErrorSchema(codes: readonly string[]): JsonSchema {
+  return { allOf: [{ $ref: toSchemaRef("Error") }, { properties: { error: { enum: codes } } }] };
 }

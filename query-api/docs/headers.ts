@@ -46,12 +46,12 @@ export const challengeHeader = {
 type HeaderName = keyof typeof commonHeaders | keyof typeof rateLimitHeaders | keyof typeof challengeHeader;
 
 /** Returns references to the named headers in the document's components. */
-export function headerRefs(...names: HeaderName[]): Response["headers"] {
+export function toHeaderRefs(...names: HeaderName[]): Response["headers"] {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
 /** References to the rate-limit headers, which all responses to counted requests have. */
-export const rateLimitRefs = headerRefs("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
+export const rateLimitRefs = toHeaderRefs("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
 
 /** Returns the rate-limit headers as optional, for requests that may fail before they are counted. */
 export function optionalRateLimitHeaders(): Response["headers"] {

@@ -1,9 +1,9 @@
-import type { Parameters } from "../http/parameters.ts";
+import type { QueryParameters } from "../http/parameters.ts";
 import { toJsonSchema } from "./json-schema.ts";
 import type { Parameter } from "./openapi.ts";
 
 /** Describes query parameters. All are optional, because each parameter has a default. */
-export function queryParameters(declared: Parameters): Parameter[] {
+export function describeQueryParameters(declared: QueryParameters): Parameter[] {
   return Object.entries(declared).map(([name, { description, schema }]) => ({
     name,
     in: "query",

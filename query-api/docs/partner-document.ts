@@ -6,17 +6,17 @@ import {
 } from "../../shared/partner-api/operations.ts";
 import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
-import { delivery } from "../partner/list-webhook-deliveries.ts";
+import { deliveryRecord } from "../partner/list-webhook-deliveries.ts";
 import { partnerPage } from "../partner/page.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
 import { errorBody, errorsIntroduction } from "./errors.ts";
 import { challengeHeader, commonHeaders, rateLimitHeaders } from "./headers.ts";
 import { toComponents } from "./json-schema.ts";
 import type { OpenApiDocument, PathItem } from "./openapi.ts";
-import { describeRead, describeWrite, requestName, responseName } from "./partner-operation.ts";
+import { describeRead, describeWrite, toRequestName, toResponseName } from "./partner-operation.ts";
 import { partnerTags } from "./partner-sections.ts";
-import { partnerSecuritySchemes, partnerServers } from "./partner-security.ts";
-import { webhookBodies, webhookItems } from "./webhooks.ts";
+import { describeSecuritySchemes, describeServers } from "./partner-security.ts";
+import { describeWebhooks, webhookBodies } from "./webhooks.ts";
 
 export interface PartnerDocumentOptions {
   operatorName: string;
@@ -40,7 +40,7 @@ bounded backoff, and wait at least the number of seconds in \`Retry-After\`.`;
  * Builds the OpenAPI document of the partner API from the declarations that the routers of both services use. Its
  * servers are the base URLs of both environments.
  */
-export function partnerDocument(
+export function buildPartnerDocument(
   reads: readonly AnyPartnerRead[],
   { operatorName, brand, origin }: PartnerDocumentOptions,
 ): OpenApiDocument {
@@ -52,7 +52,7 @@ export function partnerDocument(
     paths[template] = {
       ...paths[template],
       [method.toLowerCase()]: sandbox
-        ? { ...operation, servers: partnerServers(origin, ["sandbox"]) }
+        ? { ...operation, servers: describeServers(origin, ["sandbox"]) }
         : operation,
     };
   }
@@ -65,29 +65,29 @@ export function partnerDocument(
       description: `${introduction}\n\n${errorsIntroduction}`,
       contact: { name: operatorName },
     },
-    servers: partnerServers(origin),
+    servers: describeServers(origin),
     tags: partnerTags,
     paths,
-    webhooks: webhookItems(brand),
+    webhooks: describeWebhooks(brand),
     components: {
-      schemas: schemas(reads),
+      schemas: buildSchemas(reads),
       headers: { ...commonHeaders, ...rateLimitHeaders, ...challengeHeader },
-      securitySchemes: partnerSecuritySchemes(origin),
+      securitySchemes: describeSecuritySchemes(origin),
     },
   };
 }
 
-function schemas(reads: readonly AnyPartnerRead[]) {
+function buildSchemas(reads: readonly AnyPartnerRead[]) {
   const writes = Object.entries(partnerWrites) as [PartnerWriteId, PartnerWrite][];
-  const requests = writes.flatMap(([id, { request }]) => (request ? [[requestName(id), request]] : []));
+  const requests = writes.flatMap(([id, { request }]) => (request ? [[toRequestName(id), request]] : []));
   const outputs = {
-    ...Object.fromEntries(reads.map(({ operationId, response }) => [responseName(operationId), response])),
-    ...Object.fromEntries(writes.map(([id, { success }]) => [responseName(id), success.body])),
+    ...Object.fromEntries(reads.map(({ operationId, response }) => [toResponseName(operationId), response])),
+    ...Object.fromEntries(writes.map(([id, { success }]) => [toResponseName(id), success.body])),
   };
   const shared = {
     Appointment: partnerAppointment,
     WebhookEndpoint: webhookEndpointRecord,
-    WebhookDelivery: delivery,
+    WebhookDelivery: deliveryRecord,
     Page: partnerPage,
     Error: errorBody,
   };

@@ -4,9 +4,9 @@ import type { PartnerWrite } from "../../shared/partner-api/writes.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
 
 /** Returns all error codes that a read can return, with their HTTP status. */
-export function errorsOfRead(operation: PartnerOperation, read: AnyPartnerRead): PartnerRefusals {
+export function listReadErrors(operation: PartnerOperation, read: AnyPartnerRead): PartnerRefusals {
   return {
-    ...errorsOfAccess(operation),
+    ...listAccessErrors(operation),
     invalid_log_position: 400,
     ...(read.paged && { invalid_cursor: 400 }),
     ...read.refusals,
@@ -18,9 +18,9 @@ export function errorsOfRead(operation: PartnerOperation, read: AnyPartnerRead):
 }
 
 /** Returns all error codes that a write can return, with their HTTP status. */
-export function errorsOfWrite(operation: PartnerOperation, write: PartnerWrite): PartnerRefusals {
+export function listWriteErrors(operation: PartnerOperation, write: PartnerWrite): PartnerRefusals {
   return {
-    ...errorsOfAccess(operation),
+    ...listAccessErrors(operation),
     ...(write.request && { invalid_json: 400, body_too_large: 413, unsupported_media_type: 415 }),
     ...write.refusals,
     internal_error: 500,
@@ -29,7 +29,7 @@ export function errorsOfWrite(operation: PartnerOperation, write: PartnerWrite):
 }
 
 /** Returns the error codes of the access check and the rate limit, with their HTTP status. */
-function errorsOfAccess({ scope, clinic, sandbox }: PartnerOperation): PartnerRefusals {
+function listAccessErrors({ scope, clinic, sandbox }: PartnerOperation): PartnerRefusals {
   return {
     ...(scope && { missing_token: 401, invalid_token: 401, insufficient_scope: 403 }),
     ...(clinic && { clinic_header_invalid: 403, installation_denied: 403, branch_denied: 403 }),

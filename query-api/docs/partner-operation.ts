@@ -8,14 +8,14 @@ import {
 import { positionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { AnyPartnerRead } from "../partner/read.ts";
-import { errorResponses } from "./errors.ts";
-import { headerRefs, optionalRateLimitHeaders, rateLimitRefs } from "./headers.ts";
-import { schemaRef, toJsonSchema } from "./json-schema.ts";
+import { describeErrors } from "./errors.ts";
+import { optionalRateLimitHeaders, rateLimitRefs, toHeaderRefs } from "./headers.ts";
+import { toJsonSchema, toSchemaRef } from "./json-schema.ts";
 import type { Content, Header, Operation, Parameter, Response } from "./openapi.ts";
-import { queryParameters, uuidHeader } from "./parameters.ts";
-import { errorsOfRead, errorsOfWrite } from "./partner-errors.ts";
-import { sectionOf } from "./partner-sections.ts";
-import { security } from "./partner-security.ts";
+import { describeQueryParameters, uuidHeader } from "./parameters.ts";
+import { listReadErrors, listWriteErrors } from "./partner-errors.ts";
+import { findSectionName } from "./partner-sections.ts";
+import { describeSecurity } from "./partner-security.ts";
 
 /** A partner operation whose path has a literal type. */
 type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
@@ -24,20 +24,20 @@ type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[Part
 export function describeRead(read: AnyPartnerRead, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[read.operationId];
   return {
-    ...common(read.operationId, read.description),
+    ...describeOperation(read.operationId, read.description),
     parameters: [
-      ...accessParameters(operation, brand),
-      positionParameter(brand),
-      ...queryParameters(read.parameters),
+      ...describeAccessParameters(operation, brand),
+      describePositionParameter(brand),
+      ...describeQueryParameters(read.parameters),
       ...(read.paged ? [cursorParameter] : []),
     ],
     responses: {
       "200": {
         description: "Success.",
-        headers: { ...headerRefs("X-Correlation-ID"), ...rateLimitRefs },
-        content: referTo(responseName(read.operationId)),
+        headers: { ...toHeaderRefs("X-Correlation-ID"), ...rateLimitRefs },
+        content: toContent(toResponseName(read.operationId)),
       },
-      ...errors(errorsOfRead(operation, read), operation),
+      ...describePartnerErrors(listReadErrors(operation, read), operation),
     },
   };
 }
@@ -47,47 +47,47 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
   const operation: PartnerOperation = partnerOperations[operationId];
   const write: PartnerWrite = partnerWrites[operationId];
   const { status, description, headers } = write.success;
-  const own = Object.entries(headers).map(([name, header]) => [
+  const operationHeaders = Object.entries(headers).map(([name, header]) => [
     name,
     { ...header, schema: toJsonSchema(header.schema, "output") },
   ]);
-  const parameters = [...accessParameters(operation, brand), ...headerParameters(write)];
+  const parameters = [...describeAccessParameters(operation, brand), ...describeRequestHeaders(write)];
   return {
-    ...common(operationId, write.description),
+    ...describeOperation(operationId, write.description),
     parameters,
-    ...(write.request && { requestBody: { required: true, content: referTo(requestName(operationId)) } }),
+    ...(write.request && { requestBody: { required: true, content: toContent(toRequestName(operationId)) } }),
     responses: {
       [status]: {
         description,
         headers: {
-          ...headerRefs("X-Correlation-ID"),
+          ...toHeaderRefs("X-Correlation-ID"),
           ...rateLimitRefs,
-          ...Object.fromEntries(own),
-          ...positionOfWrite(brand),
+          ...Object.fromEntries(operationHeaders),
+          ...describePositionHeader(brand),
         },
-        content: referTo(responseName(operationId)),
+        content: toContent(toResponseName(operationId)),
       },
-      ...errors(errorsOfWrite(operation, write), operation),
+      ...describePartnerErrors(listWriteErrors(operation, write), operation),
     },
   };
 }
 
-export function responseName(operationId: PartnerOperationId): string {
-  return `${capital(operationId)}Response`;
+export function toResponseName(operationId: PartnerOperationId): string {
+  return `${capitalize(operationId)}Response`;
 }
 
-export function requestName(operationId: PartnerWriteId): string {
-  return `${capital(operationId)}Request`;
+export function toRequestName(operationId: PartnerWriteId): string {
+  return `${capitalize(operationId)}Request`;
 }
 
-function common(operationId: PartnerOperationId, description: string) {
+function describeOperation(operationId: PartnerOperationId, description: string) {
   const { scope, summary, path, sandbox }: DeclaredOperation = partnerOperations[operationId];
   return {
     operationId,
-    tags: [sectionOf(path)],
+    tags: [findSectionName(path)],
     summary,
     description: scope ? `${description}\n\nRequires the scope \`${scope}\`.` : description,
-    security: security(scope, sandbox ? ["sandbox"] : environments.options),
+    security: describeSecurity(scope, sandbox ? ["sandbox"] : environments.options),
   };
 }
 
@@ -100,7 +100,7 @@ const cursorParameter: Parameter = {
 };
 
 /** Describes the request header that makes a read reflect an earlier write. */
-function positionParameter(brand: string): Parameter {
+function describePositionParameter(brand: string): Parameter {
   return {
     name: positionHeader(brand),
     in: "header",
@@ -111,7 +111,7 @@ function positionParameter(brand: string): Parameter {
   };
 }
 
-function positionOfWrite(brand: string): Record<string, Header> {
+function describePositionHeader(brand: string): Record<string, Header> {
   const description =
     "Log position of this write, an opaque string. Send this header with a read whose response must reflect this write.";
   return { [positionHeader(brand)]: { description, required: false, schema: { type: "string" } } };
@@ -123,7 +123,7 @@ const pathIds: Readonly<Record<string, string>> = {
 };
 
 /** Describes the ids in the operation's path, and the headers that name clinic and branch. */
-function accessParameters({ path, clinic }: PartnerOperation, brand: string): Parameter[] {
+function describeAccessParameters({ path, clinic }: PartnerOperation, brand: string): Parameter[] {
   const ids = [...path.matchAll(/:(\w+)/g)].map(
     ([, name = ""]): Parameter => ({
       ...{ name, in: "path", required: true, description: pathIds[name] ?? "Id of the object." },
@@ -146,29 +146,29 @@ function accessParameters({ path, clinic }: PartnerOperation, brand: string): Pa
   ];
 }
 
-function headerParameters({ requestHeaders }: PartnerWrite): Parameter[] {
+function describeRequestHeaders({ requestHeaders }: PartnerWrite): Parameter[] {
   return Object.entries(requestHeaders).map(([name, { description, required, schema }]) => ({
     ...{ name, in: "header", required, description },
     schema: toJsonSchema(schema, "input"),
   }));
 }
 
-function errors(
+function describePartnerErrors(
   statuses: Readonly<Partial<Record<PartnerErrorCode, number>>>,
   { scope }: PartnerOperation,
 ): Record<string, Response> {
-  return errorResponses(statuses, partnerErrors, (status) => {
+  return describeErrors(statuses, partnerErrors, (status) => {
     const rate = status < 500 ? rateLimitRefs : optionalRateLimitHeaders();
-    const challenge = status === 401 && scope ? headerRefs("WWW-Authenticate") : {};
-    const wait = status === 429 || status === 503 ? headerRefs("Retry-After") : {};
-    return { ...headerRefs("X-Correlation-ID"), ...rate, ...challenge, ...wait };
+    const challenge = status === 401 && scope ? toHeaderRefs("WWW-Authenticate") : {};
+    const wait = status === 429 || status === 503 ? toHeaderRefs("Retry-After") : {};
+    return { ...toHeaderRefs("X-Correlation-ID"), ...rate, ...challenge, ...wait };
   });
 }
 
-function referTo(schema: string): Content {
-  return { "application/json": { schema: { $ref: schemaRef(schema) } } };
+function toContent(schema: string): Content {
+  return { "application/json": { schema: { $ref: toSchemaRef(schema) } } };
 }
 
-function capital(text: string): string {
+function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

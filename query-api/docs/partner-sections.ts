@@ -24,6 +24,6 @@ const sections: Readonly<Record<Segment, { name: string; description: string }>>
 /** All tags of the OpenAPI document, in the order of the page. */
 export const partnerTags = Object.values(sections);
 
-export function sectionOf(path: PathOf<PartnerOperationId>): string {
+export function findSectionName(path: PathOf<PartnerOperationId>): string {
   return sections[path.split("/")[1] as Segment].name;
 }

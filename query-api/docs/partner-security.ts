@@ -17,14 +17,14 @@ const scopes: Readonly<Record<Scope, string>> = {
 };
 
 /** Describes the base URLs of the given environments as servers. */
-export function partnerServers(origin: string, of: readonly Environment[] = environments.options): Server[] {
+export function describeServers(origin: string, of: readonly Environment[] = environments.options): Server[] {
   return of.map((environment) => ({ url: audience(origin, environment), description: names[environment] }));
 }
 
 /** Describes one security scheme per environment, because credentials and tokens are valid in one environment only. */
-export function partnerSecuritySchemes(origin: string): OpenApiDocument["components"]["securitySchemes"] {
+export function describeSecuritySchemes(origin: string): OpenApiDocument["components"]["securitySchemes"] {
   const schemes = environments.options.map((environment) => [
-    schemeName(environment),
+    toSchemeName(environment),
     {
       type: "oauth2",
       description: `Bearer token for the ${environment} environment, valid for 900 seconds. Send the token request as JSON.`,
@@ -40,10 +40,10 @@ export function partnerSecuritySchemes(origin: string): OpenApiDocument["compone
 }
 
 /** Lists the security schemes of an operation, one per environment, with the operation's scope. */
-export function security(scope: Scope | null, of: readonly Environment[]): Operation["security"] {
-  return scope ? of.map((environment) => ({ [schemeName(environment)]: [scope] })) : [];
+export function describeSecurity(scope: Scope | null, of: readonly Environment[]): Operation["security"] {
+  return scope ? of.map((environment) => ({ [toSchemeName(environment)]: [scope] })) : [];
 }
 
-function schemeName(environment: Environment): string {
+function toSchemeName(environment: Environment): string {
   return `${environment}Token`;
 }

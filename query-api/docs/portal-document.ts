@@ -1,16 +1,16 @@
 import {
+  listRefusalConditions,
   type PortalOperationId,
   type Refusal,
-  refusalConditions,
   requirements,
 } from "../portal/authorization.ts";
 import { page, timeWindow } from "../portal/fields.ts";
 import type { AnyPortalOperation } from "../portal/operation.ts";
-import { errorBody, errorResponses, errorsIntroduction } from "./errors.ts";
-import { commonHeaders, headerRefs } from "./headers.ts";
-import { schemaRef, toComponents } from "./json-schema.ts";
+import { describeErrors, errorBody, errorsIntroduction } from "./errors.ts";
+import { commonHeaders, toHeaderRefs } from "./headers.ts";
+import { toComponents, toSchemaRef } from "./json-schema.ts";
 import type { OpenApiDocument, Operation } from "./openapi.ts";
-import { queryParameters } from "./parameters.ts";
+import { describeQueryParameters } from "./parameters.ts";
 
 export interface PortalDocumentOptions {
   operatorName: string;
@@ -49,11 +49,11 @@ Every list is a limited result set. It is not a total count and not an export. A
 wait at least the number of seconds in \`Retry-After\`.`;
 
 /** Builds the OpenAPI document of the portal API from the same declarations as its router. */
-export function portalDocument(
+export function buildPortalDocument(
   operations: readonly AnyPortalOperation[],
   { operatorName, cookieName }: PortalDocumentOptions,
 ): OpenApiDocument {
-  const responses = operations.map(({ operationId, response }) => [responseName(operationId), response]);
+  const responses = operations.map(({ operationId, response }) => [toResponseName(operationId), response]);
   return {
     openapi: "3.1.0",
     info: {
@@ -65,7 +65,9 @@ export function portalDocument(
     },
     servers: [{ url: "/", description: "Origin of the portal" }],
     tags: [{ name: "Portal", description: "Read data of the signed-in user's clinics." }],
-    paths: Object.fromEntries(operations.map((operation) => [operation.path, { get: describe(operation) }])),
+    paths: Object.fromEntries(
+      operations.map((operation) => [operation.path, { get: describeOperation(operation) }]),
+    ),
     components: {
       schemas: toComponents(
         { ...Object.fromEntries(responses), Page: page, TimeWindow: timeWindow, Error: errorBody },
@@ -85,9 +87,9 @@ export function portalDocument(
   };
 }
 
-function describe({ operationId, summary, description, parameters }: AnyPortalOperation): Operation {
-  const schema = { $ref: schemaRef(responseName(operationId)) };
-  const refusals = refusalConditions(requirements[operationId]).map(([code]) => [code, 403]);
+function describeOperation({ operationId, summary, description, parameters }: AnyPortalOperation): Operation {
+  const schema = { $ref: toSchemaRef(toResponseName(operationId)) };
+  const refusals = listRefusalConditions(requirements[operationId]).map(([code]) => [code, 403]);
   const statuses: Partial<Record<Code, number>> = {
     ...unauthenticated,
     ...Object.fromEntries(refusals),
@@ -98,35 +100,35 @@ function describe({ operationId, summary, description, parameters }: AnyPortalOp
     operationId,
     tags: ["Portal"],
     summary,
-    description: `${description}\n\n${requirementText(operationId)}`,
+    description: `${description}\n\n${describeRequirements(operationId)}`,
     security: [{ session: [] }],
-    parameters: queryParameters(parameters),
+    parameters: describeQueryParameters(parameters),
     responses: {
       "200": {
         description: "Success.",
-        headers: headerRefs("X-Correlation-ID"),
+        headers: toHeaderRefs("X-Correlation-ID"),
         content: { "application/json": { schema } },
       },
-      ...errorResponses(statuses, meanings, (status) =>
-        status === 503 ? headerRefs("X-Correlation-ID", "Retry-After") : headerRefs("X-Correlation-ID"),
+      ...describeErrors(statuses, meanings, (status) =>
+        status === 503 ? toHeaderRefs("X-Correlation-ID", "Retry-After") : toHeaderRefs("X-Correlation-ID"),
       ),
     },
   };
 }
 
 /** Describes the requirements of the operation as a sentence. */
-function requirementText(operationId: PortalOperationId): string {
-  const { permission, entitlement, branch, operational } = requirements[operationId];
+function describeRequirements(operationId: PortalOperationId): string {
+  const { permission, entitlement, branch, operationalAccess } = requirements[operationId];
   const required = [
     "an active membership of a clinic",
     ...(branch ? ["access to a branch"] : []),
     ...(permission ? [`the permission \`${permission}\``] : []),
     ...(entitlement ? [`the entitlement \`${entitlement}\``] : []),
-    ...(operational ? ["operational access"] : []),
+    ...(operationalAccess ? ["operational access"] : []),
   ];
   return `Requires ${new Intl.ListFormat("en").format(required)}.`;
 }
 
-function responseName(operationId: PortalOperationId): string {
+function toResponseName(operationId: PortalOperationId): string {
   return `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Response`;
 }

@@ -5,10 +5,10 @@ import type Router from "@koa/router";
 import { type Page, servePages, toPage } from "../../shared/http/pages.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import { partnerReads } from "../partner/reads.ts";
-import { portalOperations } from "../portal/operations.ts";
+import { createPortalOperations } from "../portal/operations.ts";
 import type { OpenApiDocument } from "./openapi.ts";
-import { type PartnerDocumentOptions, partnerDocument } from "./partner-document.ts";
-import { type PortalDocumentOptions, portalDocument } from "./portal-document.ts";
+import { buildPartnerDocument, type PartnerDocumentOptions } from "./partner-document.ts";
+import { buildPortalDocument, type PortalDocumentOptions } from "./portal-document.ts";
 
 export type DocsOptions = PortalDocumentOptions & PartnerDocumentOptions;
 
@@ -24,8 +24,8 @@ const PAGE_HEADERS = {
 /** Serves GET /docs and both OpenAPI documents. They are public, and built once when the service starts. */
 export function createDocsRouter(options: DocsOptions): Router {
   const pages = [
-    toDocumentPage("/api/v1/openapi.json", portalDocument(portalOperations(options), options)),
-    toDocumentPage("/partner/v1/openapi.json", partnerDocument(partnerReads, options)),
+    toDocumentPage("/api/v1/openapi.json", buildPortalDocument(createPortalOperations(options), options)),
+    toDocumentPage("/partner/v1/openapi.json", buildPartnerDocument(partnerReads, options)),
     ...readSite(),
   ];
   const router = createRouter();

@@ -3,9 +3,9 @@ import { environment } from "../../shared/domain/events/fields.ts";
 import { webhookEventType } from "../../shared/domain/events/partner.ts";
 import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import type { AppointmentBody, TestBody } from "../../shared/partner-api/webhook-body.ts";
-import { schemaRef } from "./json-schema.ts";
+import { toSchemaRef } from "./json-schema.ts";
 import type { Operation, Parameter, PathItem } from "./openapi.ts";
-import { sectionOf } from "./partner-sections.ts";
+import { findSectionName } from "./partner-sections.ts";
 
 const envelope = {
   id: z
@@ -67,11 +67,16 @@ const noRevision = `A test event contains no appointment and no revision.`;
  *
  * @param brand brand segment of the header names
  */
-export function webhookItems(brand: string): Record<string, PathItem> {
+export function describeWebhooks(brand: string): Record<string, PathItem> {
   const item = (name: string, summary: string, body: keyof typeof webhookBodies): [string, PathItem] => {
     const about = body === "TestEvent" ? noRevision : order;
     const description = [verification, limits, about].join("\n\n");
-    return [name, { post: delivery(name, { summary, description, body, headers: deliveryHeaders(brand) }) }];
+    return [
+      name,
+      {
+        post: describeDelivery(name, { summary, description, body, headers: describeDeliveryHeaders(brand) }),
+      },
+    ];
   };
   return Object.fromEntries([
     item("appointment.created", "An appointment was created", "AppointmentEvent"),
@@ -80,20 +85,20 @@ export function webhookItems(brand: string): Record<string, PathItem> {
   ]);
 }
 
-function delivery(
+function describeDelivery(
   name: string,
   texts: { summary: string; description: string; body: string; headers: Parameter[] },
 ): Operation {
   const { summary, description, body, headers } = texts;
   const [subject = "", verb = ""] = name.split(".");
   return {
-    operationId: `on${capital(subject)}${capital(verb)}`,
-    tags: [sectionOf("/webhook-endpoints")],
+    operationId: `on${capitalize(subject)}${capitalize(verb)}`,
+    tags: [findSectionName("/webhook-endpoints")],
     summary,
     description,
     security: [],
     parameters: headers,
-    requestBody: { required: true, content: { "application/json": { schema: { $ref: schemaRef(body) } } } },
+    requestBody: { required: true, content: { "application/json": { schema: { $ref: toSchemaRef(body) } } } },
     responses: {
       "2XX": { description: "The receiver accepted the delivery.", headers: {} },
       "410": {
@@ -105,7 +110,7 @@ function delivery(
 }
 
 /** Describes the delivery headers. Each value is sent under the brand's header name and under the standard name. */
-function deliveryHeaders(brand: string): Parameter[] {
+function describeDeliveryHeaders(brand: string): Parameter[] {
   const header = (name: string, description: string, type = "string"): Parameter => ({
     ...{ name, in: "header", required: true, description },
     schema: { type },
@@ -124,6 +129,6 @@ function deliveryHeaders(brand: string): Parameter[] {
   ];
 }
 
-function capital(text: string): string {
+function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

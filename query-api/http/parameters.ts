@@ -2,47 +2,50 @@ import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 
 /** A query parameter with its description and its parser. The parser never fails: it replaces invalid values. */
-export interface Parameter<Value = unknown> {
+export interface QueryParameter<Value = unknown> {
   description: string;
   /** Schema of valid values, with the default. */
   schema: z.ZodType;
   /** @param given the parameter's text; undefined if the parameter is missing or repeated */
-  read(given: string | undefined): Value;
+  parse(given: string | undefined): Value;
 }
 
-export type Parameters = Readonly<Record<string, Parameter>>;
+export type QueryParameters = Readonly<Record<string, QueryParameter>>;
 
 /** Parsed values of declared parameters. */
-export type ParameterValues<Declared extends Parameters> = {
-  [Name in keyof Declared]: ReturnType<Declared[Name]["read"]>;
+export type ParameterValues<Declared extends QueryParameters> = {
+  [Name in keyof Declared]: ReturnType<Declared[Name]["parse"]>;
 };
 
 /** Parses the declared parameters of a query string. A repeated parameter counts as missing. */
-export function readParameters<Declared extends Parameters>(
+export function readParameters<Declared extends QueryParameters>(
   declared: Declared,
   query: Readonly<Record<string, string | string[] | undefined>>,
 ): ParameterValues<Declared> {
   const values = Object.entries(declared).map(([name, parameter]) => {
     const given = query[name];
-    return [name, parameter.read(typeof given === "string" ? given : undefined)];
+    return [name, parameter.parse(typeof given === "string" ? given : undefined)];
   });
   return Object.fromEntries(values);
 }
 
 /** Declares an integer parameter. Values outside the range are clamped. Other invalid values are replaced by the default. */
-function integerParameter(description: string, range: { minimum: number; maximum: number; default: number }) {
+function createIntegerParameter(
+  description: string,
+  range: { minimum: number; maximum: number; default: number },
+) {
   return {
     description,
     schema: z.int().min(range.minimum).max(range.maximum).default(range.default),
-    read(given) {
+    parse(given) {
       if (given === undefined || !/^-?\d+$/.test(given)) return range.default;
       return Math.min(Math.max(Number(given), range.minimum), range.maximum);
     },
-  } satisfies Parameter<number>;
+  } satisfies QueryParameter<number>;
 }
 
-export function limitParameter(maximum: number, byDefault: number): Parameter<number> {
-  return integerParameter(
+export function createLimitParameter(maximum: number, byDefault: number): QueryParameter<number> {
+  return createIntegerParameter(
     "Maximum number of records to return. A value outside the range is replaced by the nearest allowed value.",
     {
       minimum: 1,
@@ -53,7 +56,7 @@ export function limitParameter(maximum: number, byDefault: number): Parameter<nu
 }
 
 /** Number of records to skip. The maximum is the largest `integer` of Postgres, which every client can represent. */
-export const offsetParameter: Parameter<number> = integerParameter("Number of records to skip.", {
+export const offsetParameter: QueryParameter<number> = createIntegerParameter("Number of records to skip.", {
   minimum: 0,
   maximum: 2_147_483_647,
   default: 0,
@@ -67,24 +70,24 @@ export const windowParameters = {
     description:
       "Start of the window, inclusive. If it is missing or invalid, the window starts at the current time.",
     schema: dateTime,
-    read: (given) => given,
+    parse: (given) => given,
   },
   to: {
     description:
       "End of the window, exclusive. If it is missing, invalid, not later than `from`, or more than 31 days after `from`, the window ends seven days after `from`.",
     schema: dateTime,
-    read: (given) => given,
+    parse: (given) => given,
   },
-} as const satisfies Record<string, Parameter<string | undefined>>;
+} as const satisfies Record<string, QueryParameter<string | undefined>>;
 
 const statuses: readonly string[] = appointmentStatuses;
 
-export const statusParameter: Parameter<string | null> = {
+export const statusParameter: QueryParameter<string | null> = {
   description: "Returns only appointments with this status. An invalid value is ignored.",
   schema: z.enum(appointmentStatuses).optional(),
-  read: (given) => (given !== undefined && statuses.includes(given) ? given : null),
+  parse: (given) => (given !== undefined && statuses.includes(given) ? given : null),
 };
 
-export function literalTrueParameter(description: string): Parameter<boolean> {
-  return { description, schema: z.boolean().default(false), read: (given) => given === "true" };
+export function createLiteralTrueParameter(description: string): QueryParameter<boolean> {
+  return { description, schema: z.boolean().default(false), parse: (given) => given === "true" };
 }

@@ -78,7 +78,7 @@ async function withDeadline<Result>(deadline: number, work: Promise<Result>): Pr
 const readinessStatement = { name: "readiness", text: "SELECT position FROM read_model.checkpoint" };
 
 /** Reports that the service is ready if it can read the read models. The cause of a failure is only logged. */
-export function readiness(read: ReadRow, logger: Logger): Readiness {
+export function createReadiness(read: ReadRow, logger: Logger): Readiness {
   return async () => {
     try {
       await read(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);

@@ -1,15 +1,15 @@
 import { type Instant, parseRfc3339, toInstant } from "../../shared/domain/time/rfc3339.ts";
 
-const DAY = 86_400_000;
+const DAY_MS = 86_400_000;
 
 /** Maximum length of a window. */
-export const MAXIMUM_DAYS = 31;
+export const MAX_WINDOW_DAYS = 31;
 
-const DEFAULT_DAYS = 7;
+const DEFAULT_WINDOW_DAYS = 7;
 
 /** First and last moment that both RFC 3339 and Postgres support, in milliseconds since 1970. */
-const EARLIEST = Date.parse("0001-01-01T00:00:00.000Z");
-const LATEST = Date.parse("9999-12-31T23:59:59.999Z");
+const EARLIEST_TIME = Date.parse("0001-01-01T00:00:00.000Z");
+const LATEST_TIME = Date.parse("9999-12-31T23:59:59.999Z");
 
 /** A time span: `from` inclusive, `to` exclusive. */
 export interface TimeWindow {
@@ -24,18 +24,18 @@ export interface TimeWindow {
  * @param given start and end as texts; undefined if absent
  * @param now milliseconds since 1970
  */
-export function timeWindow(
+export function toTimeWindow(
   given: { from: string | undefined; to: string | undefined },
   now: number,
 ): TimeWindow {
   // If the default window would end after the last year, `from` counts as invalid.
-  const from = parseBound(given.from, LATEST - DEFAULT_DAYS * DAY) ?? now;
-  const to = parseBound(given.to, LATEST);
-  const isToValid = to !== undefined && to > from && to <= from + MAXIMUM_DAYS * DAY;
-  return { from: toInstant(from), to: toInstant(isToValid ? to : from + DEFAULT_DAYS * DAY) };
+  const from = parseBound(given.from, LATEST_TIME - DEFAULT_WINDOW_DAYS * DAY_MS) ?? now;
+  const to = parseBound(given.to, LATEST_TIME);
+  const isToValid = to !== undefined && to > from && to <= from + MAX_WINDOW_DAYS * DAY_MS;
+  return { from: toInstant(from), to: toInstant(isToValid ? to : from + DEFAULT_WINDOW_DAYS * DAY_MS) };
 }
 
 function parseBound(text: string | undefined, latest: number): number | undefined {
   const at = text === undefined ? undefined : parseRfc3339(text);
-  return at !== undefined && at >= EARLIEST && at <= latest ? at : undefined;
+  return at !== undefined && at >= EARLIEST_TIME && at <= latest ? at : undefined;
 }

@@ -14,7 +14,7 @@ const MAX_WAITING_PER_APPLICATION = 50;
 const MAX_WAITING = 500;
 
 /** Compares the read models' position with the log position in a request's header. */
-export interface AwaitPosition {
+export interface PositionWait {
   /**
    * Returns true if the request's position is ahead of the read models. Returns false if the request has no position.
    *
@@ -37,7 +37,7 @@ export interface AwaitPosition {
  *
  * @param brand brand segment of the header's name
  */
-export function createAwaitPosition(read: ReadRow, brand: string): AwaitPosition {
+export function createPositionWait(read: ReadRow, brand: string): PositionWait {
   const header = positionHeader(brand).toLowerCase();
   const watch = createPositionWatch(async () => {
     const deadline = performance.now() + READ_TIMEOUT_MS;
@@ -59,9 +59,9 @@ export function createAwaitPosition(read: ReadRow, brand: string): AwaitPosition
     async wait(ctx, applicationId) {
       const position = positionOf(ctx);
       if (position === undefined) return;
-      if (!waitingSlots.acquire(applicationId)) throw behind();
+      if (!waitingSlots.acquire(applicationId)) throw createBehindError();
       try {
-        if (!(await watch(position, WAIT_TIMEOUT_MS))) throw behind();
+        if (!(await watch(position, WAIT_TIMEOUT_MS))) throw createBehindError();
       } finally {
         waitingSlots.release(applicationId);
       }
@@ -90,6 +90,6 @@ function createWaitingSlots() {
   };
 }
 
-function behind(): ApiError {
+function createBehindError(): ApiError {
   return unavailable("read_model_behind", undefined, 1);
 }

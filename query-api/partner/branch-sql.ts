@@ -3,11 +3,11 @@
  *
  * $1 is the clinic, $2 the branches of the installation (null for all), $3 the branch header (null if absent).
  */
-export function branchVisible(branchId: string): string {
+export function isBranchVisibleSql(branchId: string): string {
   return `(($2::uuid[] IS NULL OR ${branchId} = ANY ($2::uuid[])) AND ($3::uuid IS NULL OR ${branchId} = $3::uuid))`;
 }
 
 /** SQL that returns `branch_denied` if the branch header ($3) names a branch that the clinic ($1) does not have. */
-export const branchRefusal = `CASE WHEN $3::uuid IS NOT NULL AND NOT EXISTS (
+export const branchRefusalSql = `CASE WHEN $3::uuid IS NOT NULL AND NOT EXISTS (
     SELECT FROM read_model.branch b WHERE b.clinic_id = $1::uuid AND b.branch_id = $3::uuid
   ) THEN 'branch_denied' END`;

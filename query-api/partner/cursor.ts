@@ -4,12 +4,12 @@ import { ApiError } from "../../shared/http/api-error.ts";
 /** Position in a list that is sorted by time and id. The next page starts after this position. */
 export interface CursorPosition {
   /** RFC 3339 with microseconds, the precision of Postgres. */
-  at: string;
+  time: string;
   id: string;
 }
 
 /** Matches the text of a position exactly as `cursorSql` writes it. */
-const CURSOR_POSITION =
+const POSITION_PATTERN =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 
 /** Number of characters of every cursor, the base64url of a position. */
@@ -23,22 +23,23 @@ const CURSOR_LENGTH = 86;
  */
 export function readCursor(given: string | string[] | undefined): CursorPosition | undefined {
   if (given === undefined) return undefined;
-  const read = typeof given === "string" && given.length === CURSOR_LENGTH ? decode(given) : undefined;
-  if (!read) throw new ApiError(400, "invalid_cursor");
-  return read;
+  const position =
+    typeof given === "string" && given.length === CURSOR_LENGTH ? decodeCursor(given) : undefined;
+  if (!position) throw new ApiError(400, "invalid_cursor");
+  return position;
 }
 
 /** Decodes a cursor. Returns undefined for texts that `cursorSql` does not write, so that each position has one cursor. */
-function decode(text: string): CursorPosition | undefined {
+function decodeCursor(text: string): CursorPosition | undefined {
   const bytes = Buffer.from(text, "base64url");
   if (bytes.toString("base64url") !== text) return undefined;
-  const [, at = "", id = ""] = CURSOR_POSITION.exec(bytes.toString("latin1")) ?? [];
+  const [, time = "", id = ""] = POSITION_PATTERN.exec(bytes.toString("latin1")) ?? [];
   // RFC 3339 allows the year 0000, but Postgres does not.
-  return parseRfc3339(at) === undefined || at.startsWith("0000") ? undefined : { at, id };
+  return parseRfc3339(time) === undefined || time.startsWith("0000") ? undefined : { time, id };
 }
 
 /** Returns SQL for the cursor of a row. It removes the line breaks and the padding that Postgres adds to base64. */
-export function cursorSql(at: string, id: string): string {
-  const text = `to_char(${at} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || ' ' || ${id}::text`;
+export function toCursorSql(time: string, id: string): string {
+  const text = `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || ' ' || ${id}::text`;
   return `translate(encode(convert_to(${text}, 'UTF8'), 'base64'), E'+/=\\n', '-_')`;
 }

@@ -22,7 +22,7 @@ const statement = {
   LEFT JOIN read_model.clinic c ON c.clinic_id = i.clinic_id AND c.environment = a.environment`,
 };
 
-const record = z.object({
+const accessRecord = z.object({
   credentialLive: z.boolean(),
   applicationScopes: z.array(scope),
   installation: z
@@ -35,7 +35,7 @@ const record = z.object({
 }) satisfies z.ZodType<AccessRecord>;
 
 /** Creates a function that looks up application, credential and installation in the read models. */
-export function findAccessBy(read: ReadRow, deadline: number): FindAccess {
+export function createFindAccess(read: ReadRow, deadline: number): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) =>
-    record.parse(await read(statement, [applicationId, credentialId, environment, clinicId], deadline));
+    accessRecord.parse(await read(statement, [applicationId, credentialId, environment, clinicId], deadline));
 }

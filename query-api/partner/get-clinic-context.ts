@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { scope } from "../../shared/domain/events/partner.ts";
 import { byName } from "../../shared/postgres/by-name.ts";
-import { branchRefusal, branchVisible } from "./branch-sql.ts";
+import { branchRefusalSql, isBranchVisibleSql } from "./branch-sql.ts";
 import { definePartnerRead } from "./read.ts";
 
 const uuid = z.guid();
@@ -29,13 +29,13 @@ export const getClinicContext = definePartnerRead({
     installation: z.strictObject({ scopes: z.array(scope), branchIds: z.array(uuid).nullable() }),
   }),
   refusals: { branch_denied: 403 },
-  sql: `SELECT ${branchRefusal} AS refusal, json_build_object(
+  sql: `SELECT ${branchRefusalSql} AS refusal, json_build_object(
       'clinic', json_build_object('id', c.clinic_id, 'slug', c.slug, 'name', c.name, 'timezone', c.timezone,
         'currency', c.currency, 'locale', c.locale, 'status', c.status),
       'branches', coalesce((
         SELECT json_agg(json_build_object('id', b.branch_id, 'name', b.name, 'city', b.city,
           'isMain', b.is_main) ORDER BY ${byName("b.name")}, b.branch_id)
-        FROM read_model.branch b WHERE b.clinic_id = c.clinic_id AND ${branchVisible("b.branch_id")}), '[]'),
+        FROM read_model.branch b WHERE b.clinic_id = c.clinic_id AND ${isBranchVisibleSql("b.branch_id")}), '[]'),
       'installation', json_build_object('scopes', $4::jsonb, 'branchIds', $2::uuid[]))::text AS body
     FROM read_model.clinic c WHERE c.clinic_id = $1::uuid`,
   values: ({ state: { clinicId, installation, branchId } }) => [

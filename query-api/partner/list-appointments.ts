@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
-import { limitParameter, windowParameters } from "../http/parameters.ts";
-import { MAXIMUM_DAYS, timeWindow } from "../http/time-window.ts";
-import { branchRefusal, branchVisible } from "./branch-sql.ts";
-import { cursorSql } from "./cursor.ts";
+import { createLimitParameter, windowParameters } from "../http/parameters.ts";
+import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
+import { branchRefusalSql, isBranchVisibleSql } from "./branch-sql.ts";
+import { toCursorSql } from "./cursor.ts";
 import { partnerPage } from "./page.ts";
 import { definePartnerRead } from "./read.ts";
 
@@ -11,7 +11,7 @@ const instant = z.iso.datetime({ precision: 3 });
 
 /** Selects one row more than the page, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor. */
 const found = `SELECT * FROM read_model.appointment a
-  WHERE a.clinic_id = $1::uuid AND ${branchVisible("a.branch_id")}
+  WHERE a.clinic_id = $1::uuid AND ${isBranchVisibleSql("a.branch_id")}
     AND a.scheduled_at >= $4::timestamptz AND a.scheduled_at < $5::timestamptz
     AND ($7::timestamptz IS NULL OR (a.scheduled_at, a.appointment_id) > ($7::timestamptz, $8::uuid))
   ORDER BY a.scheduled_at, a.appointment_id
@@ -21,20 +21,20 @@ export const listPartnerAppointments = definePartnerRead({
   operationId: "listPartnerAppointments",
   description:
     "Lists appointments in a window of at most 31 days, sorted by time, in pages. Includes only branches that the installation covers.",
-  parameters: { ...windowParameters, limit: limitParameter(250, 100) },
+  parameters: { ...windowParameters, limit: createLimitParameter(250, 100) },
   paged: true,
   response: z.strictObject({
     ok: z.literal(true),
-    window: z.strictObject({ from: instant, to: instant, maximumDays: z.literal(MAXIMUM_DAYS) }),
+    window: z.strictObject({ from: instant, to: instant, maximumDays: z.literal(MAX_WINDOW_DAYS) }),
     appointments: z.array(partnerAppointment),
     page: partnerPage,
   }),
   refusals: { branch_denied: 403 },
   sql: `WITH found AS MATERIALIZED (${found}),
     listed AS (SELECT * FROM found ORDER BY scheduled_at, appointment_id LIMIT $6::integer)
-    SELECT ${branchRefusal} AS refusal, json_build_object(
+    SELECT ${branchRefusalSql} AS refusal, json_build_object(
       'window', json_build_object('from', rfc3339($4::timestamptz), 'to', rfc3339($5::timestamptz),
-        'maximumDays', ${MAXIMUM_DAYS}),
+        'maximumDays', ${MAX_WINDOW_DAYS}),
       'appointments', coalesce((SELECT json_agg(json_build_object(
         'id', a.appointment_id, 'clinicId', a.clinic_id, 'branchId', a.branch_id, 'animalId', a.animal_id,
         'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes, 'status', a.status,
@@ -42,11 +42,11 @@ export const listPartnerAppointments = definePartnerRead({
         ORDER BY a.scheduled_at, a.appointment_id) FROM listed a), '[]'),
       'page', json_build_object('limit', $6::integer, 'returned', (SELECT count(*) FROM listed),
         'nextCursor', CASE WHEN (SELECT count(*) FROM found) > $6::integer THEN (
-          SELECT ${cursorSql("scheduled_at", "appointment_id")} FROM listed
+          SELECT ${toCursorSql("scheduled_at", "appointment_id")} FROM listed
           ORDER BY scheduled_at DESC, appointment_id DESC LIMIT 1) END))::text AS body`,
-  values({ state: { clinicId, installation, branchId, now }, parameters: { from, to, limit }, after }) {
-    const window = timeWindow({ from, to }, now);
+  values({ state: { clinicId, installation, branchId, now }, parameters: { from, to, limit }, cursor }) {
+    const window = toTimeWindow({ from, to }, now);
     const { branchIds } = installation;
-    return [clinicId, branchIds, branchId, window.from, window.to, limit, after?.at, after?.id];
+    return [clinicId, branchIds, branchId, window.from, window.to, limit, cursor?.time, cursor?.id];
   },
 });

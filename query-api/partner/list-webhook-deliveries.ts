@@ -2,8 +2,8 @@ import { z } from "zod";
 import { uuid as uuidField } from "../../shared/domain/events/fields.ts";
 import { deliveredType } from "../../shared/domain/events/partner.ts";
 import { attemptErrors } from "../../shared/webhooks/attempt-error.ts";
-import { limitParameter } from "../http/parameters.ts";
-import { cursorSql } from "./cursor.ts";
+import { createLimitParameter } from "../http/parameters.ts";
+import { toCursorSql } from "./cursor.ts";
 import { partnerPage } from "./page.ts";
 import { definePartnerRead } from "./read.ts";
 
@@ -18,7 +18,7 @@ const attemptErrorsText = [
 /** Maximum number of attempts per delivery, the latest ones. Replays can add many attempts. */
 const MAX_LISTED_ATTEMPTS = 50;
 
-export const delivery = z.strictObject({
+export const deliveryRecord = z.strictObject({
   id: uuid,
   eventId: uuid,
   type: deliveredType,
@@ -75,9 +75,9 @@ export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",
   description:
     "Lists deliveries of an endpoint with their latest attempts, newest first, in pages. The list contains test events, and events of the branches that the installation covers.",
-  parameters: { limit: limitParameter(100, 50) },
+  parameters: { limit: createLimitParameter(100, 50) },
   paged: true,
-  response: z.strictObject({ ok: z.literal(true), deliveries: z.array(delivery), page: partnerPage }),
+  response: z.strictObject({ ok: z.literal(true), deliveries: z.array(deliveryRecord), page: partnerPage }),
   refusals: { webhook_endpoint_not_found: 404 },
   sql: `WITH found AS MATERIALIZED (${found}),
     listed AS (SELECT * FROM found ORDER BY created_at DESC, delivery_id LIMIT $5::integer)
@@ -92,13 +92,13 @@ export const listWebhookDeliveries = definePartnerRead({
         ORDER BY d.created_at DESC, d.delivery_id) FROM listed d), '[]'),
       'page', json_build_object('limit', $5::integer, 'returned', (SELECT count(*) FROM listed),
         'nextCursor', CASE WHEN (SELECT count(*) FROM found) > $5::integer THEN (
-          SELECT ${cursorSql("created_at", "delivery_id")} FROM listed
+          SELECT ${toCursorSql("created_at", "delivery_id")} FROM listed
           ORDER BY created_at, delivery_id DESC LIMIT 1) END))::text AS body`,
   values({
     state: { clinicId, applicationId, environment, installation },
     params,
     parameters: { limit },
-    after,
+    cursor,
   }) {
     // An id that is not a UUID matches no endpoint.
     const endpointId = uuidField.safeParse(params.endpointId).data ?? null;
@@ -108,8 +108,8 @@ export const listWebhookDeliveries = definePartnerRead({
       environment,
       endpointId,
       limit,
-      after?.at,
-      after?.id,
+      cursor?.time,
+      cursor?.id,
       installation.branchIds,
     ];
   },

@@ -2,22 +2,22 @@ import type { z } from "zod";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
-import type { Parameters, ParameterValues } from "../http/parameters.ts";
+import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
 import type { QueryState } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
 
 /** Request data from which a partner read computes the values of its SQL parameters. */
-export interface PartnerRequest<Declared extends Parameters = Parameters> {
+export interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
   state: ClinicState & QueryState;
   /** Path parameters. */
   params: Readonly<Record<string, string>>;
   parameters: ParameterValues<Declared>;
   /** Position after which the page starts. Undefined for the first page, and for reads without pages. */
-  after: CursorPosition | undefined;
+  cursor: CursorPosition | undefined;
 }
 
 /** Declaration of a partner read. Method, path and scope are in `partnerOperations`, under the same operation id. */
-export interface PartnerRead<Declared extends Parameters = Parameters> {
+export interface PartnerRead<Declared extends QueryParameters = QueryParameters> {
   operationId: PartnerReadId;
   description: string;
   parameters: Declared;
@@ -36,7 +36,7 @@ export interface PartnerRead<Declared extends Parameters = Parameters> {
 }
 
 /** Declares a read and infers its parameter types. */
-export function definePartnerRead<const Declared extends Parameters>(
+export function definePartnerRead<const Declared extends QueryParameters>(
   read: PartnerRead<Declared>,
 ): PartnerRead<Declared> {
   return read;

@@ -10,9 +10,9 @@ import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { readParameters } from "../http/parameters.ts";
 import type { QueryState, ReadRow } from "../http/read.ts";
-import { type AwaitPosition, createAwaitPosition } from "./await-position.ts";
+import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
-import { findAccessBy } from "./find-access.ts";
+import { createFindAccess } from "./find-access.ts";
 import type { AnyPartnerRead } from "./read.ts";
 
 export interface PartnerDependencies {
@@ -35,7 +35,7 @@ export function createPartnerReadRouter(
   reads: readonly AnyPartnerRead[],
   dependencies: PartnerDependencies,
 ): Router {
-  const awaitPosition = createAwaitPosition(dependencies.read, dependencies.brand);
+  const awaitPosition = createPositionWait(dependencies.read, dependencies.brand);
   const routes = reads.map((read) => [
     read.operationId,
     (environment: Environment) => [
@@ -56,12 +56,12 @@ function authorize(
   read: AnyPartnerRead,
   environment: Environment,
   dependencies: PartnerDependencies,
-  awaitPosition: AwaitPosition,
+  awaitPosition: PositionWait,
 ): Koa.Middleware<State> {
   const operation = partnerOperations[read.operationId];
   const { verifyToken: verify, brand } = dependencies;
   return async (ctx, next) => {
-    const findAccess = findAccessBy(dependencies.read, ctx.state.deadline);
+    const findAccess = createFindAccess(dependencies.read, ctx.state.deadline);
     const access = partnerAccess(operation, environment, { verify, findAccess, brand });
     try {
       await access(ctx, async () => undefined);
@@ -81,7 +81,7 @@ function authorize(
  * Waits for the caller's log position. Must run after authorization and rate limiting, so that only valid requests
  * wait.
  */
-function awaitOwnWrites(awaitPosition: AwaitPosition): Koa.Middleware<State> {
+function awaitOwnWrites(awaitPosition: PositionWait): Koa.Middleware<State> {
   return async (ctx, next) => {
     await awaitPosition.wait(ctx, ctx.state.applicationId);
     await next();
@@ -95,17 +95,17 @@ function respond(read: AnyPartnerRead, dependencies: PartnerDependencies): Koa.M
       state: ctx.state,
       params: (ctx as { params?: Record<string, string> }).params ?? {},
       parameters: readParameters(read.parameters, ctx.query),
-      after: read.paged ? readCursor(ctx.query.cursor) : undefined,
+      cursor: read.paged ? readCursor(ctx.query.cursor) : undefined,
     });
     const row = await dependencies.read<PartnerRow>(statement, values, ctx.state.deadline);
-    if (row.refusal !== null) throw refusalOf(read, row.refusal);
+    if (row.refusal !== null) throw toRefusalError(read, row.refusal);
     if (row.body === null) throw new Error(`The SQL of ${read.operationId} returned no body.`);
     ctx.type = "application/json";
     ctx.body = `{"ok":true,${row.body.slice(1)}`;
   };
 }
 
-function refusalOf(read: AnyPartnerRead, code: string): Error {
+function toRefusalError(read: AnyPartnerRead, code: string): Error {
   const status = new Map(Object.entries(read.refusals)).get(code);
   return status
     ? new ApiError(status, code)

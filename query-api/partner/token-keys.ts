@@ -11,7 +11,7 @@ export interface KeyCaching {
   cooldownMs: number;
 }
 
-const CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
+const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 
 /** Time limit for fetching the keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;
@@ -26,7 +26,11 @@ const MAX_STALE_MS = TOKEN_LIFETIME * 1000;
  * @param url URL of the published keys
  * @returns a key lookup that throws if the keys cannot be fetched and no usable keys are cached
  */
-export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = CACHING): JWTVerifyGetKey {
+export function createTokenKeys(
+  url: URL,
+  logger: Logger,
+  caching: KeyCaching = DEFAULT_CACHING,
+): JWTVerifyGetKey {
   const remote = createRemoteJWKSet(url, {
     timeoutDuration: KEY_FETCH_TIMEOUT_MS,
     cacheMaxAge: caching.maxAgeMs,

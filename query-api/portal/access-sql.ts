@@ -1,12 +1,12 @@
 import { byName } from "../../shared/postgres/by-name.ts";
-import { type Requirement, refusalConditions } from "./authorization.ts";
+import { listRefusalConditions, type Requirement } from "./authorization.ts";
 
 /**
  * SQL for the reason why a clinic `c` has no operational access. Null if the clinic has operational access. Expiry is
  * compared with the request's time ($2). A trial or cancelled subscription ends with its period. An active or past-due
  * subscription continues after its period, because renewals may be late. Only a demo needs no subscription.
  */
-const operationalRefusalReason = `CASE
+const operationalRefusalReasonSql = `CASE
     WHEN c.status = 'suspended' THEN 'clinic_suspended'
     WHEN c.status <> 'active' THEN 'clinic_closed'
     WHEN c.is_demo AND c.demo_expires_at <= $2::timestamptz THEN 'demo_expired'
@@ -24,8 +24,8 @@ const operationalRefusalReason = `CASE
  * the selected clinic if the user is still an active member, otherwise the clinic of the oldest active membership. The
  * branch is the selected branch if in scope, otherwise the main branch if in scope, otherwise the first branch in scope.
  */
-const access = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch_name, b.city AS branch_city,
-    m.branch_access, m.branch_ids, ${operationalRefusalReason} AS not_operational_because
+const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch_name, b.city AS branch_city,
+    m.branch_access, m.branch_ids, ${operationalRefusalReasonSql} AS not_operational_because
   FROM (
     SELECT member.*, s.branch_id AS selected_branch_id
     FROM read_model.membership member
@@ -38,7 +38,7 @@ const access = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch
   JOIN read_model.clinic c ON c.clinic_id = m.clinic_id
   LEFT JOIN LATERAL (
     SELECT * FROM read_model.branch
-    WHERE branch.clinic_id = c.clinic_id AND ${inScope("m", "branch.branch_id")}
+    WHERE branch.clinic_id = c.clinic_id AND ${isInScopeSql("m", "branch.branch_id")}
     ORDER BY branch.branch_id IS NOT DISTINCT FROM m.selected_branch_id DESC, is_main DESC, ${byName("name")}, branch_id
     LIMIT 1
   ) b ON true`;
@@ -48,7 +48,7 @@ const access = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch
  *
  * @param member name of a row with the columns branch_access and branch_ids
  */
-export function inScope(member: string, branchId: string): string {
+export function isInScopeSql(member: string, branchId: string): string {
   return `(${member}.branch_access = 'all' OR ${member}.branch_ids ? ${branchId}::text)`;
 }
 
@@ -56,10 +56,10 @@ export function inScope(member: string, branchId: string): string {
  * Returns SQL for the branches in a membership's scope, as JSON. The list is empty if the membership covers all
  * branches.
  */
-export function branchIdsOf(member: string): string {
+export function toBranchIdsSql(member: string): string {
   return `CASE WHEN ${member}.branch_access = 'all' THEN '[]' ELSE coalesce((
     SELECT json_agg(b.branch_id ORDER BY ${byName("b.name")}, b.branch_id) FROM read_model.branch b
-    WHERE b.clinic_id = ${member}.clinic_id AND ${inScope(member, "b.branch_id")}), '[]') END`;
+    WHERE b.clinic_id = ${member}.clinic_id AND ${isInScopeSql(member, "b.branch_id")}), '[]') END`;
 }
 
 /** Row that the SQL of a portal operation returns. */
@@ -76,12 +76,12 @@ export interface PortalRow {
  *
  * @param data SELECT that returns one JSON object; it can use the row `access`, and its parameters start at $3
  */
-export function guardedSql(requirement: Requirement, data: string): string {
-  const judgement = refusalConditions(requirement).map(
+export function buildAuthorizedSql(requirement: Requirement, data: string): string {
+  const judgement = listRefusalConditions(requirement).map(
     ([refusal, condition]) => `WHEN ${condition} THEN '${refusal}'`,
   );
   return `SELECT judged.refusal, CASE WHEN judged.refusal IS NULL THEN (${data})::text END AS body
 FROM (VALUES (1)) request
-LEFT JOIN (${access}) access ON true
+LEFT JOIN (${accessSql}) access ON true
 CROSS JOIN LATERAL (SELECT CASE ${judgement.join(" ")} END AS refusal) judged`;
 }

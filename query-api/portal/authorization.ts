@@ -8,23 +8,23 @@ export interface Requirement {
   /** Key of an entitlement that must be in effect. */
   entitlement: string | null;
   /** If true, the clinic must have operational access. */
-  operational: boolean;
+  operationalAccess: boolean;
 }
 
-const resolved = { branch: true, permission: null, entitlement: null, operational: false } as const;
-const operational = { ...resolved, operational: true } as const;
+const withBranch = { branch: true, permission: null, entitlement: null, operationalAccess: false } as const;
+const withOperationalAccess = { ...withBranch, operationalAccess: true } as const;
 
 /** Requirements of all portal operations. */
 export const requirements = {
-  getClinicContext: resolved,
-  listAuthorizedClinics: { ...resolved, branch: false },
-  listAuthorizedBranches: operational,
-  listServices: operational,
-  listStaff: { ...operational, permission: "manage_staff" },
-  listCustomerProjections: { ...operational, permission: "view_clinical" },
-  listAppointments: { ...operational, permission: "manage_schedule" },
-  getAvailability: { ...operational, entitlement: "scheduling.advanced" },
-  getQueue: operational,
+  getClinicContext: withBranch,
+  listAuthorizedClinics: { ...withBranch, branch: false },
+  listAuthorizedBranches: withOperationalAccess,
+  listServices: withOperationalAccess,
+  listStaff: { ...withOperationalAccess, permission: "manage_staff" },
+  listCustomerProjections: { ...withOperationalAccess, permission: "view_clinical" },
+  listAppointments: { ...withOperationalAccess, permission: "manage_schedule" },
+  getAvailability: { ...withOperationalAccess, entitlement: "scheduling.advanced" },
+  getQueue: withOperationalAccess,
 } as const satisfies Record<string, Requirement>;
 
 export type PortalOperationId = keyof typeof requirements;
@@ -40,24 +40,24 @@ export const refusals = [
 export type Refusal = (typeof refusals)[number];
 
 /** SQL that is true if the entitlement `e` is in effect at the request's time. */
-export const entitlementInEffect =
+export const entitlementInEffectSql =
   "(e.enabled AND (e.effective_until IS NULL OR e.effective_until > $2::timestamptz))";
 
 /**
  * Lists the error codes of an operation's 403 responses, each with its SQL condition on the row `access`. The OpenAPI
  * document and the operation's SQL both use this list.
  */
-export function refusalConditions(requirement: Requirement): [Refusal, string][] {
+export function listRefusalConditions(requirement: Requirement): [Refusal, string][] {
   const { branch, permission, entitlement } = requirement;
   const conditions: [Refusal, string][] = [["no_active_membership", "access.clinic_id IS NULL"]];
   if (branch) conditions.push(["branch_not_in_scope", "access.branch_id IS NULL"]);
   if (permission) conditions.push(["permission_required", `NOT access.permissions ? '${permission}'`]);
   if (entitlement) {
-    const found = `SELECT FROM read_model.entitlement e
-      WHERE e.clinic_id = access.clinic_id AND e.key = '${entitlement}' AND ${entitlementInEffect}`;
-    conditions.push(["entitlement_required", `NOT EXISTS (${found})`]);
+    const effective = `SELECT FROM read_model.entitlement e
+      WHERE e.clinic_id = access.clinic_id AND e.key = '${entitlement}' AND ${entitlementInEffectSql}`;
+    conditions.push(["entitlement_required", `NOT EXISTS (${effective})`]);
   }
-  if (requirement.operational) {
+  if (requirement.operationalAccess) {
     conditions.push(["operational_access_denied", "access.not_operational_because IS NOT NULL"]);
   }
   return conditions;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { MAXIMUM_DAYS } from "../http/time-window.ts";
+import { MAX_WINDOW_DAYS } from "../http/time-window.ts";
 
 /** Schemas of fields that several portal responses contain. */
 
@@ -34,5 +34,5 @@ export const page = z.strictObject({
 export const timeWindow = z.strictObject({
   from: instant.describe("Start of the window, inclusive."),
   to: instant.describe("End of the window, exclusive."),
-  maximumDays: z.literal(MAXIMUM_DAYS).describe("Maximum length of a window, in days."),
+  maximumDays: z.literal(MAX_WINDOW_DAYS).describe("Maximum length of a window, in days."),
 });

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
 import { windowParameters } from "../http/parameters.ts";
-import { MAXIMUM_DAYS, timeWindow } from "../http/time-window.ts";
+import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
 import {
   calendarDate,
   envelope,
@@ -101,10 +101,10 @@ export const getAvailability = defineOperation({
     assignments: z.array(assignment),
     holds: z.array(hold),
   }),
-  data: `WITH resources AS MATERIALIZED (${resources})
+  sql: `WITH resources AS MATERIALIZED (${resources})
   SELECT json_build_object(
     'window', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
-      'maximumDays', ${MAXIMUM_DAYS}),
+      'maximumDays', ${MAX_WINDOW_DAYS}),
     'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id,
       'timezone', access.timezone),
     'resources', coalesce((SELECT json_agg(json_build_object('id', r.resource_id,
@@ -122,7 +122,7 @@ export const getAvailability = defineOperation({
       'starts_at', rfc3339(h.starts_at), 'ends_at', rfc3339(h.ends_at), 'expires_at', rfc3339(h.expires_at),
       'status', h.status) ORDER BY h.starts_at, h.hold_id) FROM (${holds}) h), '[]'))`,
   values({ from, to }, now) {
-    const window = timeWindow({ from, to }, now);
+    const window = toTimeWindow({ from, to }, now);
     return [window.from, window.to];
   },
 });

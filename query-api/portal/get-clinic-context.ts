@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { entitlementInEffect } from "./authorization.ts";
+import { entitlementInEffectSql } from "./authorization.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
@@ -53,7 +53,7 @@ export const getClinicContext = defineOperation({
     subscription: subscription.nullable(),
     entitlements: z.record(z.string(), entitlement),
   }),
-  data: `SELECT json_build_object(
+  sql: `SELECT json_build_object(
     'clinic', json_build_object('id', access.clinic_id, 'slug', access.slug, 'name', access.name,
       'timezone', access.timezone, 'currency', access.currency, 'locale', access.locale,
       'status', access.status, 'isDemo', access.is_demo),
@@ -63,7 +63,7 @@ export const getClinicContext = defineOperation({
         'reason', access.not_operational_because)),
     'subscription', access.subscription,
     'entitlements', coalesce((
-      SELECT json_object_agg(e.key, json_build_object('enabled', ${entitlementInEffect},
+      SELECT json_object_agg(e.key, json_build_object('enabled', ${entitlementInEffectSql},
         'limit', e.amount, 'effectiveUntil', rfc3339(e.effective_until)) ORDER BY e.key COLLATE "C")
       FROM read_model.entitlement e WHERE e.clinic_id = access.clinic_id), '{}'))`,
   values: () => [],

@@ -72,7 +72,7 @@ export const getQueue = defineOperation({
     summary: z.strictObject({ active: count, waiting: count, priority: count }),
     legacyAppointmentQueue: z.array(queuedAppointment),
   }),
-  data: `WITH active AS MATERIALIZED (${active})
+  sql: `WITH active AS MATERIALIZED (${active})
   SELECT json_build_object(
     'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
     'tickets', coalesce((SELECT json_agg(json_build_object('id', t.ticket_id, 'appointment_id', t.appointment_id,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
-import { limitParameter, statusParameter, windowParameters } from "../http/parameters.ts";
-import { MAXIMUM_DAYS, timeWindow } from "../http/time-window.ts";
+import { createLimitParameter, statusParameter, windowParameters } from "../http/parameters.ts";
+import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
 import { datedEnvelope, instant, page, timeWindow as timeWindowSchema, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
@@ -52,7 +52,7 @@ export const listAppointments = defineOperation({
   summary: "List appointments of the branch",
   description:
     "Lists appointments of the authorized branch in a window of at most 31 days, sorted by time. The list is a limited result set, not a total count.",
-  parameters: { ...windowParameters, status: statusParameter, limit: limitParameter(250, 100) },
+  parameters: { ...windowParameters, status: statusParameter, limit: createLimitParameter(250, 100) },
   generatedAt: true,
   response: z.looseObject({
     ...datedEnvelope,
@@ -61,10 +61,10 @@ export const listAppointments = defineOperation({
     appointments: z.array(appointment),
     page,
   }),
-  data: `SELECT json_build_object(
+  sql: `SELECT json_build_object(
     'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
     'window', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
-      'maximumDays', ${MAXIMUM_DAYS}),
+      'maximumDays', ${MAX_WINDOW_DAYS}),
     'appointments', coalesce(json_agg(listed.document ORDER BY listed.scheduled_at, listed.appointment_id), '[]'),
     'page', json_build_object('limit', $6::integer, 'returned', count(*)))
   FROM (
@@ -82,7 +82,7 @@ export const listAppointments = defineOperation({
     LEFT JOIN read_model.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id
   ) listed`,
   values({ from, to, status, limit }, now) {
-    const window = timeWindow({ from, to }, now);
+    const window = toTimeWindow({ from, to }, now);
     return [window.from, window.to, status, limit];
   },
 });

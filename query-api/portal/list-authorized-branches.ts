@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
-import { inScope } from "./access-sql.ts";
+import { isInScopeSql } from "./access-sql.ts";
 import { datedEnvelope, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
@@ -29,14 +29,14 @@ export const listAuthorizedBranches = defineOperation({
     currentBranchId: uuid,
     branches: z.array(branch),
   }),
-  data: `SELECT json_build_object(
+  sql: `SELECT json_build_object(
     'clinicId', access.clinic_id,
     'currentBranchId', access.branch_id,
     'branches', coalesce(json_agg(json_build_object('id', b.branch_id, 'name', b.name, 'city', b.city,
       'isMain', b.is_main, 'isCurrent', b.branch_id = access.branch_id) ORDER BY ${byName("b.name")}, b.branch_id), '[]'))
   FROM (
     SELECT * FROM read_model.branch
-    WHERE branch.clinic_id = access.clinic_id AND ${inScope("access", "branch.branch_id")}
+    WHERE branch.clinic_id = access.clinic_id AND ${isInScopeSql("access", "branch.branch_id")}
     ORDER BY ${byName("name")}, branch_id
     LIMIT ${MAX_LISTED}
   ) b`,

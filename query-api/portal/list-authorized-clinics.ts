@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
-import { branchIdsOf } from "./access-sql.ts";
+import { toBranchIdsSql } from "./access-sql.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
@@ -40,13 +40,13 @@ export const listAuthorizedClinics = defineOperation({
   parameters: {},
   generatedAt: true,
   response: z.strictObject({ ...datedEnvelope, currentClinicId: uuid, clinics: z.array(clinic) }),
-  data: `SELECT json_build_object(
+  sql: `SELECT json_build_object(
     'currentClinicId', access.clinic_id,
     'clinics', json_agg(json_build_object('id', c.clinic_id, 'slug', c.slug, 'name', c.name,
       'timezone', c.timezone, 'currency', c.currency, 'locale', c.locale, 'status', c.status, 'city', c.city,
       'isDemo', c.is_demo, 'demoExpiresAt', rfc3339(c.demo_expires_at),
       'access', json_build_object('role', c.role, 'branchAccess', c.branch_access,
-        'branchIds', ${branchIdsOf("c")})) ORDER BY ${byName("c.name")}, c.clinic_id))
+        'branchIds', ${toBranchIdsSql("c")})) ORDER BY ${byName("c.name")}, c.clinic_id))
   FROM (
     SELECT clinic.*, m.role, m.branch_access, m.branch_ids
     FROM (${membershipsOfUser}) m JOIN read_model.clinic USING (clinic_id)

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
-import { limitParameter, offsetParameter } from "../http/parameters.ts";
+import { createLimitParameter, offsetParameter } from "../http/parameters.ts";
 import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
@@ -46,7 +46,7 @@ export function listCustomerProjections(operatorName: string) {
     summary: "List customers and their animals",
     description:
       "Lists customers of the selected clinic with their animals, sorted by name. The list is limited, so it may not contain all customers.",
-    parameters: { limit: limitParameter(100, 50), offset: offsetParameter },
+    parameters: { limit: createLimitParameter(100, 50), offset: offsetParameter },
     generatedAt: true,
     response: z.strictObject({
       ...datedEnvelope,
@@ -54,7 +54,7 @@ export function listCustomerProjections(operatorName: string) {
       customers: z.array(customer),
       page: z.strictObject({ limit: z.int().min(1), offset: z.int().min(0), returned: z.int().min(0) }),
     }),
-    data: `SELECT json_build_object(
+    sql: `SELECT json_build_object(
       'context', json_build_object('clinicId', access.clinic_id, 'identityOwner', $5::text),
       'customers', coalesce(json_agg(json_build_object('id', u.customer_id, 'fullName', u.full_name,
         'phone', u.phone, 'email', u.email, 'city', u.city, 'createdAt', rfc3339(u.created_at),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
-import { limitParameter, literalTrueParameter } from "../http/parameters.ts";
+import { createLimitParameter, createLiteralTrueParameter } from "../http/parameters.ts";
 import { datedEnvelope, instant, page, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
@@ -23,8 +23,8 @@ export const listServices = defineOperation({
   description:
     "Lists the services of the selected clinic, sorted by name. The list is a limited result set, not a total count.",
   parameters: {
-    limit: limitParameter(100, 50),
-    includeInactive: literalTrueParameter(
+    limit: createLimitParameter(100, 50),
+    includeInactive: createLiteralTrueParameter(
       "If `true`, the list includes withdrawn services. Any other value is ignored. The parameter is also ignored for users without the permission `manage_tenant`.",
     ),
   },
@@ -35,7 +35,7 @@ export const listServices = defineOperation({
     services: z.array(service),
     page,
   }),
-  data: `SELECT json_build_object(
+  sql: `SELECT json_build_object(
     'context', json_build_object('clinicId', access.clinic_id, 'currency', access.currency),
     'services', coalesce(json_agg(json_build_object('id', s.service_id, 'name', s.name, 'category', s.category,
       'price', s.price, 'currency', s.currency, 'taxable', s.taxable, 'active', s.active,

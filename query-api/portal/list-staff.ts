@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
-import { branchIdsOf } from "./access-sql.ts";
+import { toBranchIdsSql } from "./access-sql.ts";
 import { datedEnvelope, instant, uuid } from "./fields.ts";
 import { defineOperation } from "./operation.ts";
 
@@ -47,12 +47,12 @@ export const listStaff = defineOperation({
   parameters: {},
   generatedAt: true,
   response: z.strictObject({ ...datedEnvelope, clinicId: uuid, staff: z.array(staffMember) }),
-  data: `SELECT json_build_object(
+  sql: `SELECT json_build_object(
     'clinicId', access.clinic_id,
     'staff', coalesce(json_agg(json_build_object('id', s.staff_id, 'userId', s.user_id, 'fullName', s.full_name,
       'email', s.email, 'role', s.role, 'active', s.active, 'createdAt', rfc3339(s.created_at),
       'access', CASE WHEN m.membership_id IS NOT NULL THEN json_build_object('membershipId', m.membership_id,
-        'status', m.status, 'branchAccess', m.branch_access, 'branchIds', ${branchIdsOf("m")},
+        'status', m.status, 'branchAccess', m.branch_access, 'branchIds', ${toBranchIdsSql("m")},
         'acceptedAt', rfc3339(m.accepted_at)) END) ORDER BY ${byName("s.full_name")}, s.staff_id), '[]'))
   FROM (
     SELECT * FROM read_model.staff WHERE staff.clinic_id = access.clinic_id

@@ -1,13 +1,13 @@
 import type { z } from "zod";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
-import type { Parameters, ParameterValues } from "../http/parameters.ts";
+import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
 import type { PortalOperationId } from "./authorization.ts";
 
 /**
  * Declaration of a portal operation, for the router, the OpenAPI document and the contract tests. Its requirements are in
  * `requirements`, under the same operation id.
  */
-export interface PortalOperation<Declared extends Parameters = Parameters> {
+export interface PortalOperation<Declared extends QueryParameters = QueryParameters> {
   operationId: PortalOperationId;
   method: "GET";
   path: `/api/v1/${string}`;
@@ -23,13 +23,13 @@ export interface PortalOperation<Declared extends Parameters = Parameters> {
    * branch and membership. $1 is the user, $2 the request's time. The results of `values` start at $3. The SELECT must
    * limit every table to `access.clinic_id`.
    */
-  data: string;
+  sql: string;
   /** @param now milliseconds since 1970 */
   values(parameters: ParameterValues<Declared>, now: number): readonly unknown[];
 }
 
 /** Declares an operation and infers its parameter types. */
-export function defineOperation<const Declared extends Parameters>(
+export function defineOperation<const Declared extends QueryParameters>(
   operation: PortalOperation<Declared>,
 ): PortalOperation<Declared> {
   return operation;
@@ -47,7 +47,7 @@ export interface Envelope {
 }
 
 /** Inserts the envelope into the text of a JSON object, so that Postgres's JSON is not parsed and serialized again. */
-export function withEnvelope({ correlationId, generatedAt }: Envelope, body: string): string {
+export function addEnvelope({ correlationId, generatedAt }: Envelope, body: string): string {
   const made = generatedAt === undefined ? "" : `"generatedAt":"${generatedAt}",`;
   return `{"ok":true,"apiVersion":"v1","correlationId":"${correlationId}",${made}${body.slice(1)}`;
 }

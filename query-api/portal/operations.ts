@@ -10,7 +10,7 @@ import { listStaff } from "./list-staff.ts";
 import type { AnyPortalOperation } from "./operation.ts";
 
 /** Lists all portal operations. */
-export function portalOperations(settings: { operatorName: string }): readonly AnyPortalOperation[] {
+export function createPortalOperations(settings: { operatorName: string }): readonly AnyPortalOperation[] {
   return [
     getClinicContext,
     listAuthorizedClinics,

@@ -5,9 +5,9 @@ import { ApiError } from "../../shared/http/api-error.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import { readParameters } from "../http/parameters.ts";
 import type { QueryState, ReadRow } from "../http/read.ts";
-import { guardedSql, type PortalRow } from "./access-sql.ts";
+import { buildAuthorizedSql, type PortalRow } from "./access-sql.ts";
 import { requirements } from "./authorization.ts";
-import { type AnyPortalOperation, withEnvelope } from "./operation.ts";
+import { type AnyPortalOperation, addEnvelope } from "./operation.ts";
 import type { SessionVerifier } from "./session.ts";
 
 export interface PortalDependencies {
@@ -22,7 +22,7 @@ export function createPortalRouter(
 ): Router {
   const router = createRouter();
   for (const operation of operations) {
-    router.register(operation.path, ["GET", "HEAD"], handle(operation, dependencies));
+    router.register(operation.path, ["GET", "HEAD"], createHandler(operation, dependencies));
     router.all(operation.path, () => {
       throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET, HEAD" } });
     });
@@ -31,10 +31,13 @@ export function createPortalRouter(
 }
 
 /** Verifies the session, runs the operation's SQL and responds. */
-function handle(operation: AnyPortalOperation, dependencies: PortalDependencies): Koa.Middleware<QueryState> {
+function createHandler(
+  operation: AnyPortalOperation,
+  dependencies: PortalDependencies,
+): Koa.Middleware<QueryState> {
   const statement = {
     name: `portal ${operation.operationId}`,
-    text: guardedSql(requirements[operation.operationId], operation.data),
+    text: buildAuthorizedSql(requirements[operation.operationId], operation.sql),
   };
   return async (ctx) => {
     const { now, deadline, correlationId } = ctx.state;
@@ -46,6 +49,6 @@ function handle(operation: AnyPortalOperation, dependencies: PortalDependencies)
     if (row.refusal !== null) throw new ApiError(403, row.refusal);
     if (row.body === null) throw new Error(`The SQL of ${operation.operationId} returned no body.`);
     ctx.type = "application/json";
-    ctx.body = withEnvelope({ correlationId, generatedAt: operation.generatedAt ? at : undefined }, row.body);
+    ctx.body = addEnvelope({ correlationId, generatedAt: operation.generatedAt ? at : undefined }, row.body);
   };
 }

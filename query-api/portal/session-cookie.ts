@@ -1,9 +1,9 @@
 import { z } from "zod";
 
 /** Maximum number of cookie chunks. More chunks do not fit into a request's headers. */
-const MAXIMUM_CHUNKS = 10;
+const MAX_CHUNKS = 10;
 
-const ENCODED = "base64-";
+const BASE64_PREFIX = "base64-";
 
 const session = z.object({ access_token: z.string().min(1) });
 
@@ -16,10 +16,10 @@ const session = z.object({ access_token: z.string().min(1) });
  * @param name name of the session cookie
  * @returns undefined if there is no session, or the session is not readable
  */
-export function accessTokenOf(header: string | undefined, name: string): string | undefined {
-  const cookies = cookiesOf(header ?? "", name);
+export function extractAccessToken(header: string | undefined, name: string): string | undefined {
+  const cookies = collectCookies(header ?? "", name);
   const value = cookies.get(name) ?? joinChunks(cookies, name);
-  const text = value?.startsWith(ENCODED) ? decodeBase64url(value.slice(ENCODED.length)) : value;
+  const text = value?.startsWith(BASE64_PREFIX) ? decodeBase64url(value.slice(BASE64_PREFIX.length)) : value;
   if (text === undefined) return undefined;
   try {
     return session.safeParse(JSON.parse(text)).data?.access_token;
@@ -32,7 +32,7 @@ export function accessTokenOf(header: string | undefined, name: string): string 
  * Returns the session's cookies by name. If a name is repeated, the first cookie is used, as in the portal. Empty cookies
  * are omitted, because they mean that the cookie was deleted.
  */
-function cookiesOf(header: string, name: string): Map<string, string> {
+function collectCookies(header: string, name: string): Map<string, string> {
   const found = new Map<string, string>();
   for (const pair of header.split(";")) {
     const separator = pair.indexOf("=");
@@ -56,7 +56,7 @@ function decodeValue(text: string): string {
 
 function joinChunks(cookies: Map<string, string>, name: string): string | undefined {
   const count = [...cookies.keys()].filter((key) => /^\d+$/.test(key.slice(name.length + 1))).length;
-  if (count === 0 || count > MAXIMUM_CHUNKS) return undefined;
+  if (count === 0 || count > MAX_CHUNKS) return undefined;
   const chunks = Array.from({ length: count }, (_, index) => cookies.get(`${name}.${index}`));
   return chunks.includes(undefined) ? undefined : chunks.join("");
 }

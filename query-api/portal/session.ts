@@ -4,7 +4,7 @@ import { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { ApiError, unavailable } from "../../shared/http/api-error.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
-import { accessTokenOf } from "./session-cookie.ts";
+import { extractAccessToken } from "./session-cookie.ts";
 
 /** A verified portal session. */
 export interface PortalSession {
@@ -36,9 +36,9 @@ const claims = z.object({ sub: uuid, role: z.literal("authenticated") });
 
 /** @throws {ConfigError} if neither a secret nor public keys are configured */
 export function createSessionVerifier(settings: SessionSettings): SessionVerifier {
-  const { algorithms, key } = sessionKeys(settings);
+  const { algorithms, key } = createSessionKeys(settings);
   return async (cookieHeader, now) => {
-    const token = accessTokenOf(cookieHeader, settings.PORTAL_COOKIE_NAME);
+    const token = extractAccessToken(cookieHeader, settings.PORTAL_COOKIE_NAME);
     if (token === undefined) throw new ApiError(401, "authentication_required");
     try {
       const { payload } = await jwtVerify(token, key, {
@@ -62,10 +62,10 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
 }
 
 /** Selects the key by algorithm, so that a public key is never used as a shared secret or vice versa. */
-function sessionKeys(settings: SessionSettings): { algorithms: string[]; key: JWTVerifyGetKey } {
+function createSessionKeys(settings: SessionSettings): { algorithms: string[]; key: JWTVerifyGetKey } {
   const { PORTAL_JWT_SECRET: text, PORTAL_JWKS_URL: url } = settings;
-  const secret = text === undefined ? undefined : sharedSecret(text);
-  const published = url === undefined ? undefined : publishedKeys(new URL(url));
+  const secret = text === undefined ? undefined : importSharedSecret(text);
+  const published = url === undefined ? undefined : createPublicKeys(new URL(url));
   if (!secret && !published) {
     throw new ConfigError(
       "settings: PORTAL_JWT_SECRET or PORTAL_JWKS_URL is missing; set at least one to verify portal sessions",
@@ -82,13 +82,13 @@ function sessionKeys(settings: SessionSettings): { algorithms: string[]; key: JW
 }
 
 /** Imports the shared secret once. If jose received a KeyObject, it would import the secret for every token. */
-function sharedSecret(text: string): Promise<webcrypto.CryptoKey> {
+function importSharedSecret(text: string): Promise<webcrypto.CryptoKey> {
   return crypto.subtle.importKey("raw", Buffer.from(text), { name: "HMAC", hash: "SHA-256" }, false, [
     "verify",
   ]);
 }
 
-function publishedKeys(url: URL): JWTVerifyGetKey {
+function createPublicKeys(url: URL): JWTVerifyGetKey {
   const remote = createRemoteJWKSet(url, { timeoutDuration: KEY_FETCH_TIMEOUT_MS });
   return async (header, token) => {
     try {

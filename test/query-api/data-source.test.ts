@@ -7,7 +7,7 @@ import { installationApproved, registerApplication } from "../support/partner-ev
 import { type Answer, request, startTestQueryApi, type TestQueryApi } from "../support/query-api.ts";
 
 /** Starts a TCP proxy to Postgres that can close all connections, or stop forwarding data. */
-async function startCable(target: URL) {
+async function startProxy(target: URL) {
   const sockets = new Set<Socket>();
   let state: "open" | "silent" | "cut" = "open";
   const server = net.createServer((near) => {
@@ -34,7 +34,7 @@ async function startCable(target: URL) {
   };
   return {
     url: url.href,
-    become(next: typeof state) {
+    setState(next: typeof state) {
       // Data in transit was lost, so connections through the proxy are unusable.
       if (next !== "silent") dropAll();
       state = next;
@@ -48,15 +48,15 @@ async function startCable(target: URL) {
 
 describe("query-api without Postgres", () => {
   let api: TestQueryApi;
-  let cable: Awaited<ReturnType<typeof startCable>>;
+  let proxy: Awaited<ReturnType<typeof startProxy>>;
   let userId: string;
   let partner: () => Promise<Answer>;
   const portal = () => api.get("/api/v1/clinic/context", userId);
 
   before(async () => {
     api = await startTestQueryApi(async ({ urls }) => {
-      cable = await startCable(new URL(urls.query));
-      return { DATABASE_URL: cable.url };
+      proxy = await startProxy(new URL(urls.query));
+      return { DATABASE_URL: proxy.url };
     });
     const clinic = await openClinic(api.given);
     userId = clinic.userId;
@@ -71,12 +71,12 @@ describe("query-api without Postgres", () => {
 
   after(async () => {
     await api.stop();
-    cable.close();
+    proxy.close();
   });
 
-  beforeEach(expectAnswers);
+  beforeEach(expectSuccess);
 
-  async function expectAnswers() {
+  async function expectSuccess() {
     for (const ask of [portal, partner]) {
       const answer = await eventually("a response other than 503", async () => {
         const given = await ask();
@@ -100,21 +100,21 @@ describe("query-api without Postgres", () => {
   }
 
   it("reads return 503 within three seconds while Postgres is down, and 200 after Postgres is back", async () => {
-    cable.become("cut");
+    proxy.setState("cut");
     await expectUnavailable();
     const ready = await fetch(`${api.url}/health/ready`);
     expect(ready.status).to.equal(503);
     expect((await fetch(`${api.url}/health/live`)).status).to.equal(200);
-    cable.become("open");
-    await expectAnswers();
+    proxy.setState("open");
+    await expectSuccess();
   });
 
   it("reads return 503 within three seconds while Postgres does not respond, and 200 after Postgres is back", async () => {
-    cable.become("silent");
+    proxy.setState("silent");
     await expectUnavailable();
     await expectUnavailable();
-    cable.become("open");
-    await expectAnswers();
+    proxy.setState("open");
+    await expectSuccess();
   });
 
   it("reads return 503 within three seconds while a table is locked, and 200 afterwards", async () => {
@@ -124,16 +124,16 @@ describe("query-api without Postgres", () => {
     await expectUnavailable();
     await client.query("ROLLBACK");
     client.release();
-    await expectAnswers();
+    await expectSuccess();
   });
 
   it("reads return 503 within three seconds while Postgres has no free connections, and 200 afterwards", async () => {
     const { admin, name } = api.database;
     await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT 0`);
-    cable.become("open");
+    proxy.setState("open");
     await expectUnavailable();
     await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT -1`);
-    await expectAnswers();
+    await expectSuccess();
   });
 
   it("reads return 503 while the read models do not exist, and 200 as soon as they exist", async () => {
@@ -141,7 +141,7 @@ describe("query-api without Postgres", () => {
     await admin.query("ALTER SCHEMA read_model RENAME TO elsewhere");
     await expectUnavailable();
     await admin.query("ALTER SCHEMA elsewhere RENAME TO read_model");
-    await expectAnswers();
+    await expectSuccess();
   });
 
   it("a response to an internal error contains no details of the error", async () => {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
 import { readModels } from "../../projection/read-models/all.ts";
-import { portalOperations } from "../../query-api/portal/operations.ts";
+import { createPortalOperations } from "../../query-api/portal/operations.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import {
   animalRegistered,
@@ -19,13 +19,13 @@ const window = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&incl
 
 describe("tenant isolation", () => {
   let api: TestQueryApi;
-  let ours: Awaited<ReturnType<typeof fullClinic>>;
-  let theirs: Awaited<ReturnType<typeof fullClinic>>;
+  let ours: Awaited<ReturnType<typeof createFullClinic>>;
+  let theirs: Awaited<ReturnType<typeof createFullClinic>>;
 
   before(async () => {
     api = await startTestQueryApi();
-    ours = await fullClinic();
-    theirs = await fullClinic();
+    ours = await createFullClinic();
+    theirs = await createFullClinic();
   });
 
   after(() => api.stop());
@@ -34,7 +34,7 @@ describe("tenant isolation", () => {
    * Creates a clinic with one record of each kind. All clinics have the same names. Other texts contain a mark that is
    * unique to the clinic.
    */
-  async function fullClinic() {
+  async function createFullClinic() {
     const ids = await openClinic(api.given);
     const mark = randomUUID().replaceAll("-", "");
     const { clinicId, branchId, userId } = ids;
@@ -170,7 +170,7 @@ describe("tenant isolation", () => {
     expect(idsOf(theirs).filter((id) => text.includes(id))).to.deep.equal([]);
   }
 
-  for (const { operationId, path, response } of portalOperations({ operatorName: "Test Operator" })) {
+  for (const { operationId, path, response } of createPortalOperations({ operatorName: "Test Operator" })) {
     it(`the portal operation ${operationId} returns no data of another clinic`, async () => {
       const named = `clinicId=${theirs.clinicId}&branchId=${theirs.branchId}`;
       const answer = await api.get(`${path}?${window}&${named}`, ours.userId);

@@ -1,10 +1,10 @@
-import { partnerDocument } from "../../query-api/docs/partner-document.ts";
+import { buildPartnerDocument } from "../../query-api/docs/partner-document.ts";
 import { partnerReads } from "../../query-api/partner/reads.ts";
 import { createJudge, type JudgedAnswer } from "./openapi.ts";
 
 /** The partner API's document as its judge; whose origin and operator it names makes no difference to answers. */
 export const partnerJudge = createJudge(
-  partnerDocument(partnerReads, {
+  buildPartnerDocument(partnerReads, {
     operatorName: "Test Operator",
     brand: "SERVICE",
     origin: "http://partners.test",

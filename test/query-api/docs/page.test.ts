@@ -14,21 +14,21 @@ describe("the page /docs", function () {
   let browser: Browser;
   let page: Page;
   /** Console messages, failed requests and requests to other origins. */
-  const complaints: string[] = [];
+  const problems: string[] = [];
 
   before(async () => {
     service = await startQueryApi(queryEnvironment);
     browser = await startChromium();
     page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
-    page.on("console", (message) => complaints.push(`console ${message.type()}: ${message.text()}`));
-    page.on("pageerror", (error) => complaints.push(`thrown: ${error.message}`));
-    page.on("requestfailed", (request) => complaints.push(`failed: ${request.url()}`));
+    page.on("console", (message) => problems.push(`console ${message.type()}: ${message.text()}`));
+    page.on("pageerror", (error) => problems.push(`thrown: ${error.message}`));
+    page.on("requestfailed", (request) => problems.push(`failed: ${request.url()}`));
     page.on("response", (answer) => {
-      if (answer.status() >= 400) complaints.push(`${answer.status()}: ${answer.url()}`);
+      if (answer.status() >= 400) problems.push(`${answer.status()}: ${answer.url()}`);
     });
     page.on("request", (request) => {
       const { origin, protocol } = new URL(request.url());
-      if (origin !== service.url && protocol !== "data:") complaints.push(`left: ${request.url()}`);
+      if (origin !== service.url && protocol !== "data:") problems.push(`left: ${request.url()}`);
     });
     await page.addInitScript(
       "addEventListener('securitypolicyviolation', (event) => console.error('violates', event.effectiveDirective))",
@@ -42,11 +42,11 @@ describe("the page /docs", function () {
   });
 
   /** Locates an operation on the page. */
-  const shown = (surface: keyof typeof surfaces, id: string) =>
+  const locateOperation = (surface: keyof typeof surfaces, id: string) =>
     page.locator(`#${surface} .opblock[id$="-${id}"]`);
 
   async function openOperation(surface: keyof typeof surfaces, id: string) {
-    const operation = shown(surface, id);
+    const operation = locateOperation(surface, id);
     await operation.locator(".opblock-summary-control").click();
     await operation.locator('.response[data-code="503"]').waitFor();
     return operation;
@@ -112,7 +112,7 @@ describe("the page /docs", function () {
   });
 
   it("the page /docs loads only files of its own origin, without console errors", () => {
-    expect(complaints).to.deep.equal([]);
+    expect(problems).to.deep.equal([]);
   });
 
   it("the page /docs has a content security policy that blocks inline scripts", async () => {

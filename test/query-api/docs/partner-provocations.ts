@@ -6,7 +6,13 @@ import {
 } from "../../../shared/partner-api/operations.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { PartnerAnswer } from "../../support/partner.ts";
-import { goodRequests, newEndpoint, type PartnerRequest, send, withBody } from "./partner-requests.ts";
+import {
+  newEndpoint,
+  operationsWithBody,
+  type PartnerRequest,
+  send,
+  validRequests,
+} from "./partner-requests.ts";
 import type { PartnerContractWorld } from "./partner-world.ts";
 
 /** Sends a real request whose response has a certain status. */
@@ -16,167 +22,167 @@ export type Provoke = (world: PartnerContractWorld) => Promise<PartnerAnswer>;
 type Provocations = Record<number, Provoke>;
 
 /** Sends a valid request after a change. */
-function changed(
+function sendChanged(
   id: PartnerOperationId,
   change: (request: PartnerRequest) => Partial<PartnerRequest>,
 ): Provoke {
   return async (world) => {
-    const request = await goodRequests[id](world.good, world);
+    const request = await validRequests[id](world.unrestricted, world);
     return send(world.origins, { ...request, ...change(request) });
   };
 }
 
-const withHeader = (id: PartnerOperationId, name: string, value: string) =>
-  changed(id, ({ headers }) => ({ headers: { ...headers, [name]: value } }));
+const sendWithHeader = (id: PartnerOperationId, name: string, value: string) =>
+  sendChanged(id, ({ headers }) => ({ headers: { ...headers, [name]: value } }));
 
 /** Provokes the statuses that every operation can return. */
-function ofAll(id: PartnerOperationId): Provocations {
-  const good = async (world: PartnerContractWorld, who: "good" | "limited" | "garbled") =>
-    goodRequests[id](world[who], world);
+function commonProvocations(id: PartnerOperationId): Provocations {
   return {
     429: async (world) => {
-      const request = await good(world, "limited");
+      const request = await validRequests[id](world.rateLimited, world);
       return eventually("429", async () => {
         const answer = await send(world.origins, request);
         return answer.status === 429 && answer;
       });
     },
-    500: async (world) => send(world.garbledOrigins, await good(world, "garbled")),
-    503: async (world) => send(world.cutOff, await good(world, "good")),
+    500: async (world) => send(world.damagedOrigins, await validRequests[id](world.damaged, world)),
+    503: async (world) => send(world.withoutServers, await validRequests[id](world.unrestricted, world)),
   };
 }
 
 /** Provokes the statuses of the access check. */
-function ofAccess(id: PartnerOperationId): Provocations {
+function accessProvocations(id: PartnerOperationId): Provocations {
   const { sandbox }: PartnerOperation = partnerOperations[id];
   return {
-    401: changed(id, ({ headers: { Authorization: _, ...headers } }) => ({ headers })),
+    401: sendChanged(id, ({ headers: { Authorization: _, ...headers } }) => ({ headers })),
     403: sandbox
       ? async (world) =>
           send(world.origins, {
-            ...(await goodRequests[id](world.good, world)),
-            headers: world.narrow.headers,
+            ...(await validRequests[id](world.unrestricted, world)),
+            headers: world.clinicScopeOnly.headers,
           })
-      : withHeader(id, "X-SERVICE-Clinic-ID", "none"),
+      : sendWithHeader(id, "X-SERVICE-Clinic-ID", "none"),
   };
 }
 
-function ofRead(id: PartnerOperationId): Provocations {
+function readProvocations(id: PartnerOperationId): Provocations {
   return {
-    ...ofAll(id),
-    ...ofAccess(id),
-    200: changed(id, () => ({})),
-    400: withHeader(id, "X-SERVICE-Log-Position", "here"),
+    ...commonProvocations(id),
+    ...accessProvocations(id),
+    200: sendChanged(id, () => ({})),
+    400: sendWithHeader(id, "X-SERVICE-Log-Position", "here"),
   };
 }
 
-function ofWrite(id: PartnerOperationId): Provocations {
-  return { ...ofAll(id), ...ofAccess(id) };
+function writeProvocations(id: PartnerOperationId): Provocations {
+  return { ...commonProvocations(id), ...accessProvocations(id) };
 }
 
-function ofBody(id: PartnerOperationId): Provocations {
-  if (!(withBody as readonly string[]).includes(id)) return {};
+function bodyProvocations(id: PartnerOperationId): Provocations {
+  if (!(operationsWithBody as readonly string[]).includes(id)) return {};
   return {
-    400: changed(id, () => ({ body: "{" })),
-    413: changed(id, () => ({ body: JSON.stringify("x".repeat(70_000)) })),
-    415: withHeader(id, "Content-Type", "text/plain"),
+    400: sendChanged(id, () => ({ body: "{" })),
+    413: sendChanged(id, () => ({ body: JSON.stringify("x".repeat(70_000)) })),
+    415: sendWithHeader(id, "Content-Type", "text/plain"),
   };
 }
 
 /** Sends a request with the id of an endpoint that does not exist. */
-const unknownEndpoint = (id: PartnerOperationId) =>
-  changed(id, ({ path }) => ({ path: path.replace(/endpoints\/[^/]+/, `endpoints/${randomUUID()}`) }));
+const sendToUnknownEndpoint = (id: PartnerOperationId) =>
+  sendChanged(id, ({ path }) => ({ path: path.replace(/endpoints\/[^/]+/, `endpoints/${randomUUID()}`) }));
 
 /** Revokes the endpoint of a request, and then sends the request. */
-const afterRevocation =
+const sendAfterRevocation =
   (id: PartnerOperationId): Provoke =>
   async (world) => {
-    const request = await goodRequests[id](world.good, world);
+    const request = await validRequests[id](world.unrestricted, world);
     const path = /^\/webhook-endpoints\/[^/]+/.exec(request.path)?.[0] ?? "";
     const { status } = await send(world.origins, { ...request, method: "DELETE", path });
     if (status !== 200) throw new Error(`Revoking the endpoint returned ${status}.`);
     return send(world.origins, request);
   };
 
-const success = (id: PartnerOperationId) => changed(id, () => ({}));
+const sendValid = (id: PartnerOperationId) => sendChanged(id, () => ({}));
 
 /** For each operation, a request that provokes each documented status. */
 export const provocations: Record<PartnerOperationId, Provocations> = {
   exchangeToken: {
-    ...ofAll("exchangeToken"),
-    ...ofBody("exchangeToken"),
-    200: success("exchangeToken"),
-    401: changed("exchangeToken", ({ body }) => ({ body: { ...(body as object), client_secret: "wrong" } })),
+    ...commonProvocations("exchangeToken"),
+    ...bodyProvocations("exchangeToken"),
+    200: sendValid("exchangeToken"),
+    401: sendChanged("exchangeToken", ({ body }) => ({
+      body: { ...(body as object), client_secret: "wrong" },
+    })),
   },
-  getClinicContext: ofRead("getClinicContext"),
+  getClinicContext: readProvocations("getClinicContext"),
   listPartnerAppointments: {
-    ...ofRead("listPartnerAppointments"),
+    ...readProvocations("listPartnerAppointments"),
     200: async (world) => {
-      for (let made = 0; made < 2; made += 1) {
-        await send(world.origins, await goodRequests.createPartnerAppointment(world.good, world));
+      for (let count = 0; count < 2; count += 1) {
+        await send(world.origins, await validRequests.createPartnerAppointment(world.unrestricted, world));
       }
-      return success("listPartnerAppointments")(world);
+      return sendValid("listPartnerAppointments")(world);
     },
-    400: changed("listPartnerAppointments", ({ path }) => ({ path: `${path}&cursor=nowhere` })),
+    400: sendChanged("listPartnerAppointments", ({ path }) => ({ path: `${path}&cursor=nowhere` })),
   },
   createPartnerAppointment: {
-    ...ofWrite("createPartnerAppointment"),
-    ...ofBody("createPartnerAppointment"),
-    201: success("createPartnerAppointment"),
+    ...writeProvocations("createPartnerAppointment"),
+    ...bodyProvocations("createPartnerAppointment"),
+    201: sendValid("createPartnerAppointment"),
     409: async (world) => {
-      const request = await goodRequests.createPartnerAppointment(world.good, world);
+      const request = await validRequests.createPartnerAppointment(world.unrestricted, world);
       await send(world.origins, request);
       return send(world.origins, { ...request, body: { ...(request.body as object), notes: "another" } });
     },
-    422: changed("createPartnerAppointment", ({ body }) => ({
+    422: sendChanged("createPartnerAppointment", ({ body }) => ({
       body: { ...(body as object), branchId: randomUUID() },
     })),
   },
-  getSandboxState: ofRead("getSandboxState"),
-  resetSandbox: { ...ofWrite("resetSandbox"), 200: success("resetSandbox") },
+  getSandboxState: readProvocations("getSandboxState"),
+  resetSandbox: { ...writeProvocations("resetSandbox"), 200: sendValid("resetSandbox") },
   listWebhookEndpoints: {
-    ...ofRead("listWebhookEndpoints"),
+    ...readProvocations("listWebhookEndpoints"),
     200: async (world) => {
-      await success("createWebhookEndpoint")(world);
-      return success("listWebhookEndpoints")(world);
+      await sendValid("createWebhookEndpoint")(world);
+      return sendValid("listWebhookEndpoints")(world);
     },
   },
   createWebhookEndpoint: {
-    ...ofWrite("createWebhookEndpoint"),
-    ...ofBody("createWebhookEndpoint"),
-    201: success("createWebhookEndpoint"),
-    400: changed("createWebhookEndpoint", () => ({ body: { ...newEndpoint, url: "https://10.0.0.1/" } })),
+    ...writeProvocations("createWebhookEndpoint"),
+    ...bodyProvocations("createWebhookEndpoint"),
+    201: sendValid("createWebhookEndpoint"),
+    400: sendChanged("createWebhookEndpoint", () => ({ body: { ...newEndpoint, url: "https://10.0.0.1/" } })),
     409: async (world) => {
-      const partner = await world.anotherPartner();
-      await world.takeAllPlaces(partner);
-      return send(world.origins, await goodRequests.createWebhookEndpoint(partner, world));
+      const partner = await world.createPartner();
+      await world.useUpEndpointQuota(partner);
+      return send(world.origins, await validRequests.createWebhookEndpoint(partner, world));
     },
   },
   revokeWebhookEndpoint: {
-    ...ofWrite("revokeWebhookEndpoint"),
-    200: success("revokeWebhookEndpoint"),
-    404: unknownEndpoint("revokeWebhookEndpoint"),
+    ...writeProvocations("revokeWebhookEndpoint"),
+    200: sendValid("revokeWebhookEndpoint"),
+    404: sendToUnknownEndpoint("revokeWebhookEndpoint"),
   },
   rotateWebhookSecret: {
-    ...ofWrite("rotateWebhookSecret"),
-    200: success("rotateWebhookSecret"),
-    404: unknownEndpoint("rotateWebhookSecret"),
-    409: afterRevocation("rotateWebhookSecret"),
+    ...writeProvocations("rotateWebhookSecret"),
+    200: sendValid("rotateWebhookSecret"),
+    404: sendToUnknownEndpoint("rotateWebhookSecret"),
+    409: sendAfterRevocation("rotateWebhookSecret"),
   },
   testWebhookEndpoint: {
-    ...ofWrite("testWebhookEndpoint"),
-    202: success("testWebhookEndpoint"),
-    404: unknownEndpoint("testWebhookEndpoint"),
-    409: afterRevocation("testWebhookEndpoint"),
+    ...writeProvocations("testWebhookEndpoint"),
+    202: sendValid("testWebhookEndpoint"),
+    404: sendToUnknownEndpoint("testWebhookEndpoint"),
+    409: sendAfterRevocation("testWebhookEndpoint"),
   },
   listWebhookDeliveries: {
-    ...ofRead("listWebhookDeliveries"),
-    404: unknownEndpoint("listWebhookDeliveries"),
+    ...readProvocations("listWebhookDeliveries"),
+    404: sendToUnknownEndpoint("listWebhookDeliveries"),
   },
   replayWebhookDelivery: {
-    ...ofWrite("replayWebhookDelivery"),
-    202: success("replayWebhookDelivery"),
-    404: unknownEndpoint("replayWebhookDelivery"),
-    409: afterRevocation("replayWebhookDelivery"),
+    ...writeProvocations("replayWebhookDelivery"),
+    202: sendValid("replayWebhookDelivery"),
+    404: sendToUnknownEndpoint("replayWebhookDelivery"),
+    409: sendAfterRevocation("replayWebhookDelivery"),
   },
 };

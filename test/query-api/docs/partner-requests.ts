@@ -24,21 +24,27 @@ export function send({ query, command }: Origins, request: PartnerRequest): Prom
 }
 
 /** Returns the headers of a request for the partner's clinic. */
-const at = (partner: SandboxPartner) => ({ ...partner.headers, "X-SERVICE-Clinic-ID": partner.clinicId });
+const clinicHeaders = (partner: SandboxPartner) => ({
+  ...partner.headers,
+  "X-SERVICE-Clinic-ID": partner.clinicId,
+});
 /** A time that is in the future of every test run. */
 const scheduledAt = "2099-05-04T10:00:00Z";
 
 export const newEndpoint = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
 
 /** Returns the id of an endpoint, or an unknown id if the partner may not create endpoints. */
-async function endpointOf(partner: SandboxPartner, { good, origins }: PartnerContractWorld): Promise<string> {
-  if (partner !== good) return randomUUID();
-  const { body } = await send(origins, await goodRequests.createWebhookEndpoint(partner, {} as never));
+async function createEndpoint(
+  partner: SandboxPartner,
+  { unrestricted, origins }: PartnerContractWorld,
+): Promise<string> {
+  if (partner !== unrestricted) return randomUUID();
+  const { body } = await send(origins, await validRequests.createWebhookEndpoint(partner, {} as never));
   return body.endpoint.id;
 }
 
 /** Creates a request for each operation. The request succeeds if the partner is authorized. */
-export const goodRequests: Record<PartnerOperationId, MakeRequest> = {
+export const validRequests: Record<PartnerOperationId, MakeRequest> = {
   exchangeToken: ({ applicationId, clientSecret, environment }) => ({
     ...{ method: "POST", path: "/oauth/token", headers: {} },
     body: {
@@ -48,51 +54,63 @@ export const goodRequests: Record<PartnerOperationId, MakeRequest> = {
       environment,
     },
   }),
-  getClinicContext: (partner) => ({ method: "GET", path: "/clinic/context", headers: at(partner) }),
+  getClinicContext: (partner) => ({
+    method: "GET",
+    path: "/clinic/context",
+    headers: clinicHeaders(partner),
+  }),
   listPartnerAppointments: (partner) => ({
-    ...{ method: "GET", headers: at(partner) },
+    ...{ method: "GET", headers: clinicHeaders(partner) },
     path: "/appointments?limit=1&from=2099-05-01T00:00:00Z",
   }),
   createPartnerAppointment: (partner) => ({
     ...{ method: "POST", path: "/appointments" },
-    headers: { ...at(partner), "Idempotency-Key": randomUUID() },
+    headers: { ...clinicHeaders(partner), "Idempotency-Key": randomUUID() },
     body: { branchId: partner.branchId, animalId: partner.animalId, scheduledAt, notes: "first visit" },
   }),
   getSandboxState: ({ headers }) => ({ method: "GET", path: "/sandbox", headers }),
   resetSandbox: ({ headers }) => ({ method: "POST", path: "/sandbox/reset", headers }),
-  listWebhookEndpoints: (partner) => ({ method: "GET", path: "/webhook-endpoints", headers: at(partner) }),
+  listWebhookEndpoints: (partner) => ({
+    method: "GET",
+    path: "/webhook-endpoints",
+    headers: clinicHeaders(partner),
+  }),
   createWebhookEndpoint: (partner) => ({
     ...{ method: "POST", path: "/webhook-endpoints" },
-    ...{ headers: at(partner), body: newEndpoint },
+    ...{ headers: clinicHeaders(partner), body: newEndpoint },
   }),
   revokeWebhookEndpoint: async (partner, world) => ({
-    ...{ method: "DELETE", headers: at(partner) },
-    path: `/webhook-endpoints/${await endpointOf(partner, world)}`,
+    ...{ method: "DELETE", headers: clinicHeaders(partner) },
+    path: `/webhook-endpoints/${await createEndpoint(partner, world)}`,
   }),
   rotateWebhookSecret: async (partner, world) => ({
-    ...{ method: "POST", headers: at(partner) },
-    path: `/webhook-endpoints/${await endpointOf(partner, world)}/rotate-secret`,
+    ...{ method: "POST", headers: clinicHeaders(partner) },
+    path: `/webhook-endpoints/${await createEndpoint(partner, world)}/rotate-secret`,
   }),
   testWebhookEndpoint: async (partner, world) => ({
-    ...{ method: "POST", headers: at(partner) },
-    path: `/webhook-endpoints/${await endpointOf(partner, world)}/test`,
+    ...{ method: "POST", headers: clinicHeaders(partner) },
+    path: `/webhook-endpoints/${await createEndpoint(partner, world)}/test`,
   }),
   listWebhookDeliveries: async (partner, world) => {
-    const endpointId = await endpointOf(partner, world);
-    if (partner === world.good) await world.failDelivery(partner, endpointId);
-    return { method: "GET", path: `/webhook-endpoints/${endpointId}/deliveries`, headers: at(partner) };
+    const endpointId = await createEndpoint(partner, world);
+    if (partner === world.unrestricted) await world.createFailedDelivery(partner, endpointId);
+    return {
+      method: "GET",
+      path: `/webhook-endpoints/${endpointId}/deliveries`,
+      headers: clinicHeaders(partner),
+    };
   },
   replayWebhookDelivery: async (partner, world) => {
-    const endpointId = await endpointOf(partner, world);
-    const known = partner === world.good;
-    const deliveryId = known ? await world.failDelivery(partner, endpointId) : randomUUID();
+    const endpointId = await createEndpoint(partner, world);
+    const known = partner === world.unrestricted;
+    const deliveryId = known ? await world.createFailedDelivery(partner, endpointId) : randomUUID();
     const path = `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}/replay`;
-    return { method: "POST", path, headers: at(partner) };
+    return { method: "POST", path, headers: clinicHeaders(partner) };
   },
 };
 
 /** Operations that parse a request body. */
-export const withBody: readonly PartnerWriteId[] = [
+export const operationsWithBody: readonly PartnerWriteId[] = [
   "exchangeToken",
   "createPartnerAppointment",
   "createWebhookEndpoint",

@@ -36,46 +36,46 @@ export interface Origins {
 export interface PartnerContractWorld {
   origins: Origins;
   /** Services with the same token keys whose Postgres and event log are unavailable. */
-  cutOff: Origins;
+  withoutServers: Origins;
   /** Partner without restrictions. */
-  good: SandboxPartner;
+  unrestricted: SandboxPartner;
   /** Partner with a rate limit of one request per minute. */
-  limited: SandboxPartner;
+  rateLimited: SandboxPartner;
   /** Partner with damaged data in the read models and in the log. */
-  garbled: SandboxPartner;
-  /** Services of the partner `garbled`. Their projectors stop at the damaged event. */
-  garbledOrigins: Origins;
+  damaged: SandboxPartner;
+  /** Services of the partner `damaged`. Their projectors stop at the damaged event. */
+  damagedOrigins: Origins;
   /** Partner with a single scope, which is not sufficient for sandbox operations. */
-  narrow: Partner;
+  clinicScopeOnly: Partner;
   /** Creates a partner with a sandbox. */
-  anotherPartner(): Promise<SandboxPartner>;
+  createPartner(): Promise<SandboxPartner>;
   /** Uses up the partner's endpoint quota. */
-  takeAllPlaces(partner: SandboxPartner): Promise<void>;
+  useUpEndpointQuota(partner: SandboxPartner): Promise<void>;
   /** Creates a failed delivery and returns its id. */
-  failDelivery(partner: SandboxPartner, endpointId: string): Promise<string>;
+  createFailedDelivery(partner: SandboxPartner, endpointId: string): Promise<string>;
   stop(): Promise<void>;
 }
 
 /** Starts the partner API three times: with its servers, without its servers, and with damaged data. */
 export async function startPartnerContractWorld(): Promise<PartnerContractWorld> {
   const api = await startPartnerApi();
-  const cutOff = await startCutOff(api.command);
-  const [good, limited] = await Promise.all([1, 2].map(() => sandboxPartner(api)));
-  if (!good || !limited) throw new Error("There must be two partners.");
-  await agreeRateLimit(api.command.log, { ...limited, rateLimitPerMinute: 1 }, operatorContext());
+  const withoutServers = await startWithoutServers(api.command);
+  const [unrestricted, rateLimited] = await Promise.all([1, 2].map(() => createSandboxPartner(api)));
+  if (!unrestricted || !rateLimited) throw new Error("There must be two partners.");
+  await agreeRateLimit(api.command.log, { ...rateLimited, rateLimitPerMinute: 1 }, operatorContext());
   const admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
-  const broken = await startBroken();
+  const damaged = await startWithDamagedData();
   const { log } = api.command;
   const record = async (stream: string, event: CatalogEvent) => {
     await log.append(stream, -1n, [{ id: randomUUID(), event, metadata: toMetadata(operatorContext()) }]);
   };
   return {
     origins: { query: api.queryUrl, command: api.command.url },
-    cutOff: cutOff.origins,
-    ...{ garbled: broken.partner, garbledOrigins: broken.origins },
-    ...{ good, limited, anotherPartner: () => sandboxPartner(api) },
-    narrow: await api.partner("sandbox", ["clinic:read"]),
-    async takeAllPlaces({ applicationId, clinicId }) {
+    withoutServers: withoutServers.origins,
+    ...{ damaged: damaged.partner, damagedOrigins: damaged.origins },
+    ...{ unrestricted, rateLimited, createPartner: () => createSandboxPartner(api) },
+    clinicScopeOnly: await api.partner("sandbox", ["clinic:read"]),
+    async useUpEndpointQuota({ applicationId, clinicId }) {
       const id = installationId(applicationId, clinicId);
       const takenAt = new Date().toISOString();
       const places = Array.from({ length: MAX_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
@@ -84,7 +84,7 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
         data: { installationId: id, places },
       });
     },
-    async failDelivery(partner, endpointId) {
+    async createFailedDelivery(partner, endpointId) {
       const deliveryId = await insertDelivery(admin, partner, endpointId);
       await record(streamName(webhookDeliveryCategory, deliveryId), {
         type: "WebhookDeliveryFailed",
@@ -94,14 +94,14 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
     },
     async stop() {
       await admin.end();
-      await cutOff.stop();
-      await broken.stop();
+      await withoutServers.stop();
+      await damaged.stop();
       await api.stop();
     },
   };
 }
 
-async function sandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
+async function createSandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
   const partner = await api.partner();
   const { body } = await partner.ask("GET", "/sandbox");
   const { clinicId, branches, animals } = body.sandbox;
@@ -109,36 +109,36 @@ async function sandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
 }
 
 /** Starts services that can verify tokens, but whose Postgres and event log are unavailable. */
-async function startCutOff(whole: TestCommand) {
-  const way = await startCuttableProxy((await testServers()).eventstoreUrl);
+async function startWithoutServers({ signingKey, url }: TestCommand) {
+  const proxy = await startCuttableProxy((await testServers()).eventstoreUrl);
   const command = await startTestCommand({
-    EVENTSTORE_URL: way.url,
+    EVENTSTORE_URL: proxy.url,
     DATABASE_URL: queryEnvironment.DATABASE_URL,
-    TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [whole.signingKey] }),
+    TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
   });
   const query = await startQueryApi({
     ...queryEnvironment,
     TOKEN_ISSUER,
-    TOKEN_JWKS_URL: `${whole.url}/.well-known/jwks.json`,
+    TOKEN_JWKS_URL: `${url}/.well-known/jwks.json`,
   });
-  way.cut();
+  proxy.cut();
   return {
     origins: { query: query.url, command: command.url },
     async stop() {
       await query.stop();
       await command.stop();
-      await way.close();
+      await proxy.close();
     },
   };
 }
 
 /** Starts the partner API with its own log, and damages the data of its only partner. */
-async function startBroken() {
+async function startWithDamagedData() {
   const { dir, remove } = await temporaryDir();
   const log = await LogProcess.start(dir);
   const api = await startPartnerApi(`esdb://127.0.0.1:${log.port}?tls=false`);
-  const partner = await sandboxPartner(api);
-  await garble(partner, api, log);
+  const partner = await createSandboxPartner(api);
+  await damageData(partner, api, log);
   return {
     partner,
     origins: { query: api.queryUrl, command: api.command.url },
@@ -151,7 +151,7 @@ async function startBroken() {
 }
 
 /** Damages the data of a partner: an unknown scope in the read models, and an unknown event in the log. */
-async function garble(
+async function damageData(
   { applicationId, clinicId }: SandboxPartner,
   { database }: PartnerApi,
   log: LogProcess,

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { portalDocument } from "../../../query-api/docs/portal-document.ts";
-import { portalOperations } from "../../../query-api/portal/operations.ts";
+import { buildPortalDocument } from "../../../query-api/docs/portal-document.ts";
+import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import { openClinic } from "../../support/clinics.ts";
 import { createJudge, type JudgedAnswer } from "../../support/openapi.ts";
@@ -9,7 +9,7 @@ import { request, startTestQueryApi, type TestQueryApi } from "../../support/que
 import { queryEnvironment } from "../../support/query-environment.ts";
 
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token" };
-const judge = createJudge(portalDocument(portalOperations(settings), settings));
+const judge = createJudge(buildPortalDocument(createPortalOperations(settings), settings));
 
 /** Provokes each documented status of each portal operation, and compares the response with the document. */
 describe("responses of the portal API", () => {

@@ -2,8 +2,8 @@ import { expect } from "chai";
 import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
 import { createQueryApp, type QueryApiOptions } from "../../../query-api/app.ts";
-import { portalDocument } from "../../../query-api/docs/portal-document.ts";
-import { portalOperations } from "../../../query-api/portal/operations.ts";
+import { buildPortalDocument } from "../../../query-api/docs/portal-document.ts";
+import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import { createJudge } from "../../support/openapi.ts";
 import { partnerJudge } from "../../support/partner-document.ts";
 
@@ -30,17 +30,17 @@ function routesOf(app: { middleware: unknown[] }): string[] {
     .filter((route) => !route.startsWith("HEAD "));
 }
 
-const within = (prefix: RegExp) => (route: string) => prefix.test(route);
-const portal = createJudge(portalDocument(portalOperations(settings), settings));
-const nameOf = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
+const startsWithPath = (prefix: RegExp) => (route: string) => prefix.test(route);
+const portal = createJudge(buildPortalDocument(createPortalOperations(settings), settings));
+const toRoute = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
 
 describe("the documents and the routes", () => {
   it("the portal document and the routes contain the same operations as the interface", () => {
     const routed = routesOf(queryApp)
-      .filter(within(/ \/api\/v1\//))
+      .filter(startsWithPath(/ \/api\/v1\//))
       .filter((route) => !route.endsWith("/openapi.json"));
-    const documented = portal.operations.map((one) => `${one.operationId} ${nameOf(one)}`);
-    expect(portal.operations.map(nameOf)).to.have.members(routed);
+    const documented = portal.operations.map((one) => `${one.operationId} ${toRoute(one)}`);
+    expect(portal.operations.map(toRoute)).to.have.members(routed);
     expect(documented).to.have.members([
       "getClinicContext GET /api/v1/clinic/context",
       "listAuthorizedClinics GET /api/v1/clinics",
@@ -59,15 +59,18 @@ describe("the documents and the routes", () => {
       route.replace(/:(\w+)/g, "{$1}"),
     );
     for (const base of ["/sandbox/v1", "/production/v1"]) {
-      const here = routed.filter(within(new RegExp(` ${base}/`))).map((route) => route.replace(base, ""));
-      expect(partnerJudge.operations.map(nameOf)).to.have.members(here);
+      const here = routed
+        .filter(startsWithPath(new RegExp(` ${base}/`)))
+        .map((route) => route.replace(base, ""));
+      expect(partnerJudge.operations.map(toRoute)).to.have.members(here);
     }
   });
 
   it("the only undocumented routes are the documents, their page and the token keys", () => {
     const others = [...routesOf(queryApp), ...routesOf(commandApp)].filter(
       (route) =>
-        !within(/ \/(sandbox|production)\/v1\//)(route) && !portal.operations.map(nameOf).includes(route),
+        !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) &&
+        !portal.operations.map(toRoute).includes(route),
     );
     expect(others.filter((route) => !route.startsWith("GET /docs"))).to.have.members([
       "GET /api/v1/openapi.json",
@@ -77,7 +80,7 @@ describe("the documents and the routes", () => {
   });
 
   it("the partner document contains the operations of the interface and its additions", () => {
-    expect(partnerJudge.operations.map((one) => `${one.operationId} ${nameOf(one)}`)).to.have.members([
+    expect(partnerJudge.operations.map((one) => `${one.operationId} ${toRoute(one)}`)).to.have.members([
       "exchangeToken POST /oauth/token",
       "getClinicContext GET /clinic/context",
       "listPartnerAppointments GET /appointments",

@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import {
-  limitParameter,
-  literalTrueParameter,
+  createLimitParameter,
+  createLiteralTrueParameter,
   offsetParameter,
   readParameters,
   statusParameter,
@@ -9,7 +9,7 @@ import {
 
 describe("query parameters", () => {
   const limit = (given: string | string[] | undefined) =>
-    readParameters({ limit: limitParameter(250, 100) }, { limit: given }).limit;
+    readParameters({ limit: createLimitParameter(250, 100) }, { limit: given }).limit;
 
   for (const [given, expected] of [
     [undefined, 100],
@@ -32,13 +32,13 @@ describe("query parameters", () => {
   }
 
   it("the query parameter offset is clamped to 0 and the largest Postgres integer", () => {
-    expect(["-1", "0", "12", "9".repeat(400), "x"].map((given) => offsetParameter.read(given))).to.deep.equal(
-      [0, 0, 12, 2_147_483_647, 0],
-    );
+    expect(
+      ["-1", "0", "12", "9".repeat(400), "x"].map((given) => offsetParameter.parse(given)),
+    ).to.deep.equal([0, 0, 12, 2_147_483_647, 0]);
   });
 
   it("the query parameter status is ignored if the status is unknown", () => {
-    expect(["waiting", "Waiting", "lost", "", undefined].map(statusParameter.read)).to.deep.equal([
+    expect(["waiting", "Waiting", "lost", "", undefined].map(statusParameter.parse)).to.deep.equal([
       "waiting",
       null,
       null,
@@ -48,7 +48,7 @@ describe("query parameters", () => {
   });
 
   it("a boolean query parameter is true only for the literal true", () => {
-    const { read } = literalTrueParameter("");
-    expect(["true", "TRUE", "1", "", undefined].map(read)).to.deep.equal([true, false, false, false, false]);
+    const { parse } = createLiteralTrueParameter("");
+    expect(["true", "TRUE", "1", "", undefined].map(parse)).to.deep.equal([true, false, false, false, false]);
   });
 });

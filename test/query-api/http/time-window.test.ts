@@ -1,11 +1,11 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { MAXIMUM_DAYS, timeWindow } from "../../../query-api/http/time-window.ts";
+import { MAX_WINDOW_DAYS, toTimeWindow } from "../../../query-api/http/time-window.ts";
 
 const DAY = 86_400_000;
 const now = Date.parse("2026-11-21T10:15:30.123Z");
 const at = (milliseconds: number) => new Date(milliseconds).toISOString();
-const window = (from: string | undefined, to: string | undefined) => timeWindow({ from, to }, now);
+const window = (from: string | undefined, to: string | undefined) => toTimeWindow({ from, to }, now);
 
 describe("timeWindow", () => {
   it("a time window starts now and lasts seven days if from and to are missing", () => {
@@ -77,7 +77,7 @@ describe("timeWindow", () => {
         const effective = window(from, to);
         const length = Date.parse(effective.to) - Date.parse(effective.from);
         return (
-          length > 0 && length <= MAXIMUM_DAYS * DAY && effective.from.length + effective.to.length === 48
+          length > 0 && length <= MAX_WINDOW_DAYS * DAY && effective.from.length + effective.to.length === 48
         );
       }),
     );
@@ -85,7 +85,7 @@ describe("timeWindow", () => {
 
   it("a time window accepts any from and to up to 31 days apart, with any UTC offset", () => {
     const start = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2100, 0, 1) });
-    const length = fc.integer({ min: 1, max: MAXIMUM_DAYS * DAY });
+    const length = fc.integer({ min: 1, max: MAX_WINDOW_DAYS * DAY });
     const minutes = fc.integer({ min: -839, max: 839 });
     fc.assert(
       fc.property(start, length, minutes, (from, span, offset) => {

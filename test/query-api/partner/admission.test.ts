@@ -3,7 +3,7 @@ import { installationId } from "../../../shared/domain/events/ids.ts";
 import { type ClinicIds, openClinic } from "../../support/clinics.ts";
 import { installationApproved, type TestApplication } from "../../support/partner-events.ts";
 import { request, startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
-import { type Asked, createCaller, type PartnerCaller } from "./caller.ts";
+import { createCaller, type PartnerCaller, type RequestOptions } from "./caller.ts";
 
 const march = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
@@ -25,9 +25,9 @@ describe("authorization of partner reads", () => {
     application = caller.application;
   });
 
-  const get = (path: string, asked?: Asked) => caller.get(path, asked);
-  const body = (id: string, path: string, asked?: Asked) => caller.body(id, path, asked);
-  const refusal = (path: string, asked?: Asked) => caller.refusal(path, asked);
+  const get = (path: string, asked?: RequestOptions) => caller.get(path, asked);
+  const body = (id: string, path: string, asked?: RequestOptions) => caller.body(id, path, asked);
+  const refusal = (path: string, asked?: RequestOptions) => caller.refusal(path, asked);
 
   it("a partner read requires a token of the same environment", async () => {
     const url = `${api.url}/production/v1/clinic/context`;

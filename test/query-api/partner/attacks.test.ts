@@ -24,22 +24,22 @@ describe("partner reads under attack", () => {
   });
 
   const clinic = (id = caller.clinic.clinicId) => `X-SERVICE-Clinic-ID: ${id}`;
-  const own = () => [`Authorization: Bearer ${token}`, clinic()];
+  const ownHeaders = () => [`Authorization: Bearer ${token}`, clinic()];
   const send = (start: string, headers: string[], body = ""): Promise<RawAnswer> =>
     sendOne(api.url, requestText(`${start} HTTP/1.1`, headers, body));
   const context = "GET /production/v1/clinic/context";
 
   it("a partner read with a repeated header is refused", async () => {
-    expect((await send(context, own())).status).to.equal(200);
+    expect((await send(context, ownHeaders())).status).to.equal(200);
     const theirs = clinic(other.clinic.clinicId);
-    expectRefusal(await send(context, [...own(), theirs]), 403, "clinic_header_invalid");
-    expectRefusal(await send(context, [...own(), clinic()]), 403, "clinic_header_invalid");
+    expectRefusal(await send(context, [...ownHeaders(), theirs]), 403, "clinic_header_invalid");
+    expectRefusal(await send(context, [...ownHeaders(), clinic()]), 403, "clinic_header_invalid");
     const second = `Authorization: Bearer ${otherToken}`;
-    expectRefusal(await send(context, [...own(), second]), 401, "invalid_token");
+    expectRefusal(await send(context, [...ownHeaders(), second]), 401, "invalid_token");
     const branch = `X-SERVICE-Branch-ID: ${caller.clinic.branchId}`;
-    expectRefusal(await send(context, [...own(), branch, branch]), 403, "branch_denied");
+    expectRefusal(await send(context, [...ownHeaders(), branch, branch]), 403, "branch_denied");
     const position = "X-SERVICE-Log-Position: 0";
-    expectRefusal(await send(context, [...own(), position, position]), 400, "invalid_log_position");
+    expectRefusal(await send(context, [...ownHeaders(), position, position]), 400, "invalid_log_position");
   });
 
   it("a partner read is refused for a clinic or branch of another application", async () => {
@@ -49,7 +49,11 @@ describe("partner reads under attack", () => {
       expectRefusal(await send(`GET /production/v1${path}`, at), 403, "installation_denied");
     }
     const branch = `X-SERVICE-Branch-ID: ${theirs.branchId}`;
-    expectRefusal(await send("GET /production/v1/appointments", [...own(), branch]), 403, "branch_denied");
+    expectRefusal(
+      await send("GET /production/v1/appointments", [...ownHeaders(), branch]),
+      403,
+      "branch_denied",
+    );
   });
 
   const text = "' OR 1=1 --";
@@ -75,7 +79,7 @@ describe("partner reads under attack", () => {
   ];
   for (const query of queries) {
     it(`GET /appointments returns 200 for the unusual query ?${query.slice(0, 40)}`, async () => {
-      const answer = await send(`GET /production/v1/appointments?${query}`, own());
+      const answer = await send(`GET /production/v1/appointments?${query}`, ownHeaders());
       expect([answer.status, answer.body?.ok], answer.text).to.deep.equal([200, true]);
     });
   }
@@ -102,7 +106,7 @@ describe("partner reads under attack", () => {
   ];
   for (const target of targets) {
     it(`GET ${target} returns 404 or 400`, async () => {
-      const answer = await send(`GET ${target}`, own());
+      const answer = await send(`GET ${target}`, ownHeaders());
       if (answer.status === 400) expectRefusal(answer, 400, "malformed_request");
       else expectRefusal(answer, 404, "not_found");
     });
@@ -110,14 +114,17 @@ describe("partner reads under attack", () => {
 
   it("a partner read returns 404 if an id in the path is not a UUID", async () => {
     for (const id of ["x", "..%2f..", "%00", "%E0%A4%A", "a".repeat(10_000), "%27%20OR%201=1"]) {
-      const { status, body } = await send(`GET /production/v1/webhook-endpoints/${id}/deliveries`, own());
+      const { status, body } = await send(
+        `GET /production/v1/webhook-endpoints/${id}/deliveries`,
+        ownHeaders(),
+      );
       expect([status, body?.ok], id).to.deep.equal([404, false]);
     }
   });
 
   for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]) {
     it(`${method} on a partner read returns 405 with the header Allow`, async () => {
-      const answer = await send(`${method} /production/v1/clinic/context`, own());
+      const answer = await send(`${method} /production/v1/clinic/context`, ownHeaders());
       expectRefusal(answer, 405, "method_not_allowed");
       expect(answer.headers.allow).to.equal("GET, HEAD");
     });
@@ -125,13 +132,13 @@ describe("partner reads under attack", () => {
 
   it("HEAD on a partner read returns the status of GET without a body", async () => {
     const head = "HEAD /production/v1/clinic/context";
-    const answer = await send(head, own());
+    const answer = await send(head, ownHeaders());
     expect([answer.status, answer.text]).to.deep.equal([200, ""]);
     const refused = await send(head, [clinic()]);
     expect([refused.status, refused.text]).to.deep.equal([401, ""]);
   });
 
   it("a partner read ignores a request body", async () => {
-    expect((await send(context, own(), "x".repeat(10_000))).status).to.equal(200);
+    expect((await send(context, ownHeaders(), "x".repeat(10_000))).status).to.equal(200);
   });
 });

@@ -6,7 +6,7 @@ import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts
 import { createCaller } from "./caller.ts";
 
 /** A position that the log never reaches. */
-const MADE_UP = { "X-SERVICE-Log-Position": "9".repeat(19) };
+const INVENTED_POSITION = { "X-SERVICE-Log-Position": "9".repeat(19) };
 
 describe("reads with a log position", () => {
   let api: TestQueryApi;
@@ -16,7 +16,7 @@ describe("reads with a log position", () => {
   });
   after(() => api.stop());
 
-  const timed = async <T>(work: Promise<T>) => {
+  const measureTime = async <T>(work: Promise<T>) => {
     const started = performance.now();
     const result = await work;
     return { result, took: performance.now() - started };
@@ -26,13 +26,13 @@ describe("reads with a log position", () => {
     const [wicked, good] = [await createCaller(api), await createCaller(api)];
     await good.body("getClinicContext", "/clinic/context");
     const flood = Array.from({ length: 70 }, () =>
-      timed(wicked.get("/clinic/context", { headers: MADE_UP })),
+      measureTime(wicked.get("/clinic/context", { headers: INVENTED_POSITION })),
     );
     const known = { headers: { "X-SERVICE-Log-Position": "0" } };
     const others = await Promise.all([
-      timed(good.get("/clinic/context", known)),
-      timed(good.get("/clinic/context")),
-      timed(wicked.get("/clinic/context")),
+      measureTime(good.get("/clinic/context", known)),
+      measureTime(good.get("/clinic/context")),
+      measureTime(wicked.get("/clinic/context")),
     ]);
     for (const { result } of others) expect(result.status).to.equal(200);
     const answers = await Promise.all(flood);
@@ -52,7 +52,9 @@ describe("reads with a log position", () => {
     const { application, clinic } = caller;
     await api.given(installationApproved(application, clinic.clinicId, { rateLimitPerMinute: 2 }));
     const answers = await Promise.all(
-      Array.from({ length: 8 }, () => timed(caller.get("/clinic/context", { headers: MADE_UP }))),
+      Array.from({ length: 8 }, () =>
+        measureTime(caller.get("/clinic/context", { headers: INVENTED_POSITION })),
+      ),
     );
     const refused = answers.filter(({ result }) => result.status === 429);
     expect(refused).to.have.length(6);
@@ -84,14 +86,14 @@ describe("reads with a log position", () => {
     const { applicationId, credentialId } = caller.application;
     await api.given({ type: "CredentialRevoked", data: { applicationId, credentialId } });
     const headers = { "X-SERVICE-Log-Position": "0" };
-    const { result, took } = await timed(caller.get("/clinic/context", { headers }));
+    const { result, took } = await measureTime(caller.get("/clinic/context", { headers }));
     expect([result.status, result.body.error]).to.deep.equal([401, "invalid_token"]);
     expect(took).to.be.below(1_500);
   });
 
   it("a read without a token is refused without a wait for its log position", async () => {
-    const { result, took } = await timed(
-      fetch(`${api.url}/production/v1/clinic/context`, { headers: MADE_UP }),
+    const { result, took } = await measureTime(
+      fetch(`${api.url}/production/v1/clinic/context`, { headers: INVENTED_POSITION }),
     );
     expect(result.status).to.equal(401);
     expect(took).to.be.below(1_500);

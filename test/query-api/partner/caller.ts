@@ -10,7 +10,7 @@ import {
 } from "../../support/partner-events.ts";
 import { type Answer, request, type TestQueryApi } from "../../support/query-api.ts";
 
-export interface Asked {
+export interface RequestOptions {
   headers?: Record<string, string>;
   environment?: string;
   scopes?: Scope[];
@@ -20,22 +20,25 @@ export interface Asked {
 export interface PartnerCaller {
   clinic: ClinicIds;
   application: TestApplication;
-  get(path: string, asked?: Asked): Promise<Answer>;
+  get(path: string, asked?: RequestOptions): Promise<Answer>;
   /** Sends a GET, checks status 200 and the operation's schema, and returns the body. */
-  body(operationId: string, path: string, asked?: Asked): Promise<Answer["body"]>;
+  body(operationId: string, path: string, asked?: RequestOptions): Promise<Answer["body"]>;
   /** Sends a GET that must fail, and returns its status and error code, for example `403 branch_denied`. */
-  refusal(path: string, asked?: Asked): Promise<string>;
+  refusal(path: string, asked?: RequestOptions): Promise<string>;
 }
 
 /** Options for a request with the branch header. */
-export const branch = (id: string): Asked => ({ headers: { "X-SERVICE-Branch-ID": id } });
+export const withBranchHeader = (id: string): RequestOptions => ({ headers: { "X-SERVICE-Branch-ID": id } });
 
 /** @param clinic clinic of the installation; by default a new one */
 export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promise<PartnerCaller> {
   const at = clinic ?? (await openClinic(api.given));
   const application = await registerApplication(api.given);
   await api.given(installationApproved(application, at.clinicId));
-  const get = async (path: string, { headers = {}, environment = "production", scopes }: Asked = {}) => {
+  const get = async (
+    path: string,
+    { headers = {}, environment = "production", scopes }: RequestOptions = {},
+  ) => {
     const token = await api.partnerToken({ ...application, ...(scopes ? { scopes } : {}) });
     const url = `${api.url}/${environment}/v1${path}`;
     const answer = await request(url, {

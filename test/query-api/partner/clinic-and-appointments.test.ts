@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { appointmentRequested, type ClinicIds } from "../../support/clinics.ts";
 import { installationApproved, type TestApplication } from "../../support/partner-events.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
-import { type Asked, branch, createCaller, type PartnerCaller } from "./caller.ts";
+import { createCaller, type PartnerCaller, type RequestOptions, withBranchHeader } from "./caller.ts";
 
 const march = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
@@ -25,8 +25,8 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
     application = caller.application;
   });
 
-  const body = (id: string, path: string, asked?: Asked) => caller.body(id, path, asked);
-  const refusal = (path: string, asked?: Asked) => caller.refusal(path, asked);
+  const body = (id: string, path: string, asked?: RequestOptions) => caller.body(id, path, asked);
+  const refusal = (path: string, asked?: RequestOptions) => caller.refusal(path, asked);
 
   describe("getClinicContext", () => {
     it("the partner operation getClinicContext returns clinic, branches and installation", async () => {
@@ -51,7 +51,11 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
 
     it("getClinicContext lists only branches of the installation that match the branch header", async () => {
       const { branchId, otherBranchId } = clinic;
-      const narrowed = await body("getClinicContext", "/clinic/context", branch(branchId.toUpperCase()));
+      const narrowed = await body(
+        "getClinicContext",
+        "/clinic/context",
+        withBranchHeader(branchId.toUpperCase()),
+      );
       expect(narrowed.branches.map(({ id }: { id: string }) => id)).to.deep.equal([branchId]);
       await api.given(
         installationApproved(application, clinic.clinicId, {
@@ -62,18 +66,18 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       const bounded = await body("getClinicContext", "/clinic/context");
       expect(bounded.branches.map(({ id }: { id: string }) => id)).to.deep.equal([otherBranchId]);
       expect(bounded.installation).to.deep.equal({ scopes: ["clinic:read"], branchIds: [otherBranchId] });
-      expect(await refusal("/clinic/context", branch(branchId))).to.equal("403 branch_denied");
+      expect(await refusal("/clinic/context", withBranchHeader(branchId))).to.equal("403 branch_denied");
     });
 
     it("getClinicContext returns 403 for a branch header that is not a branch of the clinic", async () => {
-      expect(await refusal("/clinic/context", branch(randomUUID()))).to.equal("403 branch_denied");
-      expect(await refusal("/clinic/context", branch("x"))).to.equal("403 branch_denied");
+      expect(await refusal("/clinic/context", withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
+      expect(await refusal("/clinic/context", withBranchHeader("x"))).to.equal("403 branch_denied");
     });
   });
 
   describe("listPartnerAppointments", () => {
     const path = `/appointments?${march}`;
-    const list = (query = "", asked?: Asked) => body("listPartnerAppointments", path + query, asked);
+    const list = (query = "", asked?: RequestOptions) => body("listPartnerAppointments", path + query, asked);
     const idsOf = (answer: { appointments: { id: string }[] }) => answer.appointments.map(({ id }) => id);
 
     it("listPartnerAppointments returns appointments with the fields for partners", async () => {
@@ -181,11 +185,11 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
         appointmentRequested(clinicId, otherBranchId, at, { appointmentId: there }),
       );
       expect(idsOf(await list())).to.have.members([here, there]);
-      expect(idsOf(await list("", branch(otherBranchId)))).to.deep.equal([there]);
+      expect(idsOf(await list("", withBranchHeader(otherBranchId)))).to.deep.equal([there]);
       await api.given(installationApproved(application, clinicId, { branchIds: [branchId] }));
       expect(idsOf(await list())).to.deep.equal([here]);
-      expect(await refusal(path, branch(otherBranchId))).to.equal("403 branch_denied");
-      expect(await refusal(path, branch(randomUUID()))).to.equal("403 branch_denied");
+      expect(await refusal(path, withBranchHeader(otherBranchId))).to.equal("403 branch_denied");
+      expect(await refusal(path, withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
     });
   });
 });

@@ -18,14 +18,17 @@ const genuine = fc
     fc.uuid(),
   )
   .map(([date, micros, id]) => {
-    const at = date.toISOString().replace("Z", `${String(micros).padStart(3, "0")}Z`);
-    return { at, id, cursor: encode(`${at} ${id}`) };
+    const time = date.toISOString().replace("Z", `${String(micros).padStart(3, "0")}Z`);
+    return { time, id, cursor: encode(`${time} ${id}`) };
   });
 
 /** Generates cursors in which characters are changed, removed, doubled or inserted. */
 const tampered = fc
   .tuple(genuine, fc.nat(85), fc.constantFrom(0, 1, 2), fc.string({ unit: "binary-ascii", maxLength: 2 }))
-  .map(([{ cursor }, at, lost, put]) => cursor.slice(0, at) + put + cursor.slice(at + lost));
+  .map(
+    ([{ cursor }, index, removed, inserted]) =>
+      cursor.slice(0, index) + inserted + cursor.slice(index + removed),
+  );
 
 const garbage = fc.oneof(
   tampered,
@@ -38,7 +41,7 @@ const garbage = fc.oneof(
       ...["2026-02-30T00:00:00.000000Z", "0000-01-01T00:00:00.000000Z", "2026-01-01T24:00:00.000000Z"],
       ...["2026-01-01T00:00:00.000+00:00", "2026-01-01t00:00:00.000000Z", "+02026-01-01T00:00:00.0000Z"],
     )
-    .map((at) => encode(`${at} 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001`)),
+    .map((time) => encode(`${time} 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001`)),
 );
 
 /** Returns the position of a cursor, or the error code if the cursor is refused. */
@@ -53,13 +56,13 @@ function read(cursor: string | string[]) {
 
 describe("cursors", () => {
   it("readCursor parses the cursors that the SQL writes", () => {
-    fc.assert(fc.property(genuine, ({ cursor, at, id }) => void expect(read(cursor)).to.eql({ at, id })));
+    fc.assert(fc.property(genuine, ({ cursor, time, id }) => void expect(read(cursor)).to.eql({ time, id })));
   });
 
   it("readCursor refuses every cursor that the SQL does not write", () => {
     const isGenuine = (text: string) => {
       const place = read(text);
-      return typeof place === "object" && encode(`${place.at} ${place.id}`) === text;
+      return typeof place === "object" && encode(`${place.time} ${place.id}`) === text;
     };
     fc.assert(
       fc.property(garbage, (text) => {

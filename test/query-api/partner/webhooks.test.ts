@@ -8,7 +8,7 @@ import {
   type TestApplication,
 } from "../../support/partner-events.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
-import { type Asked, createCaller, type PartnerCaller } from "./caller.ts";
+import { createCaller, type PartnerCaller, type RequestOptions } from "./caller.ts";
 
 describe("partner webhook reads", () => {
   let api: TestQueryApi;
@@ -28,8 +28,8 @@ describe("partner webhook reads", () => {
     application = caller.application;
   });
 
-  const body = (id: string, path: string, asked?: Asked) => caller.body(id, path, asked);
-  const refusal = (path: string, asked?: Asked) => caller.refusal(path, asked);
+  const body = (id: string, path: string, asked?: RequestOptions) => caller.body(id, path, asked);
+  const refusal = (path: string, asked?: RequestOptions) => caller.refusal(path, asked);
 
   it("listWebhookEndpoints returns the application's endpoints at the clinic, newest first, without secrets", async () => {
     const [older, newer] = [randomUUID(), randomUUID()];
@@ -74,7 +74,7 @@ describe("partner webhook reads", () => {
     expect(endpoints.at(-1)).to.include({ id: live, status: "active" });
   });
 
-  async function deliver(
+  async function insertDelivery(
     endpointId: string,
     createdAt: string,
     attempts = 0,
@@ -101,8 +101,8 @@ describe("partner webhook reads", () => {
   it("listWebhookDeliveries returns an endpoint's deliveries, newest first, with their attempts", async () => {
     const endpointId = randomUUID();
     await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
-    const older = await deliver(endpointId, "2026-03-01T08:00:00.000100Z", 2);
-    const newer = await deliver(endpointId, "2026-03-01T08:00:00.000200Z");
+    const older = await insertDelivery(endpointId, "2026-03-01T08:00:00.000100Z", 2);
+    const newer = await insertDelivery(endpointId, "2026-03-01T08:00:00.000200Z");
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
     const { deliveries, page } = await body("listWebhookDeliveries", path);
     expect(deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([newer, older]);
@@ -129,7 +129,7 @@ describe("partner webhook reads", () => {
     const endpointId = randomUUID();
     await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
     for (const micros of [1, 1, 1, 2, 3])
-      await deliver(endpointId, `2026-03-01T08:00:00.00000${micros}Z`, 60);
+      await insertDelivery(endpointId, `2026-03-01T08:00:00.00000${micros}Z`, 60);
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
     const all = (await body("listWebhookDeliveries", path)).deliveries;
     expect(all[0].attempts.map(({ number }: { number: number }) => number)).to.deep.equal(
@@ -148,9 +148,9 @@ describe("partner webhook reads", () => {
     const listed = async () =>
       (await body("listWebhookDeliveries", path)).deliveries.map(({ id }: { id: string }) => id);
     await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
-    const test = await deliver(endpointId, "2026-03-01T08:03:00.000Z", 1, null);
-    const elsewhere = await deliver(endpointId, "2026-03-01T08:02:00.000Z", 1, theirs);
-    const here = await deliver(endpointId, "2026-03-01T08:01:00.000Z", 1, ours);
+    const test = await insertDelivery(endpointId, "2026-03-01T08:03:00.000Z", 1, null);
+    const elsewhere = await insertDelivery(endpointId, "2026-03-01T08:02:00.000Z", 1, theirs);
+    const here = await insertDelivery(endpointId, "2026-03-01T08:01:00.000Z", 1, ours);
     expect(await listed()).to.deep.equal([test, elsewhere, here]);
     await api.given({
       type: "InstallationNarrowed",

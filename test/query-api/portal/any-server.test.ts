@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
-import { portalOperations } from "../../../query-api/portal/operations.ts";
+import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import {
   animalRegistered,
   appointmentRequested,
@@ -61,7 +61,7 @@ describe("portal responses with any server settings", () => {
   });
 
   const get = async (path: string) => (await api.get(`/api/v1/${path}`, clinic.userId)).body;
-  const ours = (listed: string[]) => listed.filter((name) => NAMES.includes(name));
+  const onlyTestNames = (listed: string[]) => listed.filter((name) => NAMES.includes(name));
 
   for (const [what, namesIn] of Object.entries({
     customers: async () =>
@@ -77,7 +77,7 @@ describe("portal responses with any server settings", () => {
     resources: async () => (await get("availability")).resources.map((one: { name: string }) => one.name),
   })) {
     it(`the portal sorts ${what} alphabetically, independent of the database's collation`, async () => {
-      expect(ours(await namesIn())).to.deep.equal(NAMES);
+      expect(onlyTestNames(await namesIn())).to.deep.equal(NAMES);
     });
   }
 
@@ -85,7 +85,7 @@ describe("portal responses with any server settings", () => {
     const all = async () => {
       const window = "from=2026-03-01T00:00:00Z&to=2026-03-31T00:00:00Z&limit=100";
       const bodies: unknown[] = [];
-      for (const { path } of portalOperations({ operatorName: "Test Operator" })) {
+      for (const { path } of createPortalOperations({ operatorName: "Test Operator" })) {
         const { correlationId, generatedAt, ...body } = await get(
           `${path.slice("/api/v1/".length)}?${window}`,
         );

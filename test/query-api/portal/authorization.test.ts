@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { portalOperations } from "../../../query-api/portal/operations.ts";
+import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import type { Permission } from "../../../shared/domain/events/people.ts";
 import {
   branchOpened,
@@ -47,17 +47,17 @@ interface Situation {
 
 const past = "2020-01-01T00:00:00.000Z";
 const later = "2999-01-01T00:00:00.000Z";
-const nothing = () => [];
+const noEvents = () => [];
 const situations: Record<string, Situation> = {
-  "all conditions are met": { change: nothing },
-  "the membership includes only this branch": { scope: "this branch", change: nothing },
+  "all conditions are met": { change: noEvents },
+  "the membership includes only this branch": { scope: "this branch", change: noEvents },
   "the membership includes only a branch of another clinic": {
     scope: "another clinic's branch",
-    change: nothing,
+    change: noEvents,
   },
-  "the user has no membership": { membership: "none", change: nothing },
-  "the invitation is not accepted": { membership: "invited", change: nothing },
-  "the membership is revoked": { membership: "revoked", change: nothing },
+  "the user has no membership": { membership: "none", change: noEvents },
+  "the invitation is not accepted": { membership: "invited", change: noEvents },
+  "the membership is revoked": { membership: "revoked", change: noEvents },
   "the clinic is suspended": {
     operational: false,
     change: (clinicId) => [{ type: "ClinicSuspended", data: { clinicId, reason: "unpaid" } }],
@@ -101,7 +101,7 @@ const situations: Record<string, Situation> = {
 };
 
 /** Returns the expected result: null for 200, otherwise the error code of the 403. */
-function expected(path: string, role: string, situation: Situation): string | null {
+function expectedRefusal(path: string, role: string, situation: Situation): string | null {
   const { branch, permission, entitlement, operational } = requirementsByPath[path]!;
   if (situation.membership) return "no_active_membership";
   if (branch && situation.scope === "another clinic's branch") return "branch_not_in_scope";
@@ -121,7 +121,7 @@ describe("authorization of the portal API", () => {
   after(() => api.stop());
 
   /** Creates a portal user with the role in the situation, and returns the user's id. */
-  async function caller(role: string, { membership, scope = "all", change }: Situation): Promise<string> {
+  async function createUser(role: string, { membership, scope = "all", change }: Situation): Promise<string> {
     const [clinicId, branchId, elsewhere, foreignBranch, userId, membershipId] = Array.from(
       { length: 6 },
       () => randomUUID(),
@@ -153,19 +153,19 @@ describe("authorization of the portal API", () => {
   }
 
   it("this test has the requirements of every portal operation", () => {
-    const paths = portalOperations({ operatorName: "Test" }).map(({ path }) => path);
+    const paths = createPortalOperations({ operatorName: "Test" }).map(({ path }) => path);
     expect(paths).to.have.members(Object.keys(requirementsByPath));
   });
 
   for (const [title, situation] of Object.entries(situations)) {
     for (const role of Object.keys(roles)) {
       it(`portal operations authorize the role ${role} by their requirements if ${title}`, async () => {
-        const userId = await caller(role, situation);
+        const userId = await createUser(role, situation);
         const paths = Object.keys(requirementsByPath);
         const answers = await Promise.all(paths.map((path) => api.get(path, userId)));
         for (const [index, path] of paths.entries()) {
           const { status, body } = answers[index]!;
-          const refusal = expected(path, role, situation);
+          const refusal = expectedRefusal(path, role, situation);
           const got = { path, status, error: body.error ?? null };
           expect(got).to.deep.equal({ path, status: refusal === null ? 200 : 403, error: refusal });
         }
@@ -176,7 +176,7 @@ describe("authorization of the portal API", () => {
   for (const path of Object.keys(requirementsByPath)) {
     it(`GET ${path} requires a session, and never returns 400 or 404 because of a parameter`, async () => {
       expect((await api.get(path)).status).to.equal(401);
-      const userId = await caller("owner", { change: nothing });
+      const userId = await createUser("owner", { change: noEvents });
       const absurd = `${path}?limit=-1e999&offset=%00&from=x&to[]=1&status=__proto__&includeInactive=TRUE&limit=9&x=${"y".repeat(2_000)}`;
       expect((await api.get(absurd, userId)).status).to.equal(200);
     });

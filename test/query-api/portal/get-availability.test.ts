@@ -52,8 +52,8 @@ describe("getAvailability", () => {
       resourceAdded(clinicId, branchId, room, { capacity: 1.5, metadata: { floor: 2 } }),
       ruleSet(room, rule, "2026-01-01", null),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
-      allocated(appointmentId, assignmentId, room, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
-      held(clinicId, branchId, holdId, { resourceId: room }),
+      resourceAllocated(appointmentId, assignmentId, room, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
+      holdPlaced(clinicId, branchId, holdId, { resourceId: room }),
     );
     const { correlationId, ...body } = await availability(userId);
     expect(correlationId).to.be.a("string");
@@ -109,7 +109,7 @@ describe("getAvailability", () => {
     });
   });
 
-  function allocated(
+  function resourceAllocated(
     appointmentId: string,
     assignmentId: string,
     resourceId: string,
@@ -120,7 +120,7 @@ describe("getAvailability", () => {
     return { type: "ResourceAllocated", data };
   }
 
-  function held(clinicId: string, branchId: string, holdId: string, more: object = {}): GivenEvent {
+  function holdPlaced(clinicId: string, branchId: string, holdId: string, more: object = {}): GivenEvent {
     return {
       type: "HoldPlaced",
       data: {
@@ -145,8 +145,8 @@ describe("getAvailability", () => {
       ruleSet(retired, randomUUID(), null, null),
       ruleSet(elsewhere, randomUUID(), null, null),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
-      allocated(appointmentId, randomUUID(), retired, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
-      held(clinicId, otherBranchId, randomUUID()),
+      resourceAllocated(appointmentId, randomUUID(), retired, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
+      holdPlaced(clinicId, otherBranchId, randomUUID()),
       { type: "ResourceRetired", data: { resourceId: retired } },
     );
     const { resources, rules, assignments, holds } = await availability(userId);
@@ -183,7 +183,7 @@ describe("getAvailability", () => {
       randomUUID(),
     ) as [string, string, string, string, string, string, string, string];
     const allocate = (id: string, start: string, end: string) =>
-      allocated(appointmentId, id, room, start, end);
+      resourceAllocated(appointmentId, id, room, start, end);
     await api.given(
       resourceAdded(clinicId, branchId, room),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
@@ -202,13 +202,13 @@ describe("getAvailability", () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const [released, kept] = [randomUUID(), randomUUID()];
     await api.given(
-      held(clinicId, branchId, kept),
-      held(clinicId, branchId, randomUUID(), { expiresAt: "2026-03-03T09:00:00Z" }),
-      held(clinicId, branchId, randomUUID(), {
+      holdPlaced(clinicId, branchId, kept),
+      holdPlaced(clinicId, branchId, randomUUID(), { expiresAt: "2026-03-03T09:00:00Z" }),
+      holdPlaced(clinicId, branchId, randomUUID(), {
         endsAt: "2026-03-02T21:00:00Z",
         startsAt: "2026-03-02T20:00:00Z",
       }),
-      held(clinicId, branchId, released),
+      holdPlaced(clinicId, branchId, released),
       { type: "HoldReleased", data: { holdId: released } },
     );
     const { holds } = await availability(userId);

@@ -110,24 +110,32 @@ describe("getClinicContext", () => {
       ],
       ["an expired subscription", () => clinic({ subscribed: "expired" }), "subscription_inactive"],
       ["no subscription and no demo", () => clinic({ subscribed: null }), "subscription_inactive"],
-      ["a suspended clinic", () => left("ClinicSuspended"), "clinic_suspended"],
-      ["a closed clinic", () => left("ClinicClosed"), "clinic_closed"],
-      ["a trial within its period", () => period("trialing", future), null],
-      ["a trial without an end", () => period("trialing", null), null],
-      ["a trial past its period", () => period("trialing", past), "subscription_inactive"],
-      ["an active subscription whose renewal is late", () => period("active", past), null],
-      ["a cancelled subscription that is paid for", () => period("cancelled", future), null],
-      ["a cancelled subscription past its period", () => period("cancelled", past), "subscription_inactive"],
-      ["a cancelled subscription without an end", () => period("cancelled", null), "subscription_inactive"],
+      ["a suspended clinic", () => createClinicAfter("ClinicSuspended"), "clinic_suspended"],
+      ["a closed clinic", () => createClinicAfter("ClinicClosed"), "clinic_closed"],
+      ["a trial within its period", () => createClinicWithPeriod("trialing", future), null],
+      ["a trial without an end", () => createClinicWithPeriod("trialing", null), null],
+      ["a trial past its period", () => createClinicWithPeriod("trialing", past), "subscription_inactive"],
+      ["an active subscription whose renewal is late", () => createClinicWithPeriod("active", past), null],
+      ["a cancelled subscription that is paid for", () => createClinicWithPeriod("cancelled", future), null],
+      [
+        "a cancelled subscription past its period",
+        () => createClinicWithPeriod("cancelled", past),
+        "subscription_inactive",
+      ],
+      [
+        "a cancelled subscription without an end",
+        () => createClinicWithPeriod("cancelled", null),
+        "subscription_inactive",
+      ],
     ];
 
-    async function left(type: "ClinicSuspended" | "ClinicClosed") {
+    async function createClinicAfter(type: "ClinicSuspended" | "ClinicClosed") {
       const ids = await clinic();
       await api.given({ type, data: { clinicId: ids.clinicId, reason: "test" } });
       return ids;
     }
 
-    async function period(status: "trialing" | "active" | "cancelled", end: string | null) {
+    async function createClinicWithPeriod(status: "trialing" | "active" | "cancelled", end: string | null) {
       const ids = await clinic({ subscribed: null });
       await api.given(subscribed(ids.clinicId, status, end));
       return ids;

@@ -21,7 +21,7 @@ describe("getQueue", () => {
     return body;
   }
 
-  function issued(clinicId: string, branchId: string, more: object): GivenEvent {
+  function ticketIssued(clinicId: string, branchId: string, more: object): GivenEvent {
     return {
       type: "QueueTicketIssued",
       data: {
@@ -48,13 +48,13 @@ describe("getQueue", () => {
     const [nine, ten, called, old, done, gone] = ids as [string, string, string, string, string, string];
     const today = { queueDate: "2026-03-02" };
     await api.given(
-      issued(clinicId, branchId, { ticketId: ten, ticketNumber: "10", priority: "urgent", ...today }),
-      issued(clinicId, branchId, { ticketId: nine, ticketNumber: "9", ...today }),
-      issued(clinicId, branchId, { ticketId: called, ticketNumber: "11", ...today }),
-      issued(clinicId, branchId, { ticketId: old, ticketNumber: "99" }),
-      issued(clinicId, branchId, { ticketId: done, ...today }),
-      issued(clinicId, branchId, { ticketId: gone, ...today }),
-      issued(clinicId, otherBranchId, today),
+      ticketIssued(clinicId, branchId, { ticketId: ten, ticketNumber: "10", priority: "urgent", ...today }),
+      ticketIssued(clinicId, branchId, { ticketId: nine, ticketNumber: "9", ...today }),
+      ticketIssued(clinicId, branchId, { ticketId: called, ticketNumber: "11", ...today }),
+      ticketIssued(clinicId, branchId, { ticketId: old, ticketNumber: "99" }),
+      ticketIssued(clinicId, branchId, { ticketId: done, ...today }),
+      ticketIssued(clinicId, branchId, { ticketId: gone, ...today }),
+      ticketIssued(clinicId, otherBranchId, today),
       { type: "QueueTicketCalled", data: { ticketId: called }, at: "2026-03-02T09:00:00.000Z" },
       { type: "QueueTicketCompleted", data: { ticketId: done } },
       { type: "QueueTicketCancelled", data: { ticketId: gone } },
@@ -85,7 +85,7 @@ describe("getQueue", () => {
   it("getQueue omits no-show tickets", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const ticketId = randomUUID();
-    await api.given(issued(clinicId, branchId, { ticketId }), {
+    await api.given(ticketIssued(clinicId, branchId, { ticketId }), {
       type: "QueueTicketMarkedNoShow",
       data: { ticketId },
     });
@@ -98,7 +98,7 @@ describe("getQueue", () => {
     const timezone = `Etc/GMT${offset > 0 ? "-" : "+"}${Math.abs(offset)}`;
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given, { timezone });
     const at = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString();
-    const arrived = async (scheduledAt: string, more: object = {}, branch = branchId) => {
+    const checkIn = async (scheduledAt: string, more: object = {}, branch = branchId) => {
       const appointmentId = randomUUID();
       const given = { appointmentId, animalId: randomUUID(), ...more };
       await api.given(appointmentRequested(clinicId, branch, scheduledAt, given), {
@@ -108,17 +108,17 @@ describe("getQueue", () => {
       return appointmentId;
     };
     const animalId = randomUUID();
-    const later = await arrived(at(1));
-    const earlier = await arrived(at(-1), { animalId, reason: "Cough" });
-    const ticketed = await arrived(at(0));
-    const completed = await arrived(at(0));
-    const consulting = await arrived(at(2));
-    await arrived(at(-24));
-    await arrived(at(24));
-    await arrived(at(0), { animalId: null });
-    await arrived(at(0), {}, otherBranchId);
+    const later = await checkIn(at(1));
+    const earlier = await checkIn(at(-1), { animalId, reason: "Cough" });
+    const ticketed = await checkIn(at(0));
+    const completed = await checkIn(at(0));
+    const consulting = await checkIn(at(2));
+    await checkIn(at(-24));
+    await checkIn(at(24));
+    await checkIn(at(0), { animalId: null });
+    await checkIn(at(0), {}, otherBranchId);
     await api.given(
-      issued(clinicId, branchId, { appointmentId: ticketed }),
+      ticketIssued(clinicId, branchId, { appointmentId: ticketed }),
       appointmentRequested(clinicId, branchId, at(0), { animalId }),
       { type: "ConsultationStarted", data: { appointmentId: completed } },
       { type: "AppointmentCompleted", data: { appointmentId: completed } },

@@ -236,20 +236,20 @@ describe("listAppointments", () => {
   });
 
   describe("refuses with 403", () => {
-    const refused = async (userId: string) => {
+    const requestRefused = async (userId: string) => {
       const { status, body } = await api.get(`/api/v1/appointments?${march}`, userId);
       return [status, body.error];
     };
 
     it("listAppointments returns 403 to a user without a membership", async () => {
-      expect(await refused(randomUUID())).to.deep.equal([403, "no_active_membership"]);
+      expect(await requestRefused(randomUUID())).to.deep.equal([403, "no_active_membership"]);
     });
 
     it("listAppointments returns 403 to a member without a branch in scope", async () => {
       const { clinicId } = await clinic();
       const userId = randomUUID();
       await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped" }));
-      expect(await refused(userId)).to.deep.equal([403, "branch_not_in_scope"]);
+      expect(await requestRefused(userId)).to.deep.equal([403, "branch_not_in_scope"]);
     });
 
     it("listAppointments returns 403 to a member without manage_schedule, even to an owner", async () => {
@@ -257,13 +257,13 @@ describe("listAppointments", () => {
       const userId = randomUUID();
       const permissions = ["view_clinical", "manage_staff", "manage_tenant"] as const;
       await api.given(membershipGranted(clinicId, userId, { permissions: [...permissions] }));
-      expect(await refused(userId)).to.deep.equal([403, "permission_required"]);
+      expect(await requestRefused(userId)).to.deep.equal([403, "permission_required"]);
     });
 
     it("listAppointments returns 403 to a member of a clinic without operational access", async () => {
       const { clinicId, userId } = await clinic();
       await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
-      expect(await refused(userId)).to.deep.equal([403, "operational_access_denied"]);
+      expect(await requestRefused(userId)).to.deep.equal([403, "operational_access_denied"]);
       await api.given({ type: "ClinicReinstated", data: { clinicId } });
       await list(userId);
     });

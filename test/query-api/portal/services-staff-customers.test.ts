@@ -38,7 +38,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   }
 
   /** Creates a member of the clinic with all permissions except one, and returns the user's id. */
-  async function without(clinicId: string, missing: Permission) {
+  async function createMemberWithout(clinicId: string, missing: Permission) {
     const userId = randomUUID();
     const permissions = everyPermission.filter((permission) => permission !== missing);
     await api.given(membershipGranted(clinicId, userId, { permissions }));
@@ -48,7 +48,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   const refusal = async (path: string, userId: string) => (await api.get(path, userId)).body.error;
 
   describe("listServices", () => {
-    async function offered(clinicId: string, name: string, price = 10, category: string | null = null) {
+    async function offerService(clinicId: string, name: string, price = 10, category: string | null = null) {
       const serviceId = randomUUID();
       await api.given({
         type: "ServiceOffered",
@@ -59,8 +59,8 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listServices returns active services sorted by name, with exact prices", async () => {
       const { clinicId, userId } = await openClinic(api.given);
-      const second = await offered(clinicId, "Vaccine");
-      const first = await offered(clinicId, "Check-up", 0.1, "Visits");
+      const second = await offerService(clinicId, "Vaccine");
+      const first = await offerService(clinicId, "Check-up", 0.1, "Visits");
       await api.given({ type: "ServiceRepriced", data: { serviceId: second, price: 1234567.89 } });
       const body = await get("services", userId);
       expect(body.context).to.deep.equal({ clinicId, currency: "TRY" });
@@ -74,7 +74,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listServices returns withdrawn services only for includeInactive=true and manage_tenant", async () => {
       const { clinicId, userId } = await openClinic(api.given);
-      const serviceId = await offered(clinicId, "Old");
+      const serviceId = await offerService(clinicId, "Old");
       await api.given({ type: "ServiceWithdrawn", data: { serviceId } });
       const count = async (user: string, query: string) => (await get("services", user, query)).page.returned;
       expect(await count(userId, "?includeInactive=true")).to.equal(1);
@@ -82,7 +82,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
         expect(await count(userId, query)).to.equal(0);
       }
       expect(await count(userId, "?includeInactive=true&includeInactive=true")).to.equal(0);
-      const plain = await without(clinicId, "manage_tenant");
+      const plain = await createMemberWithout(clinicId, "manage_tenant");
       expect(await count(plain, "?includeInactive=true")).to.equal(0);
       await api.given({ type: "ServiceReinstated", data: { serviceId } });
       expect(await count(plain, "")).to.equal(1);
@@ -90,14 +90,14 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listServices limits the list and clamps the limit", async () => {
       const { clinicId, userId } = await openClinic(api.given);
-      for (const name of ["A", "B", "C"]) await offered(clinicId, name);
+      for (const name of ["A", "B", "C"]) await offerService(clinicId, name);
       expect((await get("services", userId, "?limit=2")).page).to.deep.equal({ limit: 2, returned: 2 });
       expect((await get("services", userId, "?limit=1000")).page).to.deep.equal({ limit: 100, returned: 3 });
     });
   });
 
   describe("listStaff", () => {
-    async function hired(clinicId: string, fullName: string | null, userId: string | null = null) {
+    async function hireStaff(clinicId: string, fullName: string | null, userId: string | null = null) {
       const staffId = randomUUID();
       await api.given({
         type: "StaffMemberHired",
@@ -109,9 +109,9 @@ describe("listServices, listStaff and listCustomerProjections", () => {
     it("listStaff returns staff members with their access, sorted by name, those without a name last", async () => {
       const { clinicId, branchId, userId } = await openClinic(api.given);
       const [user, membershipId] = [randomUUID(), randomUUID()];
-      const nameless = await hired(clinicId, null);
-      const zeynep = await hired(clinicId, "Zeynep", user);
-      const ali = await hired(clinicId, "Ali", userId);
+      const nameless = await hireStaff(clinicId, null);
+      const zeynep = await hireStaff(clinicId, "Zeynep", user);
+      const ali = await hireStaff(clinicId, "Ali", userId);
       await api.given(
         membershipGranted(clinicId, user, {
           membershipId,
@@ -147,7 +147,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listStaff returns the active membership of a staff member who also has a revoked membership", async () => {
       const { clinicId, userId } = await openClinic(api.given);
-      const staffId = await hired(clinicId, "Ali");
+      const staffId = await hireStaff(clinicId, "Ali");
       const [old, current] = [randomUUID(), randomUUID()];
       const user = randomUUID();
       await api.given(
@@ -163,7 +163,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listStaff requires the permission manage_staff", async () => {
       const { clinicId } = await openClinic(api.given);
-      const user = await without(clinicId, "manage_staff");
+      const user = await createMemberWithout(clinicId, "manage_staff");
       expect(await refusal("/api/v1/staff", user)).to.equal("permission_required");
     });
   });
@@ -250,7 +250,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listCustomerProjections requires the permission view_clinical", async () => {
       const { clinicId } = await openClinic(api.given);
-      const user = await without(clinicId, "view_clinical");
+      const user = await createMemberWithout(clinicId, "view_clinical");
       expect(await refusal("/api/v1/customers", user)).to.equal("permission_required");
     });
   });

@@ -1,14 +1,14 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { accessTokenOf } from "../../../query-api/portal/session-cookie.ts";
+import { extractAccessToken } from "../../../query-api/portal/session-cookie.ts";
 
 const name = "sb-test-auth-token";
 const session = (token: string) => JSON.stringify({ access_token: token, user: { name: "Ayşe 🐕" } });
 const encoded = (token: string) => `base64-${Buffer.from(session(token)).toString("base64url")}`;
-const read = (header: string | undefined) => accessTokenOf(header, name);
+const read = (header: string | undefined) => extractAccessToken(header, name);
 
 /** Splits a value into cookies with at most `size` characters each. */
-function chunked(value: string, size: number): string[] {
+function splitIntoCookies(value: string, size: number): string[] {
   const count = Math.ceil(value.length / size);
   return Array.from(
     { length: count },
@@ -26,7 +26,7 @@ describe("accessTokenOf", () => {
   });
 
   it("the session cookie parser joins chunks in any order", () => {
-    const chunks = chunked(encoded("joined"), 20);
+    const chunks = splitIntoCookies(encoded("joined"), 20);
     expect(chunks.length).to.be.within(2, 10);
     expect(read(chunks.reverse().join("; "))).to.equal("joined");
   });
@@ -57,11 +57,11 @@ describe("accessTokenOf", () => {
     ["a cookie with another name", `x${name}=${encoded("x")}`],
     ["a cookie name in capital letters", `${name.toUpperCase()}=${encoded("x")}`],
     ["an unreadable whole cookie with valid chunks", `${name}=base64-x; ${name}.0=${encoded("x")}`],
-    ["a missing chunk in the middle", chunked(encoded("x"), 30).toSpliced(1, 1).join("; ")],
-    ["a missing first chunk", chunked(encoded("x"), 30).slice(1).join("; ")],
-    ["a missing last chunk", chunked(encoded("x"), 30).slice(0, -1).join("; ")],
+    ["a missing chunk in the middle", splitIntoCookies(encoded("x"), 30).toSpliced(1, 1).join("; ")],
+    ["a missing first chunk", splitIntoCookies(encoded("x"), 30).slice(1).join("; ")],
+    ["a missing last chunk", splitIntoCookies(encoded("x"), 30).slice(0, -1).join("; ")],
     ["a stale chunk after the last chunk", `${name}.0=${encoded("x")}; ${name}.1=abcd`],
-    ["too many chunks", chunked(encoded("x"), 7).join("; ")],
+    ["too many chunks", splitIntoCookies(encoded("x"), 7).join("; ")],
     ["a chunk number with a leading zero", `${name}.00=${encoded("x")}`],
     ["base64 that is not base64url", `${name}=base64-ab+/`],
     [

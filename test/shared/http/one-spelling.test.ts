@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { readSite as readAuditSite } from "../../../command/audit/page/router.ts";
 import { createMetrics, serveMetrics } from "../../../projection/status/metrics.ts";
 import { readSite as readDocsSite } from "../../../query-api/docs/router.ts";
-import { portalOperations } from "../../../query-api/portal/operations.ts";
+import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { createApp } from "../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
@@ -84,7 +84,7 @@ describe("paths of all services", () => {
       () => [
         ...["GET /api/v1/openapi.json", "GET /partner/v1/openapi.json"],
         ...readDocsSite().map(({ path }) => `GET ${path}`),
-        ...portalOperations({ operatorName: "Test" }).map(({ path }) => `GET ${path}`),
+        ...createPortalOperations({ operatorName: "Test" }).map(({ path }) => `GET ${path}`),
         ...partnerPaths(true),
       ],
     ],

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { toSchemaRef } from "./json-schema.ts";
-import type { JsonSchema, Response } from "./openapi.ts";
+import type { Response } from "./openapi.ts";
 
 /** Body of every response of status 400 and above. */
 export const errorBody = z.strictObject({
@@ -18,34 +18,18 @@ export const errorBody = z.strictObject({
     .meta({ description: "Problems of an invalid request, one entry per problem." }),
 });
 
-/** Errors that any request can cause, independent of its operation. */
-const generalErrors: readonly (readonly [status: number, code: string, meaning: string])[] = [
-  [400, "malformed_request", "The request is not valid HTTP."],
-  [404, "not_found", "The path does not exist."],
-  [
-    405,
-    "method_not_allowed",
-    "The path does not support this method. The header `Allow` lists the supported methods.",
-  ],
-  [
-    408,
-    "request_timeout",
-    "The request took too long to arrive: more than 10 s for the headers or 20 s in total.",
-  ],
-  [410, "operation_retired", "The operation is no longer available."],
-  [431, "headers_too_large", "The headers are larger than 32 KiB."],
-];
-
 /** Part of each document's introduction: describes the error body, and errors that do not depend on the operation. */
 export const errorsIntroduction = `### Errors
 
 Every response of status 400 and above has the body \`{ok: false, error, correlationId}\`. \`error\` is a stable code.
 Each operation lists its error codes. In addition, every operation can return these errors:
 
-${generalErrors.map(([status, code, meaning]) => `- ${status} \`${code}\`: ${meaning}`).join("\n")}`;
-
-/** Headers of a response by name, usually as references to the document's components. */
-type HeaderRefs = Response["headers"];
+- 400 \`malformed_request\`: The request is not valid HTTP.
+- 404 \`not_found\`: The path does not exist.
+- 405 \`method_not_allowed\`: The path does not support this method. The header \`Allow\` lists the supported methods.
+- 408 \`request_timeout\`: The request took too long to arrive: more than 10 s for the headers or 20 s in total.
+- 410 \`operation_retired\`: The operation is no longer available.
+- 431 \`headers_too_large\`: The headers are larger than 32 KiB.`;
 
 /**
  * Builds the error responses of an operation, one per HTTP status. Each response describes all error codes with that
@@ -58,23 +42,16 @@ type HeaderRefs = Response["headers"];
 export function describeErrors<Code extends string>(
   statuses: Readonly<Partial<Record<Code, number>>>,
   meanings: Readonly<Record<Code, string>>,
-  headersOf: (status: number) => HeaderRefs,
+  headersOf: (status: number) => Response["headers"],
 ): Record<string, Response> {
   const byStatus = new Map<number, Code[]>();
   for (const [code, status] of Object.entries(statuses) as [Code, number][]) {
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
-  const responses = [...byStatus].map(([status, codes]) => [
-    status,
-    {
-      description: codes.map((code) => `- \`${code}\`: ${meanings[code]}`).join("\n"),
-      headers: headersOf(status),
-      content: { "application/json": { schema: toErrorSchema(codes) } },
-    },
-  ]);
+  const responses = [...byStatus].map(([status, codes]) => {
+    const description = codes.map((code) => `- \`${code}\`: ${meanings[code]}`).join("\n");
+    const schema = { allOf: [{ $ref: toSchemaRef("Error") }, { properties: { error: { enum: codes } } }] };
+    return [status, { description, headers: headersOf(status), content: { "application/json": { schema } } }];
+  });
   return Object.fromEntries(responses);
-}
-
-function toErrorSchema(codes: readonly string[]): JsonSchema {
-  return { allOf: [{ $ref: toSchemaRef("Error") }, { properties: { error: { enum: codes } } }] };
 }

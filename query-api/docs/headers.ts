@@ -1,47 +1,38 @@
-import type { Header, Response } from "./openapi.ts";
+import type { Header, JsonSchema, Response } from "./openapi.ts";
 
 /** Response headers that both documents use. The keys are the header names. */
 export const commonHeaders = {
-  "X-Correlation-ID": {
-    description: "Id of the request. The service's log contains the same id.",
-    required: true,
-    schema: { type: "string", format: "uuid" },
-  },
-  "Retry-After": {
-    description: "Seconds to wait before you retry the request.",
-    required: true,
-    schema: { type: "integer", minimum: 1 },
-  },
-} as const satisfies Record<string, Header>;
+  "X-Correlation-ID": describeHeader("Id of the request. The service's log contains the same id.", {
+    type: "string",
+    format: "uuid",
+  }),
+  "Retry-After": describeHeader("Seconds to wait before you retry the request.", {
+    type: "integer",
+    minimum: 1,
+  }),
+};
 
 export const rateLimitHeaders = {
-  "RateLimit-Limit": {
-    description:
-      "Maximum number of requests in the current window. All three `RateLimit` headers describe the same limit.",
-    required: true,
-    schema: { type: "integer", minimum: 1 },
-  },
-  "RateLimit-Remaining": {
-    description: "Number of requests left in the current window.",
-    required: true,
-    schema: { type: "integer", minimum: 0 },
-  },
-  "RateLimit-Reset": {
-    description:
-      "End of the current window. All responses of one window have the same value. In a 429, `Retry-After` is the number of seconds until this time.",
-    required: true,
-    schema: { type: "string", format: "date-time" },
-  },
-} as const satisfies Record<string, Header>;
+  "RateLimit-Limit": describeHeader(
+    "Maximum number of requests in the current window. All three `RateLimit` headers describe the same limit.",
+    { type: "integer", minimum: 1 },
+  ),
+  "RateLimit-Remaining": describeHeader("Number of requests left in the current window.", {
+    type: "integer",
+    minimum: 0,
+  }),
+  "RateLimit-Reset": describeHeader(
+    "End of the current window. All responses of one window have the same value. In a 429, `Retry-After` is the number of seconds until this time.",
+    { type: "string", format: "date-time" },
+  ),
+};
 
 export const challengeHeader = {
-  "WWW-Authenticate": {
-    description:
-      "Authentication scheme `Bearer`. If the request had a token, the parameter `error` contains a code of RFC 6750.",
-    required: true,
-    schema: { type: "string" },
-  },
-} as const satisfies Record<string, Header>;
+  "WWW-Authenticate": describeHeader(
+    "Authentication scheme `Bearer`. If the request had a token, the parameter `error` contains a code of RFC 6750.",
+    { type: "string" },
+  ),
+};
 
 type HeaderName = keyof typeof commonHeaders | keyof typeof rateLimitHeaders | keyof typeof challengeHeader;
 
@@ -54,7 +45,11 @@ export function toHeaderRefs(...names: HeaderName[]): Response["headers"] {
 export const rateLimitRefs = toHeaderRefs("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
 
 /** Returns the rate-limit headers as optional, for requests that may fail before they are counted. */
-export function optionalRateLimitHeaders(): Response["headers"] {
+export function describeOptionalRateLimitHeaders(): Response["headers"] {
   const headers = Object.entries(rateLimitHeaders);
   return Object.fromEntries(headers.map(([name, header]) => [name, { ...header, required: false }]));
+}
+
+function describeHeader(description: string, schema: JsonSchema): Header {
+  return { description, required: true, schema };
 }

@@ -1,11 +1,12 @@
 import { z } from "zod";
-import type { JsonSchema } from "./openapi.ts";
+import type { Content, JsonSchema } from "./openapi.ts";
 
-/** Selects the type that a schema with transformations describes: `input` for requests, `output` for responses. */
-type Side = "input" | "output";
-
-/** Converts a zod schema to JSON Schema. */
-export function toJsonSchema(schema: z.ZodType, io: Side): JsonSchema {
+/**
+ * Converts a zod schema to JSON Schema.
+ *
+ * @param io `input` for requests, `output` for responses; the two differ if the schema transforms values
+ */
+export function toJsonSchema(schema: z.ZodType, io: "input" | "output"): JsonSchema {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, override: omitRedundantKeywords });
   return rest;
 }
@@ -13,19 +14,38 @@ export function toJsonSchema(schema: z.ZodType, io: Side): JsonSchema {
 /** Converts named zod schemas to JSON Schemas that refer to each other by name. */
 export function toComponents(
   schemas: Readonly<Record<string, z.ZodType>>,
-  io: Side,
+  io: "input" | "output",
 ): Record<string, JsonSchema> {
   const registry = z.registry<{ id: string }>();
   for (const [id, schema] of Object.entries(schemas)) registry.add(schema, { id });
-  const made = z.toJSONSchema(registry, { io, uri: toSchemaRef, override: omitRedundantKeywords });
+  const converted = z.toJSONSchema(registry, { io, uri: toSchemaRef, override: omitRedundantKeywords });
   return Object.fromEntries(
-    Object.entries(made.schemas).map(([id, { $schema: _, $id: __, ...schema }]) => [id, schema]),
+    Object.entries(converted.schemas).map(([id, { $schema: _, $id: __, ...schema }]) => [id, schema]),
   );
 }
 
 /** Returns the reference to a named schema in the document's components. */
 export function toSchemaRef(name: string): string {
   return `#/components/schemas/${name}`;
+}
+
+/** Returns JSON content whose schema is in the document's components. */
+export function toContent(schemaName: string): Content {
+  return { "application/json": { schema: { $ref: toSchemaRef(schemaName) } } };
+}
+
+/** Returns the name of the schema of an operation's response. */
+export function toResponseName(operationId: string): string {
+  return `${capitalize(operationId)}Response`;
+}
+
+/** Returns the name of the schema of an operation's request body. */
+export function toRequestName(operationId: string): string {
+  return `${capitalize(operationId)}Request`;
+}
+
+function capitalize(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** Removes keywords that do not help readers: the pattern of a known format, and the limits of safe integers. */

@@ -1,9 +1,9 @@
 import type { QueryParameters } from "../http/parameters.ts";
 import { toJsonSchema } from "./json-schema.ts";
-import type { Parameter } from "./openapi.ts";
+import type { JsonSchema, Parameter } from "./openapi.ts";
 
 /** Describes query parameters. All are optional, because each parameter has a default. */
-export function describeQueryParameters(declared: QueryParameters): Parameter[] {
+export function describeQueryParameters(declared: QueryParameters = {}): Parameter[] {
   return Object.entries(declared).map(([name, { description, schema }]) => ({
     name,
     in: "query",
@@ -13,7 +13,11 @@ export function describeQueryParameters(declared: QueryParameters): Parameter[] 
   }));
 }
 
-/** Describes a header parameter that contains a UUID. */
-export function uuidHeader(name: string, required: boolean, description: string): Parameter {
-  return { name, in: "header", required, description, schema: { type: "string", format: "uuid" } };
+export function describeHeaderParameter(
+  name: string,
+  description: string,
+  schema: JsonSchema = { type: "string" },
+  required = true,
+): Parameter {
+  return { name, in: "header", required, description, schema };
 }

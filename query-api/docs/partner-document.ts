@@ -6,19 +6,21 @@ import {
 } from "../../shared/partner-api/operations.ts";
 import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
+import { timeWindow } from "../http/fields.ts";
+import { partnerPage } from "../partner/cursor.ts";
 import { deliveryRecord } from "../partner/list-webhook-deliveries.ts";
-import { partnerPage } from "../partner/page.ts";
-import type { AnyPartnerRead } from "../partner/read.ts";
+import type { PartnerRead } from "../partner/read.ts";
 import { errorBody, errorsIntroduction } from "./errors.ts";
 import { challengeHeader, commonHeaders, rateLimitHeaders } from "./headers.ts";
-import { toComponents } from "./json-schema.ts";
+import { toComponents, toRequestName, toResponseName } from "./json-schema.ts";
 import type { OpenApiDocument, PathItem } from "./openapi.ts";
-import { describeRead, describeWrite, toRequestName, toResponseName } from "./partner-operation.ts";
+import { describeRead, describeWrite } from "./partner-operation.ts";
 import { partnerTags } from "./partner-sections.ts";
 import { describeSecuritySchemes, describeServers } from "./partner-security.ts";
 import { describeWebhooks, webhookBodies } from "./webhooks.ts";
 
 export interface PartnerDocumentOptions {
+  /** Name of the service's operator. */
   operatorName: string;
   /** Brand segment of the header names. */
   brand: string;
@@ -26,7 +28,7 @@ export interface PartnerDocumentOptions {
   origin: string;
 }
 
-const table = Object.entries(partnerOperations) as [PartnerOperationId, PartnerOperation][];
+const operations = Object.entries(partnerOperations) as [PartnerOperationId, PartnerOperation][];
 
 const introduction = `The partner API gives your application access to the clinics that have approved it. First exchange
 your credentials for an access token. Then send the token and the clinic's id with each request. Credentials alone grant no
@@ -41,19 +43,20 @@ bounded backoff, and wait at least the number of seconds in \`Retry-After\`.`;
  * servers are the base URLs of both environments.
  */
 export function buildPartnerDocument(
-  reads: readonly AnyPartnerRead[],
+  reads: readonly PartnerRead[],
   { operatorName, brand, origin }: PartnerDocumentOptions,
 ): OpenApiDocument {
   const paths: Record<string, PathItem> = {};
-  for (const [operationId, { method, path, sandbox }] of table) {
+  for (const [operationId, { method, path, sandbox }] of operations) {
     const read = reads.find((candidate) => candidate.operationId === operationId);
     const operation = read ? describeRead(read, brand) : describeWrite(operationId as PartnerWriteId, brand);
-    const template = path.replace(/:(\w+)/g, "{$1}");
-    paths[template] = {
-      ...paths[template],
-      [method.toLowerCase()]: sandbox
-        ? { ...operation, servers: describeServers(origin, ["sandbox"]) }
-        : operation,
+    const pathTemplate = path.replace(/:(\w+)/g, "{$1}");
+    paths[pathTemplate] = {
+      ...paths[pathTemplate],
+      [method.toLowerCase()]: {
+        ...operation,
+        ...(sandbox && { servers: describeServers(origin, ["sandbox"]) }),
+      },
     };
   }
   return {
@@ -77,7 +80,7 @@ export function buildPartnerDocument(
   };
 }
 
-function buildSchemas(reads: readonly AnyPartnerRead[]) {
+function buildSchemas(reads: readonly PartnerRead[]) {
   const writes = Object.entries(partnerWrites) as [PartnerWriteId, PartnerWrite][];
   const requests = writes.flatMap(([id, { request }]) => (request ? [[toRequestName(id), request]] : []));
   const outputs = {
@@ -89,6 +92,7 @@ function buildSchemas(reads: readonly AnyPartnerRead[]) {
     WebhookEndpoint: webhookEndpointRecord,
     WebhookDelivery: deliveryRecord,
     Page: partnerPage,
+    TimeWindow: timeWindow,
     Error: errorBody,
   };
   return {

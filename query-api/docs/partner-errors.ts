@@ -1,10 +1,10 @@
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
 import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import type { PartnerWrite } from "../../shared/partner-api/writes.ts";
-import type { AnyPartnerRead } from "../partner/read.ts";
+import type { PartnerRead } from "../partner/read.ts";
 
 /** Returns all error codes that a read can return, with their HTTP status. */
-export function listReadErrors(operation: PartnerOperation, read: AnyPartnerRead): PartnerRefusals {
+export function listReadErrors(operation: PartnerOperation, read: PartnerRead): PartnerRefusals {
   return {
     ...listAccessErrors(operation),
     invalid_log_position: 400,

@@ -7,21 +7,21 @@ import {
 } from "../../shared/partner-api/operations.ts";
 import { positionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
-import type { AnyPartnerRead } from "../partner/read.ts";
+import type { PartnerRead } from "../partner/read.ts";
 import { describeErrors } from "./errors.ts";
-import { optionalRateLimitHeaders, rateLimitRefs, toHeaderRefs } from "./headers.ts";
-import { toJsonSchema, toSchemaRef } from "./json-schema.ts";
-import type { Content, Header, Operation, Parameter, Response } from "./openapi.ts";
-import { describeQueryParameters, uuidHeader } from "./parameters.ts";
+import { describeOptionalRateLimitHeaders, rateLimitRefs, toHeaderRefs } from "./headers.ts";
+import { toContent, toJsonSchema, toRequestName, toResponseName } from "./json-schema.ts";
+import type { Header, Operation, Parameter, Response } from "./openapi.ts";
+import { describeHeaderParameter, describeQueryParameters } from "./parameters.ts";
 import { listReadErrors, listWriteErrors } from "./partner-errors.ts";
 import { findSectionName } from "./partner-sections.ts";
 import { describeSecurity } from "./partner-security.ts";
 
-/** A partner operation whose path has a literal type. */
+/** A partner operation whose path has the literal type that `findSectionName` needs. */
 type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
 
 /** Describes a read of the partner API. */
-export function describeRead(read: AnyPartnerRead, brand: string): Operation {
+export function describeRead(read: PartnerRead, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[read.operationId];
   return {
     ...describeOperation(read.operationId, read.description),
@@ -72,14 +72,6 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
   };
 }
 
-export function toResponseName(operationId: PartnerOperationId): string {
-  return `${capitalize(operationId)}Response`;
-}
-
-export function toRequestName(operationId: PartnerWriteId): string {
-  return `${capitalize(operationId)}Request`;
-}
-
 function describeOperation(operationId: PartnerOperationId, description: string) {
   const { scope, summary, path, sandbox }: DeclaredOperation = partnerOperations[operationId];
   return {
@@ -101,14 +93,9 @@ const cursorParameter: Parameter = {
 
 /** Describes the request header that makes a read reflect an earlier write. */
 function describePositionParameter(brand: string): Parameter {
-  return {
-    name: positionHeader(brand),
-    in: "header",
-    required: false,
-    description:
-      "Log position that an earlier write returned. The response reflects that write, or is 503 `read_model_behind`.",
-    schema: { type: "string" },
-  };
+  const description =
+    "Log position that an earlier write returned. The response reflects that write, or is 503 `read_model_behind`.";
+  return describeHeaderParameter(positionHeader(brand), description, { type: "string" }, false);
 }
 
 function describePositionHeader(brand: string): Record<string, Header> {
@@ -124,33 +111,24 @@ const pathIds: Readonly<Record<string, string>> = {
 
 /** Describes the ids in the operation's path, and the headers that name clinic and branch. */
 function describeAccessParameters({ path, clinic }: PartnerOperation, brand: string): Parameter[] {
-  const ids = [...path.matchAll(/:(\w+)/g)].map(
-    ([, name = ""]): Parameter => ({
-      ...{ name, in: "path", required: true, description: pathIds[name] ?? "Id of the object." },
-      schema: { type: "string", format: "uuid" },
-    }),
-  );
+  const schema = { type: "string", format: "uuid" };
+  const ids = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]): Parameter => {
+    return { name, in: "path", required: true, description: pathIds[name] ?? "Id of the object.", schema };
+  });
   if (!clinic) return ids;
+  const clinicText = "Id of the clinic. The clinic must have approved the application.";
+  const branchText = "Id of a branch of the installation. Limits the request to this branch.";
   return [
     ...ids,
-    uuidHeader(
-      `X-${brand}-Clinic-ID`,
-      true,
-      "Id of the clinic. The clinic must have approved the application.",
-    ),
-    uuidHeader(
-      `X-${brand}-Branch-ID`,
-      false,
-      "Id of a branch of the installation. Limits the request to this branch.",
-    ),
+    describeHeaderParameter(`X-${brand}-Clinic-ID`, clinicText, schema),
+    describeHeaderParameter(`X-${brand}-Branch-ID`, branchText, schema, false),
   ];
 }
 
 function describeRequestHeaders({ requestHeaders }: PartnerWrite): Parameter[] {
-  return Object.entries(requestHeaders).map(([name, { description, required, schema }]) => ({
-    ...{ name, in: "header", required, description },
-    schema: toJsonSchema(schema, "input"),
-  }));
+  return Object.entries(requestHeaders).map(([name, { description, required, schema }]) =>
+    describeHeaderParameter(name, description, toJsonSchema(schema, "input"), required),
+  );
 }
 
 function describePartnerErrors(
@@ -158,17 +136,9 @@ function describePartnerErrors(
   { scope }: PartnerOperation,
 ): Record<string, Response> {
   return describeErrors(statuses, partnerErrors, (status) => {
-    const rate = status < 500 ? rateLimitRefs : optionalRateLimitHeaders();
+    const rate = status < 500 ? rateLimitRefs : describeOptionalRateLimitHeaders();
     const challenge = status === 401 && scope ? toHeaderRefs("WWW-Authenticate") : {};
     const wait = status === 429 || status === 503 ? toHeaderRefs("Retry-After") : {};
     return { ...toHeaderRefs("X-Correlation-ID"), ...rate, ...challenge, ...wait };
   });
-}
-
-function toContent(schema: string): Content {
-  return { "application/json": { schema: { $ref: toSchemaRef(schema) } } };
-}
-
-function capitalize(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

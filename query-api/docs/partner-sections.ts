@@ -1,14 +1,11 @@
 import type { PartnerOperationId, partnerOperations } from "../../shared/partner-api/operations.ts";
 
 type PathOf<Id extends PartnerOperationId> = (typeof partnerOperations)[Id]["path"];
-type First<Path> = Path extends `/${infer Segment}/${string}`
-  ? Segment
-  : Path extends `/${infer Segment}`
-    ? Segment
-    : never;
 
 /** First segment of an operation's path. The OpenAPI document groups operations by this segment. */
-type Segment = First<PathOf<PartnerOperationId>>;
+type Segment = {
+  [Id in PartnerOperationId]: `${PathOf<Id>}/` extends `/${infer First}/${string}` ? First : never;
+}[PartnerOperationId];
 
 const sections: Readonly<Record<Segment, { name: string; description: string }>> = {
   oauth: { name: "Access tokens", description: "Exchange credentials for an access token." },
@@ -24,6 +21,7 @@ const sections: Readonly<Record<Segment, { name: string; description: string }>>
 /** All tags of the OpenAPI document, in the order of the page. */
 export const partnerTags = Object.values(sections);
 
+/** Returns the name of the section that contains the operation with a path. */
 export function findSectionName(path: PathOf<PartnerOperationId>): string {
   return sections[path.split("/")[1] as Segment].name;
 }

@@ -4,9 +4,12 @@ import type { Scope } from "../../shared/domain/events/partner.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
 import type { OpenApiDocument, Operation, Server } from "./openapi.ts";
 
-const names: Readonly<Record<Environment, string>> = { sandbox: "Sandbox", production: "Production" };
+const environmentNames: Readonly<Record<Environment, string>> = {
+  sandbox: "Sandbox",
+  production: "Production",
+};
 
-const scopes: Readonly<Record<Scope, string>> = {
+const scopeDescriptions: Readonly<Record<Scope, string>> = {
   "clinic:read": "Read the clinic context",
   "appointments:read": "Read appointments",
   "appointments:write": "Create appointments",
@@ -17,8 +20,14 @@ const scopes: Readonly<Record<Scope, string>> = {
 };
 
 /** Describes the base URLs of the given environments as servers. */
-export function describeServers(origin: string, of: readonly Environment[] = environments.options): Server[] {
-  return of.map((environment) => ({ url: audience(origin, environment), description: names[environment] }));
+export function describeServers(
+  origin: string,
+  included: readonly Environment[] = environments.options,
+): Server[] {
+  return included.map((environment) => ({
+    url: audience(origin, environment),
+    description: environmentNames[environment],
+  }));
 }
 
 /** Describes one security scheme per environment, because credentials and tokens are valid in one environment only. */
@@ -31,7 +40,7 @@ export function describeSecuritySchemes(origin: string): OpenApiDocument["compon
       flows: {
         clientCredentials: {
           tokenUrl: `${audience(origin, environment)}${partnerOperations.exchangeToken.path}`,
-          scopes,
+          scopes: scopeDescriptions,
         },
       },
     },
@@ -40,8 +49,11 @@ export function describeSecuritySchemes(origin: string): OpenApiDocument["compon
 }
 
 /** Lists the security schemes of an operation, one per environment, with the operation's scope. */
-export function describeSecurity(scope: Scope | null, of: readonly Environment[]): Operation["security"] {
-  return scope ? of.map((environment) => ({ [toSchemeName(environment)]: [scope] })) : [];
+export function describeSecurity(
+  scope: Scope | null,
+  included: readonly Environment[],
+): Operation["security"] {
+  return scope ? included.map((environment) => ({ [toSchemeName(environment)]: [scope] })) : [];
 }
 
 function toSchemeName(environment: Environment): string {

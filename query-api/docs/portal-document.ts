@@ -1,27 +1,34 @@
+import { timeWindow } from "../http/fields.ts";
 import {
   listRefusalConditions,
   type PortalOperationId,
   type Refusal,
   requirements,
 } from "../portal/authorization.ts";
-import { page, timeWindow } from "../portal/fields.ts";
-import type { AnyPortalOperation } from "../portal/operation.ts";
+import { limitedPage, type PortalOperation } from "../portal/operation.ts";
 import { describeErrors, errorBody, errorsIntroduction } from "./errors.ts";
 import { commonHeaders, toHeaderRefs } from "./headers.ts";
-import { toComponents, toSchemaRef } from "./json-schema.ts";
+import { toComponents, toContent, toResponseName } from "./json-schema.ts";
 import type { OpenApiDocument, Operation } from "./openapi.ts";
 import { describeQueryParameters } from "./parameters.ts";
 
 export interface PortalDocumentOptions {
+  /** Name of the service's operator. */
   operatorName: string;
   /** Name of the portal's session cookie. */
   cookieName: string;
 }
 
-const unauthenticated = { authentication_required: 401, session_expired: 401 } as const;
-const unavailable = { session_keys_unavailable: 503, data_source_unavailable: 503 } as const;
+/** HTTP status of the error codes that every portal operation can return. */
+const commonErrors = {
+  authentication_required: 401,
+  session_expired: 401,
+  internal_error: 500,
+  session_keys_unavailable: 503,
+  data_source_unavailable: 503,
+} as const;
 
-type Code = Refusal | keyof typeof unauthenticated | keyof typeof unavailable | "internal_error";
+type Code = Refusal | keyof typeof commonErrors;
 
 const meanings: Readonly<Record<Code, string>> = {
   authentication_required: "The request has no session cookie, or its session is not valid.",
@@ -50,7 +57,7 @@ wait at least the number of seconds in \`Retry-After\`.`;
 
 /** Builds the OpenAPI document of the portal API from the same declarations as its router. */
 export function buildPortalDocument(
-  operations: readonly AnyPortalOperation[],
+  operations: readonly PortalOperation[],
   { operatorName, cookieName }: PortalDocumentOptions,
 ): OpenApiDocument {
   const responses = operations.map(({ operationId, response }) => [toResponseName(operationId), response]);
@@ -70,7 +77,7 @@ export function buildPortalDocument(
     ),
     components: {
       schemas: toComponents(
-        { ...Object.fromEntries(responses), Page: page, TimeWindow: timeWindow, Error: errorBody },
+        { ...Object.fromEntries(responses), Page: limitedPage, TimeWindow: timeWindow, Error: errorBody },
         "output",
       ),
       headers: { ...commonHeaders },
@@ -87,15 +94,9 @@ export function buildPortalDocument(
   };
 }
 
-function describeOperation({ operationId, summary, description, parameters }: AnyPortalOperation): Operation {
-  const schema = { $ref: toSchemaRef(toResponseName(operationId)) };
+function describeOperation({ operationId, summary, description, parameters }: PortalOperation): Operation {
   const refusals = listRefusalConditions(requirements[operationId]).map(([code]) => [code, 403]);
-  const statuses: Partial<Record<Code, number>> = {
-    ...unauthenticated,
-    ...Object.fromEntries(refusals),
-    internal_error: 500,
-    ...unavailable,
-  };
+  const statuses: Partial<Record<Code, number>> = { ...commonErrors, ...Object.fromEntries(refusals) };
   return {
     operationId,
     tags: ["Portal"],
@@ -107,7 +108,7 @@ function describeOperation({ operationId, summary, description, parameters }: An
       "200": {
         description: "Success.",
         headers: toHeaderRefs("X-Correlation-ID"),
-        content: { "application/json": { schema } },
+        content: toContent(toResponseName(operationId)),
       },
       ...describeErrors(statuses, meanings, (status) =>
         status === 503 ? toHeaderRefs("X-Correlation-ID", "Retry-After") : toHeaderRefs("X-Correlation-ID"),
@@ -127,8 +128,4 @@ function describeRequirements(operationId: PortalOperationId): string {
     ...(operationalAccess ? ["operational access"] : []),
   ];
   return `Requires ${new Intl.ListFormat("en").format(required)}.`;
-}
-
-function toResponseName(operationId: PortalOperationId): string {
-  return `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Response`;
 }

@@ -42,20 +42,16 @@ const assetsFolder = path.join(import.meta.dirname, "assets");
 /** Swagger UI's files come from its npm package, so the lock file determines their version. */
 const rendererFolder = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 
-const siteFiles = [
-  { path: "/docs", type: "text/html", file: path.join(assetsFolder, "index.html") },
-  { path: "/docs/docs.css", type: "text/css", file: path.join(assetsFolder, "docs.css") },
-  { path: "/docs/docs.js", type: "text/javascript", file: path.join(assetsFolder, "docs.js") },
-  { path: "/docs/icon.svg", type: "image/svg+xml", file: path.join(assetsFolder, "icon.svg") },
-  { path: "/docs/swagger-ui.css", type: "text/css", file: path.join(rendererFolder, "swagger-ui.css") },
-  {
-    path: "/docs/swagger-ui-bundle.js",
-    type: "text/javascript",
-    file: path.join(rendererFolder, "swagger-ui-bundle.js"),
-  },
+const siteFiles: readonly [path: string, type: string, file: string][] = [
+  ["/docs", "text/html", path.join(assetsFolder, "index.html")],
+  ["/docs/docs.css", "text/css", path.join(assetsFolder, "docs.css")],
+  ["/docs/docs.js", "text/javascript", path.join(assetsFolder, "docs.js")],
+  ["/docs/icon.svg", "image/svg+xml", path.join(assetsFolder, "icon.svg")],
+  ["/docs/swagger-ui.css", "text/css", path.join(rendererFolder, "swagger-ui.css")],
+  ["/docs/swagger-ui-bundle.js", "text/javascript", path.join(rendererFolder, "swagger-ui-bundle.js")],
 ];
 
 /** Reads the page that renders the OpenAPI documents, and the scripts, styles and icon that it loads. */
 export function readSite(): Page[] {
-  return siteFiles.map(({ path, type, file }) => toPage(path, type, readFileSync(file)));
+  return siteFiles.map(([path, type, file]) => toPage(path, type, readFileSync(file)));
 }

@@ -3,8 +3,9 @@ import { environment } from "../../shared/domain/events/fields.ts";
 import { webhookEventType } from "../../shared/domain/events/partner.ts";
 import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import type { AppointmentBody, TestBody } from "../../shared/partner-api/webhook-body.ts";
-import { toSchemaRef } from "./json-schema.ts";
+import { toContent } from "./json-schema.ts";
 import type { Operation, Parameter, PathItem } from "./openapi.ts";
+import { describeHeaderParameter } from "./parameters.ts";
 import { findSectionName } from "./partner-sections.ts";
 
 const envelope = {
@@ -68,42 +69,33 @@ const noRevision = `A test event contains no appointment and no revision.`;
  * @param brand brand segment of the header names
  */
 export function describeWebhooks(brand: string): Record<string, PathItem> {
-  const item = (name: string, summary: string, body: keyof typeof webhookBodies): [string, PathItem] => {
-    const about = body === "TestEvent" ? noRevision : order;
-    const description = [verification, limits, about].join("\n\n");
-    return [
-      name,
-      {
-        post: describeDelivery(name, { summary, description, body, headers: describeDeliveryHeaders(brand) }),
-      },
-    ];
+  const parameters = describeDeliveryHeaders(brand);
+  const describeAppointmentEvent = (operationId: string, summary: string) =>
+    describeDelivery({ operationId, summary, parameters }, "AppointmentEvent", order);
+  const testEvent = { operationId: "onEndpointTest", summary: "You requested a test event", parameters };
+  return {
+    "appointment.created": describeAppointmentEvent("onAppointmentCreated", "An appointment was created"),
+    "appointment.updated": describeAppointmentEvent("onAppointmentUpdated", "An appointment was changed"),
+    "endpoint.test": describeDelivery(testEvent, "TestEvent", noRevision),
   };
-  return Object.fromEntries([
-    item("appointment.created", "An appointment was created", "AppointmentEvent"),
-    item("appointment.updated", "An appointment was changed", "AppointmentEvent"),
-    item("endpoint.test", "You requested a test event", "TestEvent"),
-  ]);
 }
 
 function describeDelivery(
-  name: string,
-  texts: { summary: string; description: string; body: string; headers: Parameter[] },
-): Operation {
-  const { summary, description, body, headers } = texts;
-  const [subject = "", verb = ""] = name.split(".");
+  operation: Pick<Operation, "operationId" | "summary" | "parameters">,
+  body: keyof typeof webhookBodies,
+  revisions: string,
+): PathItem {
+  const goneText = "The endpoint is gone. The service ends the delivery and disables the endpoint.";
   return {
-    operationId: `on${capitalize(subject)}${capitalize(verb)}`,
-    tags: [findSectionName("/webhook-endpoints")],
-    summary,
-    description,
-    security: [],
-    parameters: headers,
-    requestBody: { required: true, content: { "application/json": { schema: { $ref: toSchemaRef(body) } } } },
-    responses: {
-      "2XX": { description: "The receiver accepted the delivery.", headers: {} },
-      "410": {
-        description: "The endpoint is gone. The service ends the delivery and disables the endpoint.",
-        headers: {},
+    post: {
+      ...operation,
+      tags: [findSectionName("/webhook-endpoints")],
+      description: [verification, limits, revisions].join("\n\n"),
+      security: [],
+      requestBody: { required: true, content: toContent(body) },
+      responses: {
+        "2XX": { description: "The receiver accepted the delivery.", headers: {} },
+        "410": { description: goneText, headers: {} },
       },
     },
   };
@@ -111,24 +103,16 @@ function describeDelivery(
 
 /** Describes the delivery headers. Each value is sent under the brand's header name and under the standard name. */
 function describeDeliveryHeaders(brand: string): Parameter[] {
-  const header = (name: string, description: string, type = "string"): Parameter => ({
-    ...{ name, in: "header", required: true, description },
-    schema: { type },
-  });
   const id = "Id of the delivery.";
   const timestamp = "Time at which this attempt was signed, in seconds since 1970-01-01 UTC.";
   const signature =
     "The prefix `v1,` and the signature in base64. After a rotation, the header contains several signatures, separated by spaces.";
   return [
-    header(`X-${brand}-Signature`, signature),
-    header(`X-${brand}-Timestamp`, timestamp, "integer"),
-    header(`X-${brand}-Delivery-ID`, id),
-    header("webhook-signature", signature),
-    header("webhook-timestamp", timestamp, "integer"),
-    header("webhook-id", id),
+    describeHeaderParameter(`X-${brand}-Signature`, signature),
+    describeHeaderParameter(`X-${brand}-Timestamp`, timestamp, { type: "integer" }),
+    describeHeaderParameter(`X-${brand}-Delivery-ID`, id),
+    describeHeaderParameter("webhook-signature", signature),
+    describeHeaderParameter("webhook-timestamp", timestamp, { type: "integer" }),
+    describeHeaderParameter("webhook-id", id),
   ];
-}
-
-function capitalize(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -6,8 +6,8 @@ export interface QueryParameter<Value = unknown> {
   description: string;
   /** Schema of valid values, with the default. */
   schema: z.ZodType;
-  /** @param given the parameter's text; undefined if the parameter is missing or repeated */
-  parse(given: string | undefined): Value;
+  /** @param text text of the parameter; undefined if the parameter is missing or repeated */
+  parse(text: string | undefined): Value;
 }
 
 export type QueryParameters = Readonly<Record<string, QueryParameter>>;
@@ -23,8 +23,8 @@ export function readParameters<Declared extends QueryParameters>(
   query: Readonly<Record<string, string | string[] | undefined>>,
 ): ParameterValues<Declared> {
   const values = Object.entries(declared).map(([name, parameter]) => {
-    const given = query[name];
-    return [name, parameter.parse(typeof given === "string" ? given : undefined)];
+    const text = query[name];
+    return [name, parameter.parse(typeof text === "string" ? text : undefined)];
   });
   return Object.fromEntries(values);
 }
@@ -33,61 +33,52 @@ export function readParameters<Declared extends QueryParameters>(
 function createIntegerParameter(
   description: string,
   range: { minimum: number; maximum: number; default: number },
-) {
+): QueryParameter<number> {
   return {
     description,
     schema: z.int().min(range.minimum).max(range.maximum).default(range.default),
-    parse(given) {
-      if (given === undefined || !/^-?\d+$/.test(given)) return range.default;
-      return Math.min(Math.max(Number(given), range.minimum), range.maximum);
+    parse(text) {
+      if (text === undefined || !/^-?\d+$/.test(text)) return range.default;
+      return Math.min(Math.max(Number(text), range.minimum), range.maximum);
     },
-  } satisfies QueryParameter<number>;
+  };
 }
 
-export function createLimitParameter(maximum: number, byDefault: number): QueryParameter<number> {
-  return createIntegerParameter(
-    "Maximum number of records to return. A value outside the range is replaced by the nearest allowed value.",
-    {
-      minimum: 1,
-      maximum,
-      default: byDefault,
-    },
-  );
+export function createLimitParameter(maximum: number, defaultValue: number): QueryParameter<number> {
+  const description =
+    "Maximum number of records to return. A value outside the range is replaced by the nearest allowed value.";
+  return createIntegerParameter(description, { minimum: 1, maximum, default: defaultValue });
 }
 
 /** Number of records to skip. The maximum is the largest `integer` of Postgres, which every client can represent. */
-export const offsetParameter: QueryParameter<number> = createIntegerParameter("Number of records to skip.", {
+export const offsetParameter = createIntegerParameter("Number of records to skip.", {
   minimum: 0,
   maximum: 2_147_483_647,
   default: 0,
 });
 
-const dateTime = z.iso.datetime({ offset: true }).optional();
+function createTimeParameter(description: string): QueryParameter<string | undefined> {
+  return { description, schema: z.iso.datetime({ offset: true }).optional(), parse: (text) => text };
+}
 
-/** Start and end of a time window as texts. `timeWindow` validates them together. */
+/** Start and end of a time window as texts. `toTimeWindow` validates them together. */
 export const windowParameters = {
-  from: {
-    description:
-      "Start of the window, inclusive. If it is missing or invalid, the window starts at the current time.",
-    schema: dateTime,
-    parse: (given) => given,
-  },
-  to: {
-    description:
-      "End of the window, exclusive. If it is missing, invalid, not later than `from`, or more than 31 days after `from`, the window ends seven days after `from`.",
-    schema: dateTime,
-    parse: (given) => given,
-  },
-} as const satisfies Record<string, QueryParameter<string | undefined>>;
+  from: createTimeParameter(
+    "Start of the window, inclusive. If it is missing or invalid, the window starts at the current time.",
+  ),
+  to: createTimeParameter(
+    "End of the window, exclusive. If it is missing, invalid, not later than `from`, or more than 31 days after `from`, the window ends seven days after `from`.",
+  ),
+};
 
-const statuses: readonly string[] = appointmentStatuses;
+const status = z.enum(appointmentStatuses).optional();
 
 export const statusParameter: QueryParameter<string | null> = {
   description: "Returns only appointments with this status. An invalid value is ignored.",
-  schema: z.enum(appointmentStatuses).optional(),
-  parse: (given) => (given !== undefined && statuses.includes(given) ? given : null),
+  schema: status,
+  parse: (text) => status.safeParse(text).data ?? null,
 };
 
 export function createLiteralTrueParameter(description: string): QueryParameter<boolean> {
-  return { description, schema: z.boolean().default(false), parse: (given) => given === "true" };
+  return { description, schema: z.boolean().default(false), parse: (text) => text === "true" };
 }

@@ -3,6 +3,7 @@ import { unavailable } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 
 /** A named statement. Postgres prepares it once per connection. */
 export interface Statement {
@@ -11,7 +12,8 @@ export interface Statement {
 }
 
 /**
- * Runs a statement that returns exactly one row.
+ * Runs a statement that returns exactly one row. After the deadline, the statement continues until Postgres cancels it,
+ * and occupies its connection until then.
  *
  * @param deadline time at which the read fails, on the clock of `performance.now()`
  * @throws {ApiError} 503 `data_source_unavailable` at the deadline, or if the projection has not created the read models yet
@@ -21,6 +23,14 @@ export type ReadRow = <Row extends object>(
   values: readonly unknown[],
   deadline: number,
 ) => Promise<Row>;
+
+/** Row that the SQL of an operation returns. */
+export interface ResponseRow {
+  /** Error code, or null if the request is not refused. */
+  refusal: string | null;
+  /** JSON object, or null if the request is refused. */
+  body: string | null;
+}
 
 /** State of every request to this service. */
 export interface QueryState extends RequestState {
@@ -43,36 +53,18 @@ export function createReadRow(pool: pg.Pool): ReadRow {
     values: readonly unknown[],
     deadline: number,
   ): Promise<Row> => {
-    const { rows } = await withDeadline(
-      deadline,
-      pool.query<Row>({ ...statement, values: [...values] }),
-    ).catch((error: unknown) => {
+    const timeLeft = Math.max(0, deadline - performance.now());
+    const query = pool.query<Row>({ ...statement, values: [...values] });
+    const { rows } = await withTimeout(timeLeft, query).catch((error: unknown) => {
       const { code } = error as { code?: unknown };
-      throw MISSING_SCHEMA_CODES.has(String(code)) ? unavailable("data_source_unavailable", error) : error;
+      const isUnavailable = error instanceof TimeoutError || MISSING_SCHEMA_CODES.has(String(code));
+      throw isUnavailable ? unavailable("data_source_unavailable", error) : error;
     });
     const [row] = rows;
     if (!row || rows.length > 1)
       throw new Error(`Statement ${statement.name} returned ${rows.length} rows instead of one.`);
     return row;
   };
-}
-
-/**
- * Rejects at the deadline. The statement continues until the server's own timeout and keeps its connection until
- * then.
- */
-async function withDeadline<Result>(deadline: number, work: Promise<Result>): Promise<Result> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const giveUp = () =>
-      reject(unavailable("data_source_unavailable", new Error("Postgres did not answer in time.")));
-    timer = setTimeout(giveUp, Math.max(0, deadline - performance.now()));
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 const readinessStatement = { name: "readiness", text: "SELECT position FROM read_model.checkpoint" };

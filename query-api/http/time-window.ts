@@ -2,7 +2,7 @@ import { type Instant, parseRfc3339, toInstant } from "../../shared/domain/time/
 
 const DAY_MS = 86_400_000;
 
-/** Maximum length of a window. */
+/** Maximum length of a time window, in days. */
 export const MAX_WINDOW_DAYS = 31;
 
 const DEFAULT_WINDOW_DAYS = 7;

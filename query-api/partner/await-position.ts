@@ -43,49 +43,32 @@ export function createPositionWait(read: ReadRow, brand: string): PositionWait {
     const deadline = performance.now() + READ_TIMEOUT_MS;
     return (await read<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
-  const waitingSlots = createWaitingSlots();
-  const positionOf = (ctx: Koa.ParameterizedContext): bigint | undefined => {
-    const given = ctx.req.headersDistinct[header];
-    if (given === undefined) return undefined;
-    const [text = ""] = given;
-    if (given.length > 1 || !/^\d{1,20}$/.test(text)) throw new ApiError(400, "invalid_log_position");
+  /** Application id of each waiting read. */
+  const waiting: string[] = [];
+  const parsePosition = (ctx: Koa.ParameterizedContext): bigint | undefined => {
+    const values = ctx.req.headersDistinct[header];
+    if (values === undefined) return undefined;
+    const [text = ""] = values;
+    if (values.length > 1 || !/^\d{1,20}$/.test(text)) throw new ApiError(400, "invalid_log_position");
     return BigInt(text);
   };
   return {
     async isAhead(ctx) {
-      const position = positionOf(ctx);
+      const position = parsePosition(ctx);
       return position !== undefined && !(await watch(position, 0));
     },
     async wait(ctx, applicationId) {
-      const position = positionOf(ctx);
+      const position = parsePosition(ctx);
       if (position === undefined) return;
-      if (!waitingSlots.acquire(applicationId)) throw createBehindError();
+      const ownWaiting = waiting.filter((id) => id === applicationId);
+      if (ownWaiting.length >= MAX_WAITING_PER_APPLICATION || waiting.length >= MAX_WAITING)
+        throw createBehindError();
+      waiting.push(applicationId);
       try {
         if (!(await watch(position, WAIT_TIMEOUT_MS))) throw createBehindError();
       } finally {
-        waitingSlots.release(applicationId);
+        waiting.splice(waiting.indexOf(applicationId), 1);
       }
-    },
-  };
-}
-
-/** Limits the number of waiting reads, per application and in total. */
-function createWaitingSlots() {
-  const waiting = new Map<string, number>();
-  let total = 0;
-  return {
-    acquire(applicationId: string): boolean {
-      const own = waiting.get(applicationId) ?? 0;
-      if (own >= MAX_WAITING_PER_APPLICATION || total >= MAX_WAITING) return false;
-      waiting.set(applicationId, own + 1);
-      total += 1;
-      return true;
-    },
-    release(applicationId: string): void {
-      const own = waiting.get(applicationId) ?? 0;
-      if (own > 1) waiting.set(applicationId, own - 1);
-      else waiting.delete(applicationId);
-      total -= 1;
     },
   };
 }

@@ -1,28 +1,17 @@
 import { z } from "zod";
 import { scope } from "../../shared/domain/events/partner.ts";
 import { byName } from "../../shared/postgres/by-name.ts";
+import { clinicFields, uuid } from "../http/fields.ts";
 import { branchRefusalSql, isBranchVisibleSql } from "./branch-sql.ts";
 import { definePartnerRead } from "./read.ts";
-
-const uuid = z.guid();
 
 export const getClinicContext = definePartnerRead({
   operationId: "getClinicContext",
   description:
     "Returns the clinic, the branches that the installation covers, and the installation's scopes. If the request has a branch header, the list contains only that branch.",
-  parameters: {},
-  paged: false,
   response: z.strictObject({
     ok: z.literal(true),
-    clinic: z.strictObject({
-      id: uuid,
-      slug: z.string(),
-      name: z.string(),
-      timezone: z.string(),
-      currency: z.string(),
-      locale: z.string(),
-      status: z.string(),
-    }),
+    clinic: z.strictObject(clinicFields),
     branches: z.array(
       z.strictObject({ id: uuid, name: z.string(), city: z.string().nullable(), isMain: z.boolean() }),
     ),

@@ -3,22 +3,20 @@ import { sandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
 import { definePartnerRead } from "./read.ts";
 
 /** Sorts by the bytes of the name. The response to a sandbox reset has the same order. */
-const byName = (table: string, id: string) => `ORDER BY ${table}.name COLLATE "C", ${table}.${id}`;
+const orderByName = (table: string, id: string) => `ORDER BY ${table}.name COLLATE "C", ${table}.${id}`;
 
 export const getSandboxState = definePartnerRead({
   operationId: "getSandboxState",
   description:
     "Returns your application's sandbox with its clinic, branches and animals. The clinic has already approved your application, and the request needs no clinic header.",
-  parameters: {},
-  paged: false,
   response: z.strictObject({ ok: z.literal(true), sandbox: sandboxRecord }),
   refusals: { sandbox_only: 403 },
   sql: `SELECT NULL AS refusal, json_build_object('sandbox', json_build_object(
       'clinicId', s.clinic_id, 'generation', s.generation, 'resetAt', rfc3339(s.reset_at), 'day', s.day,
       'branches', coalesce((SELECT json_agg(json_build_object('id', b.branch_id, 'name', b.name)
-        ${byName("b", "branch_id")}) FROM read_model.branch b WHERE b.clinic_id = s.clinic_id), '[]'),
+        ${orderByName("b", "branch_id")}) FROM read_model.branch b WHERE b.clinic_id = s.clinic_id), '[]'),
       'animals', coalesce((SELECT json_agg(json_build_object('id', a.animal_id, 'name', a.name,
-        'species', a.species) ${byName("a", "animal_id")})
+        'species', a.species) ${orderByName("a", "animal_id")})
         FROM read_model.customer c JOIN read_model.animal a ON a.customer_id = c.customer_id
         WHERE c.clinic_id = s.clinic_id), '[]'),
       'appointments', (SELECT count(*) FROM read_model.appointment p WHERE p.clinic_id = s.clinic_id)

@@ -1,16 +1,14 @@
 import { z } from "zod";
 import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
+import { timeWindow } from "../http/fields.ts";
 import { createLimitParameter, windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
 import { branchRefusalSql, isBranchVisibleSql } from "./branch-sql.ts";
-import { toCursorSql } from "./cursor.ts";
-import { partnerPage } from "./page.ts";
+import { partnerPage, toCursorSql } from "./cursor.ts";
 import { definePartnerRead } from "./read.ts";
 
-const instant = z.iso.datetime({ precision: 3 });
-
 /** Selects one row more than the page, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor. */
-const found = `SELECT * FROM read_model.appointment a
+const pageAndNextRow = `SELECT * FROM read_model.appointment a
   WHERE a.clinic_id = $1::uuid AND ${isBranchVisibleSql("a.branch_id")}
     AND a.scheduled_at >= $4::timestamptz AND a.scheduled_at < $5::timestamptz
     AND ($7::timestamptz IS NULL OR (a.scheduled_at, a.appointment_id) > ($7::timestamptz, $8::uuid))
@@ -20,18 +18,18 @@ const found = `SELECT * FROM read_model.appointment a
 export const listPartnerAppointments = definePartnerRead({
   operationId: "listPartnerAppointments",
   description:
-    "Lists appointments in a window of at most 31 days, sorted by time, in pages. Includes only branches that the installation covers.",
+    "Lists appointments in a window of at most 31 days, sorted by time, in pages. The list contains only appointments of branches that the installation covers.",
   parameters: { ...windowParameters, limit: createLimitParameter(250, 100) },
   paged: true,
   response: z.strictObject({
     ok: z.literal(true),
-    window: z.strictObject({ from: instant, to: instant, maximumDays: z.literal(MAX_WINDOW_DAYS) }),
+    window: timeWindow,
     appointments: z.array(partnerAppointment),
     page: partnerPage,
   }),
   refusals: { branch_denied: 403 },
-  sql: `WITH found AS MATERIALIZED (${found}),
-    listed AS (SELECT * FROM found ORDER BY scheduled_at, appointment_id LIMIT $6::integer)
+  sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRow}),
+    page AS (SELECT * FROM page_and_next_row ORDER BY scheduled_at, appointment_id LIMIT $6::integer)
     SELECT ${branchRefusalSql} AS refusal, json_build_object(
       'window', json_build_object('from', rfc3339($4::timestamptz), 'to', rfc3339($5::timestamptz),
         'maximumDays', ${MAX_WINDOW_DAYS}),
@@ -39,10 +37,10 @@ export const listPartnerAppointments = definePartnerRead({
         'id', a.appointment_id, 'clinicId', a.clinic_id, 'branchId', a.branch_id, 'animalId', a.animal_id,
         'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes, 'status', a.status,
         'notes', a.notes, 'revision', a.revision, 'createdAt', rfc3339(a.created_at), 'updatedAt', rfc3339(a.updated_at))
-        ORDER BY a.scheduled_at, a.appointment_id) FROM listed a), '[]'),
-      'page', json_build_object('limit', $6::integer, 'returned', (SELECT count(*) FROM listed),
-        'nextCursor', CASE WHEN (SELECT count(*) FROM found) > $6::integer THEN (
-          SELECT ${toCursorSql("scheduled_at", "appointment_id")} FROM listed
+        ORDER BY a.scheduled_at, a.appointment_id) FROM page a), '[]'),
+      'page', json_build_object('limit', $6::integer, 'returned', (SELECT count(*) FROM page),
+        'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > $6::integer THEN (
+          SELECT ${toCursorSql("scheduled_at", "appointment_id")} FROM page
           ORDER BY scheduled_at DESC, appointment_id DESC LIMIT 1) END))::text AS body`,
   values({ state: { clinicId, installation, branchId, now }, parameters: { from, to, limit }, cursor }) {
     const window = toTimeWindow({ from, to }, now);

@@ -2,13 +2,10 @@ import { z } from "zod";
 import { uuid as uuidField } from "../../shared/domain/events/fields.ts";
 import { deliveredType } from "../../shared/domain/events/partner.ts";
 import { attemptErrors } from "../../shared/webhooks/attempt-error.ts";
+import { instant, uuid } from "../http/fields.ts";
 import { createLimitParameter } from "../http/parameters.ts";
-import { toCursorSql } from "./cursor.ts";
-import { partnerPage } from "./page.ts";
+import { partnerPage, toCursorSql } from "./cursor.ts";
 import { definePartnerRead } from "./read.ts";
-
-const uuid = z.guid();
-const instant = z.iso.datetime({ precision: 3 });
 
 const attemptErrorsText = [
   "Error code if the attempt got no complete response, otherwise null. New codes may be added. Current codes:",
@@ -16,7 +13,7 @@ const attemptErrorsText = [
 ].join("\n");
 
 /** Maximum number of attempts per delivery, the latest ones. Replays can add many attempts. */
-const MAX_LISTED_ATTEMPTS = 50;
+const MAX_ATTEMPTS_IN_LIST = 50;
 
 export const deliveryRecord = z.strictObject({
   id: uuid,
@@ -42,7 +39,7 @@ export const deliveryRecord = z.strictObject({
         answer: z.string().nullable().describe("First part of the response body, at most 1 KiB."),
       }),
     )
-    .max(MAX_LISTED_ATTEMPTS),
+    .max(MAX_ATTEMPTS_IN_LIST),
   nextAttemptAt: instant
     .nullable()
     .describe(
@@ -56,7 +53,7 @@ export const deliveryRecord = z.strictObject({
  * Selects one row more than the page, to detect a next page. $1: clinic. $2: application. $4: endpoint. $5: limit. $6
  * and $7: cursor. $8: branches of the installation.
  */
-const found = `SELECT d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at
+const pageAndNextRow = `SELECT d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at
   FROM webhooks.delivery d
   WHERE d.endpoint_id = $4::uuid AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
     AND ($8::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($8::uuid[]))
@@ -69,7 +66,7 @@ const attempts = `SELECT json_agg(json_build_object('number', t.number, 'started
     'durationMs', t.duration_ms, 'statusCode', t.status_code, 'error', t.error, 'answer', t.answer)
     ORDER BY t.number)
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
-    ORDER BY number DESC LIMIT ${MAX_LISTED_ATTEMPTS}) t`;
+    ORDER BY number DESC LIMIT ${MAX_ATTEMPTS_IN_LIST}) t`;
 
 export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",
@@ -79,8 +76,8 @@ export const listWebhookDeliveries = definePartnerRead({
   paged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(deliveryRecord), page: partnerPage }),
   refusals: { webhook_endpoint_not_found: 404 },
-  sql: `WITH found AS MATERIALIZED (${found}),
-    listed AS (SELECT * FROM found ORDER BY created_at DESC, delivery_id LIMIT $5::integer)
+  sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRow}),
+    page AS (SELECT * FROM page_and_next_row ORDER BY created_at DESC, delivery_id LIMIT $5::integer)
     SELECT CASE WHEN NOT EXISTS (SELECT FROM read_model.webhook_endpoint e WHERE e.endpoint_id = $4::uuid
         AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3)
       THEN 'webhook_endpoint_not_found' END AS refusal,
@@ -89,28 +86,16 @@ export const listWebhookDeliveries = definePartnerRead({
         'id', d.delivery_id, 'eventId', d.event_id, 'type', d.event_type, 'status', d.status,
         'attempts', coalesce((${attempts}), '[]'), 'nextAttemptAt', rfc3339(d.next_attempt_at),
         'createdAt', rfc3339(d.created_at), 'updatedAt', rfc3339(d.updated_at))
-        ORDER BY d.created_at DESC, d.delivery_id) FROM listed d), '[]'),
-      'page', json_build_object('limit', $5::integer, 'returned', (SELECT count(*) FROM listed),
-        'nextCursor', CASE WHEN (SELECT count(*) FROM found) > $5::integer THEN (
-          SELECT ${toCursorSql("created_at", "delivery_id")} FROM listed
+        ORDER BY d.created_at DESC, d.delivery_id) FROM page d), '[]'),
+      'page', json_build_object('limit', $5::integer, 'returned', (SELECT count(*) FROM page),
+        'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > $5::integer THEN (
+          SELECT ${toCursorSql("created_at", "delivery_id")} FROM page
           ORDER BY created_at, delivery_id DESC LIMIT 1) END))::text AS body`,
-  values({
-    state: { clinicId, applicationId, environment, installation },
-    params,
-    parameters: { limit },
-    cursor,
-  }) {
+  values({ state, params, parameters: { limit }, cursor }) {
+    const { clinicId, applicationId, environment } = state;
     // An id that is not a UUID matches no endpoint.
     const endpointId = uuidField.safeParse(params.endpointId).data ?? null;
-    return [
-      clinicId,
-      applicationId,
-      environment,
-      endpointId,
-      limit,
-      cursor?.time,
-      cursor?.id,
-      installation.branchIds,
-    ];
+    const { branchIds } = state.installation;
+    return [clinicId, applicationId, environment, endpointId, limit, cursor?.time, cursor?.id, branchIds];
   },
 });

@@ -3,14 +3,12 @@ import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint
 import { definePartnerRead } from "./read.ts";
 
 /** Maximum number of endpoints in the list. It affects only revoked endpoints, because the endpoint quota is lower. */
-const MAX_LISTED = 500;
+const MAX_ENDPOINTS_IN_LIST = 500;
 
 export const listWebhookEndpoints = definePartnerRead({
   operationId: "listWebhookEndpoints",
   description:
     "Lists the application's webhook endpoints at the clinic, newest first. The list contains all endpoints that are not revoked, and the newest revoked endpoints.",
-  parameters: {},
-  paged: false,
   response: z.strictObject({ ok: z.literal(true), endpoints: z.array(webhookEndpointRecord) }),
   refusals: {},
   sql: `SELECT NULL AS refusal, json_build_object('endpoints', coalesce(json_agg(json_build_object(
@@ -21,7 +19,7 @@ export const listWebhookEndpoints = definePartnerRead({
       SELECT * FROM read_model.webhook_endpoint
       WHERE clinic_id = $1::uuid AND application_id = $2::uuid AND environment = $3
       ORDER BY status = 'revoked', created_at DESC, endpoint_id
-      LIMIT ${MAX_LISTED}
+      LIMIT ${MAX_ENDPOINTS_IN_LIST}
     ) e`,
   values: ({ state: { clinicId, applicationId, environment } }) => [clinicId, applicationId, environment],
 });

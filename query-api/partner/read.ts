@@ -20,15 +20,16 @@ export interface PartnerRequest<Declared extends QueryParameters = QueryParamete
 export interface PartnerRead<Declared extends QueryParameters = QueryParameters> {
   operationId: PartnerReadId;
   description: string;
-  parameters: Declared;
-  /** If true, the list has pages and a `cursor` parameter. */
-  paged: boolean;
+  /** Query parameters besides `cursor`. Undefined if the read has no such parameters. */
+  parameters?: Declared;
+  /** If true, the response is a list with pages, and the read has the query parameter `cursor`. */
+  paged?: true;
   /** Schema of the 200 body. */
   response: z.ZodType;
   /** Error codes that the SQL can return, with their HTTP status. */
   refusals: PartnerRefusals;
   /**
-   * SQL that returns one row with the columns of `PartnerRow`. `refusal` is a code of `refusals`. `body` is without the
+   * SQL that returns one row with the columns of `ResponseRow`. `refusal` is a code of `refusals`. `body` is without the
    * member `ok`. The SQL must limit every table to the clinic.
    */
   sql: string;
@@ -41,10 +42,3 @@ export function definePartnerRead<const Declared extends QueryParameters>(
 ): PartnerRead<Declared> {
   return read;
 }
-
-/** A partner read with any parameters. The router and the OpenAPI document use this type. */
-export type AnyPartnerRead = Omit<PartnerRead, "values"> & {
-  values(
-    request: Omit<PartnerRequest, "parameters"> & { parameters: Record<string, unknown> },
-  ): readonly unknown[];
-};

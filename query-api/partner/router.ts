@@ -9,11 +9,11 @@ import { countRefused, limitInstallation } from "../../shared/partner-api/rate-l
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { readParameters } from "../http/parameters.ts";
-import type { QueryState, ReadRow } from "../http/read.ts";
+import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
 import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
 import { createFindAccess } from "./find-access.ts";
-import type { AnyPartnerRead } from "./read.ts";
+import type { PartnerRead } from "./read.ts";
 
 export interface PartnerDependencies {
   verifyToken: TokenVerifier;
@@ -25,24 +25,18 @@ export interface PartnerDependencies {
 
 type State = ClinicState & QueryState;
 
-interface PartnerRow {
-  refusal: string | null;
-  body: string | null;
-}
-
 /** Creates the routes of the partner reads, for both environments. */
 export function createPartnerReadRouter(
-  reads: readonly AnyPartnerRead[],
+  reads: readonly PartnerRead[],
   dependencies: PartnerDependencies,
 ): Router {
-  const awaitPosition = createPositionWait(dependencies.read, dependencies.brand);
+  const positionWait = createPositionWait(dependencies.read, dependencies.brand);
   const routes = reads.map((read) => [
     read.operationId,
     (environment: Environment) => [
-      authorize(read, environment, dependencies, awaitPosition),
+      authorize(read, environment, dependencies, positionWait),
       limitInstallation(dependencies.limiter),
-      awaitOwnWrites(awaitPosition),
-      respond(read, dependencies),
+      respond(read, dependencies, positionWait),
     ],
   ]);
   return createPartnerRouter(Object.fromEntries(routes));
@@ -53,10 +47,10 @@ export function createPartnerReadRouter(
  * out of date. The request then counts as a refused request, waits for its position and is authorized again.
  */
 function authorize(
-  read: AnyPartnerRead,
+  read: PartnerRead,
   environment: Environment,
   dependencies: PartnerDependencies,
-  awaitPosition: PositionWait,
+  positionWait: PositionWait,
 ): Koa.Middleware<State> {
   const operation = partnerOperations[read.operationId];
   const { verifyToken: verify, brand } = dependencies;
@@ -67,10 +61,10 @@ function authorize(
       await access(ctx, async () => undefined);
     } catch (refusal) {
       const { applicationId } = ctx.state as Partial<State>;
-      const refused = refusal instanceof ApiError && refusal.status < 500;
-      if (!refused || applicationId === undefined || !(await awaitPosition.isAhead(ctx))) throw refusal;
+      const isRefusal = refusal instanceof ApiError && refusal.status < 500;
+      if (!isRefusal || applicationId === undefined || !(await positionWait.isAhead(ctx))) throw refusal;
       await countRefused(dependencies.limiter, ctx);
-      await awaitPosition.wait(ctx, applicationId);
+      await positionWait.wait(ctx, applicationId);
       await access(ctx, async () => undefined);
     }
     await next();
@@ -78,26 +72,24 @@ function authorize(
 }
 
 /**
- * Waits for the caller's log position. Must run after authorization and rate limiting, so that only valid requests
- * wait.
+ * Waits for the caller's log position, runs the read's SQL and responds. Must run after authorization and rate
+ * limiting, so that only valid requests wait.
  */
-function awaitOwnWrites(awaitPosition: PositionWait): Koa.Middleware<State> {
-  return async (ctx, next) => {
-    await awaitPosition.wait(ctx, ctx.state.applicationId);
-    await next();
-  };
-}
-
-function respond(read: AnyPartnerRead, dependencies: PartnerDependencies): Koa.Middleware<State> {
+function respond(
+  read: PartnerRead,
+  dependencies: PartnerDependencies,
+  positionWait: PositionWait,
+): Koa.Middleware<State> {
   const statement = { name: `partner ${read.operationId}`, text: read.sql };
   return async (ctx) => {
+    await positionWait.wait(ctx, ctx.state.applicationId);
     const values = read.values({
       state: ctx.state,
       params: (ctx as { params?: Record<string, string> }).params ?? {},
-      parameters: readParameters(read.parameters, ctx.query),
+      parameters: readParameters(read.parameters ?? {}, ctx.query),
       cursor: read.paged ? readCursor(ctx.query.cursor) : undefined,
     });
-    const row = await dependencies.read<PartnerRow>(statement, values, ctx.state.deadline);
+    const row = await dependencies.read<ResponseRow>(statement, values, ctx.state.deadline);
     if (row.refusal !== null) throw toRefusalError(read, row.refusal);
     if (row.body === null) throw new Error(`The SQL of ${read.operationId} returned no body.`);
     ctx.type = "application/json";
@@ -105,7 +97,7 @@ function respond(read: AnyPartnerRead, dependencies: PartnerDependencies): Koa.M
   };
 }
 
-function toRefusalError(read: AnyPartnerRead, code: string): Error {
+function toRefusalError(read: PartnerRead, code: string): Error {
   const status = new Map(Object.entries(read.refusals)).get(code);
   return status
     ? new ApiError(status, code)

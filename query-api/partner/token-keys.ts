@@ -41,21 +41,21 @@ export function createTokenKeys(
     onFailure: (error) =>
       logger.warn({ error }, "Fetching the token keys failed, so the cached keys stay in use."),
   });
-  let freshAt = Number.NEGATIVE_INFINITY;
+  let lastFreshAt = Number.NEGATIVE_INFINITY;
   return async (header, token) => {
     try {
       if (!remote.fresh) await circuit(() => remote.reload());
     } catch (unreachable) {
-      const kept = remote.jwks();
-      if (!kept || performance.now() - freshAt > MAX_STALE_MS) throw unreachable;
+      const cached = remote.jwks();
+      if (!cached || performance.now() - lastFreshAt > MAX_STALE_MS) throw unreachable;
       try {
-        return await createLocalJWKSet(kept)(header, token);
+        return await createLocalJWKSet(cached)(header, token);
       } catch {
         // The token may be signed with a key that was published after the last fetch.
         throw unreachable;
       }
     }
-    freshAt = performance.now();
+    lastFreshAt = performance.now();
     return remote(header, token);
   };
 }

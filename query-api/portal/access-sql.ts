@@ -62,26 +62,18 @@ export function toBranchIdsSql(member: string): string {
     WHERE b.clinic_id = ${member}.clinic_id AND ${isInScopeSql(member, "b.branch_id")}), '[]') END`;
 }
 
-/** Row that the SQL of a portal operation returns. */
-export interface PortalRow {
-  /** Error code, or null if the request is authorized. */
-  refusal: string | null;
-  /** JSON object of the body, or null if refused. */
-  body: string | null;
-}
-
 /**
  * Builds the SQL of a portal operation. It resolves clinic and branch, authorizes the request and reads the data in one
- * round trip. It reads the data only if the request is authorized.
+ * round trip. It reads the data only if the request is authorized. The result is a `ResponseRow`.
  *
  * @param data SELECT that returns one JSON object; it can use the row `access`, and its parameters start at $3
  */
 export function buildAuthorizedSql(requirement: Requirement, data: string): string {
-  const judgement = listRefusalConditions(requirement).map(
+  const refusalCases = listRefusalConditions(requirement).map(
     ([refusal, condition]) => `WHEN ${condition} THEN '${refusal}'`,
   );
-  return `SELECT judged.refusal, CASE WHEN judged.refusal IS NULL THEN (${data})::text END AS body
+  return `SELECT decision.refusal, CASE WHEN decision.refusal IS NULL THEN (${data})::text END AS body
 FROM (VALUES (1)) request
 LEFT JOIN (${accessSql}) access ON true
-CROSS JOIN LATERAL (SELECT CASE ${judgement.join(" ")} END AS refusal) judged`;
+CROSS JOIN LATERAL (SELECT CASE ${refusalCases.join(" ")} END AS refusal) decision`;
 }

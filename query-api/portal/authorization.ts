@@ -53,9 +53,9 @@ export function listRefusalConditions(requirement: Requirement): [Refusal, strin
   if (branch) conditions.push(["branch_not_in_scope", "access.branch_id IS NULL"]);
   if (permission) conditions.push(["permission_required", `NOT access.permissions ? '${permission}'`]);
   if (entitlement) {
-    const effective = `SELECT FROM read_model.entitlement e
+    const activeEntitlement = `SELECT FROM read_model.entitlement e
       WHERE e.clinic_id = access.clinic_id AND e.key = '${entitlement}' AND ${entitlementInEffectSql}`;
-    conditions.push(["entitlement_required", `NOT EXISTS (${effective})`]);
+    conditions.push(["entitlement_required", `NOT EXISTS (${activeEntitlement})`]);
   }
   if (requirement.operationalAccess) {
     conditions.push(["operational_access_denied", "access.not_operational_because IS NOT NULL"]);

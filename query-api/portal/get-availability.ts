@@ -1,16 +1,9 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
+import { calendarDate, instant, timeOfDay, timeWindow, uuid } from "../http/fields.ts";
 import { windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
-import {
-  calendarDate,
-  envelope,
-  instant,
-  timeOfDay,
-  timeWindow as timeWindowSchema,
-  uuid,
-} from "./fields.ts";
-import { defineOperation } from "./operation.ts";
+import { defineOperation, envelope } from "./operation.ts";
 
 /** Maximum lengths of the lists, which have no pages. A branch has fewer entries in 31 days. */
 const MAX_RESOURCES = 1_000;
@@ -85,16 +78,14 @@ const holds = `SELECT * FROM read_model.hold
 
 export const getAvailability = defineOperation({
   operationId: "getAvailability",
-  method: "GET",
   path: "/api/v1/availability",
   summary: "Get availability rules and allocations",
   description:
     "Returns the active resources of the authorized branch, with their rules, assignments and holds in a window of at most 31 days. The response does not contain calculated bookable slots.",
   parameters: windowParameters,
-  generatedAt: false,
   response: z.strictObject({
     ...envelope,
-    window: timeWindowSchema,
+    window: timeWindow,
     context: z.strictObject({ clinicId: uuid, branchId: uuid, timezone: z.string() }),
     resources: z.array(resource),
     rules: z.array(rule),

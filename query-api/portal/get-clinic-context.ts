@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { clinicFields, instant, uuid } from "../http/fields.ts";
 import { entitlementInEffectSql } from "./authorization.ts";
-import { datedEnvelope, instant, uuid } from "./fields.ts";
-import { defineOperation } from "./operation.ts";
+import { datedEnvelope, defineOperation } from "./operation.ts";
 
 const entitlement = z.strictObject({
   enabled: z.boolean().describe("True if the entitlement is in effect at the time of the response."),
@@ -17,23 +17,14 @@ const subscription = z.strictObject({
 
 export const getClinicContext = defineOperation({
   operationId: "getClinicContext",
-  method: "GET",
   path: "/api/v1/clinic/context",
   summary: "Get the clinic context",
   description:
     "Returns the clinic and branch of the session, the user's role and permissions, the operational access, and the entitlements of the clinic's plan.",
-  parameters: {},
-  generatedAt: true,
   response: z.looseObject({
     ...datedEnvelope,
     clinic: z.strictObject({
-      id: uuid,
-      slug: z.string(),
-      name: z.string(),
-      timezone: z.string(),
-      currency: z.string(),
-      locale: z.string(),
-      status: z.string(),
+      ...clinicFields,
       isDemo: z.boolean(),
     }),
     branch: z.strictObject({ id: uuid, name: z.string(), city: z.string().nullable() }),
@@ -66,5 +57,4 @@ export const getClinicContext = defineOperation({
       SELECT json_object_agg(e.key, json_build_object('enabled', ${entitlementInEffectSql},
         'limit', e.amount, 'effectiveUntil', rfc3339(e.effective_until)) ORDER BY e.key COLLATE "C")
       FROM read_model.entitlement e WHERE e.clinic_id = access.clinic_id), '{}'))`,
-  values: () => [],
 });

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
-import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
-import { defineOperation } from "./operation.ts";
+import { calendarDate, instant, uuid } from "../http/fields.ts";
+import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum length of each list. The lists have no pages, and a front desk has fewer entries per day. */
-const MAX_LISTED = 1_000;
+const MAX_ENTRIES = 1_000;
 
 const ticket = z.strictObject({
   id: uuid,
@@ -35,7 +35,7 @@ const queuedAppointment = z.strictObject({
 
 const count = z.int().min(0);
 
-const active = `SELECT * FROM read_model.queue_ticket t
+const activeTickets = `SELECT * FROM read_model.queue_ticket t
   WHERE t.clinic_id = access.clinic_id AND t.branch_id = access.branch_id
     AND t.status NOT IN ('completed', 'cancelled', 'no_show')`;
 
@@ -43,28 +43,25 @@ const active = `SELECT * FROM read_model.queue_ticket t
 const ticketOrder = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
 /** SQL for midnight in the clinic's time zone, days after today. A day with a clock change has 23 or 25 hours. */
-const startOfDay = (days: number) =>
+const startOfDaySql = (days: number) =>
   `((date_trunc('day', $2::timestamptz AT TIME ZONE access.timezone) + interval '${days} day')
     AT TIME ZONE access.timezone)`;
 
-const withoutTicket = `SELECT a.* FROM read_model.appointment a
+const appointmentsWithoutTicket = `SELECT a.* FROM read_model.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
-    AND a.scheduled_at >= ${startOfDay(0)} AND a.scheduled_at < ${startOfDay(1)}
+    AND a.scheduled_at >= ${startOfDaySql(0)} AND a.scheduled_at < ${startOfDaySql(1)}
     AND a.status IN ('checked_in', 'waiting', 'in_consultation') AND a.animal_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM read_model.queue_ticket t
       WHERE t.appointment_id = a.appointment_id AND t.clinic_id = a.clinic_id)
   ORDER BY a.scheduled_at, a.appointment_id
-  LIMIT ${MAX_LISTED}`;
+  LIMIT ${MAX_ENTRIES}`;
 
 export const getQueue = defineOperation({
   operationId: "getQueue",
-  method: "GET",
   path: "/api/v1/queue",
   summary: "Get the front-desk queue",
   description:
     "Returns the active tickets of the authorized branch, sorted by date and number, and today's checked-in appointments without a ticket.",
-  parameters: {},
-  generatedAt: true,
   response: z.strictObject({
     ...datedEnvelope,
     context: z.strictObject({ clinicId: uuid, branchId: uuid }),
@@ -72,7 +69,7 @@ export const getQueue = defineOperation({
     summary: z.strictObject({ active: count, waiting: count, priority: count }),
     legacyAppointmentQueue: z.array(queuedAppointment),
   }),
-  sql: `WITH active AS MATERIALIZED (${active})
+  sql: `WITH active AS MATERIALIZED (${activeTickets})
   SELECT json_build_object(
     'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
     'tickets', coalesce((SELECT json_agg(json_build_object('id', t.ticket_id, 'appointment_id', t.appointment_id,
@@ -81,13 +78,12 @@ export const getQueue = defineOperation({
       'estimated_wait_minutes', t.estimated_wait_minutes, 'checked_in_at', rfc3339(t.checked_in_at),
       'called_at', rfc3339(t.called_at), 'completed_at', rfc3339(t.completed_at), 'notes', t.notes,
       'updated_at', rfc3339(t.updated_at)) ORDER BY ${ticketOrder})
-      FROM (SELECT * FROM active ORDER BY ${ticketOrder} LIMIT ${MAX_LISTED}) t), '[]'),
+      FROM (SELECT * FROM active ORDER BY ${ticketOrder} LIMIT ${MAX_ENTRIES}) t), '[]'),
     'summary', (SELECT json_build_object('active', count(*),
       'waiting', count(*) FILTER (WHERE status = 'waiting'),
       'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active),
     'legacyAppointmentQueue', coalesce((SELECT json_agg(json_build_object('id', a.appointment_id,
       'animal_id', a.animal_id, 'scheduled_at', rfc3339(a.scheduled_at), 'duration_minutes', a.duration_minutes,
       'reason', a.reason, 'status', a.status) ORDER BY a.scheduled_at, a.appointment_id)
-      FROM (${withoutTicket}) a), '[]'))`,
-  values: () => [],
+      FROM (${appointmentsWithoutTicket}) a), '[]'))`,
 });

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
+import { instant, timeWindow, uuid } from "../http/fields.ts";
 import { createLimitParameter, statusParameter, windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
-import { datedEnvelope, instant, page, timeWindow as timeWindowSchema, uuid } from "./fields.ts";
-import { defineOperation } from "./operation.ts";
+import { datedEnvelope, defineOperation, limitedPage } from "./operation.ts";
 
 const resource = z.strictObject({
   id: uuid,
@@ -31,7 +31,7 @@ const appointment = z.strictObject({
 });
 
 /** Selects appointments of the authorized branch. $3 and $4: window. $5: status. $6: limit. */
-const picked = `SELECT * FROM read_model.appointment a
+const appointmentsInWindow = `SELECT * FROM read_model.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
     AND a.scheduled_at >= $3::timestamptz AND a.scheduled_at < $4::timestamptz
     AND ($5::text IS NULL OR a.status = $5)
@@ -47,19 +47,17 @@ const resources = `SELECT json_agg(json_build_object('id', g.resource_id, 'type'
 
 export const listAppointments = defineOperation({
   operationId: "listAppointments",
-  method: "GET",
   path: "/api/v1/appointments",
   summary: "List appointments of the branch",
   description:
     "Lists appointments of the authorized branch in a window of at most 31 days, sorted by time. The list is a limited result set, not a total count.",
   parameters: { ...windowParameters, status: statusParameter, limit: createLimitParameter(250, 100) },
-  generatedAt: true,
   response: z.looseObject({
     ...datedEnvelope,
     context: z.strictObject({ clinicId: uuid, branchId: uuid }),
-    window: timeWindowSchema,
+    window: timeWindow,
     appointments: z.array(appointment),
-    page,
+    page: limitedPage,
   }),
   sql: `SELECT json_build_object(
     'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
@@ -77,7 +75,7 @@ export const listAppointments = defineOperation({
       'customer', CASE WHEN u.customer_id IS NOT NULL THEN
         json_build_object('id', u.customer_id, 'fullName', u.full_name) END,
       'resources', coalesce((${resources}), '[]')) AS document
-    FROM (${picked}) a
+    FROM (${appointmentsInWindow}) a
     LEFT JOIN read_model.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
     LEFT JOIN read_model.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id
   ) listed`,

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
+import { uuid } from "../http/fields.ts";
 import { isInScopeSql } from "./access-sql.ts";
-import { datedEnvelope, uuid } from "./fields.ts";
-import { defineOperation } from "./operation.ts";
+import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of branches in the list, which has no pages. A clinic has fewer branches. */
-const MAX_LISTED = 1_000;
+const MAX_BRANCHES = 1_000;
 
 const branch = z.strictObject({
   id: uuid,
@@ -17,12 +17,9 @@ const branch = z.strictObject({
 
 export const listAuthorizedBranches = defineOperation({
   operationId: "listAuthorizedBranches",
-  method: "GET",
   path: "/api/v1/branches",
   summary: "List the clinic's branches",
   description: "Lists the branches of the selected clinic that the user can access, sorted by name.",
-  parameters: {},
-  generatedAt: true,
   response: z.strictObject({
     ...datedEnvelope,
     clinicId: uuid,
@@ -38,7 +35,6 @@ export const listAuthorizedBranches = defineOperation({
     SELECT * FROM read_model.branch
     WHERE branch.clinic_id = access.clinic_id AND ${isInScopeSql("access", "branch.branch_id")}
     ORDER BY ${byName("name")}, branch_id
-    LIMIT ${MAX_LISTED}
+    LIMIT ${MAX_BRANCHES}
   ) b`,
-  values: () => [],
 });

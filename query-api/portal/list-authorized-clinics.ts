@@ -1,20 +1,14 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
+import { clinicFields, instant, uuid } from "../http/fields.ts";
 import { toBranchIdsSql } from "./access-sql.ts";
-import { datedEnvelope, instant, uuid } from "./fields.ts";
-import { defineOperation } from "./operation.ts";
+import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of clinics in the list, which has no pages. A user has fewer memberships. */
-const MAX_LISTED = 500;
+const MAX_CLINICS = 500;
 
 const clinic = z.strictObject({
-  id: uuid,
-  slug: z.string(),
-  name: z.string(),
-  timezone: z.string(),
-  currency: z.string(),
-  locale: z.string(),
-  status: z.string(),
+  ...clinicFields,
   city: z.string().nullable(),
   isDemo: z.boolean(),
   demoExpiresAt: instant.nullable(),
@@ -32,13 +26,10 @@ const membershipsOfUser = `SELECT DISTINCT ON (clinic_id) * FROM read_model.memb
 
 export const listAuthorizedClinics = defineOperation({
   operationId: "listAuthorizedClinics",
-  method: "GET",
   path: "/api/v1/clinics",
   summary: "List the user's clinics",
   description:
     "Lists the clinics where the signed-in user is an active member, sorted by name. The list includes suspended and closed clinics.",
-  parameters: {},
-  generatedAt: true,
   response: z.strictObject({ ...datedEnvelope, currentClinicId: uuid, clinics: z.array(clinic) }),
   sql: `SELECT json_build_object(
     'currentClinicId', access.clinic_id,
@@ -51,7 +42,6 @@ export const listAuthorizedClinics = defineOperation({
     SELECT clinic.*, m.role, m.branch_access, m.branch_ids
     FROM (${membershipsOfUser}) m JOIN read_model.clinic USING (clinic_id)
     ORDER BY ${byName("clinic.name")}, clinic.clinic_id
-    LIMIT ${MAX_LISTED}
+    LIMIT ${MAX_CLINICS}
   ) c`,
-  values: () => [],
 });

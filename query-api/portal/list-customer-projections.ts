@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
+import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, offsetParameter } from "../http/parameters.ts";
-import { calendarDate, datedEnvelope, instant, uuid } from "./fields.ts";
-import { defineOperation } from "./operation.ts";
+import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of animals per customer in the list. */
 const MAX_ANIMALS = 500;
@@ -41,13 +41,11 @@ const animals = `SELECT json_agg(json_build_object('id', n.animal_id, 'name', n.
 export function listCustomerProjections(operatorName: string) {
   return defineOperation({
     operationId: "listCustomerProjections",
-    method: "GET",
     path: "/api/v1/customers",
     summary: "List customers and their animals",
     description:
       "Lists customers of the selected clinic with their animals, sorted by name. The list is limited, so it may not contain all customers.",
     parameters: { limit: createLimitParameter(100, 50), offset: offsetParameter },
-    generatedAt: true,
     response: z.strictObject({
       ...datedEnvelope,
       context: z.strictObject({ clinicId: uuid, identityOwner: z.literal(operatorName) }),

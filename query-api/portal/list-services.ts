@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
+import { instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, createLiteralTrueParameter } from "../http/parameters.ts";
-import { datedEnvelope, instant, page, uuid } from "./fields.ts";
-import { defineOperation } from "./operation.ts";
+import { datedEnvelope, defineOperation, limitedPage } from "./operation.ts";
 
 const service = z.strictObject({
   id: uuid,
@@ -17,7 +17,6 @@ const service = z.strictObject({
 
 export const listServices = defineOperation({
   operationId: "listServices",
-  method: "GET",
   path: "/api/v1/services",
   summary: "List the service catalog",
   description:
@@ -28,12 +27,11 @@ export const listServices = defineOperation({
       "If `true`, the list includes withdrawn services. Any other value is ignored. The parameter is also ignored for users without the permission `manage_tenant`.",
     ),
   },
-  generatedAt: true,
   response: z.looseObject({
     ...datedEnvelope,
     context: z.strictObject({ clinicId: uuid, currency: z.string() }),
     services: z.array(service),
-    page,
+    page: limitedPage,
   }),
   sql: `SELECT json_build_object(
     'context', json_build_object('clinicId', access.clinic_id, 'currency', access.currency),

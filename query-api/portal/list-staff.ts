@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { byName } from "../../shared/postgres/by-name.ts";
+import { instant, uuid } from "../http/fields.ts";
 import { toBranchIdsSql } from "./access-sql.ts";
-import { datedEnvelope, instant, uuid } from "./fields.ts";
-import { defineOperation } from "./operation.ts";
+import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of staff members in the list, which has no pages. A clinic has fewer staff members. */
-const MAX_LISTED = 1_000;
+const MAX_STAFF_MEMBERS = 1_000;
 
 const staffMember = z.strictObject({
   id: uuid,
@@ -40,12 +40,9 @@ const membershipOfStaff = `SELECT * FROM read_model.membership m
 
 export const listStaff = defineOperation({
   operationId: "listStaff",
-  method: "GET",
   path: "/api/v1/staff",
   summary: "List the clinic's staff",
   description: "Lists the staff members of the selected clinic with their portal access, sorted by name.",
-  parameters: {},
-  generatedAt: true,
   response: z.strictObject({ ...datedEnvelope, clinicId: uuid, staff: z.array(staffMember) }),
   sql: `SELECT json_build_object(
     'clinicId', access.clinic_id,
@@ -57,8 +54,7 @@ export const listStaff = defineOperation({
   FROM (
     SELECT * FROM read_model.staff WHERE staff.clinic_id = access.clinic_id
     ORDER BY ${byName("full_name")}, staff_id
-    LIMIT ${MAX_LISTED}
+    LIMIT ${MAX_STAFF_MEMBERS}
   ) s
   LEFT JOIN LATERAL (${membershipOfStaff}) m ON true`,
-  values: () => [],
 });

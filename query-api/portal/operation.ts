@@ -1,7 +1,27 @@
-import type { z } from "zod";
+import { z } from "zod";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
+import { instant } from "../http/fields.ts";
 import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
 import type { PortalOperationId } from "./authorization.ts";
+
+/** First fields of every portal response. */
+export const envelope = {
+  ok: z.literal(true),
+  apiVersion: z.literal("v1"),
+  correlationId: z.uuid().describe("Id of the request."),
+};
+
+/** First fields of every portal response except availability. */
+export const datedEnvelope = {
+  ...envelope,
+  generatedAt: instant.describe("Time at which the response was generated."),
+};
+
+/** Schema of the field `page` of a list with a limit. */
+export const limitedPage = z.strictObject({
+  limit: z.int().min(1).describe("Maximum number of records in this response."),
+  returned: z.int().min(0).describe("Number of records in this response. It is not a total count."),
+});
 
 /**
  * Declaration of a portal operation, for the router, the OpenAPI document and the contract tests. Its requirements are in
@@ -9,15 +29,13 @@ import type { PortalOperationId } from "./authorization.ts";
  */
 export interface PortalOperation<Declared extends QueryParameters = QueryParameters> {
   operationId: PortalOperationId;
-  method: "GET";
   path: `/api/v1/${string}`;
   summary: string;
   description: string;
-  parameters: Declared;
-  /** Schema of the 200 body, envelope included. */
-  response: z.ZodType;
-  /** If true, the envelope has `generatedAt`. */
-  generatedAt: boolean;
+  /** Undefined if the operation has no parameters. */
+  parameters?: Declared;
+  /** Schema of the 200 body, which starts with `envelope` or `datedEnvelope`. */
+  response: z.ZodObject;
   /**
    * SELECT that returns the body without the envelope, as one JSON object. It can use the row `access` with clinic,
    * branch and membership. $1 is the user, $2 the request's time. The results of `values` start at $3. The SELECT must
@@ -25,7 +43,7 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
    */
   sql: string;
   /** @param now milliseconds since 1970 */
-  values(parameters: ParameterValues<Declared>, now: number): readonly unknown[];
+  values?(parameters: ParameterValues<Declared>, now: number): readonly unknown[];
 }
 
 /** Declares an operation and infers its parameter types. */
@@ -35,19 +53,12 @@ export function defineOperation<const Declared extends QueryParameters>(
   return operation;
 }
 
-/** A portal operation with any parameters. The router and the OpenAPI document use this type. */
-export type AnyPortalOperation = Omit<PortalOperation, "values"> & {
-  values(parameters: Record<string, unknown>, now: number): readonly unknown[];
-};
-
-export interface Envelope {
-  correlationId: string;
-  /** Undefined if the response does not contain this field. */
-  generatedAt: Instant | undefined;
-}
-
-/** Inserts the envelope into the text of a JSON object, so that Postgres's JSON is not parsed and serialized again. */
-export function addEnvelope({ correlationId, generatedAt }: Envelope, body: string): string {
-  const made = generatedAt === undefined ? "" : `"generatedAt":"${generatedAt}",`;
-  return `{"ok":true,"apiVersion":"v1","correlationId":"${correlationId}",${made}${body.slice(1)}`;
+/**
+ * Inserts the envelope into the text of a JSON object, so that Postgres's JSON is not parsed and serialized again.
+ *
+ * @param generatedAt undefined if the response does not contain this field
+ */
+export function addEnvelope(body: string, correlationId: string, generatedAt: Instant | undefined): string {
+  const generated = generatedAt === undefined ? "" : `"generatedAt":"${generatedAt}",`;
+  return `{"ok":true,"apiVersion":"v1","correlationId":"${correlationId}",${generated}${body.slice(1)}`;
 }

@@ -7,10 +7,10 @@ import { listAuthorizedClinics } from "./list-authorized-clinics.ts";
 import { listCustomerProjections } from "./list-customer-projections.ts";
 import { listServices } from "./list-services.ts";
 import { listStaff } from "./list-staff.ts";
-import type { AnyPortalOperation } from "./operation.ts";
+import type { PortalOperation } from "./operation.ts";
 
-/** Lists all portal operations. */
-export function createPortalOperations(settings: { operatorName: string }): readonly AnyPortalOperation[] {
+/** Creates the declarations of all portal operations. */
+export function createPortalOperations(settings: { operatorName: string }): readonly PortalOperation[] {
   return [
     getClinicContext,
     listAuthorizedClinics,
@@ -21,5 +21,5 @@ export function createPortalOperations(settings: { operatorName: string }): read
     listAppointments,
     getAvailability,
     getQueue,
-  ] as unknown as readonly AnyPortalOperation[];
+  ];
 }

@@ -4,10 +4,10 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import { readParameters } from "../http/parameters.ts";
-import type { QueryState, ReadRow } from "../http/read.ts";
-import { buildAuthorizedSql, type PortalRow } from "./access-sql.ts";
+import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
+import { buildAuthorizedSql } from "./access-sql.ts";
 import { requirements } from "./authorization.ts";
-import { type AnyPortalOperation, addEnvelope } from "./operation.ts";
+import { addEnvelope, type PortalOperation } from "./operation.ts";
 import type { SessionVerifier } from "./session.ts";
 
 export interface PortalDependencies {
@@ -17,7 +17,7 @@ export interface PortalDependencies {
 
 /** Creates the routes of the portal API. Methods other than GET and HEAD return 405 with `Allow`. */
 export function createPortalRouter(
-  operations: readonly AnyPortalOperation[],
+  operations: readonly PortalOperation[],
   dependencies: PortalDependencies,
 ): Router {
   const router = createRouter();
@@ -32,23 +32,24 @@ export function createPortalRouter(
 
 /** Verifies the session, runs the operation's SQL and responds. */
 function createHandler(
-  operation: AnyPortalOperation,
+  operation: PortalOperation,
   dependencies: PortalDependencies,
 ): Koa.Middleware<QueryState> {
   const statement = {
     name: `portal ${operation.operationId}`,
     text: buildAuthorizedSql(requirements[operation.operationId], operation.sql),
   };
+  const hasGeneratedAt = "generatedAt" in operation.response.shape;
   return async (ctx) => {
     const { now, deadline, correlationId } = ctx.state;
     const { userId } = await dependencies.verifySession(ctx.req.headers.cookie, now);
-    const parameters = readParameters(operation.parameters, ctx.query);
-    const at = toInstant(now);
-    const values = [userId, at, ...operation.values(parameters, now)];
-    const row = await dependencies.read<PortalRow>(statement, values, deadline);
+    const parameters = readParameters(operation.parameters ?? {}, ctx.query);
+    const time = toInstant(now);
+    const values = [userId, time, ...(operation.values?.(parameters, now) ?? [])];
+    const row = await dependencies.read<ResponseRow>(statement, values, deadline);
     if (row.refusal !== null) throw new ApiError(403, row.refusal);
     if (row.body === null) throw new Error(`The SQL of ${operation.operationId} returned no body.`);
     ctx.type = "application/json";
-    ctx.body = addEnvelope({ correlationId, generatedAt: operation.generatedAt ? at : undefined }, row.body);
+    ctx.body = addEnvelope(row.body, correlationId, hasGeneratedAt ? time : undefined);
   };
 }

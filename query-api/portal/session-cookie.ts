@@ -33,24 +33,24 @@ export function extractAccessToken(header: string | undefined, name: string): st
  * are omitted, because they mean that the cookie was deleted.
  */
 function collectCookies(header: string, name: string): Map<string, string> {
-  const found = new Map<string, string>();
+  const cookies = new Map<string, string>();
   for (const pair of header.split(";")) {
     const separator = pair.indexOf("=");
     const key = pair.slice(0, Math.max(0, separator)).trim();
     if (key !== name && !key.startsWith(`${name}.`)) continue;
     const value = decodeValue(pair.slice(separator + 1).trim());
-    if (!found.has(key)) found.set(key, value);
+    if (!cookies.has(key)) cookies.set(key, value);
   }
-  for (const [key, value] of found) if (value === "") found.delete(key);
-  return found;
+  for (const [key, value] of cookies) if (value === "") cookies.delete(key);
+  return cookies;
 }
 
 function decodeValue(text: string): string {
-  const bare = text.startsWith('"') && text.endsWith('"') && text.length > 1 ? text.slice(1, -1) : text;
+  const unquoted = text.startsWith('"') && text.endsWith('"') && text.length > 1 ? text.slice(1, -1) : text;
   try {
-    return decodeURIComponent(bare);
+    return decodeURIComponent(unquoted);
   } catch {
-    return bare; // The text contains a % without two hex digits, so it is not percent-encoded.
+    return unquoted; // The text contains a % without two hex digits, so it is not percent-encoded.
   }
 }
 

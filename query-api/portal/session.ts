@@ -65,17 +65,17 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
 function createSessionKeys(settings: SessionSettings): { algorithms: string[]; key: JWTVerifyGetKey } {
   const { PORTAL_JWT_SECRET: text, PORTAL_JWKS_URL: url } = settings;
   const secret = text === undefined ? undefined : importSharedSecret(text);
-  const published = url === undefined ? undefined : createPublicKeys(new URL(url));
-  if (!secret && !published) {
+  const publicKeys = url === undefined ? undefined : createPublicKeys(new URL(url));
+  if (!secret && !publicKeys) {
     throw new ConfigError(
       "settings: PORTAL_JWT_SECRET or PORTAL_JWKS_URL is missing; set at least one to verify portal sessions",
     );
   }
   return {
-    algorithms: [...(secret ? ["HS256"] : []), ...(published ? ["ES256", "RS256"] : [])],
+    algorithms: [...(secret ? ["HS256"] : []), ...(publicKeys ? ["ES256", "RS256"] : [])],
     async key(header, token) {
       if (header.alg === "HS256" && secret) return secret;
-      if (header.alg !== "HS256" && published) return published(header, token);
+      if (header.alg !== "HS256" && publicKeys) return publicKeys(header, token);
       throw new errors.JOSEAlgNotAllowed("No key is configured for this algorithm.");
     },
   };
@@ -94,11 +94,11 @@ function createPublicKeys(url: URL): JWTVerifyGetKey {
     try {
       return await remote(header, token);
     } catch (error) {
-      const aboutToken =
+      const isTokenError =
         error instanceof errors.JWKSNoMatchingKey ||
         error instanceof errors.JWKSMultipleMatchingKeys ||
         error instanceof errors.JOSENotSupported;
-      throw aboutToken ? error : unavailable("session_keys_unavailable", error);
+      throw isTokenError ? error : unavailable("session_keys_unavailable", error);
     }
   };
 }

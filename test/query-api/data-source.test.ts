@@ -10,20 +10,20 @@ import { type Answer, request, startTestQueryApi, type TestQueryApi } from "../s
 async function startProxy(target: URL) {
   const sockets = new Set<Socket>();
   let state: "open" | "silent" | "cut" = "open";
-  const server = net.createServer((near) => {
+  const server = net.createServer((clientSocket) => {
     if (state === "cut") {
-      near.destroy();
+      clientSocket.destroy();
       return;
     }
-    const far = net.connect(Number(target.port), target.hostname);
-    for (const socket of [near, far]) {
+    const serverSocket = net.connect(Number(target.port), target.hostname);
+    for (const socket of [clientSocket, serverSocket]) {
       sockets.add(socket);
       socket.on("error", () => undefined);
       socket.on("close", () => sockets.delete(socket));
     }
-    const carry = (to: Socket) => (data: Buffer) => state === "open" && to.write(data);
-    near.on("data", carry(far)).on("close", () => far.destroy());
-    far.on("data", carry(near)).on("close", () => near.destroy());
+    const forward = (to: Socket) => (data: Buffer) => state === "open" && to.write(data);
+    clientSocket.on("data", forward(serverSocket)).on("close", () => serverSocket.destroy());
+    serverSocket.on("data", forward(clientSocket)).on("close", () => clientSocket.destroy());
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -77,26 +77,26 @@ describe("query-api without Postgres", () => {
   beforeEach(expectSuccess);
 
   async function expectSuccess() {
-    for (const ask of [portal, partner]) {
-      const answer = await eventually("a response other than 503", async () => {
-        const given = await ask();
-        return given.status !== 503 && given;
+    for (const readApi of [portal, partner]) {
+      const response = await eventually("a response other than 503", async () => {
+        const attempt = await readApi();
+        return attempt.status !== 503 && attempt;
       });
-      expect(answer.status).to.equal(200);
+      expect(response.status).to.equal(200);
     }
     expect((await fetch(`${api.url}/health/ready`)).status).to.equal(200);
   }
 
   /** Checks that portal and partner reads return 503, with more concurrent requests than pool connections. */
   async function expectUnavailable() {
-    const started = performance.now();
-    const asked = Array.from({ length: 20 }, (_, index) => (index % 2 ? portal() : partner()));
-    for (const { status, headers, body } of await Promise.all(asked)) {
+    const startedAt = performance.now();
+    const requests = Array.from({ length: 20 }, (_, index) => (index % 2 ? portal() : partner()));
+    for (const { status, headers, body } of await Promise.all(requests)) {
       expect([status, body.error]).to.deep.equal([503, "data_source_unavailable"]);
       expect(Number(headers.get("Retry-After"))).to.be.at.least(1);
       expect(body).to.have.keys("ok", "error", "correlationId");
     }
-    expect(performance.now() - started).to.be.below(3_000);
+    expect(performance.now() - startedAt).to.be.below(3_000);
   }
 
   it("reads return 503 within three seconds while Postgres is down, and 200 after Postgres is back", async () => {

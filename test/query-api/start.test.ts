@@ -4,8 +4,8 @@ import { ConfigError } from "../../shared/runtime/config.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { queryEnvironment as env } from "../support/query-environment.ts";
 
-async function failure(given: NodeJS.ProcessEnv): Promise<Error> {
-  return startQueryApi(given).then(
+async function expectStartError(settings: NodeJS.ProcessEnv): Promise<Error> {
+  return startQueryApi(settings).then(
     async (service) => {
       await service.stop();
       throw new Error("The service started, although an error was expected.");
@@ -16,7 +16,7 @@ async function failure(given: NodeJS.ProcessEnv): Promise<Error> {
 
 describe("startQueryApi", () => {
   it("startQueryApi fails with one line that names every missing setting", async () => {
-    const error = await failure({ PORT: "0" });
+    const error = await expectStartError({ PORT: "0" });
     expect(error).to.be.instanceOf(ConfigError);
     for (const name of ["DATABASE_URL", "PORTAL_COOKIE_NAME", "TOKEN_JWKS_URL", "OPERATOR_NAME"]) {
       expect(error.message).to.contain(name);
@@ -26,14 +26,14 @@ describe("startQueryApi", () => {
 
   it("startQueryApi requires a secret or public keys to verify portal sessions", async () => {
     const { PORTAL_JWT_SECRET: _, ...rest } = env;
-    const error = await failure(rest);
+    const error = await expectStartError(rest);
     expect(error).to.be.instanceOf(ConfigError);
     expect(error.message).to.match(/PORTAL_JWT_SECRET or PORTAL_JWKS_URL/);
   });
 
   it("startQueryApi fails if the port is in use", async () => {
     const first = await startQueryApi(env);
-    const error = await failure({ ...env, PORT: new URL(first.url).port });
+    const error = await expectStartError({ ...env, PORT: new URL(first.url).port });
     await first.stop();
     expect(error).to.be.instanceOf(StartError);
   });

@@ -13,22 +13,20 @@ import {
   resourceAdded,
 } from "../support/clinics.ts";
 import { endpointRegistered, installationApproved, registerApplication } from "../support/partner-events.ts";
-import { type Answer, request, startTestQueryApi, type TestQueryApi } from "../support/query-api.ts";
+import { type Answer, request } from "../support/query-api.ts";
+import { setUpQueryApi } from "./set-up-query-api.ts";
 
 const window = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&includeInactive=true";
 
 describe("tenant isolation", () => {
-  let api: TestQueryApi;
+  const api = setUpQueryApi();
   let ours: Awaited<ReturnType<typeof createFullClinic>>;
   let theirs: Awaited<ReturnType<typeof createFullClinic>>;
 
   before(async () => {
-    api = await startTestQueryApi();
     ours = await createFullClinic();
     theirs = await createFullClinic();
   });
-
-  after(() => api.stop());
 
   /**
    * Creates a clinic with one record of each kind. All clinics have the same names. Other texts contain a mark that is
@@ -38,12 +36,12 @@ describe("tenant isolation", () => {
     const ids = await openClinic(api.given);
     const mark = randomUUID().replaceAll("-", "");
     const { clinicId, branchId, userId } = ids;
-    const more = Object.fromEntries(
+    const recordIds = Object.fromEntries(
       ["staff", "colleague", "customer", "animal", "service", "resource", "rule", "hold", "ticket"]
         .concat(["appointment", "assignment", "walkIn", "visit", "endpoint", "delivery"])
         .map((name) => [name, randomUUID() as string]),
     ) as Record<string, string>;
-    const id = (name: string) => more[name] as string;
+    const id = (name: string) => recordIds[name] as string;
     const application = await registerApplication(api.given);
     await api.given(
       {
@@ -149,7 +147,7 @@ describe("tenant isolation", () => {
          $5, now(), now())`,
       [id("delivery"), id("endpoint"), clinicId, application.applicationId, randomUUID(), mark, branchId],
     );
-    return { ...ids, ...more, mark, application };
+    return { ...ids, ...recordIds, mark, application };
   }
 
   /** Lists the ids of a clinic's records, and its mark. */
@@ -173,9 +171,9 @@ describe("tenant isolation", () => {
   for (const { operationId, path, response } of createPortalOperations({ operatorName: "Test Operator" })) {
     it(`the portal operation ${operationId} returns no data of another clinic`, async () => {
       const named = `clinicId=${theirs.clinicId}&branchId=${theirs.branchId}`;
-      const answer = await api.get(`${path}?${window}&${named}`, ours.userId);
-      expectOnlyOurs(answer);
-      response.parse(answer.body);
+      const result = await api.get(`${path}?${window}&${named}`, ours.userId);
+      expectOnlyOurs(result);
+      response.parse(result.body);
     });
 
     it(`the portal operation ${operationId} refuses a user without a membership`, async () => {
@@ -185,7 +183,7 @@ describe("tenant isolation", () => {
   }
 
   describe("partner reads", () => {
-    async function ask(path: string, clinicId: string) {
+    async function readAsPartner(path: string, clinicId: string) {
       const token = await api.partnerToken(ours.application);
       const headers = { Authorization: `Bearer ${token}`, "X-SERVICE-Clinic-ID": clinicId };
       return request(`${api.url}/production/v1${path}`, headers);
@@ -202,14 +200,14 @@ describe("tenant isolation", () => {
 
     for (const [operationId, path] of Object.entries(paths)) {
       it(`the partner operation ${operationId} returns no data of another clinic`, async () => {
-        expectOnlyOurs(await ask(path(endpointOf(ours)), ours.clinicId));
-        const { status, body } = await ask(path(endpointOf(ours)), theirs.clinicId);
+        expectOnlyOurs(await readAsPartner(path(endpointOf(ours)), ours.clinicId));
+        const { status, body } = await readAsPartner(path(endpointOf(ours)), theirs.clinicId);
         expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
       });
     }
 
     it("listWebhookDeliveries returns 404 for an endpoint of another application at another clinic", async () => {
-      const { status } = await ask(paths.listWebhookDeliveries(endpointOf(theirs)), ours.clinicId);
+      const { status } = await readAsPartner(paths.listWebhookDeliveries(endpointOf(theirs)), ours.clinicId);
       expect(status).to.equal(404);
     });
   });
@@ -238,8 +236,8 @@ describe("tenant isolation", () => {
         "rate_limit.process",
       ]);
       const read = rows.filter(({ reads }) => reads).map(({ name }) => name);
-      const beyond = read.filter((name) => !name.startsWith("read_model."));
-      expect(beyond).to.have.members([
+      const otherTables = read.filter((name) => !name.startsWith("read_model."));
+      expect(otherTables).to.have.members([
         "rate_limit.counter",
         "rate_limit.process",
         "webhooks.delivery",

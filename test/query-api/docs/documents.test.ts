@@ -32,25 +32,25 @@ describe("the OpenAPI documents", () => {
       });
 
       it(`GET ${path} needs no authentication and supports ETags`, async () => {
-        const answer = await get(path);
-        expect([answer.status, answer.headers.get("Content-Type")]).to.deep.equal([
+        const response = await get(path);
+        expect([response.status, response.headers.get("Content-Type")]).to.deep.equal([
           200,
           "application/json; charset=utf-8",
         ]);
-        expect(answer.headers.get("Cache-Control")).to.equal("public, max-age=300");
-        const etag = answer.headers.get("ETag") ?? "";
+        expect(response.headers.get("Cache-Control")).to.equal("public, max-age=300");
+        const etag = response.headers.get("ETag") ?? "";
         expect(etag).to.match(/^"[\w-]{43}"$/);
         // undici's fetch would add its own cache headers to a conditional request.
-        const again = await request(service.url + path, { headers: { "If-None-Match": etag } });
-        expect([again.statusCode, await again.body.text()]).to.deep.equal([304, ""]);
+        const repeated = await request(service.url + path, { headers: { "If-None-Match": etag } });
+        expect([repeated.statusCode, await repeated.body.text()]).to.deep.equal([304, ""]);
         const head = await get(path, { method: "HEAD" });
         expect([head.status, await head.text(), head.headers.get("ETag")]).to.deep.equal([200, "", etag]);
       });
 
       it(`POST ${path} returns 405`, async () => {
-        const answer = await get(path, { method: "POST" });
-        expect([answer.status, answer.headers.get("Allow")]).to.deep.equal([405, "GET, HEAD"]);
-        expect(await answer.json()).to.include({ ok: false, error: "method_not_allowed" });
+        const response = await get(path, { method: "POST" });
+        expect([response.status, response.headers.get("Allow")]).to.deep.equal([405, "GET, HEAD"]);
+        expect(await response.json()).to.include({ ok: false, error: "method_not_allowed" });
       });
 
       it(`the ${name} document has the OpenAPI version, unique operation ids, and the operator's name`, async () => {
@@ -78,20 +78,20 @@ describe("the OpenAPI documents", () => {
       `${queryEnvironment.TOKEN_ISSUER}/sandbox/v1`,
       `${queryEnvironment.TOKEN_ISSUER}/production/v1`,
     ]);
-    const named = partner.paths["/clinic/context"]?.get?.parameters.map(({ name }) => name);
-    expect(named).to.deep.equal(["X-ACME-Clinic-ID", "X-ACME-Branch-ID", "X-ACME-Log-Position"]);
+    const headerNames = partner.paths["/clinic/context"]?.get?.parameters.map(({ name }) => name);
+    expect(headerNames).to.deep.equal(["X-ACME-Clinic-ID", "X-ACME-Branch-ID", "X-ACME-Log-Position"]);
     expect(JSON.stringify(partner)).to.not.contain("X-SERVICE");
   });
 
   it("the OpenAPI documents list the errors that do not depend on the operation", async () => {
-    const answers = [
+    const errors = [
       await errorOf(get("/api/v1/nothing")),
       await errorOf(get("/api/v1/clinics", { method: "POST" })),
       await errorOf(get("/api/v1/mobile/pets")),
       await rawError("GET / HTTP/1.1\r\nHost: a b\r\n  x\r\n\r\n"),
       await rawError(`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(40_000)}\r\n\r\n`),
     ];
-    expect(answers).to.deep.equal([
+    expect(errors).to.deep.equal([
       [404, "not_found"],
       [405, "method_not_allowed"],
       [410, "operation_retired"],
@@ -100,7 +100,7 @@ describe("the OpenAPI documents", () => {
     ]);
     for (const name of ["portal", "partner"] as const) {
       const { info } = await document(name);
-      for (const [status, code] of answers) expect(info.description).to.contain(`- ${status} \`${code}\`: `);
+      for (const [status, code] of errors) expect(info.description).to.contain(`- ${status} \`${code}\`: `);
     }
   });
 
@@ -123,23 +123,23 @@ describe("the OpenAPI documents", () => {
     );
   });
 
-  async function lint(linted: OpenApiDocument): Promise<string[]> {
+  async function lint(document: OpenApiDocument): Promise<string[]> {
     const linter = new Spectral();
     linter.setRuleset({ extends: [[oas, "recommended"]] } as never);
-    const found = await linter.run({ ...linted });
-    return found.map(({ code, path }) => `${code} ${path.join(".")}`);
+    const findings = await linter.run({ ...document });
+    return findings.map(({ code, path }) => `${code} ${path.join(".")}`);
   }
 
-  async function errorOf(answer: Promise<Response>): Promise<[number, string]> {
-    const { status } = await answer;
-    return [status, ((await (await answer).json()) as { error: string }).error];
+  async function errorOf(response: Promise<Response>): Promise<[number, string]> {
+    const { status } = await response;
+    return [status, ((await (await response).json()) as { error: string }).error];
   }
 
   /** Sends a request that fetch cannot send, and returns status and error code. */
   async function rawError(request: string): Promise<[number, string]> {
     const socket = connect(Number(new URL(service.url).port), "127.0.0.1");
     socket.write(request);
-    const answer = await text(socket);
-    return [Number(answer.split(" ")[1]), JSON.parse(answer.slice(answer.indexOf("\r\n\r\n"))).error];
+    const response = await text(socket);
+    return [Number(response.split(" ")[1]), JSON.parse(response.slice(response.indexOf("\r\n\r\n"))).error];
   }
 });

@@ -18,8 +18,8 @@ describe("the response checker", () => {
   const body = { ok: true, delivery: { id: randomUUID(), status: "pending" } };
 
   function judge(change: Partial<JudgedAnswer> = {}, more: Record<string, string | null> = {}): string {
-    const kept = Object.entries({ ...headers, ...more }).filter((entry) => entry[1] !== null);
-    const answer = { status: 202, body, headers: new Headers(kept as [string, string][]), ...change };
+    const entries = Object.entries({ ...headers, ...more }).filter((entry) => entry[1] !== null);
+    const answer = { status: 202, body, headers: new Headers(entries as [string, string][]), ...change };
     try {
       partnerJudge.check(operation as NonNullable<typeof operation>, answer);
       return "";

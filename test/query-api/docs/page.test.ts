@@ -23,8 +23,8 @@ describe("the page /docs", function () {
     page.on("console", (message) => problems.push(`console ${message.type()}: ${message.text()}`));
     page.on("pageerror", (error) => problems.push(`thrown: ${error.message}`));
     page.on("requestfailed", (request) => problems.push(`failed: ${request.url()}`));
-    page.on("response", (answer) => {
-      if (answer.status() >= 400) problems.push(`${answer.status()}: ${answer.url()}`);
+    page.on("response", (response) => {
+      if (response.status() >= 400) problems.push(`${response.status()}: ${response.url()}`);
     });
     page.on("request", (request) => {
       const { origin, protocol } = new URL(request.url());
@@ -54,11 +54,11 @@ describe("the page /docs", function () {
 
   for (const [surface, url] of Object.entries(surfaces)) {
     it(`the page /docs shows every operation of the ${surface} document`, async () => {
-      const answer = await fetch(service.url + url);
-      const { info, paths, webhooks } = (await answer.json()) as OpenApiDocument;
+      const response = await fetch(service.url + url);
+      const { info, paths, webhooks } = (await response.json()) as OpenApiDocument;
       await page.waitForSelector(`#${surface} .opblock`);
       expect(await page.locator(`#${surface} .info .title`).innerText()).to.contain(info.title);
-      const declared = Object.entries({ ...paths, ...webhooks }).flatMap(([path, item]) =>
+      const documentedRoutes = Object.entries({ ...paths, ...webhooks }).flatMap(([path, item]) =>
         Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
       );
       const summaries = await page.locator(`#${surface} .opblock-summary`).all();
@@ -67,21 +67,21 @@ describe("the page /docs", function () {
         const path = await summary.locator(".opblock-summary-path").innerText();
         return `${method} ${path.replaceAll("\u200b", "")}`;
       });
-      expect(await Promise.all(texts)).to.have.members(declared);
+      expect(await Promise.all(texts)).to.have.members(documentedRoutes);
     });
   }
 
   it("the page /docs scrolls a section below its header bar, by URL fragment and by link", async () => {
-    const inView = (surface: keyof typeof surfaces) =>
+    const expectInView = (surface: keyof typeof surfaces) =>
       eventually(`${surface} in view`, async () => {
-        const top = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;
-        return top >= 56 && top < 120;
+        const y = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;
+        return y >= 56 && y < 120;
       });
-    await inView("partner");
+    await expectInView("partner");
     await page.getByRole("link", { name: "Portal read API", exact: true }).click();
-    await inView("portal");
+    await expectInView("portal");
     await page.getByRole("link", { name: "Partner API", exact: true }).click();
-    await inView("partner");
+    await expectInView("partner");
   });
 
   it("the page /docs shows parameters and responses of an operation, but no controls to send requests", async () => {

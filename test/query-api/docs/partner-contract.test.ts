@@ -23,17 +23,17 @@ describe("responses of the partner API", function () {
   for (const documented of partnerJudge.operations) {
     const { operationId, operation } = documented;
     describe(operationId, () => {
-      const tried = provocations[operationId as PartnerOperationId] ?? {};
+      const operationProvocations = provocations[operationId as PartnerOperationId] ?? {};
 
       it(`this test provokes exactly the documented statuses of the partner operation ${operationId}`, () => {
-        expect(Object.keys(operation.responses)).to.have.members(Object.keys(tried));
+        expect(Object.keys(operation.responses)).to.have.members(Object.keys(operationProvocations));
       });
 
-      for (const [status, provoke] of Object.entries(tried)) {
+      for (const [status, provoke] of Object.entries(operationProvocations)) {
         it(`the partner operation ${operationId} returns ${status} as documented`, async () => {
-          const answer = await provoke(world);
-          expect(answer.status, answer.text).to.equal(Number(status));
-          partnerJudge.check(documented, answer);
+          const response = await provoke(world);
+          expect(response.status, response.text).to.equal(Number(status));
+          partnerJudge.check(documented, response);
         });
       }
     });

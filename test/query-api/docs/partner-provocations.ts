@@ -41,8 +41,8 @@ function commonProvocations(id: PartnerOperationId): Provocations {
     429: async (world) => {
       const request = await validRequests[id](world.rateLimited, world);
       return eventually("429", async () => {
-        const answer = await send(world.origins, request);
-        return answer.status === 429 && answer;
+        const response = await send(world.origins, request);
+        return response.status === 429 && response;
       });
     },
     500: async (world) => send(world.damagedOrigins, await validRequests[id](world.damaged, world)),

@@ -102,8 +102,8 @@ export const validRequests: Record<PartnerOperationId, MakeRequest> = {
   },
   replayWebhookDelivery: async (partner, world) => {
     const endpointId = await createEndpoint(partner, world);
-    const known = partner === world.unrestricted;
-    const deliveryId = known ? await world.createFailedDelivery(partner, endpointId) : randomUUID();
+    const isKnown = partner === world.unrestricted;
+    const deliveryId = isKnown ? await world.createFailedDelivery(partner, endpointId) : randomUUID();
     const path = `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}/replay`;
     return { method: "POST", path, headers: clinicHeaders(partner) };
   },

@@ -14,20 +14,20 @@ const judge = createJudge(buildPortalDocument(createPortalOperations(settings), 
 /** Provokes each documented status of each portal operation, and compares the response with the document. */
 describe("responses of the portal API", () => {
   let api: TestQueryApi;
-  let cutOff: Awaited<ReturnType<typeof startQueryApi>>;
+  let serviceWithoutServers: Awaited<ReturnType<typeof startQueryApi>>;
   let userId: string;
 
   before(async () => {
     api = await startTestQueryApi();
     ({ userId } = await openClinic(api.given));
     const { issuer: PORTAL_JWT_ISSUER, secret: PORTAL_JWT_SECRET, cookieName } = api.provider;
-    cutOff = await startQueryApi({
+    serviceWithoutServers = await startQueryApi({
       ...queryEnvironment,
       ...{ PORTAL_JWT_ISSUER, PORTAL_JWT_SECRET, PORTAL_COOKIE_NAME: cookieName },
     });
   });
 
-  after(() => Promise.all([api.stop(), cutOff.stop()]));
+  after(() => Promise.all([api.stop(), serviceWithoutServers.stop()]));
 
   const provocations: Record<number, (path: string) => Promise<JudgedAnswer>> = {
     200: (path) => api.get(path, userId),
@@ -43,7 +43,8 @@ describe("responses of the portal API", () => {
         await admin.query("ALTER TABLE read_model.membership RENAME COLUMN other TO role");
       }
     },
-    503: async (path) => request(cutOff.url + path, { Cookie: await api.provider.signedIn(userId) }),
+    503: async (path) =>
+      request(serviceWithoutServers.url + path, { Cookie: await api.provider.signedIn(userId) }),
   };
 
   for (const documented of judge.operations) {
@@ -55,9 +56,9 @@ describe("responses of the portal API", () => {
 
       for (const [status, provoke] of Object.entries(provocations)) {
         it(`the portal operation ${operationId} returns ${status} as documented`, async () => {
-          const answer = await provoke(path);
-          expect(answer.status, JSON.stringify(answer.body)).to.equal(Number(status));
-          judge.check(documented, answer);
+          const response = await provoke(path);
+          expect(response.status, JSON.stringify(response.body)).to.equal(Number(status));
+          judge.check(documented, response);
         });
       }
     });

@@ -8,12 +8,12 @@ import { createJudge } from "../../support/openapi.ts";
 import { partnerJudge } from "../../support/partner-document.ts";
 
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token", brand: "SERVICE" };
-const common = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], trustProxy: false };
+const options = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], trustProxy: false };
 
 /** The test sends no requests, so the applications have only the options that creating their routes needs. */
-const queryApp = createQueryApp({ ...common, origin: "http://partners.test" } as unknown as QueryApiOptions);
+const queryApp = createQueryApp({ ...options, origin: "http://partners.test" } as unknown as QueryApiOptions);
 const commandApp = createCommandApp({
-  ...common,
+  ...options,
   ...{ issuer: { jwks: { keys: [] } }, tokenIssuer: "http://partners.test" },
 } as unknown as CommandAppOptions);
 
@@ -39,7 +39,7 @@ describe("the documents and the routes", () => {
     const routed = routesOf(queryApp)
       .filter(startsWithPath(/ \/api\/v1\//))
       .filter((route) => !route.endsWith("/openapi.json"));
-    const documented = portal.operations.map((one) => `${one.operationId} ${toRoute(one)}`);
+    const documented = portal.operations.map((operation) => `${operation.operationId} ${toRoute(operation)}`);
     expect(portal.operations.map(toRoute)).to.have.members(routed);
     expect(documented).to.have.members([
       "getClinicContext GET /api/v1/clinic/context",
@@ -59,20 +59,20 @@ describe("the documents and the routes", () => {
       route.replace(/:(\w+)/g, "{$1}"),
     );
     for (const base of ["/sandbox/v1", "/production/v1"]) {
-      const here = routed
+      const routes = routed
         .filter(startsWithPath(new RegExp(` ${base}/`)))
         .map((route) => route.replace(base, ""));
-      expect(partnerJudge.operations.map(toRoute)).to.have.members(here);
+      expect(partnerJudge.operations.map(toRoute)).to.have.members(routes);
     }
   });
 
   it("the only undocumented routes are the documents, their page and the token keys", () => {
-    const others = [...routesOf(queryApp), ...routesOf(commandApp)].filter(
+    const otherRoutes = [...routesOf(queryApp), ...routesOf(commandApp)].filter(
       (route) =>
         !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) &&
         !portal.operations.map(toRoute).includes(route),
     );
-    expect(others.filter((route) => !route.startsWith("GET /docs"))).to.have.members([
+    expect(otherRoutes.filter((route) => !route.startsWith("GET /docs"))).to.have.members([
       "GET /api/v1/openapi.json",
       "GET /partner/v1/openapi.json",
       "GET /.well-known/jwks.json",
@@ -80,7 +80,9 @@ describe("the documents and the routes", () => {
   });
 
   it("the partner document contains the operations of the interface and its additions", () => {
-    expect(partnerJudge.operations.map((one) => `${one.operationId} ${toRoute(one)}`)).to.have.members([
+    expect(
+      partnerJudge.operations.map((operation) => `${operation.operationId} ${toRoute(operation)}`),
+    ).to.have.members([
       "exchangeToken POST /oauth/token",
       "getClinicContext GET /clinic/context",
       "listPartnerAppointments GET /appointments",

@@ -8,10 +8,10 @@ import {
 } from "../../../query-api/http/parameters.ts";
 
 describe("query parameters", () => {
-  const limit = (given: string | string[] | undefined) =>
-    readParameters({ limit: createLimitParameter(250, 100) }, { limit: given }).limit;
+  const limit = (text: string | string[] | undefined) =>
+    readParameters({ limit: createLimitParameter(250, 100) }, { limit: text }).limit;
 
-  for (const [given, expected] of [
+  for (const [text, expected] of [
     [undefined, 100],
     ["1", 1],
     ["250", 250],
@@ -26,15 +26,15 @@ describe("query parameters", () => {
     [" 7", 100],
     [["7", "7"], 100],
   ] as const) {
-    it(`the query parameter limit with the text ${JSON.stringify(given)} is parsed as ${expected}`, () => {
-      expect(limit(given as string)).to.equal(expected);
+    it(`the query parameter limit with the text ${JSON.stringify(text)} is parsed as ${expected}`, () => {
+      expect(limit(text as string)).to.equal(expected);
     });
   }
 
   it("the query parameter offset is clamped to 0 and the largest Postgres integer", () => {
-    expect(
-      ["-1", "0", "12", "9".repeat(400), "x"].map((given) => offsetParameter.parse(given)),
-    ).to.deep.equal([0, 0, 12, 2_147_483_647, 0]);
+    expect(["-1", "0", "12", "9".repeat(400), "x"].map((text) => offsetParameter.parse(text))).to.deep.equal([
+      0, 0, 12, 2_147_483_647, 0,
+    ]);
   });
 
   it("the query parameter status is ignored if the status is unknown", () => {

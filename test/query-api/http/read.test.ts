@@ -28,7 +28,7 @@ describe("createReadRow", () => {
     await database.drop();
   });
 
-  const within = (milliseconds: number) => performance.now() + milliseconds;
+  const deadlineIn = (milliseconds: number) => performance.now() + milliseconds;
   const errorOf = (read: Promise<unknown>) =>
     read.then(
       () => undefined,
@@ -41,31 +41,31 @@ describe("createReadRow", () => {
 
   it("createReadRow runs a prepared statement and returns its row", async () => {
     const statement = { name: "echo", text: "SELECT $1::integer AS answer" };
-    expect(await read(statement, [42], within(2_000))).to.deep.equal({ answer: 42 });
+    expect(await read(statement, [42], deadlineIn(2_000))).to.deep.equal({ answer: 42 });
     const { rows } = await pool.query("SELECT name FROM pg_prepared_statements");
     expect(rows).to.deep.equal([{ name: "echo" }]);
   });
 
   it("a read rejects at its deadline while the statement continues in Postgres", async () => {
-    const slow = { name: "slow", text: "SELECT 1 AS one FROM pg_advisory_xact_lock(1)" };
-    const holder = new pg.Client({ connectionString: database.urls.query });
-    await holder.connect();
-    await holder.query("SELECT pg_advisory_lock(1)");
-    const error = await errorOf(read(slow, [], within(50)));
+    const slowStatement = { name: "slow", text: "SELECT 1 AS one FROM pg_advisory_xact_lock(1)" };
+    const lockHolder = new pg.Client({ connectionString: database.urls.query });
+    await lockHolder.connect();
+    await lockHolder.query("SELECT pg_advisory_lock(1)");
+    const error = await errorOf(read(slowStatement, [], deadlineIn(50)));
     expect(error).to.include({ status: 503, code: "data_source_unavailable" });
     await eventually("the statement waits for the lock", async () => {
       const waiting =
         "SELECT FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()";
-      return (await holder.query(waiting)).rowCount === 1;
+      return (await lockHolder.query(waiting)).rowCount === 1;
     });
-    await holder.end();
-    expect(await read(slow, [], within(5_000))).to.deep.equal({ one: 1 });
+    await lockHolder.end();
+    expect(await read(slowStatement, [], deadlineIn(5_000))).to.deep.equal({ one: 1 });
   });
 
   it("a read fails if its statement returns no row or two rows", async () => {
     for (const count of [0, 2]) {
       const statement = { name: `${count}`, text: `SELECT FROM generate_series(1, ${count})` };
-      expect(await errorOf(read(statement, [], within(2_000)))).to.be.instanceOf(Error);
+      expect(await errorOf(read(statement, [], deadlineIn(2_000)))).to.be.instanceOf(Error);
     }
   });
 });

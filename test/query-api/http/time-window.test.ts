@@ -19,7 +19,7 @@ describe("timeWindow", () => {
     });
   });
 
-  const sevenDays = { from: "2026-01-01T00:00:00.000Z", to: "2026-01-08T00:00:00.000Z" };
+  const sevenDayWindow = { from: "2026-01-01T00:00:00.000Z", to: "2026-01-08T00:00:00.000Z" };
   for (const [title, to] of [
     ["a millisecond more than 31 days after from", "2026-02-01T00:00:00.001Z"],
     ["equal to from", "2026-01-01T00:00:00Z"],
@@ -32,7 +32,7 @@ describe("timeWindow", () => {
     ["a number", "1767571200000"],
   ] as const) {
     it(`a time window ends seven days after from if to is ${title}`, () => {
-      expect(window("2026-01-01T00:00:00Z", to)).to.deep.equal(sevenDays);
+      expect(window("2026-01-01T00:00:00Z", to)).to.deep.equal(sevenDayWindow);
     });
   }
 
@@ -100,8 +100,8 @@ describe("timeWindow", () => {
 
 /** Formats an instant with a UTC offset of the given number of minutes. */
 function withOffset(milliseconds: number, minutes: number): string {
-  const two = (value: number) => String(value).padStart(2, "0");
-  const ahead = Math.abs(minutes);
-  const offset = `${minutes < 0 ? "-" : "+"}${two(Math.floor(ahead / 60))}:${two(ahead % 60)}`;
+  const pad = (value: number) => String(value).padStart(2, "0");
+  const offsetMinutes = Math.abs(minutes);
+  const offset = `${minutes < 0 ? "-" : "+"}${pad(Math.floor(offsetMinutes / 60))}:${pad(offsetMinutes % 60)}`;
   return at(milliseconds + minutes * 60_000).replace("Z", offset);
 }

@@ -1,24 +1,23 @@
 import { expect } from "chai";
-import { request, startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { request } from "../../support/query-api.ts";
 import { expectRefusal, type RawAnswer, requestText, sendOne } from "../../support/raw-http.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
 import { createCaller, type PartnerCaller } from "./caller.ts";
 
 describe("partner reads under attack", () => {
-  let api: TestQueryApi;
+  const api = setUpQueryApi();
   let caller: PartnerCaller;
   let other: PartnerCaller;
   let token: string;
   let otherToken: string;
 
   before(async () => {
-    api = await startTestQueryApi();
     [caller, other] = [await createCaller(api), await createCaller(api)];
     [token, otherToken] = [
       await api.partnerToken(caller.application),
       await api.partnerToken(other.application),
     ];
   });
-  after(() => api.stop());
   afterEach("the service is still live", async () => {
     expect((await request(`${api.url}/health/live`, {})).status).to.equal(200);
   });
@@ -31,8 +30,8 @@ describe("partner reads under attack", () => {
 
   it("a partner read with a repeated header is refused", async () => {
     expect((await send(context, ownHeaders())).status).to.equal(200);
-    const theirs = clinic(other.clinic.clinicId);
-    expectRefusal(await send(context, [...ownHeaders(), theirs]), 403, "clinic_header_invalid");
+    const otherClinic = clinic(other.clinic.clinicId);
+    expectRefusal(await send(context, [...ownHeaders(), otherClinic]), 403, "clinic_header_invalid");
     expectRefusal(await send(context, [...ownHeaders(), clinic()]), 403, "clinic_header_invalid");
     const second = `Authorization: Bearer ${otherToken}`;
     expectRefusal(await send(context, [...ownHeaders(), second]), 401, "invalid_token");
@@ -43,12 +42,12 @@ describe("partner reads under attack", () => {
   });
 
   it("a partner read is refused for a clinic or branch of another application", async () => {
-    const theirs = other.clinic;
-    const at = [`Authorization: Bearer ${token}`, clinic(theirs.clinicId)];
+    const otherClinic = other.clinic;
+    const at = [`Authorization: Bearer ${token}`, clinic(otherClinic.clinicId)];
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
       expectRefusal(await send(`GET /production/v1${path}`, at), 403, "installation_denied");
     }
-    const branch = `X-SERVICE-Branch-ID: ${theirs.branchId}`;
+    const branch = `X-SERVICE-Branch-ID: ${otherClinic.branchId}`;
     expectRefusal(
       await send("GET /production/v1/appointments", [...ownHeaders(), branch]),
       403,
@@ -79,8 +78,8 @@ describe("partner reads under attack", () => {
   ];
   for (const query of queries) {
     it(`GET /appointments returns 200 for the unusual query ?${query.slice(0, 40)}`, async () => {
-      const answer = await send(`GET /production/v1/appointments?${query}`, ownHeaders());
-      expect([answer.status, answer.body?.ok], answer.text).to.deep.equal([200, true]);
+      const response = await send(`GET /production/v1/appointments?${query}`, ownHeaders());
+      expect([response.status, response.body?.ok], response.text).to.deep.equal([200, true]);
     });
   }
 
@@ -106,9 +105,9 @@ describe("partner reads under attack", () => {
   ];
   for (const target of targets) {
     it(`GET ${target} returns 404 or 400`, async () => {
-      const answer = await send(`GET ${target}`, ownHeaders());
-      if (answer.status === 400) expectRefusal(answer, 400, "malformed_request");
-      else expectRefusal(answer, 404, "not_found");
+      const response = await send(`GET ${target}`, ownHeaders());
+      if (response.status === 400) expectRefusal(response, 400, "malformed_request");
+      else expectRefusal(response, 404, "not_found");
     });
   }
 
@@ -124,16 +123,16 @@ describe("partner reads under attack", () => {
 
   for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]) {
     it(`${method} on a partner read returns 405 with the header Allow`, async () => {
-      const answer = await send(`${method} /production/v1/clinic/context`, ownHeaders());
-      expectRefusal(answer, 405, "method_not_allowed");
-      expect(answer.headers.allow).to.equal("GET, HEAD");
+      const response = await send(`${method} /production/v1/clinic/context`, ownHeaders());
+      expectRefusal(response, 405, "method_not_allowed");
+      expect(response.headers.allow).to.equal("GET, HEAD");
     });
   }
 
   it("HEAD on a partner read returns the status of GET without a body", async () => {
     const head = "HEAD /production/v1/clinic/context";
-    const answer = await send(head, ownHeaders());
-    expect([answer.status, answer.text]).to.deep.equal([200, ""]);
+    const response = await send(head, ownHeaders());
+    expect([response.status, response.text]).to.deep.equal([200, ""]);
     const refused = await send(head, [clinic()]);
     expect([refused.status, refused.text]).to.deep.equal([401, ""]);
   });

@@ -2,64 +2,59 @@ import { expect } from "chai";
 import { installationId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { installationApproved } from "../../support/partner-events.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
 import { createCaller } from "./caller.ts";
 
 /** A position that the log never reaches. */
 const INVENTED_POSITION = { "X-SERVICE-Log-Position": "9".repeat(19) };
 
 describe("reads with a log position", () => {
-  let api: TestQueryApi;
-
-  before(async () => {
-    api = await startTestQueryApi();
-  });
-  after(() => api.stop());
+  const api = setUpQueryApi();
 
   const measureTime = async <T>(work: Promise<T>) => {
-    const started = performance.now();
+    const startedAt = performance.now();
     const result = await work;
-    return { result, took: performance.now() - started };
+    return { result, durationMs: performance.now() - startedAt };
   };
 
   it("only 50 reads of an application wait for an invented log position, and other applications are not delayed", async () => {
-    const [wicked, good] = [await createCaller(api), await createCaller(api)];
-    await good.body("getClinicContext", "/clinic/context");
-    const flood = Array.from({ length: 70 }, () =>
-      measureTime(wicked.get("/clinic/context", { headers: INVENTED_POSITION })),
+    const [flooding, other] = [await createCaller(api), await createCaller(api)];
+    await other.body("getClinicContext", "/clinic/context");
+    const waitingReads = Array.from({ length: 70 }, () =>
+      measureTime(flooding.get("/clinic/context", { headers: INVENTED_POSITION })),
     );
-    const known = { headers: { "X-SERVICE-Log-Position": "0" } };
-    const others = await Promise.all([
-      measureTime(good.get("/clinic/context", known)),
-      measureTime(good.get("/clinic/context")),
-      measureTime(wicked.get("/clinic/context")),
+    const reachedPosition = { headers: { "X-SERVICE-Log-Position": "0" } };
+    const otherReads = await Promise.all([
+      measureTime(other.get("/clinic/context", reachedPosition)),
+      measureTime(other.get("/clinic/context")),
+      measureTime(flooding.get("/clinic/context")),
     ]);
-    for (const { result } of others) expect(result.status).to.equal(200);
-    const answers = await Promise.all(flood);
-    for (const { result, took } of answers) {
+    for (const { result } of otherReads) expect(result.status).to.equal(200);
+    const results = await Promise.all(waitingReads);
+    for (const { result, durationMs } of results) {
       expect([result.status, result.body.error]).to.deep.equal([503, "read_model_behind"]);
       expect(result.headers.get("Retry-After")).to.equal("1");
       expect([...result.headers.keys()].filter((name) => name.includes("position"))).to.deep.equal([]);
-      expect(took).to.be.below(10_000);
+      expect(durationMs).to.be.below(10_000);
     }
     // Fifty of the 70 reads may wait. The others are refused immediately.
-    expect(answers.filter(({ took }) => took < 1_900)).to.have.length.within(5, 20);
-    expect((await good.get("/clinic/context", known)).status).to.equal(200);
+    expect(results.filter(({ durationMs }) => durationMs < 1_900)).to.have.length.within(5, 20);
+    expect((await other.get("/clinic/context", reachedPosition)).status).to.equal(200);
   });
 
   it("reads above the installation's rate limit do not wait for their log position", async () => {
     const caller = await createCaller(api);
     const { application, clinic } = caller;
     await api.given(installationApproved(application, clinic.clinicId, { rateLimitPerMinute: 2 }));
-    const answers = await Promise.all(
+    const results = await Promise.all(
       Array.from({ length: 8 }, () =>
         measureTime(caller.get("/clinic/context", { headers: INVENTED_POSITION })),
       ),
     );
-    const refused = answers.filter(({ result }) => result.status === 429);
-    expect(refused).to.have.length(6);
-    for (const { took } of refused) expect(took).to.be.below(1_500);
-    expect(answers.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
+    const rateLimited = results.filter(({ result }) => result.status === 429);
+    expect(rateLimited).to.have.length(6);
+    for (const { durationMs } of rateLimited) expect(durationMs).to.be.below(1_500);
+    expect(results.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
   });
 
   it("a refused read with a newer log position waits, is authorized again, and counts as a refused request", async () => {
@@ -86,16 +81,16 @@ describe("reads with a log position", () => {
     const { applicationId, credentialId } = caller.application;
     await api.given({ type: "CredentialRevoked", data: { applicationId, credentialId } });
     const headers = { "X-SERVICE-Log-Position": "0" };
-    const { result, took } = await measureTime(caller.get("/clinic/context", { headers }));
+    const { result, durationMs } = await measureTime(caller.get("/clinic/context", { headers }));
     expect([result.status, result.body.error]).to.deep.equal([401, "invalid_token"]);
-    expect(took).to.be.below(1_500);
+    expect(durationMs).to.be.below(1_500);
   });
 
   it("a read without a token is refused without a wait for its log position", async () => {
-    const { result, took } = await measureTime(
+    const { result, durationMs } = await measureTime(
       fetch(`${api.url}/production/v1/clinic/context`, { headers: INVENTED_POSITION }),
     );
     expect(result.status).to.equal(401);
-    expect(took).to.be.below(1_500);
+    expect(durationMs).to.be.below(1_500);
   });
 });

@@ -20,52 +20,61 @@ export interface RequestOptions {
 export interface PartnerCaller {
   clinic: ClinicIds;
   application: TestApplication;
-  get(path: string, asked?: RequestOptions): Promise<Answer>;
+  get(path: string, options?: RequestOptions): Promise<Answer>;
   /** Sends a GET, checks status 200 and the operation's schema, and returns the body. */
-  body(operationId: string, path: string, asked?: RequestOptions): Promise<Answer["body"]>;
+  body(operationId: string, path: string, options?: RequestOptions): Promise<Answer["body"]>;
   /** Sends a GET that must fail, and returns its status and error code, for example `403 branch_denied`. */
-  refusal(path: string, asked?: RequestOptions): Promise<string>;
+  refusal(path: string, options?: RequestOptions): Promise<string>;
 }
 
-/** Options for a request with the branch header. */
+/** Returns the options of a request with the branch header. */
 export const withBranchHeader = (id: string): RequestOptions => ({ headers: { "X-SERVICE-Branch-ID": id } });
 
-/** @param clinic clinic of the installation; by default a new one */
+/** Creates a new caller before each test of a suite. The returned object always contains the current caller. */
+export function setUpCaller(api: TestQueryApi): PartnerCaller {
+  const caller = {} as PartnerCaller;
+  beforeEach(async () => {
+    Object.assign(caller, await createCaller(api));
+  });
+  return caller;
+}
+
+/** @param clinic clinic of the installation; by default a new clinic */
 export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promise<PartnerCaller> {
-  const at = clinic ?? (await openClinic(api.given));
+  const ownClinic = clinic ?? (await openClinic(api.given));
   const application = await registerApplication(api.given);
-  await api.given(installationApproved(application, at.clinicId));
+  await api.given(installationApproved(application, ownClinic.clinicId));
   const get = async (
     path: string,
     { headers = {}, environment = "production", scopes }: RequestOptions = {},
   ) => {
     const token = await api.partnerToken({ ...application, ...(scopes ? { scopes } : {}) });
     const url = `${api.url}/${environment}/v1${path}`;
-    const answer = await request(url, {
+    const response = await request(url, {
       Authorization: `Bearer ${token}`,
-      "X-SERVICE-Clinic-ID": at.clinicId,
+      "X-SERVICE-Clinic-ID": ownClinic.clinicId,
       ...headers,
     });
-    checkPartnerAnswer("GET", url, answer);
-    return answer;
+    checkPartnerAnswer("GET", url, response);
+    return response;
   };
   return {
-    clinic: at,
+    clinic: ownClinic,
     application,
     get,
-    async body(operationId, path, asked) {
-      const answer = await get(path, asked);
-      expect(answer.status, JSON.stringify(answer.body)).to.equal(200);
+    async body(operationId, path, options) {
+      const response = await get(path, options);
+      expect(response.status, JSON.stringify(response.body)).to.equal(200);
       const read = partnerReads.find((one) => one.operationId === operationId);
-      if (!read) throw new Error(`no such read: ${operationId}`);
-      read.response.parse(answer.body);
-      return answer.body;
+      if (!read) throw new Error(`Unknown partner read: ${operationId}`);
+      read.response.parse(response.body);
+      return response.body;
     },
-    async refusal(path, asked) {
-      const answer = await get(path, asked);
-      expect(answer.body.ok).to.equal(false);
-      expect(answer.body.correlationId).to.equal(answer.headers.get("X-Correlation-ID"));
-      return `${answer.status} ${answer.body.error}`;
+    async refusal(path, options) {
+      const response = await get(path, options);
+      expect(response.body.ok).to.equal(false);
+      expect(response.body.correlationId).to.equal(response.headers.get("X-Correlation-ID"));
+      return `${response.status} ${response.body.error}`;
     },
   };
 }

@@ -1,37 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { appointmentRequested, type ClinicIds } from "../../support/clinics.ts";
-import { installationApproved, type TestApplication } from "../../support/partner-events.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
-import { createCaller, type PartnerCaller, type RequestOptions, withBranchHeader } from "./caller.ts";
+import { appointmentRequested } from "../../support/clinics.ts";
+import { installationApproved } from "../../support/partner-events.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
+import { type RequestOptions, setUpCaller, withBranchHeader } from "./caller.ts";
 
 const march = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
 describe("partner getClinicContext and listPartnerAppointments", () => {
-  let api: TestQueryApi;
-  let caller: PartnerCaller;
-  let clinic: ClinicIds;
-  let application: TestApplication;
-
-  before(async () => {
-    api = await startTestQueryApi();
-  });
-
-  after(() => api.stop());
-
-  beforeEach(async () => {
-    caller = await createCaller(api);
-    clinic = caller.clinic;
-    application = caller.application;
-  });
-
-  const body = (id: string, path: string, asked?: RequestOptions) => caller.body(id, path, asked);
-  const refusal = (path: string, asked?: RequestOptions) => caller.refusal(path, asked);
+  const api = setUpQueryApi();
+  const caller = setUpCaller(api);
 
   describe("getClinicContext", () => {
     it("the partner operation getClinicContext returns clinic, branches and installation", async () => {
-      const { clinicId, branchId, otherBranchId } = clinic;
-      expect(await body("getClinicContext", "/clinic/context")).to.deep.include({
+      const { clinicId, branchId, otherBranchId } = caller.clinic;
+      expect(await caller.body("getClinicContext", "/clinic/context")).to.deep.include({
         ok: true,
         clinic: {
           id: clinicId,
@@ -50,41 +33,46 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
     });
 
     it("getClinicContext lists only branches of the installation that match the branch header", async () => {
-      const { branchId, otherBranchId } = clinic;
-      const narrowed = await body(
+      const { branchId, otherBranchId } = caller.clinic;
+      const narrowed = await caller.body(
         "getClinicContext",
         "/clinic/context",
         withBranchHeader(branchId.toUpperCase()),
       );
       expect(narrowed.branches.map(({ id }: { id: string }) => id)).to.deep.equal([branchId]);
       await api.given(
-        installationApproved(application, clinic.clinicId, {
+        installationApproved(caller.application, caller.clinic.clinicId, {
           branchIds: [otherBranchId],
           scopes: ["clinic:read"],
         }),
       );
-      const bounded = await body("getClinicContext", "/clinic/context");
-      expect(bounded.branches.map(({ id }: { id: string }) => id)).to.deep.equal([otherBranchId]);
-      expect(bounded.installation).to.deep.equal({ scopes: ["clinic:read"], branchIds: [otherBranchId] });
-      expect(await refusal("/clinic/context", withBranchHeader(branchId))).to.equal("403 branch_denied");
+      const restricted = await caller.body("getClinicContext", "/clinic/context");
+      expect(restricted.branches.map(({ id }: { id: string }) => id)).to.deep.equal([otherBranchId]);
+      expect(restricted.installation).to.deep.equal({ scopes: ["clinic:read"], branchIds: [otherBranchId] });
+      expect(await caller.refusal("/clinic/context", withBranchHeader(branchId))).to.equal(
+        "403 branch_denied",
+      );
     });
 
     it("getClinicContext returns 403 for a branch header that is not a branch of the clinic", async () => {
-      expect(await refusal("/clinic/context", withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
-      expect(await refusal("/clinic/context", withBranchHeader("x"))).to.equal("403 branch_denied");
+      expect(await caller.refusal("/clinic/context", withBranchHeader(randomUUID()))).to.equal(
+        "403 branch_denied",
+      );
+      expect(await caller.refusal("/clinic/context", withBranchHeader("x"))).to.equal("403 branch_denied");
     });
   });
 
   describe("listPartnerAppointments", () => {
     const path = `/appointments?${march}`;
-    const list = (query = "", asked?: RequestOptions) => body("listPartnerAppointments", path + query, asked);
-    const idsOf = (answer: { appointments: { id: string }[] }) => answer.appointments.map(({ id }) => id);
+    const list = (query = "", options?: RequestOptions) =>
+      caller.body("listPartnerAppointments", path + query, options);
+    const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
 
     it("listPartnerAppointments returns appointments with the fields for partners", async () => {
-      const { clinicId, branchId } = clinic;
+      const { clinicId, branchId } = caller.clinic;
       const [appointmentId, animalId] = [randomUUID(), randomUUID()];
-      const more = { appointmentId, animalId, notes: "n", reason: "not told", customerId: randomUUID() };
-      await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", more));
+      const details = { appointmentId, animalId, notes: "n", reason: "not told", customerId: randomUUID() };
+      await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", details));
       expect(await list()).to.deep.equal({
         ok: true,
         window: { from: "2026-03-01T00:00:00.000Z", to: "2026-04-01T00:00:00.000Z", maximumDays: 31 },
@@ -108,7 +96,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
     });
 
     it("an appointment has a higher revision in listPartnerAppointments after each change", async () => {
-      const { clinicId, branchId } = clinic;
+      const { clinicId, branchId } = caller.clinic;
       const appointmentId = randomUUID();
       await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", { appointmentId }));
       const revisionOf = async (): Promise<number> => (await list()).appointments[0].revision;
@@ -125,31 +113,31 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
     });
 
     it("the pages of listPartnerAppointments contain each appointment once and in order, even at equal times", async () => {
-      const { clinicId, branchId } = clinic;
+      const { clinicId, branchId } = caller.clinic;
       const events = Array.from({ length: 11 }, (_, index) =>
         appointmentRequested(clinicId, branchId, `2026-03-1${Math.floor(index / 5)}T09:00:00Z`),
       );
       await api.given(...events);
       const all = idsOf(await list());
       expect(all).to.have.length(11);
-      const seen: string[] = [];
+      const pagedIds: string[] = [];
       let cursor: string | null = "";
       for (let pages = 0; cursor !== null && pages < 10; pages += 1) {
         const {
           page,
-          ...answer
+          ...body
         }: { page: { nextCursor: string | null; returned: number } } & {
           appointments: { id: string }[];
         } = await list(`&limit=4${cursor && `&cursor=${cursor}`}`);
-        expect(page.returned).to.equal(answer.appointments.length);
-        seen.push(...idsOf(answer));
+        expect(page.returned).to.equal(body.appointments.length);
+        pagedIds.push(...idsOf(body));
         cursor = page.nextCursor;
       }
-      expect(seen).to.deep.equal(all);
+      expect(pagedIds).to.deep.equal(all);
     });
 
     it("listPartnerAppointments returns no cursor if the last page is exactly full", async () => {
-      const { clinicId, branchId } = clinic;
+      const { clinicId, branchId } = caller.clinic;
       await api.given(
         ...[1, 2].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T09:00:00Z`)),
       );
@@ -165,11 +153,13 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
         encode(`0000-01-01T00:00:00Z ${randomUUID()}`),
       ];
       for (const cursor of cursors) {
-        expect(await refusal(`${path}&cursor=${cursor}`)).to.equal("400 invalid_cursor");
+        expect(await caller.refusal(`${path}&cursor=${cursor}`)).to.equal("400 invalid_cursor");
       }
-      const good = encode(`2026-03-01T00:00:00.000000Z ${randomUUID()}`);
-      expect(await refusal(`${path}&cursor=${good}&cursor=${good}`)).to.equal("400 invalid_cursor");
-      await list(`&cursor=${good}`);
+      const validCursor = encode(`2026-03-01T00:00:00.000000Z ${randomUUID()}`);
+      expect(await caller.refusal(`${path}&cursor=${validCursor}&cursor=${validCursor}`)).to.equal(
+        "400 invalid_cursor",
+      );
+      await list(`&cursor=${validCursor}`);
 
       function encode(text: string) {
         return Buffer.from(text).toString("base64url");
@@ -177,19 +167,19 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
     });
 
     it("listPartnerAppointments returns only appointments of the installation's branches that match the branch header", async () => {
-      const { clinicId, branchId, otherBranchId } = clinic;
-      const [here, there] = [randomUUID(), randomUUID()];
+      const { clinicId, branchId, otherBranchId } = caller.clinic;
+      const [ownAppointment, otherAppointment] = [randomUUID(), randomUUID()];
       const at = "2026-03-10T09:00:00Z";
       await api.given(
-        appointmentRequested(clinicId, branchId, at, { appointmentId: here }),
-        appointmentRequested(clinicId, otherBranchId, at, { appointmentId: there }),
+        appointmentRequested(clinicId, branchId, at, { appointmentId: ownAppointment }),
+        appointmentRequested(clinicId, otherBranchId, at, { appointmentId: otherAppointment }),
       );
-      expect(idsOf(await list())).to.have.members([here, there]);
-      expect(idsOf(await list("", withBranchHeader(otherBranchId)))).to.deep.equal([there]);
-      await api.given(installationApproved(application, clinicId, { branchIds: [branchId] }));
-      expect(idsOf(await list())).to.deep.equal([here]);
-      expect(await refusal(path, withBranchHeader(otherBranchId))).to.equal("403 branch_denied");
-      expect(await refusal(path, withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
+      expect(idsOf(await list())).to.have.members([ownAppointment, otherAppointment]);
+      expect(idsOf(await list("", withBranchHeader(otherBranchId)))).to.deep.equal([otherAppointment]);
+      await api.given(installationApproved(caller.application, clinicId, { branchIds: [branchId] }));
+      expect(idsOf(await list())).to.deep.equal([ownAppointment]);
+      expect(await caller.refusal(path, withBranchHeader(otherBranchId))).to.equal("403 branch_denied");
+      expect(await caller.refusal(path, withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
     });
   });
 });

@@ -11,7 +11,7 @@ import { createCaller, type PartnerCaller } from "./caller.ts";
 const encode = (text: string) => Buffer.from(text).toString("base64url");
 
 /** Generates cursors as responses contain them. */
-const genuine = fc
+const validCursor = fc
   .tuple(
     fc.date({ min: new Date("0001-01-01"), max: new Date("9999-12-31"), noInvalidDate: true }),
     fc.integer({ min: 0, max: 999 }),
@@ -23,15 +23,15 @@ const genuine = fc
   });
 
 /** Generates cursors in which characters are changed, removed, doubled or inserted. */
-const tampered = fc
-  .tuple(genuine, fc.nat(85), fc.constantFrom(0, 1, 2), fc.string({ unit: "binary-ascii", maxLength: 2 }))
+const changedCursor = fc
+  .tuple(validCursor, fc.nat(85), fc.constantFrom(0, 1, 2), fc.string({ unit: "binary-ascii", maxLength: 2 }))
   .map(
     ([{ cursor }, index, removed, inserted]) =>
       cursor.slice(0, index) + inserted + cursor.slice(index + removed),
   );
 
-const garbage = fc.oneof(
-  tampered,
+const randomText = fc.oneof(
+  changedCursor,
   fc.string({ unit: "binary", maxLength: 100 }),
   fc.base64String({ maxLength: 100 }),
   fc.string({ maxLength: 64 }).map(encode),
@@ -56,17 +56,19 @@ function read(cursor: string | string[]) {
 
 describe("cursors", () => {
   it("readCursor parses the cursors that the SQL writes", () => {
-    fc.assert(fc.property(genuine, ({ cursor, time, id }) => void expect(read(cursor)).to.eql({ time, id })));
+    fc.assert(
+      fc.property(validCursor, ({ cursor, time, id }) => void expect(read(cursor)).to.eql({ time, id })),
+    );
   });
 
   it("readCursor refuses every cursor that the SQL does not write", () => {
-    const isGenuine = (text: string) => {
+    const isValid = (text: string) => {
       const place = read(text);
       return typeof place === "object" && encode(`${place.time} ${place.id}`) === text;
     };
     fc.assert(
-      fc.property(garbage, (text) => {
-        if (!isGenuine(text)) expect(read(text)).to.equal("invalid_cursor");
+      fc.property(randomText, (text) => {
+        if (!isValid(text)) expect(read(text)).to.equal("invalid_cursor");
       }),
       { numRuns: 2_000 },
     );
@@ -98,10 +100,10 @@ describe("cursors", () => {
     ] as const) {
       it(`${operationId} returns 200 or 400 for any cursor, and never an internal error`, async () => {
         await fc.assert(
-          fc.asyncProperty(genuine, garbage, async ({ cursor }, wrong) => {
+          fc.asyncProperty(validCursor, randomText, async ({ cursor }, text) => {
             await caller.body(operationId, `${path}&cursor=${cursor}`);
-            if (read(wrong) !== "invalid_cursor") return;
-            const refused = await caller.refusal(`${path}&cursor=${encodeURIComponent(wrong)}`);
+            if (read(text) !== "invalid_cursor") return;
+            const refused = await caller.refusal(`${path}&cursor=${encodeURIComponent(text)}`);
             expect(refused).to.equal("400 invalid_cursor");
           }),
           { numRuns: 25 },

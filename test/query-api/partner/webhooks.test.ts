@@ -1,52 +1,34 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { installationId } from "../../../shared/domain/events/ids.ts";
-import { type ClinicIds, openClinic } from "../../support/clinics.ts";
-import {
-  endpointRegistered,
-  registerApplication,
-  type TestApplication,
-} from "../../support/partner-events.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
-import { createCaller, type PartnerCaller, type RequestOptions } from "./caller.ts";
+import { openClinic } from "../../support/clinics.ts";
+import { endpointRegistered, registerApplication } from "../../support/partner-events.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
+import { createCaller, setUpCaller } from "./caller.ts";
 
 describe("partner webhook reads", () => {
-  let api: TestQueryApi;
-  let caller: PartnerCaller;
-  let clinic: ClinicIds;
-  let application: TestApplication;
-
-  before(async () => {
-    api = await startTestQueryApi();
-  });
-
-  after(() => api.stop());
-
-  beforeEach(async () => {
-    caller = await createCaller(api);
-    clinic = caller.clinic;
-    application = caller.application;
-  });
-
-  const body = (id: string, path: string, asked?: RequestOptions) => caller.body(id, path, asked);
-  const refusal = (path: string, asked?: RequestOptions) => caller.refusal(path, asked);
+  const api = setUpQueryApi();
+  const caller = setUpCaller(api);
 
   it("listWebhookEndpoints returns the application's endpoints at the clinic, newest first, without secrets", async () => {
     const [older, newer] = [randomUUID(), randomUUID()];
-    const another = await registerApplication(api.given);
+    const otherApplication = await registerApplication(api.given);
     const otherClinic = await openClinic(api.given);
     await api.given(
-      endpointRegistered(application, clinic.clinicId, older),
-      { ...endpointRegistered(application, clinic.clinicId, newer), at: "2026-03-02T08:00:00.000Z" },
-      endpointRegistered(application, otherClinic.clinicId, randomUUID()),
-      endpointRegistered(another, clinic.clinicId, randomUUID()),
+      endpointRegistered(caller.application, caller.clinic.clinicId, older),
+      {
+        ...endpointRegistered(caller.application, caller.clinic.clinicId, newer),
+        at: "2026-03-02T08:00:00.000Z",
+      },
+      endpointRegistered(caller.application, otherClinic.clinicId, randomUUID()),
+      endpointRegistered(otherApplication, caller.clinic.clinicId, randomUUID()),
       { type: "WebhookEndpointDisabled", data: { endpointId: older, reason: "gone" } },
     );
-    const { endpoints } = await body("listWebhookEndpoints", "/webhook-endpoints");
+    const { endpoints } = await caller.body("listWebhookEndpoints", "/webhook-endpoints");
     expect(endpoints.map(({ id }: { id: string }) => id)).to.deep.equal([newer, older]);
     expect(endpoints[1]).to.deep.equal({
       id: older,
-      clinicId: clinic.clinicId,
+      clinicId: caller.clinic.clinicId,
       url: "https://example.com/hook",
       events: ["appointment.created"],
       status: "disabled",
@@ -57,38 +39,38 @@ describe("partner webhook reads", () => {
   });
 
   it("listWebhookEndpoints returns every endpoint that is not revoked, even after many revocations", async () => {
-    const live = randomUUID();
+    const activeEndpointId = randomUUID();
     const revoked = Array.from({ length: 505 }, () => randomUUID());
     await api.given(
-      endpointRegistered(application, clinic.clinicId, live),
+      endpointRegistered(caller.application, caller.clinic.clinicId, activeEndpointId),
       ...revoked.flatMap((endpointId) => [
         {
-          ...endpointRegistered(application, clinic.clinicId, endpointId),
+          ...endpointRegistered(caller.application, caller.clinic.clinicId, endpointId),
           at: "2026-03-02T08:00:00.000Z",
         },
         { type: "WebhookEndpointRevoked" as const, data: { endpointId } },
       ]),
     );
-    const { endpoints } = await body("listWebhookEndpoints", "/webhook-endpoints");
+    const { endpoints } = await caller.body("listWebhookEndpoints", "/webhook-endpoints");
     expect(endpoints).to.have.length(500);
-    expect(endpoints.at(-1)).to.include({ id: live, status: "active" });
+    expect(endpoints.at(-1)).to.include({ id: activeEndpointId, status: "active" });
   });
 
   async function insertDelivery(
     endpointId: string,
     createdAt: string,
     attempts = 0,
-    branchId: string | null = clinic.branchId,
+    branchId: string | null = caller.clinic.branchId,
   ) {
     const deliveryId = randomUUID();
-    const { applicationId } = application;
+    const { applicationId } = caller.application;
     await api.database.admin.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
            event_id, event_type, event_stream, event_revision, body, status, cause_id, correlation_id,
            created_at, updated_at)
          VALUES ($1, $2, $3, $4, $5, 'production', $6, 'appointment.created', 'appointment-1', 0, 'secret body',
            'failed', $6, $6, $7, $7)`,
-      [deliveryId, endpointId, clinic.clinicId, branchId, applicationId, randomUUID(), createdAt],
+      [deliveryId, endpointId, caller.clinic.clinicId, branchId, applicationId, randomUUID(), createdAt],
     );
     await api.database.admin.query(
       `INSERT INTO webhooks.attempt (delivery_id, number, started_at, duration_ms, status_code, answer)
@@ -100,11 +82,11 @@ describe("partner webhook reads", () => {
 
   it("listWebhookDeliveries returns an endpoint's deliveries, newest first, with their attempts", async () => {
     const endpointId = randomUUID();
-    await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
+    await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
     const older = await insertDelivery(endpointId, "2026-03-01T08:00:00.000100Z", 2);
     const newer = await insertDelivery(endpointId, "2026-03-01T08:00:00.000200Z");
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
-    const { deliveries, page } = await body("listWebhookDeliveries", path);
+    const { deliveries, page } = await caller.body("listWebhookDeliveries", path);
     expect(deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([newer, older]);
     expect(page).to.deep.equal({ limit: 50, returned: 2, nextCursor: null });
     const { eventId, ...record } = deliveries[1];
@@ -127,58 +109,68 @@ describe("partner webhook reads", () => {
 
   it("the pages of listWebhookDeliveries contain each delivery once, even if creation times are nearly or exactly equal", async () => {
     const endpointId = randomUUID();
-    await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
+    await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
     for (const micros of [1, 1, 1, 2, 3])
       await insertDelivery(endpointId, `2026-03-01T08:00:00.00000${micros}Z`, 60);
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
-    const all = (await body("listWebhookDeliveries", path)).deliveries;
+    const all = (await caller.body("listWebhookDeliveries", path)).deliveries;
     expect(all[0].attempts.map(({ number }: { number: number }) => number)).to.deep.equal(
       Array.from({ length: 50 }, (_, index) => index + 11),
     );
-    const first = await body("listWebhookDeliveries", `${path}?limit=3`);
-    const second = await body("listWebhookDeliveries", `${path}?limit=3&cursor=${first.page.nextCursor}`);
+    const first = await caller.body("listWebhookDeliveries", `${path}?limit=3`);
+    const second = await caller.body(
+      "listWebhookDeliveries",
+      `${path}?limit=3&cursor=${first.page.nextCursor}`,
+    );
     expect([...first.deliveries, ...second.deliveries]).to.deep.equal(all);
     expect(second.page.nextCursor).to.equal(null);
   });
 
   it("listWebhookDeliveries returns deliveries of the installation's branches, and test deliveries without a branch", async () => {
     const endpointId = randomUUID();
-    const [ours, theirs] = [randomUUID(), randomUUID()];
+    const [ownBranchId, otherBranchId] = [randomUUID(), randomUUID()];
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
-    const listed = async () =>
-      (await body("listWebhookDeliveries", path)).deliveries.map(({ id }: { id: string }) => id);
-    await api.given(endpointRegistered(application, clinic.clinicId, endpointId));
+    const listDeliveryIds = async () =>
+      (await caller.body("listWebhookDeliveries", path)).deliveries.map(({ id }: { id: string }) => id);
+    await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
     const test = await insertDelivery(endpointId, "2026-03-01T08:03:00.000Z", 1, null);
-    const elsewhere = await insertDelivery(endpointId, "2026-03-01T08:02:00.000Z", 1, theirs);
-    const here = await insertDelivery(endpointId, "2026-03-01T08:01:00.000Z", 1, ours);
-    expect(await listed()).to.deep.equal([test, elsewhere, here]);
+    const otherBranchDelivery = await insertDelivery(
+      endpointId,
+      "2026-03-01T08:02:00.000Z",
+      1,
+      otherBranchId,
+    );
+    const ownBranchDelivery = await insertDelivery(endpointId, "2026-03-01T08:01:00.000Z", 1, ownBranchId);
+    expect(await listDeliveryIds()).to.deep.equal([test, otherBranchDelivery, ownBranchDelivery]);
     await api.given({
       type: "InstallationNarrowed",
       data: {
-        installationId: installationId(application.applicationId, clinic.clinicId),
-        ...{ scopes: ["webhooks:read"], branchIds: [ours] },
+        installationId: installationId(caller.application.applicationId, caller.clinic.clinicId),
+        ...{ scopes: ["webhooks:read"], branchIds: [ownBranchId] },
       },
     });
-    expect(await listed()).to.deep.equal([test, here]);
-    const page = await body("listWebhookDeliveries", `${path}?limit=1`);
-    const next = await body("listWebhookDeliveries", `${path}?limit=1&cursor=${page.page.nextCursor}`);
-    expect(next.deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([here]);
+    expect(await listDeliveryIds()).to.deep.equal([test, ownBranchDelivery]);
+    const page = await caller.body("listWebhookDeliveries", `${path}?limit=1`);
+    const next = await caller.body("listWebhookDeliveries", `${path}?limit=1&cursor=${page.page.nextCursor}`);
+    expect(next.deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([ownBranchDelivery]);
     expect(next.page.nextCursor).to.equal(null);
     // Another application with an installation at the same clinic cannot list these deliveries.
-    const stranger = await createCaller(api, clinic);
-    expect(await stranger.refusal(path)).to.equal("404 webhook_endpoint_not_found");
+    const otherCaller = await createCaller(api, caller.clinic);
+    expect(await otherCaller.refusal(path)).to.equal("404 webhook_endpoint_not_found");
   });
 
   it("listWebhookDeliveries returns 404 for an endpoint of another application or clinic", async () => {
-    const another = await registerApplication(api.given);
+    const otherApplication = await registerApplication(api.given);
     const otherClinic = await openClinic(api.given);
-    const [elsewhere, theirs] = [randomUUID(), randomUUID()];
+    const [otherClinicEndpointId, otherApplicationEndpointId] = [randomUUID(), randomUUID()];
     await api.given(
-      endpointRegistered(application, otherClinic.clinicId, elsewhere),
-      endpointRegistered(another, clinic.clinicId, theirs),
+      endpointRegistered(caller.application, otherClinic.clinicId, otherClinicEndpointId),
+      endpointRegistered(otherApplication, caller.clinic.clinicId, otherApplicationEndpointId),
     );
-    for (const id of [elsewhere, theirs, randomUUID(), "x"]) {
-      expect(await refusal(`/webhook-endpoints/${id}/deliveries`)).to.equal("404 webhook_endpoint_not_found");
+    for (const id of [otherClinicEndpointId, otherApplicationEndpointId, randomUUID(), "x"]) {
+      expect(await caller.refusal(`/webhook-endpoints/${id}/deliveries`)).to.equal(
+        "404 webhook_endpoint_not_found",
+      );
     }
   });
 });

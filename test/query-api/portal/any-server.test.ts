@@ -49,8 +49,8 @@ describe("portal responses with any server settings", () => {
       appointmentRequested(clinicId, branchId, "2026-03-10T22:30:00Z"),
     );
     for (const name of shuffled()) {
-      const another = await openClinic(api.given, { name });
-      await api.given({ ...membershipGranted(another.clinicId, userId), at: "2026-03-02T08:00:00.000Z" });
+      const otherClinic = await openClinic(api.given, { name });
+      await api.given({ ...membershipGranted(otherClinic.clinicId, userId), at: "2026-03-02T08:00:00.000Z" });
     }
   });
 
@@ -63,7 +63,7 @@ describe("portal responses with any server settings", () => {
   const get = async (path: string) => (await api.get(`/api/v1/${path}`, clinic.userId)).body;
   const onlyTestNames = (listed: string[]) => listed.filter((name) => NAMES.includes(name));
 
-  for (const [what, namesIn] of Object.entries({
+  for (const [records, listNames] of Object.entries({
     customers: async () =>
       (await get("customers")).customers.map((one: { fullName: string }) => one.fullName),
     animals: async () =>
@@ -76,13 +76,13 @@ describe("portal responses with any server settings", () => {
     clinics: async () => (await get("clinics")).clinics.map((one: { name: string }) => one.name),
     resources: async () => (await get("availability")).resources.map((one: { name: string }) => one.name),
   })) {
-    it(`the portal sorts ${what} alphabetically, independent of the database's collation`, async () => {
-      expect(onlyTestNames(await namesIn())).to.deep.equal(NAMES);
+    it(`the portal sorts ${records} alphabetically, independent of the database's collation`, async () => {
+      expect(onlyTestNames(await listNames())).to.deep.equal(NAMES);
     });
   }
 
   it("the portal returns the same dates, times and numbers in every time zone of process and database", async () => {
-    const all = async () => {
+    const readAllOperations = async () => {
       const window = "from=2026-03-01T00:00:00Z&to=2026-03-31T00:00:00Z&limit=100";
       const bodies: unknown[] = [];
       for (const { path } of createPortalOperations({ operatorName: "Test Operator" })) {
@@ -94,7 +94,7 @@ describe("portal responses with any server settings", () => {
       }
       return bodies;
     };
-    const before = await all();
+    const before = await readAllOperations();
     expect(JSON.stringify(before)).to.contain('"birthDate":"2020-02-29","weightKg":4.35');
     expect(JSON.stringify(before)).to.contain('"price":19.9,');
     expect(JSON.stringify(before)).to.contain('"scheduledAt":"2026-03-10T22:30:00.000Z"');
@@ -106,14 +106,14 @@ describe("portal responses with any server settings", () => {
       expect(new Date(0).getTimezoneOffset()).to.not.equal(0);
       await admin.query(`ALTER DATABASE ${name} SET timezone TO '${zone}'`);
       // A connection keeps the time zone with which it was opened, so the test ends the connections.
-      const ended = await admin.query(
+      const terminated = await admin.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
          WHERE datname = '${name}' AND application_name = 'clinic-query-api'`,
       );
-      expect(ended.rowCount).to.be.greaterThan(0);
-      const answers = async () => (await api.get("/api/v1/clinics", clinic.userId)).status === 200;
-      await eventually("a response over a new connection", answers);
-      expect(await all()).to.deep.equal(before);
+      expect(terminated.rowCount).to.be.greaterThan(0);
+      const responds = async () => (await api.get("/api/v1/clinics", clinic.userId)).status === 200;
+      await eventually("a response over a new connection", responds);
+      expect(await readAllOperations()).to.deep.equal(before);
     }
     await admin.end();
   });

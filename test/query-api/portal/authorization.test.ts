@@ -9,8 +9,8 @@ import {
   membershipGranted,
   subscribed,
 } from "../../support/clinics.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
 
 /** Requirements of each portal operation, copied from the interface document and not from the code. */
 const requirementsByPath: Record<
@@ -46,7 +46,7 @@ interface Situation {
 }
 
 const past = "2020-01-01T00:00:00.000Z";
-const later = "2999-01-01T00:00:00.000Z";
+const future = "2999-01-01T00:00:00.000Z";
 const noEvents = () => [];
 const situations: Record<string, Situation> = {
   "all conditions are met": { change: noEvents },
@@ -75,7 +75,7 @@ const situations: Record<string, Situation> = {
   },
   "the demo has not expired": {
     change: (clinicId) => [
-      clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: later }),
+      clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: future }),
       subscribed(clinicId),
     ],
   },
@@ -88,7 +88,7 @@ const situations: Record<string, Situation> = {
     change: (clinicId) => [subscribed(clinicId, "cancelled", past)],
   },
   "the subscription is cancelled but its period has not ended": {
-    change: (clinicId) => [subscribed(clinicId, "cancelled", later)],
+    change: (clinicId) => [subscribed(clinicId, "cancelled", future)],
   },
   "the entitlement is disabled": {
     entitlement: false,
@@ -112,24 +112,20 @@ function expectedRefusal(path: string, role: string, situation: Situation): stri
 }
 
 describe("authorization of the portal API", () => {
-  let api: TestQueryApi;
-
-  before(async () => {
-    api = await startTestQueryApi();
-  });
-
-  after(() => api.stop());
+  const api = setUpQueryApi();
 
   /** Creates a portal user with the role in the situation, and returns the user's id. */
   async function createUser(role: string, { membership, scope = "all", change }: Situation): Promise<string> {
-    const [clinicId, branchId, elsewhere, foreignBranch, userId, membershipId] = Array.from(
+    const [clinicId, branchId, otherClinicId, otherClinicBranchId, userId, membershipId] = Array.from(
       { length: 6 },
       () => randomUUID(),
     ) as [string, string, string, string, string, string];
-    const branchIds = { all: [], "this branch": [branchId], "another clinic's branch": [foreignBranch] }[
-      scope
-    ];
-    const granted = membershipGranted(clinicId, userId, {
+    const branchIds = {
+      all: [],
+      "this branch": [branchId],
+      "another clinic's branch": [otherClinicBranchId],
+    }[scope];
+    const membershipEvent = membershipGranted(clinicId, userId, {
       membershipId,
       role: role as "owner",
       permissions: roles[role]!,
@@ -137,17 +133,17 @@ describe("authorization of the portal API", () => {
       branchIds,
       ...(membership === "invited" ? { acceptedAt: null } : {}),
     });
-    const revoked: GivenEvent = { type: "MembershipRevoked", data: { membershipId, reason: null } };
+    const revocationEvent: GivenEvent = { type: "MembershipRevoked", data: { membershipId, reason: null } };
     await api.given(
-      clinicRegistered(elsewhere),
-      branchOpened(elsewhere, foreignBranch),
+      clinicRegistered(otherClinicId),
+      branchOpened(otherClinicId, otherClinicBranchId),
       clinicRegistered(clinicId),
       subscribed(clinicId),
       entitled(clinicId),
       branchOpened(clinicId, branchId),
       ...change(clinicId),
-      ...(membership === "none" ? [] : [granted]),
-      ...(membership === "revoked" ? [revoked] : []),
+      ...(membership === "none" ? [] : [membershipEvent]),
+      ...(membership === "revoked" ? [revocationEvent] : []),
     );
     return userId;
   }
@@ -162,12 +158,12 @@ describe("authorization of the portal API", () => {
       it(`portal operations authorize the role ${role} by their requirements if ${title}`, async () => {
         const userId = await createUser(role, situation);
         const paths = Object.keys(requirementsByPath);
-        const answers = await Promise.all(paths.map((path) => api.get(path, userId)));
+        const responses = await Promise.all(paths.map((path) => api.get(path, userId)));
         for (const [index, path] of paths.entries()) {
-          const { status, body } = answers[index]!;
+          const { status, body } = responses[index]!;
           const refusal = expectedRefusal(path, role, situation);
-          const got = { path, status, error: body.error ?? null };
-          expect(got).to.deep.equal({ path, status: refusal === null ? 200 : 403, error: refusal });
+          const actual = { path, status, error: body.error ?? null };
+          expect(actual).to.deep.equal({ path, status: refusal === null ? 200 : 403, error: refusal });
         }
       });
     }
@@ -177,8 +173,8 @@ describe("authorization of the portal API", () => {
     it(`GET ${path} requires a session, and never returns 400 or 404 because of a parameter`, async () => {
       expect((await api.get(path)).status).to.equal(401);
       const userId = await createUser("owner", { change: noEvents });
-      const absurd = `${path}?limit=-1e999&offset=%00&from=x&to[]=1&status=__proto__&includeInactive=TRUE&limit=9&x=${"y".repeat(2_000)}`;
-      expect((await api.get(absurd, userId)).status).to.equal(200);
+      const unusualUrl = `${path}?limit=-1e999&offset=%00&from=x&to[]=1&status=__proto__&includeInactive=TRUE&limit=9&x=${"y".repeat(2_000)}`;
+      expect((await api.get(unusualUrl, userId)).status).to.equal(200);
     });
   }
 });

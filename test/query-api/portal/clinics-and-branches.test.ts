@@ -3,27 +3,21 @@ import { expect } from "chai";
 import { listAuthorizedBranches } from "../../../query-api/portal/list-authorized-branches.ts";
 import { listAuthorizedClinics } from "../../../query-api/portal/list-authorized-clinics.ts";
 import { branchOpened, clinicRegistered, membershipGranted, openClinic } from "../../support/clinics.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
 
 describe("listAuthorizedClinics and listAuthorizedBranches", () => {
-  let api: TestQueryApi;
-
-  before(async () => {
-    api = await startTestQueryApi();
-  });
-
-  after(() => api.stop());
+  const api = setUpQueryApi();
 
   const namesOf = (items: { name: string }[]) => items.map(({ name }) => name);
 
-  async function clinics(userId: string) {
+  async function listClinics(userId: string) {
     const { status, body } = await api.get("/api/v1/clinics", userId);
     expect(status, JSON.stringify(body)).to.equal(200);
     listAuthorizedClinics.response.parse(body);
     return body;
   }
 
-  async function branches(userId: string) {
+  async function listBranches(userId: string) {
     const { status, body } = await api.get("/api/v1/branches", userId);
     expect(status, JSON.stringify(body)).to.equal(200);
     listAuthorizedBranches.response.parse(body);
@@ -57,16 +51,16 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
       { type: "MembershipRevoked", data: { membershipId, reason: null } },
       { type: "ClinicClosed", data: { clinicId: bravo as string, reason: "test" } },
     );
-    const { clinics: listed, currentClinicId } = await clinics(userId);
-    expect(namesOf(listed)).to.deep.equal(["Alpha", "Bravo"]);
-    expect(listed[0]).to.deep.include({
+    const { clinics: clinicList, currentClinicId } = await listClinics(userId);
+    expect(namesOf(clinicList)).to.deep.equal(["Alpha", "Bravo"]);
+    expect(clinicList[0]).to.deep.include({
       id: alpha,
       city: "Izmir",
       isDemo: true,
       demoExpiresAt: "2026-01-01T00:00:00.000Z",
       access: { role: "assistant", branchAccess: "scoped", branchIds: [scoped] },
     });
-    expect(listed[1]).to.deep.include({
+    expect(clinicList[1]).to.deep.include({
       status: "closed",
       demoExpiresAt: null,
       access: { role: "owner", branchAccess: "all", branchIds: [] },
@@ -80,8 +74,10 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
       ...membershipGranted(clinicId, userId, { role: "assistant" }),
       at: "2026-05-01T00:00:00.000Z",
     });
-    const { clinics: listed } = await clinics(userId);
-    expect(listed.map(({ access }: { access: { role: string } }) => access.role)).to.deep.equal(["owner"]);
+    const { clinics: clinicList } = await listClinics(userId);
+    expect(clinicList.map(({ access }: { access: { role: string } }) => access.role)).to.deep.equal([
+      "owner",
+    ]);
   });
 
   it("listAuthorizedClinics includes clinics without operational access, and needs no branch in scope", async () => {
@@ -91,7 +87,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
       type: "ClinicSuspended",
       data: { clinicId, reason: "test" },
     });
-    expect((await clinics(userId)).currentClinicId).to.equal(clinicId);
+    expect((await listClinics(userId)).currentClinicId).to.equal(clinicId);
     expect((await api.get("/api/v1/branches", userId)).body.error).to.equal("branch_not_in_scope");
   });
 
@@ -99,7 +95,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
     const third = randomUUID();
     await api.given(branchOpened(clinicId, third, { name: "Annex", city: "Bornova", isMain: false }));
-    const { correlationId, generatedAt, ...body } = await branches(userId);
+    const { correlationId, generatedAt, ...body } = await listBranches(userId);
     expect(body).to.deep.equal({
       ok: true,
       apiVersion: "v1",
@@ -116,7 +112,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     const scopedUser = randomUUID();
     const scope = { branchAccess: "scoped", branchIds: [otherBranchId, third] } as const;
     await api.given(membershipGranted(clinicId, scopedUser, { ...scope, branchIds: [...scope.branchIds] }));
-    expect(namesOf((await branches(scopedUser)).branches)).to.deep.equal(["Annex", "Harbour"]);
+    expect(namesOf((await listBranches(scopedUser)).branches)).to.deep.equal(["Annex", "Harbour"]);
   });
 
   it("listAuthorizedBranches requires operational access, but listAuthorizedClinics does not", async () => {
@@ -124,7 +120,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
     const { status, body } = await api.get("/api/v1/branches", userId);
     expect([status, body.error]).to.deep.equal([403, "operational_access_denied"]);
-    await clinics(userId);
+    await listClinics(userId);
   });
 
   it("listAuthorizedClinics and listAuthorizedBranches require a session", async () => {

@@ -2,22 +2,16 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { getAvailability } from "../../../query-api/portal/get-availability.ts";
 import { appointmentRequested, entitled, openClinic, resourceAdded } from "../../support/clinics.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
 
 /** Window of 3 March 2026 in Istanbul (UTC+3). */
 const day = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
 
 describe("getAvailability", () => {
-  let api: TestQueryApi;
+  const api = setUpQueryApi();
 
-  before(async () => {
-    api = await startTestQueryApi();
-  });
-
-  after(() => api.stop());
-
-  async function availability(userId: string, query = day) {
+  async function getBody(userId: string, query = day) {
     const { status, body } = await api.get(`/api/v1/availability?${query}`, userId);
     expect(status, JSON.stringify(body)).to.equal(200);
     getAvailability.response.parse(body);
@@ -55,7 +49,7 @@ describe("getAvailability", () => {
       resourceAllocated(appointmentId, assignmentId, room, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
       holdPlaced(clinicId, branchId, holdId, { resourceId: room }),
     );
-    const { correlationId, ...body } = await availability(userId);
+    const { correlationId, ...body } = await getBody(userId);
     expect(correlationId).to.be.a("string");
     expect(body).to.deep.equal({
       ok: true,
@@ -138,18 +132,18 @@ describe("getAvailability", () => {
 
   it("getAvailability omits resources that are retired or of other branches, with their rules and assignments", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
-    const [retired, elsewhere, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
+    const [retired, otherBranchResource, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
     await api.given(
       resourceAdded(clinicId, branchId, retired),
-      resourceAdded(clinicId, otherBranchId, elsewhere),
+      resourceAdded(clinicId, otherBranchId, otherBranchResource),
       ruleSet(retired, randomUUID(), null, null),
-      ruleSet(elsewhere, randomUUID(), null, null),
+      ruleSet(otherBranchResource, randomUUID(), null, null),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
       resourceAllocated(appointmentId, randomUUID(), retired, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
       holdPlaced(clinicId, otherBranchId, randomUUID()),
       { type: "ResourceRetired", data: { resourceId: retired } },
     );
-    const { resources, rules, assignments, holds } = await availability(userId);
+    const { resources, rules, assignments, holds } = await getBody(userId);
     expect([resources, rules, assignments, holds]).to.deep.equal([[], [], [], []]);
   });
 
@@ -164,17 +158,17 @@ describe("getAvailability", () => {
     ];
     const expected: string[] = [];
     await api.given(resourceAdded(clinicId, branchId, room));
-    for (const [, from, until, met] of validity) {
+    for (const [, from, until, isValid] of validity) {
       const ruleId = randomUUID();
       await api.given(ruleSet(room, ruleId, from, until));
-      if (met) expected.push(ruleId);
+      if (isValid) expected.push(ruleId);
     }
     const removed = randomUUID();
     await api.given(ruleSet(room, removed, null, null), {
       type: "AvailabilityRuleRemoved",
       data: { resourceId: room, ruleId: removed },
     });
-    expect(idsOf((await availability(userId)).rules)).to.have.members(expected);
+    expect(idsOf((await getBody(userId)).rules)).to.have.members(expected);
   });
 
   it("getAvailability returns assignments that overlap the window and are not released", async () => {
@@ -195,14 +189,14 @@ describe("getAvailability", () => {
       allocate(released, "2026-03-03T10:00:00Z", "2026-03-03T11:00:00Z"),
       { type: "ResourceReleased", data: { appointmentId, assignmentId: released } },
     );
-    expect(idsOf((await availability(userId)).assignments)).to.deep.equal([into, over, out]);
+    expect(idsOf((await getBody(userId)).assignments)).to.deep.equal([into, over, out]);
   });
 
   it("getAvailability returns holds in the window that are neither released nor expired", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [released, kept] = [randomUUID(), randomUUID()];
+    const [released, activeHold] = [randomUUID(), randomUUID()];
     await api.given(
-      holdPlaced(clinicId, branchId, kept),
+      holdPlaced(clinicId, branchId, activeHold),
       holdPlaced(clinicId, branchId, randomUUID(), { expiresAt: "2026-03-03T09:00:00Z" }),
       holdPlaced(clinicId, branchId, randomUUID(), {
         endsAt: "2026-03-02T21:00:00Z",
@@ -211,8 +205,8 @@ describe("getAvailability", () => {
       holdPlaced(clinicId, branchId, released),
       { type: "HoldReleased", data: { holdId: released } },
     );
-    const { holds } = await availability(userId);
-    expect(idsOf(holds)).to.deep.equal([kept]);
+    const { holds } = await getBody(userId);
+    expect(idsOf(holds)).to.deep.equal([activeHold]);
     expect(holds[0].resource_id).to.equal(null);
   });
 
@@ -225,7 +219,7 @@ describe("getAvailability", () => {
       expect([status, body.error]).to.deep.equal([403, "entitlement_required"]);
     }
     await api.given(entitled(clinicId, { effectiveUntil: "2036-01-01T00:00:00Z" }));
-    await availability(userId);
+    await getBody(userId);
   });
 
   it("getAvailability requires a session, a membership and operational access", async () => {

@@ -8,20 +8,14 @@ import {
   membershipGranted,
   subscribed,
 } from "../../support/clinics.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
 
 const path = "/api/v1/clinic/context";
 const past = "2026-01-01T00:00:00.000Z";
 const future = "2036-01-01T00:00:00.000Z";
 
 describe("getClinicContext", () => {
-  let api: TestQueryApi;
-
-  before(async () => {
-    api = await startTestQueryApi();
-  });
-
-  after(() => api.stop());
+  const api = setUpQueryApi();
 
   /** Creates a clinic with one branch and one owner. */
   async function clinic(
@@ -38,10 +32,10 @@ describe("getClinicContext", () => {
   }
 
   async function context(userId: string) {
-    const answer = await api.get(path, userId);
-    expect(answer.status, JSON.stringify(answer.body)).to.equal(200);
-    getClinicContext.response.parse(answer.body);
-    return answer.body;
+    const response = await api.get(path, userId);
+    expect(response.status, JSON.stringify(response.body)).to.equal(200);
+    getClinicContext.response.parse(response.body);
+    return response.body;
   }
 
   it("the portal operation getClinicContext returns clinic, branch, access, subscription and entitlements", async () => {
@@ -141,9 +135,9 @@ describe("getClinicContext", () => {
       return ids;
     }
 
-    for (const [title, make, reason] of cases) {
+    for (const [title, createCase, reason] of cases) {
       it(`getClinicContext reports operational access ${reason === null ? "as allowed" : `as refused (${reason})`} for ${title}`, async () => {
-        const { access } = await context((await make()).userId);
+        const { access } = await context((await createCase()).userId);
         expect(access.operational).to.deep.equal({ allowed: reason === null, reason });
       });
     }
@@ -169,8 +163,8 @@ describe("getClinicContext", () => {
         { type: "MembershipRevoked", data: { membershipId, reason: null } },
       );
       expect((await context(userId)).clinic.id).to.equal(oldest);
-      const named = await api.get(`${path}?clinicId=${newer}&clinic_id=${newer}`, userId);
-      expect(named.body.clinic.id).to.equal(oldest);
+      const responseWithIds = await api.get(`${path}?clinicId=${newer}&clinic_id=${newer}`, userId);
+      expect(responseWithIds.body.clinic.id).to.equal(oldest);
     });
 
     it("the portal resolves the selected clinic and branch while the membership permits them", async () => {
@@ -200,8 +194,8 @@ describe("getClinicContext", () => {
       expect((await context(userId)).branch.id).to.equal(otherMain);
 
       await api.given({ type: "MembershipRevoked", data: { membershipId, reason: null } });
-      const fallen = await context(userId);
-      expect([fallen.clinic.id, fallen.branch.id]).to.deep.equal([first, main]);
+      const fallback = await context(userId);
+      expect([fallback.clinic.id, fallback.branch.id]).to.deep.equal([first, main]);
     });
 
     it("the portal ignores a selected branch of another clinic", async () => {

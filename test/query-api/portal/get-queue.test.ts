@@ -2,17 +2,11 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { getQueue } from "../../../query-api/portal/get-queue.ts";
 import { appointmentRequested, openClinic } from "../../support/clinics.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
 
 describe("getQueue", () => {
-  let api: TestQueryApi;
-
-  before(async () => {
-    api = await startTestQueryApi();
-  });
-
-  after(() => api.stop());
+  const api = setUpQueryApi();
 
   async function queue(userId: string) {
     const { status, body } = await api.get("/api/v1/queue", userId);

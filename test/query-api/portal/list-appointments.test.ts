@@ -12,18 +12,12 @@ import {
   resourceAdded,
   subscribed,
 } from "../../support/clinics.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
 
 const march = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
 describe("listAppointments", () => {
-  let api: TestQueryApi;
-
-  before(async () => {
-    api = await startTestQueryApi();
-  });
-
-  after(() => api.stop());
+  const api = setUpQueryApi();
 
   async function clinic() {
     const ids = {
@@ -43,10 +37,10 @@ describe("listAppointments", () => {
   }
 
   async function list(userId: string, query = march) {
-    const answer = await api.get(`/api/v1/appointments?${query}`, userId);
-    expect(answer.status, JSON.stringify(answer.body)).to.equal(200);
-    listAppointments.response.parse(answer.body);
-    return answer.body;
+    const response = await api.get(`/api/v1/appointments?${query}`, userId);
+    expect(response.status, JSON.stringify(response.body)).to.equal(200);
+    listAppointments.response.parse(response.body);
+    return response.body;
   }
 
   const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
@@ -112,9 +106,9 @@ describe("listAppointments", () => {
           animal: { id: animalId, name: "Pamuk", species: "cat", breed: "Van" },
           customer: { id: customerId, fullName: "Ada Yilmaz" },
           resources: [
-            allocated(room, "room", "Room 1", "2026-03-10T09:00:00.000Z", "allocated"),
-            allocated(table, "table", "Table", "2026-03-10T09:10:00.000Z", "released"),
-            allocated(unknown, null, null, "2026-03-10T09:20:00.000Z", "allocated"),
+            expectedResource(room, "room", "Room 1", "2026-03-10T09:00:00.000Z", "allocated"),
+            expectedResource(table, "table", "Table", "2026-03-10T09:10:00.000Z", "released"),
+            expectedResource(unknown, null, null, "2026-03-10T09:20:00.000Z", "allocated"),
           ],
         },
       ],
@@ -123,7 +117,7 @@ describe("listAppointments", () => {
     expect([correlationId, generatedAt]).to.not.include(undefined);
   });
 
-  function allocated(
+  function expectedResource(
     id: string,
     type: string | null,
     name: string | null,
@@ -184,8 +178,8 @@ describe("listAppointments", () => {
       const { appointments } = await list(userId, `${march}&status=${status}`);
       expect(appointments.map((one: { status: string }) => one.status)).to.deep.equal([status]);
     }
-    for (const ignored of ["status=lost", "status=WAITING", "status=waiting&status=waiting", "status="]) {
-      expect((await list(userId, `${march}&${ignored}`)).page.returned).to.equal(8);
+    for (const query of ["status=lost", "status=WAITING", "status=waiting&status=waiting", "status="]) {
+      expect((await list(userId, `${march}&${query}`)).page.returned).to.equal(8);
     }
   });
 
@@ -207,13 +201,13 @@ describe("listAppointments", () => {
 
   it("listAppointments returns null for an animal, customer or resource of another clinic", async () => {
     const { clinicId, branchId, userId } = await clinic();
-    const stranger = await clinic();
+    const otherClinic = await clinic();
     const [animalId, customerId, resourceId] = [randomUUID(), randomUUID(), randomUUID()];
     const appointmentId = randomUUID();
     await api.given(
-      resourceAdded(stranger.clinicId, stranger.branchId, resourceId),
-      customerRegistered(stranger.clinicId, customerId),
-      animalRegistered(stranger.clinicId, customerId, animalId),
+      resourceAdded(otherClinic.clinicId, otherClinic.branchId, resourceId),
+      customerRegistered(otherClinic.clinicId, customerId),
+      animalRegistered(otherClinic.clinicId, customerId, animalId),
       appointmentRequested(clinicId, branchId, "2026-03-05T10:00:00Z", {
         appointmentId,
         animalId,
@@ -236,20 +230,20 @@ describe("listAppointments", () => {
   });
 
   describe("refuses with 403", () => {
-    const requestRefused = async (userId: string) => {
+    const readRefusal = async (userId: string) => {
       const { status, body } = await api.get(`/api/v1/appointments?${march}`, userId);
       return [status, body.error];
     };
 
     it("listAppointments returns 403 to a user without a membership", async () => {
-      expect(await requestRefused(randomUUID())).to.deep.equal([403, "no_active_membership"]);
+      expect(await readRefusal(randomUUID())).to.deep.equal([403, "no_active_membership"]);
     });
 
     it("listAppointments returns 403 to a member without a branch in scope", async () => {
       const { clinicId } = await clinic();
       const userId = randomUUID();
       await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped" }));
-      expect(await requestRefused(userId)).to.deep.equal([403, "branch_not_in_scope"]);
+      expect(await readRefusal(userId)).to.deep.equal([403, "branch_not_in_scope"]);
     });
 
     it("listAppointments returns 403 to a member without manage_schedule, even to an owner", async () => {
@@ -257,13 +251,13 @@ describe("listAppointments", () => {
       const userId = randomUUID();
       const permissions = ["view_clinical", "manage_staff", "manage_tenant"] as const;
       await api.given(membershipGranted(clinicId, userId, { permissions: [...permissions] }));
-      expect(await requestRefused(userId)).to.deep.equal([403, "permission_required"]);
+      expect(await readRefusal(userId)).to.deep.equal([403, "permission_required"]);
     });
 
     it("listAppointments returns 403 to a member of a clinic without operational access", async () => {
       const { clinicId, userId } = await clinic();
       await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
-      expect(await requestRefused(userId)).to.deep.equal([403, "operational_access_denied"]);
+      expect(await readRefusal(userId)).to.deep.equal([403, "operational_access_denied"]);
       await api.given({ type: "ClinicReinstated", data: { clinicId } });
       await list(userId);
     });

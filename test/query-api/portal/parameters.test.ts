@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
 import { openClinic } from "../../support/clinics.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
 
 /** Generates parameter values: random texts, and texts that parsers often handle wrongly. */
 const value = fc.oneof(
@@ -23,15 +23,12 @@ const name = fc.constantFrom(
 );
 
 describe("the portal's query parameters", () => {
-  let api: TestQueryApi;
+  const api = setUpQueryApi();
   let userId: string;
 
   before(async () => {
-    api = await startTestQueryApi();
     ({ userId } = await openClinic(api.given));
   });
-
-  after(() => api.stop());
 
   for (const operation of ["customers", "appointments", "services", "availability"]) {
     it(`GET /api/v1/${operation} returns 200 for any query parameters`, async () => {

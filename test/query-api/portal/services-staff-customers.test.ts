@@ -11,18 +11,12 @@ import {
   membershipGranted,
   openClinic,
 } from "../../support/clinics.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { setUpQueryApi } from "../set-up-query-api.ts";
 
 const createdAt = "2026-03-01T08:00:00.000Z";
 
 describe("listServices, listStaff and listCustomerProjections", () => {
-  let api: TestQueryApi;
-
-  before(async () => {
-    api = await startTestQueryApi();
-  });
-
-  after(() => api.stop());
+  const api = setUpQueryApi();
 
   const schemas = {
     services: listServices.response,
@@ -82,10 +76,10 @@ describe("listServices, listStaff and listCustomerProjections", () => {
         expect(await count(userId, query)).to.equal(0);
       }
       expect(await count(userId, "?includeInactive=true&includeInactive=true")).to.equal(0);
-      const plain = await createMemberWithout(clinicId, "manage_tenant");
-      expect(await count(plain, "?includeInactive=true")).to.equal(0);
+      const userWithoutPermission = await createMemberWithout(clinicId, "manage_tenant");
+      expect(await count(userWithoutPermission, "?includeInactive=true")).to.equal(0);
       await api.given({ type: "ServiceReinstated", data: { serviceId } });
-      expect(await count(plain, "")).to.equal(1);
+      expect(await count(userWithoutPermission, "")).to.equal(1);
     });
 
     it("listServices limits the list and clamps the limit", async () => {
@@ -186,8 +180,8 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       const body = await get("customers", userId);
       expect(body.context).to.deep.equal({ clinicId, identityOwner: "Test Operator" });
       expect(body.page).to.deep.equal({ limit: 50, offset: 0, returned: 2 });
-      const times = { createdAt, updatedAt: createdAt };
-      const nothing = { breed: null, sex: null, updatedAt: createdAt };
+      const timestamps = { createdAt, updatedAt: createdAt };
+      const emptyFields = { breed: null, sex: null, updatedAt: createdAt };
       expect(body.customers).to.deep.equal([
         {
           id: ada,
@@ -195,7 +189,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
           phone: "+90 1",
           email: "ada@example.com",
           city: null,
-          ...times,
+          ...timestamps,
           animals: [
             {
               id: cat,
@@ -204,7 +198,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
               birthDate: "2020-02-29",
               weightKg: null,
               microchip: "9",
-              ...nothing,
+              ...emptyFields,
             },
             {
               id: dog,
@@ -213,11 +207,11 @@ describe("listServices, listStaff and listCustomerProjections", () => {
               birthDate: null,
               weightKg: 20.55,
               microchip: null,
-              ...nothing,
+              ...emptyFields,
             },
           ],
         },
-        { id: zoe, fullName: "Zoe", phone: null, email: null, city: null, ...times, animals: [] },
+        { id: zoe, fullName: "Zoe", phone: null, email: null, city: null, ...timestamps, animals: [] },
       ]);
     });
 
@@ -239,11 +233,11 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listCustomerProjections omits an animal of another clinic, even if it refers to this clinic's customer", async () => {
       const { clinicId, userId } = await openClinic(api.given);
-      const stranger = await openClinic(api.given);
+      const otherClinic = await openClinic(api.given);
       const customerId = randomUUID();
       await api.given(
         customerRegistered(clinicId, customerId),
-        animalRegistered(stranger.clinicId, customerId, randomUUID()),
+        animalRegistered(otherClinic.clinicId, customerId, randomUUID()),
       );
       expect((await get("customers", userId)).customers[0].animals).to.deep.equal([]);
     });
@@ -260,9 +254,9 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect((await api.get(path)).status).to.equal(401);
       expect(await refusal(path, randomUUID())).to.equal("no_active_membership");
       const { clinicId, userId } = await openClinic(api.given);
-      const nowhere = randomUUID();
-      await api.given(membershipGranted(clinicId, nowhere, { branchAccess: "scoped" }));
-      expect(await refusal(path, nowhere)).to.equal("branch_not_in_scope");
+      const userWithoutBranch = randomUUID();
+      await api.given(membershipGranted(clinicId, userWithoutBranch, { branchAccess: "scoped" }));
+      expect(await refusal(path, userWithoutBranch)).to.equal("branch_not_in_scope");
       await api.given({ type: "ClinicClosed", data: { clinicId, reason: "test" } });
       expect(await refusal(path, userId)).to.equal("operational_access_denied");
     });

@@ -71,7 +71,7 @@ describe("portal session", () => {
   });
 
   describe("refuses with 401", () => {
-    const bad: [string, () => Promise<string>][] = [
+    const invalidTokens: [string, () => Promise<string>][] = [
       ["the anon key", () => provider.token({ role: "anon" })],
       ["a service-role key", () => provider.token({ role: "service_role" })],
       ["a token without a role", () => provider.token({ role: undefined })],
@@ -87,16 +87,16 @@ describe("portal session", () => {
       ["an unsigned token", async () => new UnsecuredJWT({ sub: userId, role: "authenticated" }).encode()],
       [
         "a token signed with another secret",
-        () => signedWith("HS256", "another secret, as long as it must be"),
+        () => signWith("HS256", "another secret, as long as it must be"),
       ],
-      ["a token with an algorithm that is not allowed", () => signedWith("HS512", provider.secret.repeat(2))],
+      ["a token with an algorithm that is not allowed", () => signWith("HS512", provider.secret.repeat(2))],
       [
         "a token signed with the public key as the secret",
-        async () => signedWith("HS256", await publicKey(), "ES256"),
+        async () => signWith("HS256", await publicKey(), "ES256"),
       ],
     ];
 
-    for (const [title, token] of bad) {
+    for (const [title, token] of invalidTokens) {
       it(`the session verifier refuses ${title}`, async () => {
         expect(await refusal(await provider.cookie(await token()))).to.equal("401 authentication_required");
       });
@@ -107,13 +107,13 @@ describe("portal session", () => {
     });
 
     it("the session verifier refuses an algorithm that has no configured key", async () => {
-      const shared = await provider.cookie(await provider.token({}, "HS256"));
-      const published = await provider.cookie(await provider.token({}, "ES256"));
-      expect(await refusal(shared, { PORTAL_JWT_SECRET: undefined })).to.match(/^401/);
-      expect(await refusal(published, { PORTAL_JWKS_URL: undefined })).to.match(/^401/);
+      const sharedSecretCookie = await provider.cookie(await provider.token({}, "HS256"));
+      const publicKeyCookie = await provider.cookie(await provider.token({}, "ES256"));
+      expect(await refusal(sharedSecretCookie, { PORTAL_JWT_SECRET: undefined })).to.match(/^401/);
+      expect(await refusal(publicKeyCookie, { PORTAL_JWKS_URL: undefined })).to.match(/^401/);
     });
 
-    function signedWith(alg: string, secret: string, kid = "one") {
+    function signWith(alg: string, secret: string, kid = "one") {
       return new SignJWT({ role: "authenticated" })
         .setProtectedHeader({ alg, kid })
         .setIssuer(provider.issuer)
@@ -138,16 +138,16 @@ describe("portal session", () => {
 
   it("the session verifier fails with 503 and Retry-After if the public keys cannot be fetched", async () => {
     const cookie = await provider.cookie(await provider.token({}, "ES256"));
-    const gone = await verify(cookie, { PORTAL_JWKS_URL: "http://127.0.0.1:1/keys" }).catch(
+    const error = await verify(cookie, { PORTAL_JWKS_URL: "http://127.0.0.1:1/keys" }).catch(
       (error: unknown) => error,
     );
-    expect(gone).to.include({ status: 503, code: "session_keys_unavailable" });
-    expect((gone as ApiError).headers).to.have.property("Retry-After");
+    expect(error).to.include({ status: 503, code: "session_keys_unavailable" });
+    expect((error as ApiError).headers).to.have.property("Retry-After");
   });
 
   it("createSessionVerifier refuses a configuration with neither a secret nor public keys", () => {
-    const nothing = { PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: undefined };
-    expect(() => createSessionVerifier(settings(nothing))).to.throw(
+    const noKeys = { PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: undefined };
+    expect(() => createSessionVerifier(settings(noKeys))).to.throw(
       ConfigError,
       /PORTAL_JWT_SECRET or PORTAL_JWKS_URL/,
     );

@@ -1,0 +1,31 @@
+import { z } from "zod";
+import { MAX_WINDOW_DAYS } from "./time-window.ts";
+
+/** Schemas of fields that several responses contain. */
+
+export const uuid = z.guid();
+
+/** RFC 3339 in UTC with milliseconds and Z. */
+export const instant = z.iso.datetime({ precision: 3 });
+
+export const calendarDate = z.iso.date();
+
+/** HH:MM:SS */
+export const timeOfDay = z.iso.time({ precision: 0 });
+
+/** Fields of a clinic that both APIs return. */
+export const clinicFields = {
+  id: uuid,
+  slug: z.string(),
+  name: z.string(),
+  timezone: z.string(),
+  currency: z.string(),
+  locale: z.string(),
+  status: z.string(),
+};
+
+export const timeWindow = z.strictObject({
+  from: instant.describe("Start of the window, inclusive."),
+  to: instant.describe("End of the window, exclusive."),
+  maximumDays: z.literal(MAX_WINDOW_DAYS).describe("Maximum length of a window, in days."),
+});

@@ -60,8 +60,8 @@ export function createPositionWait(read: ReadRow, brand: string): PositionWait {
     async wait(ctx, applicationId) {
       const position = parsePosition(ctx);
       if (position === undefined) return;
-      const ownWaiting = waiting.filter((id) => id === applicationId);
-      if (ownWaiting.length >= MAX_WAITING_PER_APPLICATION || waiting.length >= MAX_WAITING)
+      const waitingOfApplication = waiting.filter((id) => id === applicationId);
+      if (waitingOfApplication.length >= MAX_WAITING_PER_APPLICATION || waiting.length >= MAX_WAITING)
         throw createBehindError();
       waiting.push(applicationId);
       try {

@@ -19,7 +19,7 @@ export interface CursorPosition {
   id: string;
 }
 
-/** Matches the text of a position exactly as `cursorSql` writes it. */
+/** Matches the text of a position exactly as the SQL of `toCursorSql` writes it. */
 const POSITION_PATTERN =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 
@@ -40,7 +40,10 @@ export function readCursor(given: string | string[] | undefined): CursorPosition
   return position;
 }
 
-/** Decodes a cursor. Returns undefined for texts that `cursorSql` does not write, so that each position has one cursor. */
+/**
+ * Decodes a cursor. Returns undefined for texts that the SQL of `toCursorSql` does not write, so that each position has
+ * one cursor.
+ */
 function decodeCursor(text: string): CursorPosition | undefined {
   const bytes = Buffer.from(text, "base64url");
   if (bytes.toString("base64url") !== text) return undefined;

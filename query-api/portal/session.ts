@@ -6,7 +6,6 @@ import { ApiError, unavailable } from "../../shared/http/api-error.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { extractAccessToken } from "./session-cookie.ts";
 
-/** A verified portal session. */
 export interface PortalSession {
   userId: string;
 }

@@ -261,7 +261,7 @@ describe("tenant isolation", () => {
       "SELECT * FROM webhooks.outbox",
       "UPDATE webhooks.delivery SET status = 'pending'",
     ]) {
-      it(`Postgres refuses the query API's database role the statement: ${statement}`, async () => {
+      it(`the query API's database role is not permitted to run: ${statement}`, async () => {
         const error = await client.query(statement).then(
           () => undefined,
           (reason: pg.DatabaseError) => reason.code,

@@ -15,7 +15,7 @@ describe("responses of the partner API", function () {
 
   after(() => world.stop());
 
-  it("this test covers exactly the operations of the partner document", () => {
+  it("the tests cover exactly the operations of the partner document", () => {
     const documented = partnerJudge.operations.map(({ operationId }) => operationId);
     expect(documented).to.have.members(Object.keys(provocations));
   });
@@ -25,7 +25,7 @@ describe("responses of the partner API", function () {
     describe(operationId, () => {
       const operationProvocations = provocations[operationId as PartnerOperationId] ?? {};
 
-      it(`this test provokes exactly the documented statuses of the partner operation ${operationId}`, () => {
+      it(`the tests provoke exactly the documented statuses of the partner operation ${operationId}`, () => {
         expect(Object.keys(operation.responses)).to.have.members(Object.keys(operationProvocations));
       });
 

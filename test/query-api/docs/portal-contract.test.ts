@@ -50,7 +50,7 @@ describe("responses of the portal API", () => {
   for (const documented of judge.operations) {
     const { operationId, path, operation } = documented;
     describe(operationId, () => {
-      it(`this test provokes exactly the documented statuses of the portal operation ${operationId}`, () => {
+      it(`the tests provoke exactly the documented statuses of the portal operation ${operationId}`, () => {
         expect(Object.keys(operation.responses)).to.have.members(Object.keys(provocations));
       });
 

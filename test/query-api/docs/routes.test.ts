@@ -10,7 +10,7 @@ import { partnerJudge } from "../../support/partner-document.ts";
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token", brand: "SERVICE" };
 const options = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], trustProxy: false };
 
-/** The test sends no requests, so the applications have only the options that creating their routes needs. */
+/** The test sends no requests, so only the options for creating routes are set. */
 const queryApp = createQueryApp({ ...options, origin: "http://partners.test" } as unknown as QueryApiOptions);
 const commandApp = createCommandApp({
   ...options,

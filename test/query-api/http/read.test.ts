@@ -46,7 +46,7 @@ describe("createReadRow", () => {
     expect(rows).to.deep.equal([{ name: "echo" }]);
   });
 
-  it("a read rejects at its deadline while the statement continues in Postgres", async () => {
+  it("a read fails at its deadline while its statement continues in Postgres", async () => {
     const slowStatement = { name: "slow", text: "SELECT 1 AS one FROM pg_advisory_xact_lock(1)" };
     const lockHolder = new pg.Client({ connectionString: database.urls.query });
     await lockHolder.connect();

@@ -41,7 +41,7 @@ describe("partner reads under attack", () => {
     expectRefusal(await send(context, [...ownHeaders(), position, position]), 400, "invalid_log_position");
   });
 
-  it("a partner read is refused for a clinic or branch of another application", async () => {
+  it("a partner read is refused for a clinic that has not approved the application, and for a branch of that clinic", async () => {
     const otherClinic = other.clinic;
     const at = [`Authorization: Bearer ${token}`, clinic(otherClinic.clinicId)];
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {

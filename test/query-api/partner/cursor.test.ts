@@ -98,7 +98,7 @@ describe("cursors", () => {
       ["listPartnerAppointments", "/appointments?from=2026-03-01T00:00:00Z"],
       ["listWebhookDeliveries", `/webhook-endpoints/${endpointId}/deliveries?limit=10`],
     ] as const) {
-      it(`${operationId} returns 200 or 400 for any cursor, and never an internal error`, async () => {
+      it(`the partner operation ${operationId} returns 200 or 400 for any cursor, and never an internal error`, async () => {
         await fc.assert(
           fc.asyncProperty(validCursor, randomText, async ({ cursor }, text) => {
             await caller.body(operationId, `${path}&cursor=${cursor}`);

@@ -148,14 +148,14 @@ describe("authorization of the portal API", () => {
     return userId;
   }
 
-  it("this test has the requirements of every portal operation", () => {
+  it("the requirements in the tests cover every portal operation", () => {
     const paths = createPortalOperations({ operatorName: "Test" }).map(({ path }) => path);
     expect(paths).to.have.members(Object.keys(requirementsByPath));
   });
 
   for (const [title, situation] of Object.entries(situations)) {
     for (const role of Object.keys(roles)) {
-      it(`portal operations authorize the role ${role} by their requirements if ${title}`, async () => {
+      it(`each portal operation authorizes or refuses the role ${role} as required if ${title}`, async () => {
         const userId = await createUser(role, situation);
         const paths = Object.keys(requirementsByPath);
         const responses = await Promise.all(paths.map((path) => api.get(path, userId)));

@@ -82,7 +82,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(await count(userWithoutPermission, "")).to.equal(1);
     });
 
-    it("listServices limits the list and clamps the limit", async () => {
+    it("listServices returns at most as many services as the limit, and clamps the limit", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       for (const name of ["A", "B", "C"]) await offerService(clinicId, name);
       expect((await get("services", userId, "?limit=2")).page).to.deep.equal({ limit: 2, returned: 2 });

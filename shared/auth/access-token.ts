@@ -16,7 +16,10 @@ export interface AccessToken {
   scopes: Scope[];
 }
 
-/** Returns the audience of an environment's tokens, so that the other environment refuses them. */
+/**
+ * Returns the audience claim (`aud`) of an environment's tokens. It differs between sandbox and production, so that
+ * neither environment accepts the other's tokens.
+ */
 export function audience(issuer: string, environment: Environment): string {
   return `${issuer}/${environment}/v1`;
 }
@@ -42,15 +45,15 @@ export type TokenVerifier = (
 ) => Promise<AccessToken>;
 
 /**
- * Verifies Bearer tokens of the partner API: JWT access tokens (RFC 9068), signed with EdDSA by a published key. A
- * token that is missing, malformed, forged, expired or of the other environment is refused with 401.
+ * Verifies Bearer tokens of the partner API: JWT access tokens (RFC 9068), signed with EdDSA by a published key.
+ * Refuses a missing, malformed, forged or expired token, and a token of the other environment, with 401.
  *
  * @param keys the issuer's public keys
  * @throws {ApiError} 401 `missing_token` or `invalid_token`; 503 if the keys are unavailable
  */
 export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): TokenVerifier {
   return async (authorization, environment) => {
-    // With several headers, a proxy may have checked another one than this service would use.
+    // A proxy in front may have checked a different Authorization header than the one that this service would use.
     if (authorization.length > 1) throw refusal("invalid_token");
     const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authorization[0] ?? "")?.[1];
     if (token === undefined) throw refusal("missing_token");
@@ -78,7 +81,7 @@ export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): Toke
   };
 }
 
-/** Returns whether the token is at fault. Any other error is a problem with the keys. */
+/** Returns true if the token caused a verification error. Any other error is a problem with the keys. */
 function isTokenFault(error: unknown): boolean {
   return (
     error instanceof z.ZodError ||
@@ -88,7 +91,7 @@ function isTokenFault(error: unknown): boolean {
     error instanceof errors.JWTClaimValidationFailed ||
     error instanceof errors.JWSSignatureVerificationFailed ||
     error instanceof errors.JWKSNoMatchingKey ||
-    // A token without a key id, while several keys are published.
+    // The token names no key id, but several keys are published.
     error instanceof errors.JWKSMultipleMatchingKeys ||
     error instanceof errors.JOSEAlgNotAllowed ||
     error instanceof errors.JOSENotSupported

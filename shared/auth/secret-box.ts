@@ -1,14 +1,11 @@
 import { CompactEncrypt, compactDecrypt, type DecryptOptions } from "jose";
 import type { Config } from "../runtime/config.ts";
 
-/** Encrypts secrets for storage. */
+/** Encrypts secrets for storage, and decrypts stored secrets. */
 export interface SecretBox {
-  /** @returns a compact JWE, encrypted with the current key and with its id in the header */
+  /** Encrypts a secret with the current key. @returns a compact JWE whose header contains the key's id */
   seal(secret: string): Promise<string>;
-  /**
-   * @returns the secret, decrypted with the current key or another configured key
-   * @throws {SecretBoxError}
-   */
+  /** Decrypts a secret with the key that its header names. @throws {SecretBoxError} */
   open(sealed: string): Promise<string>;
 }
 
@@ -23,8 +20,8 @@ const ALGORITHMS: DecryptOptions = {
 };
 
 /**
- * Creates a secret box with AES-256-GCM keys by id. The current key encrypts, all keys decrypt. To rotate, add a new
- * key, make it current, and remove the old key when no secret uses it any more.
+ * Creates a secret box with AES-256-GCM keys by id. The current key encrypts, and each key decrypts. To rotate, add a
+ * new key, make it current, and remove the old key when no secret uses it any more.
  */
 export function createSecretBox(config: Config<"WEBHOOK_SECRET_KEYS">["WEBHOOK_SECRET_KEYS"]): SecretBox {
   const keys = new Map(

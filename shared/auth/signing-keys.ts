@@ -10,14 +10,15 @@ type SigningKey = Config<Setting>[Setting]["keys"][number];
 export interface SigningKeys {
   key: Awaited<ReturnType<typeof importJWK>>;
   kid: string;
-  /** Public key of the signing key. */
+  /** Public half of the signing key. */
   publicKey: JWK;
-  /** Public keys of all keys, including retired ones, whose signatures must remain verifiable. */
+  /** Public halves of all keys. Retired keys are included, because their signatures must remain verifiable. */
   jwks: JSONWebKeySet;
 }
 
 /**
- * @param setting name of the setting with the keys, for the error
+ * Imports a set of signing keys from a setting. @param setting name of the setting, for error messages
+ *
  * @throws {StartError} if there is no key, or a key is not an Ed25519 private key
  */
 export async function importSigningKeys(setting: Setting, keys: readonly SigningKey[]): Promise<SigningKeys> {

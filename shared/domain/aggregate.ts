@@ -1,15 +1,16 @@
 import type { Category, EventOf } from "./events/category.ts";
 import type { NewEventMetadata } from "./events/metadata.ts";
 
-/** An aggregate: the category of its streams, and the fold of its events into a state. */
+/** A kind of aggregate: the category of its streams, and the function that folds its events into a state. */
 export interface Aggregate<C extends Category, State> {
   category: C;
-  /** Returns the state after one more event. Before the first event, the state is undefined. */
+  /** Returns the state after the next event. The state is undefined before the first event. */
   evolve(state: State | undefined, event: EventOf<C> & { metadata: NewEventMetadata }): State | undefined;
 }
 
 /**
- * Decides a command on the current state. Returns the events to append; none if the command changes nothing.
+ * Decides a command on the current state. Returns the events to append, or an empty array if the command changes
+ * nothing.
  *
  * @throws {DomainError} if a rule refuses the command
  */

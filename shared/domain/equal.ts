@@ -1,4 +1,4 @@
-/** Returns whether two values of event data are equal as JSON, independent of the order of members. */
+/** Returns true if two JSON values are equal. The order of object members is irrelevant. */
 export function isEqual(one: unknown, other: unknown): boolean {
   if (typeof one !== "object" || typeof other !== "object" || one === null || other === null)
     return Object.is(one, other);

@@ -1,19 +1,19 @@
 import { DomainError } from "./domain-error.ts";
 import { isEqual } from "./equal.ts";
 
-/** Checks that several aggregates share. `what` names the aggregate in snake_case, for the code and the message. */
-
-/** @throws {DomainError} `<what>_not_found` if there is no such aggregate */
+/**
+ * Requires that an aggregate exists. @param what name of the aggregate in snake_case, for the error's code and
+ * message @throws {DomainError} `<what>_not_found`
+ */
 export function requireExisting<State>(state: State | undefined, what: string): State {
   if (state !== undefined) return state;
   throw new DomainError(`${what}_not_found`, `there is no such ${words(what)}`);
 }
 
 /**
- * Requires that an aggregate exists and belongs to the clinic. An aggregate of another clinic is refused as if it did
- * not exist, so that its existence is not revealed.
- *
- * @throws {DomainError} `<what>_not_found`
+ * Requires that an aggregate exists and belongs to the clinic. An aggregate of another clinic is reported as missing,
+ * so that its existence is not revealed. @param what name of the aggregate in snake_case, for the error's code and
+ * message @throws {DomainError} `<what>_not_found`
  */
 export function requireOwnedBy<State extends { clinicId: string }>(
   clinicId: string,
@@ -25,10 +25,11 @@ export function requireOwnedBy<State extends { clinicId: string }>(
 }
 
 /**
- * Registers an aggregate once. Repeating the registration with equal data returns no event.
+ * Registers an aggregate. Repeating the registration with the same data returns no event. @param registered data of
+ * the existing registration; undefined if the aggregate does not exist @param what name of the aggregate in
+ * snake_case, for the error's code and message
  *
- * @param registered the data of the existing registration; undefined if there is none
- * @throws {DomainError} `<what>_exists` if the id is registered with other data
+ * @throws {DomainError} `<what>_exists` if the id is already registered with other data
  */
 export function registerIdempotently<Event extends { data: object }>(
   registered: Event["data"] | undefined,

@@ -4,11 +4,11 @@ import { EventStoreDBClient } from "@eventstore/db-client";
  * Creates a client of the event log. It connects on the first call.
  *
  * @param url EventStoreDB connection string, `esdb://host:port?tls=false`
- * @param connectionName name of the connection, shown by the server
+ * @param connectionName name of the connection in the server's list of connections
  */
 export function connectEventStore(url: string, connectionName: string): EventStoreDBClient {
   const { searchParams } = new URL(url);
-  // A dead connection is detected within the sum of both values, unless the URL sets others.
+  // Unless the URL sets other values, the client detects a dead connection within 15 seconds, the sum of both.
   if (!searchParams.has("keepAliveInterval")) searchParams.set("keepAliveInterval", "10000");
   if (!searchParams.has("keepAliveTimeout")) searchParams.set("keepAliveTimeout", "5000");
   if (!searchParams.has("connectionName")) searchParams.set("connectionName", connectionName);

@@ -25,53 +25,54 @@ export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
   metadata: EventMetadata;
 };
 
-/** An event to append. Because of its id, appending the same event again has no effect. */
+/** An event to append. The event log recognizes an event by its id, so appending it again has no effect. */
 export interface NewEvent {
   id: string;
   event: CatalogEvent;
   metadata: NewEventMetadata;
 }
 
-/** The stream is not at the expected revision, because another writer appended first. */
+/** Thrown if a stream's last revision is not the expected one, because another writer appended first. */
 export class WrongExpectedRevisionError extends Error {
   override readonly name = "WrongExpectedRevisionError";
 }
 
-/** The event log did not answer. The outcome of an append is then unknown; the same append may be repeated. */
+/** Thrown if the event log is unavailable. The outcome of an append is then unknown, and the append may be repeated. */
 export class LogUnavailableError extends Error {
   override readonly name = "LogUnavailableError";
 }
 
-/** Revision of a stream without events: the expected revision of a stream's first append. */
+/** Revision of a stream without events, for the first append to a stream. */
 export const EMPTY_STREAM = -1n;
 
 /** Time limit for one request to the log. Milliseconds. */
 const ANSWER_TIMEOUT_MS = 4_000;
 
-/** The event log, with typed events of the catalog. */
+/** Reads and appends events of the catalog. */
 export interface EventLog {
   /**
-   * Reads the events of a stream from its start, in order; none if the stream does not exist.
+   * Reads the events of a stream from its start, in order. Returns an empty array if the stream does not exist.
+   * @param upTo last revision to read; all revisions if undefined
    *
-   * @param upTo last revision to read; default: all
    * @throws {LogUnavailableError}
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
   read<Event extends CatalogEvent>(stream: string, upTo?: bigint): Promise<RecordedEvent<Event>[]>;
   /**
-   * Reads the last event of a stream; undefined if the stream does not exist.
+   * Reads the last event of a stream. Returns undefined if the stream does not exist.
    *
    * @throws {LogUnavailableError}
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
   last<Event extends CatalogEvent>(stream: string): Promise<RecordedEvent<Event> | undefined>;
   /**
-   * Appends all events or none, if the stream's last revision is the expected one (`EMPTY_STREAM` for a new stream).
+   * Appends events to a stream atomically, on the condition that the stream's last revision is the expected one.
    *
+   * @param expectedRevision `EMPTY_STREAM` for a new stream
    * @returns the log position of the last appended event
    * @throws {WrongExpectedRevisionError}
    * @throws {LogUnavailableError}
-   * @throws {EventSchemaError} if an event is invalid; nothing is appended
+   * @throws {EventSchemaError} if an event is invalid. No event is then appended
    */
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
 }
@@ -91,7 +92,7 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
         if (!(error instanceof StreamNotFoundError)) throw error;
       }
     });
-    // Parsed only after the read has ended: a read that is left early prevents the client from being disposed.
+    // Events are parsed only after the read has ended. A read that an error aborts would prevent the client's disposal.
     return read.map((event) => toRecordedEvent(event) as RecordedEvent<Event>);
   }
 
@@ -119,7 +120,8 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
           }),
         );
       const result = await append().catch((error: unknown) => {
-        // A broken connection fails all pending appends of the process, whether they were done or not. The same ids at the same revision are never appended twice, so one retry is safe.
+        // A broken connection fails all pending appends of the process, even those that the server has completed. The
+        // server never appends the same ids at the same revision twice, so one retry is safe.
         if (error instanceof LogUnavailableError) return append();
         throw error;
       });
@@ -128,7 +130,7 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
   };
 }
 
-/** An event as returned by the client. */
+/** An event as the EventStoreDB client returns it. */
 interface StoredRecord extends StoredEvent {
   id: string;
   streamId: string;
@@ -146,7 +148,7 @@ function toRecordedEvent(event: StoredRecord): RecordedEvent {
   };
 }
 
-/** Converts an event to its stored form, with the current schema version. */
+/** Converts an event to the form that the client appends, with the current schema version. */
 function toStored({ id, event, metadata }: NewEvent) {
   return jsonEvent({
     id,
@@ -156,7 +158,10 @@ function toStored({ id, event, metadata }: NewEvent) {
   });
 }
 
-/** Runs one request to the log with a time limit (the client has none for an append), and converts its errors. */
+/**
+ * Runs one request to the event log with a time limit, because the client has no time limit for an append. Converts
+ * the client's errors.
+ */
 async function answered<T>(exchange: () => Promise<T>): Promise<T> {
   try {
     return await withTimeout(ANSWER_TIMEOUT_MS, exchange());
@@ -168,17 +173,16 @@ async function answered<T>(exchange: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Iterates over a read of the client, up to a time limit. The client's own deadline does not bound a server that accepts
- * connections and never answers.
+ * Iterates over a read of the client, up to a time limit. The client's deadline has no effect on a server that
+ * accepts connections but never responds. @param milliseconds time limit of the whole read
  *
- * @param milliseconds the time limit of the whole read
  * @throws {LogUnavailableError}
  */
 export async function* readWithin<T>(
   milliseconds: number,
   read: AsyncIterable<T> & { destroy(error: Error): unknown },
 ): AsyncGenerator<T, void> {
-  const late = () => read.destroy(new LogUnavailableError("the event log did not answer in time"));
+  const late = () => read.destroy(new LogUnavailableError("the event log did not respond in time"));
   const timer = setTimeout(late, milliseconds);
   try {
     yield* read;
@@ -189,19 +193,22 @@ export async function* readWithin<T>(
   }
 }
 
-/** Returns an error of the client as {@link LogUnavailableError} if the log is unavailable; else the error itself. */
+/**
+ * Converts an error of the client to a {@link LogUnavailableError} if the log is unavailable. Returns any other error
+ * unchanged.
+ */
 export function toLogError(error: unknown): unknown {
   if (error instanceof LogUnavailableError) return error;
   if (error instanceof TimeoutError)
-    return new LogUnavailableError("the event log did not answer in time", { cause: error });
+    return new LogUnavailableError("the event log did not respond in time", { cause: error });
   return isUnavailable(error)
     ? new LogUnavailableError("the event log is unavailable", { cause: error })
     : error;
 }
 
 /**
- * Returns whether an error is temporary, by gRPC's codes (cancelled 1, deadline 4, aborted 10, unavailable 14) or the
- * client's names.
+ * Returns true if an error of the client is temporary. Such an error has one of four gRPC codes (cancelled 1,
+ * deadline 4, aborted 10, unavailable 14) or an equivalent type of the client.
  */
 export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

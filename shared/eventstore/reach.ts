@@ -3,22 +3,22 @@ import { StartError } from "../runtime/run-service.ts";
 import { readWithin } from "./log.ts";
 
 /**
- * Checks that the event log answers by reading its first event.
+ * Checks that the event log responds, by reading its first event.
  *
- * @param within time limit in milliseconds
- * @throws {LogUnavailableError} or what else the client throws
+ * @param within time limit in milliseconds @throws {LogUnavailableError} if the log does not respond in time @throws
+ *   other errors of the client
  */
 export async function reachEventStore(client: EventStoreDBClient, within: number): Promise<void> {
   for await (const _ of readWithin(within, client.readAll({ maxCount: 1, deadline: within }))) {
-    // Read to the end: a read that is left early keeps its call open, and the client cannot be disposed of.
+    // The loop reads to the end, because an unfinished read would prevent the client's disposal.
   }
 }
 
-/** Time limit for the first answer of a running log, also on a busy machine. Milliseconds. */
+/** Time limit for the first response of a running log, even on a busy machine. Milliseconds. */
 const REACH_TIMEOUT_MS = 15_000;
 
 /**
- * Requires that the event log answers when a service starts.
+ * Requires, at a service's start, that the event log responds.
  *
  * @throws {StartError}
  */
@@ -27,7 +27,7 @@ export async function requireEventStore(client: EventStoreDBClient, url: string)
     await reachEventStore(client, REACH_TIMEOUT_MS);
   } catch (error) {
     throw new StartError(
-      `the event log at ${withoutSecrets(url)} does not answer; check EVENTSTORE_URL and that the log is running`,
+      `the event log at ${withoutSecrets(url)} does not respond; check EVENTSTORE_URL and that the log is running`,
       {
         cause: error,
       },
@@ -35,7 +35,7 @@ export async function requireEventStore(client: EventStoreDBClient, url: string)
   }
 }
 
-/** Removes possible secrets from a connection string: user, password and options. */
+/** Removes user, password and options from a connection string, because they may be secret. */
 function withoutSecrets(url: string): string {
   return url.replace(/\?.*$/s, "").replace(/\/\/.*@/s, "//");
 }

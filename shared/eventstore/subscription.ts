@@ -14,14 +14,14 @@ import type { RecordedEvent } from "./log.ts";
 /** An item of a catch-up subscription. */
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
-  /** An event that the subscriber skips. It was not parsed. */
+  /** An event for which `isSkipped` returned true. It was not parsed. */
   | { kind: "skipped"; stream: string; id: string; position: bigint }
   /** An event of another program in the same log. Its stream may be deleted at any time. */
   | { kind: "foreign"; position: bigint }
-  /** All events stored before the subscription started have been delivered; live events follow. */
+  /** Signals that all events stored before the subscription's start have been delivered. Live events follow. */
   | { kind: "caughtUp" };
 
-/** Position of an event in the log and in its stream, with its type. */
+/** Position of an event in the log and in its stream, with the event's type. */
 export interface LogPosition {
   position: bigint;
   stream: string;
@@ -34,7 +34,7 @@ export function describeLogPosition({ position, stream, revision }: LogPosition)
   return `position ${position}, stream ${stream}, revision ${revision}`;
 }
 
-/** A stored event that this release cannot read. */
+/** Thrown if this release cannot read a stored event. */
 export class UnreadableEventError extends Error {
   override readonly name = "UnreadableEventError";
   readonly id: string;
@@ -52,29 +52,31 @@ export class UnreadableEventError extends Error {
 
 export interface CatchUpOptions {
   client: EventStoreDBClient;
-  /** Position of the last event that was handled, exclusive; undefined for the start of the log. */
+  /**
+   * Position of the last handled event, after which the subscription starts. Undefined starts at the start of the
+   * log.
+   */
   after: bigint | undefined;
-  /** Categories of the streams; default: all streams except system streams. */
+  /** Categories of the streams to deliver. Undefined delivers all streams except system streams. */
   categories?: readonly Category[];
-  /** Returns true for an event that is skipped without being parsed. */
+  /** Returns true if an event must be delivered as `skipped`, without being parsed. */
   isSkipped?(stream: string, revision: bigint): boolean;
-  /** Ends the subscription. */
+  /** Ends the subscription when it aborts. */
   signal: AbortSignal;
 }
 
-/** The server reports its progress after this many times 32 filtered events. The reports are not used here. */
+/** Number of 32-event batches after which the server reports its progress. The subscription ignores these reports. */
 const CHECKPOINT_INTERVAL = 1_000;
 
 /**
  * Subscribes to the whole log. Items arrive in log order. The subscription throws if the connection is lost, and
  * returns if the server ends it or the signal aborts. Unless the signal aborted, the caller should back off and
- * subscribe again after the last position that it handled.
- *
- * An unreadable event in a stream of the catalog ends the subscription, also if only its type or schema version is
- * unknown. Events in streams of other programs are delivered as `foreign`.
+ * subscribe again after the last handled position. An unreadable event in a stream of the catalog ends the
+ * subscription, even if only its type or schema version is unknown. Events in streams of other programs are delivered
+ * as `foreign`.
  *
  * @throws {UnreadableEventError}
- * @throws errors of the client if the log is unavailable
+ * @throws the client's error if the log is unavailable
  */
 export async function* catchUp(options: CatchUpOptions): AsyncGenerator<SubscriptionItem, void> {
   const { client, after, categories, isSkipped = () => false, signal } = options;
@@ -83,7 +85,7 @@ export async function* catchUp(options: CatchUpOptions): AsyncGenerator<Subscrip
     fromPosition: after === undefined ? START : { commit: after, prepare: after },
     filter: filterFor(categories),
   });
-  // The client reports "caught up" separately from the events. Pushed into the same stream, it keeps its order.
+  // The client emits "caughtUp" separately from the events. Pushing an item into the stream keeps the order.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
   const remove = onAbort(signal, () => subscription.destroy());
   try {
@@ -113,7 +115,8 @@ interface ResolvedEvent {
 }
 
 /**
- * Unsubscribing from a call that never connected fails with the connection error, which the loop has already thrown.
+ * Ignores a failed `unsubscribe`. It repeats the connection error that the loop over the subscription has already
+ * thrown.
  */
 function ignoreNeverConnected(): void {}
 

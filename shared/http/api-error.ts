@@ -1,6 +1,6 @@
 import type { ErrorDetail } from "../domain/domain-error.ts";
 
-/** An HTTP error answer, status 400 or above. The code is stable, in snake_case. */
+/** Thrown to send an HTTP error response with a status of 400 or above. The code is stable and in snake_case. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly status: number;
@@ -22,7 +22,7 @@ export class ApiError extends Error {
 }
 
 /**
- * Creates a 503 for a dependency that is temporarily unavailable.
+ * Creates a 503 error for a temporarily unavailable dependency.
  *
  * @param code error code, such as `data_source_unavailable`
  * @param retryAfter value of the Retry-After header, in seconds

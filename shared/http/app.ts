@@ -7,7 +7,7 @@ import { ApiError, unavailable } from "./api-error.ts";
 import { health, type Readiness } from "./health.ts";
 import { pathOfTarget } from "./request-target.ts";
 
-/** State of every request. Operations extend it. */
+/** Koa state of every request. Operations extend this state. */
 export interface RequestState {
   correlationId: string;
   /** Time of the request. Milliseconds since 1970. */
@@ -17,9 +17,9 @@ export interface RequestState {
 
 export interface AppOptions {
   logger: Logger;
-  /** Path prefixes of retired operations, which answer 410. */
+  /** Path prefixes of retired operations, which return 410. */
   retiredPaths: readonly string[];
-  /** Whether X-Forwarded-For is set by a trusted proxy. */
+  /** If true, a trusted proxy sets X-Forwarded-For. */
   trustProxy: boolean;
   /** Checks the dependencies of the service. */
   readiness: Readiness;
@@ -27,16 +27,17 @@ export interface AppOptions {
 }
 
 /**
- * Creates the Koa application of a service: correlation id, one log line per request, error answers, no caching,
- * health checks. The service adds its routes. Unmatched requests are 404.
+ * Creates the Koa application of a service, to which the service adds its routes. The application provides
+ * correlation ids, one log line per request, error responses, headers against caching, and health checks. It returns
+ * 404 for unmatched requests.
  */
 export function createApp(options: AppOptions): Koa<RequestState> {
   const clock = options.clock ?? Date.now;
-  // The trusted proxy appends the client address to X-Forwarded-For. Earlier addresses come from the caller and are ignored.
+  // Only the last address in X-Forwarded-For counts. The trusted proxy appends it, and the caller may send earlier ones.
   const app = new Koa<RequestState>({ proxy: options.trustProxy, maxIpsCount: 1 });
-  // Errors are answered and logged below. Only broken sockets reach Koa's own error handler.
+  // A middleware below logs errors and sends error responses. Only errors of broken sockets reach Koa's error handler.
   app.silent = true;
-  app.on("error", (error) => options.logger.debug({ error }, "connection broke while the answer was sent"));
+  app.on("error", (error) => options.logger.debug({ error }, "connection broke while the response was sent"));
   app.use(async (ctx, next) => {
     ctx.state.correlationId = randomUUID();
     ctx.state.now = clock();
@@ -46,9 +47,9 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     const started = performance.now();
     await answer(ctx, next);
     const duration = Math.round(performance.now() - started);
-    // Logs the route pattern, not the URL: paths and queries may contain data that must not be logged.
+    // The log line contains the route pattern instead of the URL, because URLs may contain data that must not be logged.
     const route = (ctx as { _matchedRoute?: unknown })._matchedRoute ?? "none";
-    // Health checks are frequent and would flood the log.
+    // Health checks are logged at level debug, because they are frequent.
     const level = ctx.req.url?.startsWith("/health/") ? "debug" : "info";
     ctx.state.log[level]({ method: ctx.method, route, status: ctx.status, duration }, "request");
   });
@@ -81,11 +82,11 @@ async function answer(ctx: Koa.ParameterizedContext<RequestState>, next: Koa.Nex
   }
 }
 
-/** Converts errors to HTTP errors. An unexpected error becomes a 500 without details. */
+/** Converts an error to an HTTP error. An unexpected error becomes a 500 error without details. */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof LogUnavailableError) return unavailable("event_log_unavailable", error);
-  // Other writers kept changing the stream. Nothing was appended, and a later retry can succeed.
+  // Other writers changed the stream during every attempt. No event was appended, and a later retry can succeed.
   if (error instanceof WrongExpectedRevisionError) return unavailable("too_many_changes", error);
   if (isPostgresUnavailable(error)) return unavailable("data_source_unavailable", error);
   return new ApiError(500, "internal_error", { cause: error });

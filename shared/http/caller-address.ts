@@ -1,8 +1,8 @@
 import ipaddr from "ipaddr.js";
 
 /**
- * Returns the key of an address for rate limits: the IPv4 address, or the /64 network of an IPv6 address, because one
- * host usually owns a whole /64 network. Invalid text is `unknown`.
+ * Returns the address by which rate limits identify a caller. For IPv6 it is the /64 network, because one host
+ * usually owns a whole /64 network. Returns `unknown` for invalid text.
  */
 export function callerAddress(ip: string): string {
   if (!ipaddr.isValid(ip)) return "unknown";

@@ -7,11 +7,11 @@ const RETRY_INTERVAL_MS = 2_000;
 const REPORT_INTERVAL_MS = 30_000;
 
 /**
- * Creates a circuit breaker for an optional dependency. After a call that failed or timed out, further calls fail
- * immediately, except for periodic test calls.
+ * Creates a circuit breaker for an optional dependency. After a call failed or timed out, all calls except periodic
+ * test calls fail immediately, until a test call succeeds.
  *
  * @param options.responseTimeoutMs time limit of a call
- * @param options.onFailure called with a failure, at most every 30 s
+ * @param options.onFailure receives the error of a failed call, at most once every 30 s
  * @param options.clock monotonic clock in milliseconds
  */
 export function createCircuit(options: {

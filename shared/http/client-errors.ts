@@ -4,7 +4,7 @@ import { errorResponse, sendError } from "./error-response.ts";
 
 type Refusal = [status: number, reason: string, code: string];
 
-/** Answers to errors of Node's HTTP parser, by error code. */
+/** Responses to errors of Node's HTTP parser, by error code. */
 const ANSWERS: Record<string, Refusal> = {
   HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large", "headers_too_large"],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "Content Too Large", "body_too_large"],
@@ -12,7 +12,7 @@ const ANSWERS: Record<string, Refusal> = {
 };
 const MALFORMED: Refusal = [400, "Bad Request", "malformed_request"];
 
-/** Answers requests that the HTTP parser refuses, with the usual error body, and closes the connection. */
+/** Sends the standard error body for a request that the HTTP parser refuses, and closes the connection. */
 export function respondToClientErrors(server: Server): void {
   const latest = new WeakMap<Duplex, ServerResponse>();
   server.prependListener("request", (request, response) => latest.set(request.socket, response));
@@ -21,18 +21,20 @@ export function respondToClientErrors(server: Server): void {
     const response = latest.get(socket);
     if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
     else if (!response || response.writableFinished) refuse(socket, refusal);
-    // The error follows a request that is still being answered, so the refusal must not be taken for its answer.
+    // An earlier request of the connection is still in progress. Its response must be sent before the error response.
     else if (response.req.complete) response.once("finish", () => refuse(socket, refusal));
     else if (response.headersSent) socket.destroy();
     else refuse(socket, refusal);
   });
-  // Without a listener, Node closes a CONNECT request without an answer.
+  // Without this listener, Node closes the connection of a CONNECT request without a response.
   server.on("connect", (_request, socket) => refuse(socket, MALFORMED));
-  // Requests with an unknown Expect header are answered normally.
+  // The server ignores an unknown Expect header instead of returning 417.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
 }
 
-/** Refuses a request with no or several Host headers (RFC 9112, 3.2), which Node would answer with an empty body. */
+/**
+ * Refuses a request with no or several Host headers (RFC 9112, 3.2). Without this check, Node returns an empty body.
+ */
 export function requireHost(handler: RequestListener): RequestListener {
   return (request, response) => {
     const hosts = request.headersDistinct.host?.length ?? 0;

@@ -3,9 +3,9 @@ import type { ServerResponse } from "node:http";
 import { NO_SNIFFING } from "./no-sniffing.ts";
 
 /**
- * Creates headers and body of an error answer outside of Koa.
+ * Creates headers and body of an error response that is sent without Koa.
  *
- * @param code stable, in snake_case
+ * @param code stable error code, in snake_case
  */
 export function errorResponse(code: string): { headers: Record<string, string | number>; body: string } {
   const correlationId = randomUUID();
@@ -21,10 +21,8 @@ export function errorResponse(code: string): { headers: Record<string, string | 
 }
 
 /**
- * Answers a request outside of Koa with the usual error headers and body.
- *
- * @param code stable, in snake_case
- * @param more further headers
+ * Sends an error response without Koa, with the standard error headers and body. @param code stable error code, in
+ * snake_case @param more additional headers
  */
 export function sendError(
   response: ServerResponse,

@@ -7,8 +7,8 @@ import type { Readiness } from "./health.ts";
 const REACH_TIMEOUT_MS = 2_000;
 
 /**
- * Creates the readiness check of a service that requires the event log. The cause of a failure is only logged,
- * because it contains hosts and ports.
+ * Creates the readiness check of a service that requires the event log. The cause of a failure is logged but not
+ * returned, because it contains hosts and ports.
  */
 export function eventStoreReadiness(client: EventStoreDBClient, logger: Logger): Readiness {
   return async () => {
@@ -16,7 +16,7 @@ export function eventStoreReadiness(client: EventStoreDBClient, logger: Logger):
       await reachEventStore(client, REACH_TIMEOUT_MS);
       return { eventstore: null };
     } catch (error) {
-      logger.warn({ error }, "not ready: the event log does not answer");
+      logger.warn({ error }, "not ready: the event log does not respond");
       return { eventstore: "unavailable" };
     }
   };

@@ -1,11 +1,14 @@
 import type Koa from "koa";
 
-/** Returns the problem of each dependency; null if it is ready. Must have its own time limit. */
+/**
+ * Returns the problem of each dependency by name, or null if the dependency is ready. An implementation must limit
+ * its own time.
+ */
 export type Readiness = () => Promise<Record<string, string | null>>;
 
 /**
- * Serves GET /health/live (the process answers) and GET /health/ready (all dependencies are ready, else 503 with the
- * problems).
+ * Serves `GET /health/live` and `GET /health/ready`. The first always returns 200. The second returns 503 with the
+ * problems if a dependency is not ready.
  */
 export function health(readiness: Readiness): Koa.Middleware {
   return async (ctx, next) => {

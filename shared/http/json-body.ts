@@ -3,18 +3,18 @@ import type Koa from "koa";
 import bodyParser from "koa-bodyparser";
 import { ApiError } from "./api-error.ts";
 
-/** Maximum size of a body. */
+/** Maximum size of a request body. */
 const LIMIT = "64kb";
 
 /**
- * Reads a JSON body of any shape into `ctx.request.body`. A body of another content type, in another declared charset
- * than UTF-8, or compressed is 415 `unsupported_media_type`. A body that is not JSON in UTF-8 is 400 `invalid_json`. A
- * body of more than 64 KiB is 413 `body_too_large`.
+ * Parses a JSON request body into `ctx.request.body`, without validating its shape. Refuses a compressed body, a body
+ * of another content type and a declared charset other than UTF-8 with 415 `unsupported_media_type`. Refuses a body
+ * that is not JSON in UTF-8 with 400 `invalid_json`, and a body of more than 64 KiB with 413 `body_too_large`.
  */
 export function jsonBody(): Koa.Middleware {
   const parse = bodyParser({
     enableTypes: ["json"],
-    // The content type is checked below, because the parser's own list is too narrow.
+    // The content type is checked below, because the parser accepts too few JSON types.
     detectJSON: () => true,
     strict: false,
     jsonLimit: LIMIT,
@@ -38,10 +38,13 @@ export function jsonBody(): Koa.Middleware {
   };
 }
 
-/** Matches a parameter of a content type: its name and optional value. A quoted value may contain semicolons. */
+/**
+ * Matches a parameter of a content type and captures its name and optional value. A quoted value may contain
+ * semicolons.
+ */
 const PARAMETER = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;]*))?/g;
 
-/** Returns whether all charset parameters of a content type are UTF-8, also next to malformed parameters. */
+/** Returns true if all charset parameters of a content type are UTF-8. Malformed parameters are ignored. */
 function isUtf8Declared(contentType: string): boolean {
   const parameters = [...contentType.matchAll(PARAMETER)];
   const charsets = parameters.filter(([, name]) => name?.toLowerCase() === "charset");
@@ -49,9 +52,9 @@ function isUtf8Declared(contentType: string): boolean {
 }
 
 /**
- * Checks the encoding while a body is read. The parser would replace invalid UTF-8, and changed text would be stored.
- *
- * @returns a function that returns, after the body is read, whether all of it was valid UTF-8
+ * Checks that a body is valid UTF-8 while the parser reads it. The parser would replace invalid bytes, and the
+ * changed text would be stored. @returns a function that returns true if the whole body was valid UTF-8. Call it
+ * after the body was read
  */
 function watchUtf8(body: IncomingMessage): () => boolean {
   const decoder = new TextDecoder("utf-8", { fatal: true });

@@ -14,21 +14,21 @@ export interface HttpServer {
 
 /** Time limits for slow clients. Milliseconds. */
 export interface ClientTimeouts {
-  /** Time limit for the headers of a request; else 408. */
+  /** Time limit for receiving the headers of a request. The server then returns 408. */
   headersMs: number;
-  /** Time limit for a complete request; else 408. */
+  /** Time limit for receiving a complete request. The server then returns 408. */
   requestMs: number;
 }
 
 const CLIENT_TIMEOUTS: ClientTimeouts = { headersMs: 10_000, requestMs: 20_000 };
 
-/** Interval between Node's checks for slow clients, which are detected up to one interval late. Milliseconds. */
+/** Interval between Node's checks for slow clients. A slow client is detected up to one interval late. Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Listens on an address.
+ * Starts an HTTP server on an address.
  *
- * @param drainTimeoutMs time limit for requests in progress at a close. Milliseconds
+ * @param drainTimeoutMs time limit for the requests in progress when the server closes. Milliseconds
  * @param timeouts time limits for slow clients
  * @throws {StartError} if the port is in use or not permitted
  */

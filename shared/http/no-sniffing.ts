@@ -5,26 +5,27 @@ import {
   ServerResponse,
 } from "node:http";
 
-/** Header that forbids browsers to guess the content type. */
+/** Header that tells browsers not to guess the content type. */
 export const NO_SNIFFING = ["X-Content-Type-Options", "nosniff"] as const;
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /**
- * A response that always has this header. All answers of an HTTP server pass `writeHead`, so no service can omit it.
+ * A response that always has the header `X-Content-Type-Options`. Every response of an HTTP server is sent with
+ * `writeHead`, so no service can omit the header.
  */
 export class NoSniffingResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
   override writeHead(status: number, reasonOrHeaders?: string | Headers, more?: Headers): this {
     const [reason, headers] =
       typeof reasonOrHeaders === "string" ? [reasonOrHeaders, more] : [this.statusMessage, reasonOrHeaders];
-    // Raw headers are not merged with headers set earlier, because Node would lose repeated ones.
+    // Raw headers are not merged with earlier headers, because Node would drop repeated headers.
     if (Array.isArray(headers)) return super.writeHead(status, reason, withNoSniffing(headers));
     this.setHeader(...NO_SNIFFING);
     return super.writeHead(status, reason, headers);
   }
 }
 
-/** @param raw name, value, name, value … */
+/** Adds the header to raw headers, unless they already contain it. @param raw names and values in alternation */
 function withNoSniffing(raw: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
   const names = raw.filter((_, index) => index % 2 === 0);
   const has = names.some((name) => String(name).toLowerCase() === NO_SNIFFING[0].toLowerCase());

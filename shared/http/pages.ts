@@ -7,7 +7,7 @@ export interface Page {
   path: string;
   type: string;
   body: Buffer;
-  /** Strong ETag, a hash of the bytes. */
+  /** Strong ETag: a hash of the body. */
   etag: string;
 }
 
@@ -16,8 +16,8 @@ export function toPage(path: string, type: string, body: Buffer): Page {
 }
 
 /**
- * Serves each page at its path with the given headers, without authentication. Answers 304 if the client has the
- * current version.
+ * Serves each page at its path with the given headers, without authentication. Returns 304 if the client already has
+ * the current version.
  */
 export function servePages(
   router: Pick<Router, "register" | "all">,

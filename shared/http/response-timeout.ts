@@ -4,13 +4,12 @@ import { unavailable } from "./api-error.ts";
 import type { RequestState } from "./app.ts";
 
 /**
- * Answers 503 if a handler takes too long. Each call to a server has its own time limit, but a request makes several
- * calls in sequence, and on a busy machine their times add up.
+ * Sends 503 if a handler takes too long. Each call to a server has its own time limit, but on a busy machine the
+ * times of a handler's calls can add up. A late handler continues, and its outcome is logged.
  *
- * A handler that is late continues, and its outcome is logged.
- *
- * @param milliseconds time limit, from the end of the request's headers
- * @param code error code of the 503; the outcome of the request is unknown, and it may be repeated
+ * @param milliseconds time limit, counted from the end of the request's headers
+ * @param code error code of the 503. It must tell the caller that the outcome is unknown and the request may be
+ *   repeated
  */
 export function limitResponseTime(milliseconds: number, code: string): Koa.Middleware<RequestState> {
   return async (ctx, next) => {
@@ -22,12 +21,9 @@ export function limitResponseTime(milliseconds: number, code: string): Koa.Middl
       if (!(error instanceof TimeoutError)) throw error;
       const duration = () => Math.round(performance.now() - started);
       handled.then(
-        () => ctx.state.log.warn({ duration: duration() }, "request succeeded after it was answered 503"),
+        () => ctx.state.log.warn({ duration: duration() }, "request succeeded after 503 was sent"),
         (cause) =>
-          ctx.state.log.error(
-            { error: cause, duration: duration() },
-            "request failed after it was answered 503",
-          ),
+          ctx.state.log.error({ error: cause, duration: duration() }, "request failed after 503 was sent"),
       );
       throw unavailable(code, error);
     }

@@ -1,15 +1,16 @@
 import Router from "@koa/router";
 import type Koa from "koa";
 
-/** Matches encoded slashes, empty segments and dot segments, which a proxy may interpret as another path. */
+/**
+ * Matches paths with encoded slashes, empty segments or dot segments. A proxy may interpret such a path as a
+ * different path.
+ */
 const AMBIGUOUS = /%2f|%5c|\\|\/\/|\/(\.|%2e){1,2}(\/|$)/i;
 
 /**
- * Creates a router whose paths have only one spelling: another case, a trailing slash, an encoded slash or a dot
- * segment matches no route. All services use it, so that a proxy's rule for a path always applies to the operation
- * behind it.
- *
- * @param prefix prefix of all paths of the router
+ * Creates a router in which each path has only one spelling. A path in another case, with a trailing or encoded slash
+ * or with a dot segment matches no route. All services use this router, so that callers cannot bypass a proxy's rule
+ * for a path. @param prefix common prefix of the router's paths
  */
 export function createRouter<State = Koa.DefaultState>(prefix = ""): Router<State> {
   const router = new Router<State>({ sensitive: true, strict: true, ...(prefix && { prefix }) });

@@ -7,23 +7,26 @@ import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import type { PartnerOperation } from "./operations.ts";
 
-/** Stored data about an application, the credential in use, and its installation at the requested clinic. */
+/** Stored data about an application, the credential of its token, and its installation at the requested clinic. */
 export interface AccessRecord {
-  /** True if the application is registered in this environment, and neither it nor the credential is revoked. */
+  /** True if the application is registered in this environment, and neither application nor credential is revoked. */
   credentialLive: boolean;
   applicationScopes: Scope[];
-  /** Null if the clinic has not approved the application, or has withdrawn its approval. */
+  /**
+   * Installation at the requested clinic; null if the clinic has not approved the application or has withdrawn the
+   * approval.
+   */
   installation: InstallationRecord | null;
 }
 
 export interface InstallationRecord {
   scopes: Scope[];
-  /** Null: all branches of the clinic. */
+  /** Permitted branches; null for all branches of the clinic. */
   branchIds: string[] | null;
   rateLimitPerMinute: number;
 }
 
-/** Looks up the stored data: command reads the log, query-api the read models. */
+/** Looks up the stored access data. The command service reads the event log, and query-api reads the read models. */
 export type FindAccess = (query: {
   applicationId: string;
   credentialId: string;
@@ -34,7 +37,7 @@ export type FindAccess = (query: {
 /** State of an authorized partner request. */
 export interface PartnerState extends RequestState {
   environment: Environment;
-  /** Set as soon as the token is verified. */
+  /** Id of the application. It is set when the token is verified, before the request is authorized. */
   applicationId: string;
 }
 
@@ -42,19 +45,19 @@ export interface PartnerState extends RequestState {
 export interface ClinicState extends PartnerState {
   clinicId: string;
   installation: InstallationRecord;
-  /** Branch of the optional branch header; it belongs to the installation. */
+  /** Branch that the branch header names, which the installation permits; null without that header. */
   branchId: string | null;
 }
 
 /**
- * Authorizes a partner's request to an operation. Checks in this order:
+ * Authorizes a partner's request to an operation. The checks run in this order:
  *
- * 1. a valid token of this environment with a live credential (401);
- * 2. the operation's scope in token and application (403);
- * 3. an installation at the clinic that the header names, or at the application's own sandbox (403);
- * 4. the scope in the installation, and a branch header within it (403).
+ * 1. The token is valid, belongs to this environment, and its credential is active (401).
+ * 2. Token and application have the operation's scope (403).
+ * 3. The application has an installation at the clinic that the clinic header names, or at its own sandbox (403).
+ * 4. The installation has the scope and permits the branch that the branch header names (403).
  *
- * Everything is looked up at every request, so a revocation takes effect from the next request on.
+ * All data is looked up at every request, so a revocation takes effect at the next request.
  *
  * @param dependencies.brand brand segment of the header names
  */
@@ -116,7 +119,7 @@ function requireScope(scope: Scope | null, ...grants: Scope[][]): void {
   }
 }
 
-/** @returns the header's UUID; null if it is absent; undefined if it is malformed or repeated */
+/** Reads a header with a UUID. @returns null if the header is absent; undefined if it is malformed or repeated */
 function singleUuid(ctx: Koa.ParameterizedContext, header: string): string | null | undefined {
   const given = ctx.req.headersDistinct[header.toLowerCase()];
   if (given === undefined) return null;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type Appointment, appointmentStatuses } from "../domain/appointment/appointment.ts";
 
-/** An appointment as partners see it. Webhook bodies omit the notes. */
+/** Schema of an appointment in the partner API. Webhook bodies omit the notes. */
 export const partnerAppointment = z.strictObject({
   id: z.uuid(),
   clinicId: z.uuid(),
@@ -22,7 +22,7 @@ export const partnerAppointment = z.strictObject({
 });
 export type PartnerAppointment = z.infer<typeof partnerAppointment>;
 
-/** @param revision revision of the last event in the appointment's state */
+/** Converts an appointment to its form in the partner API. @param revision revision of the appointment's last event */
 export function toPartnerAppointment(appointment: Appointment, revision: bigint): PartnerAppointment {
   const {
     id,

@@ -1,4 +1,4 @@
-/** All error codes of the partner API, with their meaning for the caller. */
+/** All error codes of the partner API, with descriptions for partners. */
 export const partnerErrors = {
   invalid_json: "The body is not valid JSON in UTF-8.",
   body_too_large: "The body is larger than 64 KiB.",
@@ -28,9 +28,10 @@ export const partnerErrors = {
   webhook_endpoint_not_found: "The application has no webhook endpoint with this id at this clinic.",
   webhook_endpoint_revoked: "The webhook endpoint is revoked.",
   webhook_endpoint_disabled: "The webhook endpoint is disabled. The operator can enable it.",
-  concurrent_rotation: "Another request changed the endpoint at the same time. The secret was not rotated.",
+  concurrent_rotation:
+    "Another request changed the endpoint at the same time. This request did not rotate the secret.",
   delivery_not_replayable:
-    "The delivery cannot be replayed. Only a failed or skipped delivery of an active endpoint can.",
+    "The delivery cannot be replayed. Only a failed or skipped delivery of an active endpoint can be replayed.",
   idempotency_conflict: "The idempotency key was already used for a different request.",
   event_log_unavailable:
     "The service cannot record changes at the moment. The outcome is unknown; you may repeat the request.",
@@ -44,5 +45,5 @@ export const partnerErrors = {
 
 export type PartnerErrorCode = keyof typeof partnerErrors;
 
-/** HTTP status by error code. */
+/** HTTP statuses by error code, for the errors of one operation. */
 export type PartnerRefusals = Readonly<Partial<Record<PartnerErrorCode, number>>>;

@@ -1,12 +1,12 @@
 import type { Scope } from "../domain/events/partner.ts";
 
-/** Declaration of a partner operation that command and query-api share. */
+/** Declaration of a partner API operation. Command and query-api use the same declarations. */
 export interface PartnerOperation {
   method: "GET" | "POST" | "DELETE";
   /** Path below the base `/{sandbox|production}/v1`, with parameters as in @koa/router. */
   path: string;
   summary: string;
-  /** Scope that token, application and installation must have. Null: no token is required. */
+  /** Scope that token, application and installation must have; null if the operation requires no token. */
   scope: Scope | null;
   /** If true, the operation needs the clinic header and an installation at that clinic. */
   clinic: boolean;
@@ -14,7 +14,10 @@ export interface PartnerOperation {
   sandbox?: boolean;
 }
 
-/** All operations of the partner API. query-api serves GET, command serves the rest. */
+/**
+ * All operations of the partner API. The query-api service serves GET operations, and command serves all other
+ * operations.
+ */
 export const partnerOperations = {
   exchangeToken: {
     method: "POST",

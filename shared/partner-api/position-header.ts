@@ -1,6 +1,6 @@
 /**
- * Name of the header that carries a log position. Responses to writes return it; reads send it to see the write.
- * Partners treat the value as opaque.
+ * Returns the name of the log position header. Responses to writes contain it. A partner who sends it with a read
+ * sees the write. Partners treat its value as opaque.
  */
 export function positionHeader(brand: string): string {
   return `X-${brand}-Log-Position`;

@@ -7,26 +7,33 @@ import { enforce, isCounted } from "../rate-limit/middleware.ts";
 import type { ClinicState, PartnerState } from "./access.ts";
 
 /**
- * Requests per minute and address without a valid token: token exchanges and refused requests. The limit is generous,
- * because many partners may share an address. It never applies to requests with a valid token.
+ * Maximum number of requests without a valid token, per minute and address. Token exchanges and refused requests
+ * count. The limit is high, because many partners may share an address. It never applies to requests with a valid
+ * token.
  */
 export const ADDRESS_PER_MINUTE = 1_200;
 
-/** Refused requests per minute and application with a valid token, if no installation has counted them. */
+/**
+ * Maximum number of refused requests with a valid token, per minute and application. Requests that count against an
+ * installation's limit do not count here.
+ */
 export const REFUSED_PER_MINUTE = 600;
 
 /**
- * Sandbox resets per hour and application. Each reset is an event of about 11 KB that the log keeps. Test runs that
- * reset before each of some dozens of cases stay below the limit.
+ * Maximum number of sandbox resets, per hour and application. Each reset permanently adds an event of about 11 KB to
+ * the log. The limit still permits test runs that reset the sandbox before each of 50 test cases.
  */
 export const RESETS_PER_HOUR = 100;
 
 const HOUR_SECONDS = 3_600;
 
-/** Paths below the bases of both environments. */
+/** Matches the paths of the partner API in both environments. */
 const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
 
-/** Enforces the installation's agreed rate over both services. Must run directly after `partnerAccess`. */
+/**
+ * Enforces an installation's agreed rate limit, which both services count together. Must run directly after
+ * `partnerAccess`.
+ */
 export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
     const { applicationId, clinicId, installation } = ctx.state;
@@ -35,7 +42,7 @@ export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicSt
   };
 }
 
-/** Enforces the limit of sandbox resets. Must run after `limitInstallation`. */
+/** Enforces the rate limit of sandbox resets. Must run after `limitInstallation`. */
 export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
     await enforce(limiter, ctx, `reset ${ctx.state.applicationId}`, RESETS_PER_HOUR, HOUR_SECONDS);
@@ -43,7 +50,7 @@ export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   };
 }
 
-/** Enforces the rate of an address, for an operation that requires no token. */
+/** Enforces the rate limit of the caller's address, for an operation that requires no token. */
 export function limitAddress(limiter: RateLimiter): Koa.Middleware<RequestState> {
   return async (ctx, next) => {
     await enforceAddress(limiter, ctx);
@@ -52,9 +59,9 @@ export function limitAddress(limiter: RateLimiter): Koa.Middleware<RequestState>
 }
 
 /**
- * Counts requests to the partner API that are refused before an operation counted them: by application if the token
- * was valid, otherwise by address. So all responses except those of an outage carry the limits, and guessing tokens,
- * clinics and paths is limited.
+ * Counts refused requests that no other rate limit has counted: by application if the token was valid, otherwise by
+ * address. All responses therefore contain rate limit headers, except during an outage. Guessing tokens, clinics and
+ * paths is limited.
  */
 export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState & Partial<PartnerState>> {
   return async (ctx, next) => {
@@ -71,7 +78,7 @@ export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState
 }
 
 /**
- * Counts a refused request: by application if its token was valid, otherwise by address.
+ * Counts a refused request against the limit of the application if the token was valid, otherwise of the address.
  *
  * @throws {ApiError} 429 `rate_limit_exceeded`
  */

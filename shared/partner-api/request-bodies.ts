@@ -3,11 +3,9 @@ import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
 import { webhookEventType } from "../domain/events/partner.ts";
 
 /**
- * Request bodies of the partner API. Command validates with them, query-api documents them. `meta` adds what JSON
- * Schema cannot derive from refinements and transformations.
+ * Body of a token request. The schema accepts any text, because the operation reports each invalid member with its
+ * own error code.
  */
-
-/** Validated loosely, because each kind of error has its own code. */
 export const tokenRequest = z.object({
   client_id: z.string().meta({ format: "uuid", description: "Id of the application." }),
   client_secret: z
@@ -32,8 +30,8 @@ export const createAppointmentRequest = z.strictObject({
 });
 
 /**
- * Value of the Idempotency-Key header: printable ASCII, spaces included, as in strings of HTTP's structured fields.
- * Quotes are part of the key.
+ * Schema of the Idempotency-Key header. Its value is printable ASCII with spaces, as in a string of HTTP structured
+ * fields. Quotes are part of the key.
  */
 export const idempotencyKey = z
   .string()

@@ -9,8 +9,8 @@ import { type PartnerOperationId, partnerOperations } from "./operations.ts";
 export type PartnerRoute = (environment: Environment) => Koa.Middleware[];
 
 /**
- * Creates the router for the operations that a service offers, in both environments. A method that a path does not
- * support is 405 with `Allow`, which also lists methods of the other service.
+ * Creates the router for the operations that a service offers in both environments. Returns 405 for a method that a
+ * path does not support. The `Allow` header also lists the other service's methods.
  */
 export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, PartnerRoute>>): Router {
   const router = createRouter();

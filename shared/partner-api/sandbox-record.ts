@@ -2,7 +2,7 @@ import { z } from "zod";
 
 const uuid = z.guid();
 
-/** A sandbox as partners see it. Lists are sorted by name, then by id. */
+/** Schema of a sandbox in the partner API. Its lists are sorted by name, then by id. */
 export const sandboxRecord = z.strictObject({
   clinicId: uuid.describe("Id of the sandbox's clinic, for the clinic header of other operations."),
   generation: z

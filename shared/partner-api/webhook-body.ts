@@ -15,14 +15,14 @@ interface Envelope {
   clinicId: string;
 }
 
-/** Public form of an appointment event, without notes and customer. */
+/** Body of an appointment event, without notes and customer. */
 export interface AppointmentBody extends Envelope {
   type: WebhookEventType;
   branchId: string;
   data: { appointment: Omit<PartnerAppointment, "notes"> };
 }
 
-/** Body of a requested test event. It describes no change at the clinic. */
+/** Body of a test event, which describes no change at the clinic. */
 export interface TestBody extends Envelope {
   type: "endpoint.test";
   branchId: null;
@@ -39,10 +39,10 @@ type AppointmentHistory = readonly (HappenedEvent & {
 })[];
 
 /**
- * Maps an appointment's latest event to its public event.
+ * Creates the public event for the last event of an appointment.
  *
  * @param history the appointment's events, from the first to the one to publish
- * @returns undefined if the event is not published: its history has no request, or it has no environment
+ * @returns undefined if the history starts with neither a request nor an import, or the last event has no environment
  */
 export function toWebhookBody(history: AppointmentHistory): AppointmentBody | undefined {
   const last = history.at(-1);
@@ -64,7 +64,7 @@ export function toWebhookBody(history: AppointmentHistory): AppointmentBody | un
 type TestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: EventMetadata };
 
 /**
- * Maps a test to its public event.
+ * Creates the public event for a requested test of an endpoint.
  *
  * @returns undefined if the event has no clinic or no environment
  */

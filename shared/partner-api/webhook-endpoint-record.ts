@@ -3,7 +3,7 @@ import { webhookEventType } from "../domain/events/partner.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 
-/** A webhook endpoint as partners see it. */
+/** Schema of a webhook endpoint in the partner API. */
 export const webhookEndpointRecord = z.strictObject({
   id: z.guid(),
   clinicId: z.guid(),
@@ -14,7 +14,7 @@ export const webhookEndpointRecord = z.strictObject({
     .string()
     .nullable()
     .describe(
-      "Reason if the endpoint is disabled. `operator`: the operator disabled it. `gone`: it answered 410. `no_success`: five days of repeated failures.",
+      "Reason if the endpoint is disabled. `operator`: the operator disabled it. `gone`: the receiver returned 410. `no_success`: five days of repeated failures.",
     ),
   createdAt: instant,
   updatedAt: instant,

@@ -13,7 +13,7 @@ import {
 import { sandboxRecord } from "./sandbox-record.ts";
 import { webhookEndpointRecord } from "./webhook-endpoint-record.ts";
 
-/** Description and schema of a header. */
+/** Declaration of a request or response header. */
 export interface PartnerHeader {
   description: string;
   required: boolean;
@@ -22,19 +22,19 @@ export interface PartnerHeader {
 
 type Headers = Readonly<Record<string, PartnerHeader>>;
 
-/** Request, response and errors of a write. */
+/** Declaration of an operation that changes data: its request, response and errors. */
 export interface PartnerWrite {
   description: string;
-  /** Schema of the JSON body. Null: the operation reads no body. */
+  /** Schema of the JSON body; null if the operation reads no body. */
   request: z.ZodType | null;
-  /** Request headers of this operation only. */
+  /** Request headers that only this operation reads. */
   requestHeaders: Headers;
   success: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers: Headers };
-  /** Errors of this operation only, in addition to those of access check, rate limit and body parsing. */
+  /** Errors of this operation, in addition to the errors of access check, rate limit and body parsing. */
   refusals: PartnerRefusals;
 }
 
-/** Operations that command serves: all except GET. */
+/** Ids of the operations that the command service serves: all operations except GET. */
 export type PartnerWriteId = {
   [Id in PartnerOperationId]: (typeof partnerOperations)[Id]["method"] extends "GET" ? never : Id;
 }[PartnerOperationId];
@@ -50,11 +50,11 @@ const queuedDelivery = z.strictObject({
   ok,
   delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
 });
-/** Error of operations that add something to a clinic. */
+/** Error of operations that need an active clinic. */
 const operational = { clinic_not_operational: 403 } as const;
 const unknownEndpoint = { webhook_endpoint_not_found: 404 } as const;
 
-/** All writes. If `partnerOperations` gains a write that is missing here, this file does not compile. */
+/** All operations that change data. The type requires an entry for each such operation in `partnerOperations`. */
 export const partnerWrites = {
   exchangeToken: {
     description:

@@ -1,8 +1,7 @@
 /**
- * Returns SQL that sorts by a name as people expect, with Unicode's root collation: Ö sorts next to O, and capitals next to
- * small letters. It does not depend on the collation of the server. An index helps only if it has the same collation.
- *
- * @param column text column, optionally with its table
+ * Returns the SQL expression that sorts by a text column in Unicode's root collation. Ö sorts next to O, and capitals
+ * next to small letters, independent of the server's collation. Only an index with the same collation supports this
+ * order. @param column text column, optionally prefixed with its table
  */
 export function byName(column: string): string {
   return `${column} COLLATE "und-x-icu"`;

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Selects the log position of the read models. */
+/** Statement that selects the log position of the read models. */
 export const positionStatement = {
   name: "position of the read models",
   text: "SELECT position FROM read_model.checkpoint",
 };
 
-/** Milliseconds. */
+/** Interval between two reads of the read models' position. Milliseconds. */
 const POLL_INTERVAL_MS = 15;
 
 /**
@@ -15,11 +15,14 @@ const POLL_INTERVAL_MS = 15;
  * @param position log position
  * @param timeoutMs time limit in milliseconds
  * @returns true if the read models reached the position in time
- * @throws errors of reading the position
+ * @throws the error of a failed read of the position
  */
 export type PositionWatch = (position: bigint, timeoutMs: number) => Promise<boolean>;
 
-/** @param readPosition reads the position of the read models. Concurrent waits share its results */
+/**
+ * Creates a watch of the read models' position. Concurrent waits share the reads of the position. @param readPosition
+ * reads the current position of the read models
+ */
 export function createPositionWatch(readPosition: () => Promise<bigint>): PositionWatch {
   let reading: Promise<bigint> | undefined;
   const current = () => {

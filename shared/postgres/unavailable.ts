@@ -1,7 +1,7 @@
 /**
- * SQLSTATE classes and codes of temporary failures: connection errors (08), missing resources (53), shutdown or statement
- * timeout (57), locks and conflicts (55, 40), and a server that became read-only after a failover (25006). A refused login
- * (28) is not temporary: it is a wrong setting.
+ * SQLSTATE classes and codes of temporary failures: connection errors (08), missing resources (53), shutdown or
+ * statement timeout (57), locks and conflicts (55, 40), and a server that became read-only after a failover (25006).
+ * A refused login (28) is excluded, because a wrong setting causes it.
  */
 const UNAVAILABLE_STATES = /^(08|53|57|55|40|25006)/;
 
@@ -16,7 +16,7 @@ const SOCKET_ERRORS = new Set([
   "EAI_AGAIN",
 ]);
 
-/** Messages of pg for unavailability. These errors have no code. */
+/** Messages of the client library pg if the database is unavailable. These errors have no code. */
 const CLIENT_MESSAGES =
   /timeout|connection terminated|not queryable|connection error|pool after calling end/i;
 

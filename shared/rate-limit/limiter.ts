@@ -11,47 +11,49 @@ import { type Window, Windows } from "./windows.ts";
 
 /** Result of counting a request. */
 export interface Count {
-  /** Requests in the current window of the key, including this one. Greater than the limit if it is refused. */
+  /**
+   * Number of requests in the key's current window, including this request. It exceeds the limit if this request is
+   * refused.
+   */
   used: number;
-  /** End of the window, the same for all its requests. Milliseconds since 1970. */
+  /** End of the window. It is the same for all requests of the window. Milliseconds since 1970. */
   endsAt: number;
-  /** Time until the end. Milliseconds. */
+  /** Time until the end of the window. Milliseconds. */
   endsIn: number;
 }
 
-/** Counts requests in windows. The window of a key starts with its first request. */
+/** Counts requests by key in time windows. The first request of a key starts a window. */
 export interface RateLimiter {
   /**
-   * Counts one request, within four seconds. If the window is over its limit, Postgres is not asked.
+   * Counts one request. Takes at most four seconds. If the window has already exceeded its limit, no statement is
+   * sent to Postgres. @param key key of at most 200 characters @param limit requests per window @param window length
+   * of the window in seconds, always the same for one key. The default is a minute
    *
-   * @param key at most 200 characters
-   * @param limit requests per window
-   * @param window length in seconds, by default a minute. Always the same for one key
    * @throws {ApiError} 503 `rate_limit_unavailable` if Postgres works but did not count the request in time
    */
   count(key: string, limit: number, window?: number): Promise<Count>;
-  /** Stops the background work. The caller closes the pool. */
+  /** Stops the background work of the limiter. The caller closes the pool. */
   close(): void;
 }
 
-/** Seconds. */
+/** Default length of a window. Seconds. */
 const MINUTE = 60;
 
 /**
- * Time limit for one count. It is longer than the server's statement timeout, whose error says more than silence.
- * Milliseconds.
+ * Time limit for counting in Postgres. It is longer than the server's statement timeout, so that a slow statement
+ * fails with the server's error. Milliseconds.
  */
 const COUNT_TIMEOUT_MS = 1_200;
 
-/** Most requests of a key that may wait for their count, and most that one statement counts. */
+/** Maximum number of requests of a key that may wait for their count, and that one statement may count. */
 const MAX_REQUESTS = { maxWaiting: 2_000, maxBatch: 2_000 };
 
 /**
- * Creates a limiter whose counts are shared by all processes, in Postgres. If Postgres is slow, requests wait for their
- * count and finally get 503, but they never pass uncounted. If Postgres is unavailable, each process continues from the
- * last shared count that it knows, with its share of what is left.
+ * Creates a limiter whose counts are shared by all processes, in Postgres. If Postgres is slow, a request waits for
+ * its count and finally fails with 503, but is never permitted without being counted. If Postgres is unavailable,
+ * each process permits its share of the requests that remained at the last known shared count.
  *
- * @param pool its statements time out on the server after a second
+ * @param pool pool with a statement timeout of one second
  */
 export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
   const processes = registerProcess(pool, logger);
@@ -83,7 +85,7 @@ class Counter {
     });
   }
 
-  /** @param length of a new window. Milliseconds */
+  /** @param length length of a new window. Milliseconds */
   async count(key: string, limit: number, length: number): Promise<Count> {
     const known = this.#windows.find(key);
     if (known && known.used > limit) return toCount(known, known.used);
@@ -98,7 +100,10 @@ class Counter {
     }
   }
 
-  /** Counts the requests of a batch in Postgres, and those of the key that passed without Postgres. */
+  /**
+   * Counts requests of a key in Postgres, together with requests that were permitted without Postgres during an
+   * outage.
+   */
   async #add(key: string, requests: number, length: number): Promise<Count[]> {
     if (this.#outage.isOn()) throw new Error("Postgres is unavailable");
     const windows = this.#windows;
@@ -117,13 +122,13 @@ class Counter {
     }));
   }
 
-  /** After an outage, adds the requests that passed without Postgres, so that no process lets them pass again. */
+  /** After an outage, adds the requests that this process permitted without Postgres to the shared counts. */
   async #addAll(): Promise<void> {
     try {
       for (const [key, { length }] of this.#windows.withUncounted()) await this.#add(key, 0, length);
     } catch (error) {
-      // The rest is added when its keys are next counted.
-      this.#logger.debug({ error }, "Not all requests that passed during an outage are counted yet");
+      // The remaining requests are added at the next count of their keys.
+      this.#logger.debug({ error }, "not all requests that were permitted during an outage are counted yet");
     }
   }
 
@@ -137,7 +142,10 @@ class Counter {
   }
 }
 
-/** Creates a window that ends at a multiple of its length, so that processes without Postgres use the same window. */
+/**
+ * Creates a window that ends at a multiple of its length, so that all processes have the same window without
+ * Postgres.
+ */
 function newWindow(length: number): Window {
   const now = Date.now();
   const endsAt = (Math.floor(now / length) + 1) * length;

@@ -9,12 +9,12 @@ const REMAINING = "RateLimit-Remaining";
 const RESET = "RateLimit-Reset";
 
 /**
- * Counts a request, and refuses it if it exceeds the limit. The headers contain the limit, the remaining requests and the
- * reset time. If several limits apply, they describe the limit with the fewest remaining requests. If two limits have the
- * same number, they describe the one that resets last.
+ * Counts a request, and refuses the request if it exceeds the limit. Response headers contain the limit, the number
+ * of remaining requests and the reset time. If several limits apply, the headers describe the limit with the fewest
+ * remaining requests. Among equal limits, they describe the limit that resets last.
  *
  * @param limit requests per window
- * @param window length in seconds, by default a minute
+ * @param window length of the window in seconds. The default is a minute
  * @throws {ApiError} 429 `rate_limit_exceeded`, 503 `rate_limit_unavailable`
  */
 export async function enforce(
@@ -41,7 +41,7 @@ function isNearer(remaining: number, reset: string, sent: Koa.Response): boolean
   return less < 0 || (less === 0 && reset > sent.get(RESET));
 }
 
-/** Returns true if a limit has counted the request. */
+/** Returns true if a rate limit has already counted the request. */
 export function isCounted(ctx: Koa.ParameterizedContext): boolean {
   return ctx.res.hasHeader(REMAINING);
 }

@@ -1,10 +1,10 @@
 import type { Logger } from "../runtime/logger.ts";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 
-/** Time between two probes during an outage. Milliseconds. */
+/** Interval between two probes during an outage. Milliseconds. */
 const PROBE_INTERVAL_MS = 2_000;
 
-/** Shortest time between two warnings. Milliseconds. */
+/** Minimum interval between two warnings. Milliseconds. */
 const WARNING_INTERVAL_MS = 30_000;
 
 /**
@@ -13,23 +13,23 @@ const WARNING_INTERVAL_MS = 30_000;
  */
 const SLOW = new Set(["57014", "55P03", "40P01", "40001"]);
 
-/** Messages of pg for a late answer or connection. These errors have no code. */
+/** Messages of the client library pg for a late response or connection. These errors have no code. */
 const LATE = /Query read timeout|timeout exceeded when trying to connect/;
 
 export interface OutageOptions {
-  /** A short statement on a row that only this process uses. */
+  /** Runs a short statement on a row that only this process uses. */
   probe(): Promise<unknown>;
-  /** Milliseconds. */
+  /** Time limit for a probe. Milliseconds. */
   probeTimeoutMs: number;
-  /** Called when an outage is over. */
+  /** Called when an outage ends. */
   onEnd(): void;
   logger: Logger;
 }
 
-/** Tells whether Postgres is unavailable or only slow. */
+/** Determines if Postgres is unavailable or only slow. */
 export class Outage {
   readonly #options: OutageOptions;
-  /** Time of the next probe; undefined while Postgres is available. */
+  /** Time of the next probe, as a value of `performance.now()`; undefined while Postgres is available. */
   #nextProbeAt: number | undefined;
   #warnedAt = Number.NEGATIVE_INFINITY;
   #probing: Promise<boolean> | undefined;
@@ -38,7 +38,7 @@ export class Outage {
     this.#options = options;
   }
 
-  /** Returns true during an outage. Probes now and then whether the outage is over. */
+  /** Returns true during an outage. Starts a probe in regular intervals to detect the outage's end. */
   isOn(): boolean {
     if (this.#nextProbeAt !== undefined && performance.now() >= this.#nextProbeAt) {
       this.#nextProbeAt = performance.now() + PROBE_INTERVAL_MS;
@@ -48,7 +48,8 @@ export class Outage {
   }
 
   /**
-   * Judges a failed statement. If Postgres may only be slow, a probe that waits for no other request decides.
+   * Determines if an outage caused a statement's failure. If Postgres may only be slow, a probe decides, because no
+   * lock of another request delays a probe.
    *
    * @returns true if Postgres is unavailable
    */
@@ -56,7 +57,7 @@ export class Outage {
     if (this.#nextProbeAt !== undefined) return true;
     if (!isSlow(error)) this.#begin(error);
     else if (await this.#isAvailable()) {
-      this.#warn(error, "Postgres is slow to count requests: some requests get 503");
+      this.#warn(error, "Postgres counts requests slowly: some requests fail with 503");
     }
     return this.#nextProbeAt !== undefined;
   }

@@ -3,16 +3,19 @@ import type pg from "pg";
 import type { Logger } from "../runtime/logger.ts";
 import { removeEnded } from "./shared-counter.ts";
 
-/** Milliseconds. */
+/** Interval between two heartbeats of this process. Milliseconds. */
 const HEARTBEAT_INTERVAL_MS = 2_000;
 
-/** Heartbeats between two removals of ended counters. */
+/** Number of heartbeats between two removals of ended counters. */
 const HEARTBEATS_PER_REMOVAL = 30;
 
-/** Number before the first answer of Postgres: at least one process of each service. */
+/** Assumed number of processes before the first heartbeat: one process of each of the two services. */
 const ASSUMED_PROCESSES = 2;
 
-/** Counts the other processes seen in the last ten seconds. The statement does not see the row that it writes. */
+/**
+ * Statement that records a heartbeat of this process and counts the other processes with a heartbeat in the last ten
+ * seconds.
+ */
 const HEARTBEAT = {
   name: "processes that count",
   text: `
@@ -30,7 +33,7 @@ export interface Processes {
   close(): void;
 }
 
-/** Registers this process in Postgres as one that counts requests, and keeps track of their number. */
+/** Registers this process in Postgres, and tracks the number of all processes that count requests. */
 export function registerProcess(pool: pg.Pool, logger: Logger): Processes {
   const id = randomUUID();
   let count = ASSUMED_PROCESSES;
@@ -42,8 +45,8 @@ export function registerProcess(pool: pg.Pool, logger: Logger): Processes {
       if (heartbeats % HEARTBEATS_PER_REMOVAL === 0) await removeEnded(pool);
       heartbeats += 1;
     } catch (error) {
-      // The limiter warns if counting itself fails.
-      logger.debug({ error }, "The number of processes that count requests could not be read.");
+      // If Postgres is unavailable, the limiter warns when it counts a request.
+      logger.debug({ error }, "number of processes that count requests could not be read");
     }
   };
   void heartbeat();

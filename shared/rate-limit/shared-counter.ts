@@ -1,28 +1,31 @@
 import type pg from "pg";
 
-/** Window of a key in Postgres. */
+/** Current window of a key in Postgres. */
 export interface SharedWindow {
-  /** Requests of all processes in the window. */
+  /** Number of requests that all processes counted in the window. */
   used: number;
   /** End of the window, by the clock of Postgres. Milliseconds since 1970. */
   endsAt: number;
-  /** Time until the end. Milliseconds. */
+  /** Time until the end of the window. Milliseconds. */
   endsIn: number;
 }
 
 export interface Addition {
   key: string;
-  /** Requests to add. */
+  /** Number of requests to add. */
   requests: number;
-  /** Length of a new window. Milliseconds. */
+  /** Length of the window, if the statement starts a new window. Milliseconds. */
   window: number;
-  /** Current window as the caller knows it. Used if Postgres has lost the row. */
+  /** Last known window of the key. It continues if Postgres has lost the row. */
   known: Pick<SharedWindow, "used" | "endsAt"> | undefined;
 }
 
 const NOW = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
-/** An ended row starts a new window. A missing row continues the window that the caller knows. */
+/**
+ * Statement that counts requests. If the window has ended, it starts a new window. If the row is missing, it
+ * continues the caller's last known window.
+ */
 const ADD = {
   name: "count requests",
   text: `
@@ -34,7 +37,10 @@ const ADD = {
     RETURNING points AS used, expire::float8 AS "endsAt", (expire - ${NOW})::float8 AS "endsIn"`,
 };
 
-/** Removes rows that ended at least a minute ago, except those that another process is removing. */
+/**
+ * Statement that removes counters whose windows ended at least a minute ago. It skips rows that another process is
+ * removing.
+ */
 const REMOVE = {
   name: "remove ended counters",
   text: `
@@ -42,7 +48,7 @@ const REMOVE = {
       SELECT key FROM rate_limit.counter WHERE expire < ${NOW} - 60000 LIMIT 10000 FOR UPDATE SKIP LOCKED)`,
 };
 
-/** Adds requests to the current window of a key in one statement, and returns the window. */
+/** Adds requests to the current window of a key, and returns the window. */
 export async function addShared(
   pool: pg.Pool,
   { key, requests, window, known }: Addition,

@@ -1,31 +1,34 @@
-/** Current window of a key, as this process knows it. */
+/** Last known window of a key in this process. */
 export interface Window {
-  /** Requests counted by all processes, as of the last answer from Postgres. */
+  /** Number of requests that all processes had counted, according to the last response of Postgres. */
   used: number;
-  /** Requests that this process has let pass since then and that Postgres has not counted. */
+  /** Number of requests that this process has permitted since then without counting them in Postgres. */
   uncounted: number;
-  /** Length. Milliseconds. */
+  /** Length of the window. Milliseconds. */
   length: number;
-  /** End. Milliseconds since 1970. */
+  /** End of the window. Milliseconds since 1970. */
   endsAt: number;
-  /** End, as a value of `performance.now()`. */
+  /** End of the window, as a value of `performance.now()`. */
   until: number;
 }
 
-/** Most remembered keys, about 5 MB. The key that was not used for longest is removed first. */
+/** Maximum number of remembered keys, which take about 5 MB. The least recently set key is removed first. */
 const MAX_KEYS = 20_000;
 
 /** Remembers the current windows of a limited number of keys. */
 export class Windows {
   readonly #windows = new Map<string, Window>();
 
-  /** @returns undefined if the window has ended */
+  /** Returns the current window of a key, or undefined if no window is known or the window has ended. */
   find(key: string): Window | undefined {
     const window = this.#windows.get(key);
     return window && window.until > performance.now() ? window : undefined;
   }
 
-  /** Takes the uncounted requests of a key, to add them in Postgres. */
+  /**
+   * Resets the number of uncounted requests of a key, and returns the former number. The caller adds them in
+   * Postgres.
+   */
   takeUncounted(key: string): number {
     const window = this.find(key);
     const uncounted = window?.uncounted ?? 0;
@@ -33,13 +36,13 @@ export class Windows {
     return uncounted;
   }
 
-  /** Puts uncounted requests back if they could not be added. */
+  /** Restores the number of uncounted requests of a key, if they could not be added in Postgres. */
   giveBack(key: string, uncounted: number): void {
     const window = this.find(key);
     if (window) window.uncounted += uncounted;
   }
 
-  /** Lists keys and windows with uncounted requests. */
+  /** Lists the current windows with uncounted requests, with their keys. */
   withUncounted(): [string, Window][] {
     return [...this.#windows].filter(([key]) => (this.find(key)?.uncounted ?? 0) > 0);
   }

@@ -1,17 +1,16 @@
 import { setTimeout as delay } from "node:timers/promises";
 
 export interface Backoff {
-  /** Waits longer each time, up to the maximum, with jitter. An abort ends the wait immediately. */
+  /**
+   * Waits. Each wait is twice as long as the previous wait, up to the maximum, with jitter. An abort ends the wait
+   * immediately.
+   */
   next(signal: AbortSignal): Promise<void>;
-  /** Starts again from the shortest wait, after a success. */
+  /** Resets the next wait to the first, shortest wait. Call it after a success. */
   reset(): void;
 }
 
-/**
- * Creates the waits between retries.
- *
- * @param bounds first and longest wait, in milliseconds
- */
+/** Creates an exponential backoff for retries. @param bounds first and longest wait, in milliseconds */
 export function backoff(bounds: { first: number; most: number }): Backoff {
   let wait = bounds.first;
   return {

@@ -1,4 +1,4 @@
-/** Too many items of a key are waiting. */
+/** Thrown if too many items of a key are already waiting. */
 export class QueueFullError extends Error {
   override readonly name = "QueueFullError";
 }
@@ -9,10 +9,16 @@ interface Waiting<Item, Outcome> {
   reject: (error: unknown) => void;
 }
 
-/** Sends items and returns one outcome for each, in order. Must be the same function for all items of a key. */
+/**
+ * Sends a batch of items. Returns one outcome for each item, in order. All items of a key must have the same
+ * function.
+ */
 export type Send<Item, Outcome> = (items: Item[]) => Promise<Outcome[]>;
 
-/** Adds an item of a key. Throws {@link QueueFullError}, or the error of `send` for its batch. */
+/**
+ * Adds an item of a key to the next batch. @returns the outcome of the item @throws {QueueFullError} @throws the
+ * error of `send` for the item's batch
+ */
 export type AddToBatch<Item, Outcome> = (
   key: string,
   item: Item,
@@ -20,8 +26,8 @@ export type AddToBatch<Item, Outcome> = (
 ) => Promise<Outcome>;
 
 /**
- * Sends the items of each key in batches. One batch of a key is in progress at a time; items that arrive meanwhile
- * form the next batches, in order of arrival. A slow key does not delay other keys.
+ * Creates a function that sends the items of each key in batches. At most one batch of a key is in progress. Items
+ * that arrive meanwhile form the next batches, in order of arrival. A slow key does not delay other keys.
  *
  * @param limits.maxWaiting maximum number of waiting items of a key; further items are refused immediately
  * @param limits.maxBatch maximum number of items in a batch

@@ -1,4 +1,4 @@
-/** A bounded queue between one producer and one consumer. The producer waits while it is full. */
+/** A bounded queue between one producer and one consumer. The producer waits while the queue is full. */
 export class BoundedBuffer<T> {
   readonly #capacity: number;
   #items: T[] = [];
@@ -12,9 +12,8 @@ export class BoundedBuffer<T> {
   }
 
   /**
-   * Adds an item as soon as there is room. Drops it after the close.
-   *
-   * @returns undefined if there is room, because a promise for each of a million items is expensive
+   * Adds an item, and waits while the queue is full. Drops the item if the queue is closed. @returns undefined if the
+   * item was added immediately, because a promise for each of a million items is expensive
    */
   push(item: T): Promise<void> | undefined {
     if (this.#items.length >= this.#capacity && !this.#closed) return this.#pushLater(item);
@@ -37,7 +36,10 @@ export class BoundedBuffer<T> {
     this.#wakeConsumer?.();
   }
 
-  /** Takes up to `most` items in order, and waits for the first. Returns none if the buffer is closed and empty. */
+  /**
+   * Removes and returns up to `most` items in order. Waits while the queue is empty. Returns an empty array if the
+   * queue is closed and empty.
+   */
   async take(most: number): Promise<T[]> {
     while (this.#items.length === 0 && !this.#closed) {
       await new Promise<void>((resolve) => {
@@ -47,14 +49,14 @@ export class BoundedBuffer<T> {
     return this.takeNow(most);
   }
 
-  /** Takes up to `most` available items in order; none if the buffer is empty. */
+  /** Removes and returns up to `most` available items in order, without waiting. */
   takeNow(most: number): T[] {
     const taken = this.#items.splice(0, most);
     this.#wakeProducer?.();
     return taken;
   }
 
-  /** Ends the queue. Remaining items can still be taken. */
+  /** Closes the queue. The consumer can still take the remaining items. */
   close(): void {
     this.#closed = true;
     this.#wakeProducer?.();

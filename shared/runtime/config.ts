@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
 
-/** Schema of a whole number in a range, given as text. */
+/** Creates the schema of a whole number in a range, written as text. */
 function whole(minimum: number, maximum: number) {
   return z
     .string()
@@ -10,7 +10,7 @@ function whole(minimum: number, maximum: number) {
     .pipe(z.number().min(minimum).max(maximum));
 }
 
-/** Schema of JSON text with the given content. */
+/** Creates the schema of JSON text whose parsed value must match a schema. */
 function json<Schema extends z.ZodType>(schema: Schema) {
   return z
     .string()
@@ -49,12 +49,12 @@ export const settings = {
   LOG_LEVEL: z
     .enum(["fatal", "error", "warn", "info", "debug"])
     .default("info")
-    .describe("Lowest level of log lines that are written."),
+    .describe("Minimum level of log lines. Lines of lower levels are not written."),
   EVENTSTORE_URL: url(/^(esdb|kurrentdb)(\+discover)?:$/, "esdb://host:2113?tls=false").describe(
     "Connection string of the event log.",
   ),
   DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic").describe(
-    "Postgres URL with the service's role. Projection needs the owner; query-api a member of clinic_query, command of clinic_command, audit of clinic_audit.",
+    "Postgres URL with the service's role. Projection needs the database owner, query-api a member of clinic_query, command a member of clinic_command, and audit a member of clinic_audit.",
   ),
   DATABASE_POOL_SIZE: whole(1, 100).prefault("6").describe("Maximum number of connections to Postgres."),
   NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("URL of a NATS server with JetStream."),
@@ -63,7 +63,10 @@ export const settings = {
     .regex(/^[A-Za-z0-9]+$/, "must be letters and digits")
     .default("SERVICE")
     .describe("Brand segment of header names, as in X-<brand>-Clinic-ID."),
-  OPERATOR_NAME: z.string().min(1).describe("Name of the service's operator, sent as identityOwner."),
+  OPERATOR_NAME: z
+    .string()
+    .min(1)
+    .describe("Name of the service's operator. Portal responses contain it as identityOwner."),
   TRUST_PROXY: flag
     .prefault("false")
     .describe(
@@ -73,7 +76,7 @@ export const settings = {
     .string()
     .default("/api/v1/mobile/")
     .transform((text) => text.split(",").filter((prefix) => prefix !== ""))
-    .describe("Path prefixes that answer 410, separated by commas."),
+    .describe("Path prefixes of retired operations, which return 410, separated by commas."),
   PORTAL_COOKIE_NAME: z
     .string()
     .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/, "must be a name like sb-<project_ref>-auth-token")
@@ -102,7 +105,7 @@ export const settings = {
   ).describe('Keys that encrypt webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.'),
   WEBHOOK_ALLOW_LOOPBACK: flag
     .prefault("false")
-    .describe("If true, webhooks may go to plain http on loopback. Only for a single machine."),
+    .describe("If true, webhooks may be sent to loopback addresses by plain http. Only for a local stack."),
   WEBHOOK_RETRY_SCHEDULE: z
     .string()
     .default("5,30,300,1800,7200,18000,36000")
@@ -116,7 +119,9 @@ export const settings = {
     ),
   WEBHOOK_TIMEOUT_MS: whole(100, 60_000)
     .prefault("10000")
-    .describe("Time limit of an attempt from the ready connection to the end of the answer. Milliseconds."),
+    .describe(
+      "Time limit of an attempt from the established connection to the end of the response. Milliseconds.",
+    ),
   ROLES: z
     .string()
     .default("projectors,relay,webhooks")
@@ -129,7 +134,7 @@ export const settings = {
 export type Settings = typeof settings;
 export type Config<Name extends keyof Settings> = { [Key in Name]: z.output<Settings[Key]> };
 
-/** Settings are missing or invalid. The message names each of them. */
+/** Thrown if settings are missing or invalid. The message names all of them. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }

@@ -1,44 +1,44 @@
 import fs from "node:fs";
 
-/** Maximum length of waiting text; further lines are lost. Characters. */
+/** Maximum length of the text that waits to be written. Further lines are lost. Characters. */
 const MAX_WAITING = 1_048_576;
 
 /**
- * Delay before a failed write is repeated; shorter for a full pipe, whose reader frees space continuously.
- * Milliseconds.
+ * Delay before a failed write is repeated. The delay is shorter for a full pipe, because its reader frees space
+ * continuously. Milliseconds.
  */
 const RETRY_AFTER = 500;
 const RETRY_FULL_PIPE_AFTER = 10;
 
-/** Outputs with unwritten text. */
+/** Outputs that have unwritten text. */
 const unwritten = new Set<LogOutput>();
 process.on("exit", () => {
   for (const output of unwritten) output.flush();
 });
 
 /**
- * Writes log lines to a file descriptor, in order and without blocking. Failures never reach the caller: while the
- * disk is full or nobody reads, lines wait up to a limit, and lines beyond it are counted as lost. When writing works
- * again, `onLost` reports them once.
+ * Writes log lines to a file descriptor, in order and without blocking. Failures never reach the caller. While the
+ * disk or the pipe is full, lines wait up to a limit, and further lines are counted as lost. When writing succeeds
+ * again, `onLost` receives the number of lost lines once.
  */
 export class LogOutput {
   readonly #descriptor: number;
   readonly #onLost: (lines: number, since: Date) => void;
   #waiting = "";
-  /** The bytes being written, some of which may already be written. */
+  /** Bytes of the write in progress or the failed write that will be repeated. */
   #bytes: Buffer | undefined;
   #isWriting = false;
   #retry: NodeJS.Timeout | undefined;
   #lost = 0;
   #lostSince = new Date(0);
 
-  /** @param onLost receives the number of lost lines and the time of the first; it may write a line */
+  /** @param onLost receives the number of lost lines and the time of the first lost line. It may write a line */
   constructor(descriptor: number, onLost: (lines: number, since: Date) => void) {
     this.#descriptor = descriptor;
     this.#onLost = onLost;
   }
 
-  /** Writes one line, which must end with a line feed. */
+  /** Writes one line of text, which must end with a line feed. */
   write(line: string): void {
     if (this.#waiting.length + line.length > MAX_WAITING) {
       if (this.#lost === 0) this.#lostSince = new Date();
@@ -49,9 +49,9 @@ export class LogOutput {
     if (!this.#isWriting && !this.#retry) this.#writeNext();
   }
 
-  /** Writes the waiting text before the process ends, as far as possible. */
+  /** Writes as much of the waiting text as possible, synchronously, before the process ends. */
   flush(): void {
-    // A write in progress runs in another thread; its bytes must not be written twice.
+    // A write in progress continues in another thread, so its bytes must not be written a second time.
     const rest = this.#isWriting || !this.#bytes ? [] : [this.#bytes];
     try {
       for (let bytes = Buffer.concat([...rest, Buffer.from(this.#waiting)]); bytes.length > 0; )

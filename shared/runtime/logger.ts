@@ -3,7 +3,7 @@ import { LogOutput } from "./log-output.ts";
 
 export type { Logger } from "pino";
 
-/** Members whose values are redacted in log lines. */
+/** Names of members whose values are redacted in log lines. */
 const REDACTED = [
   "authorization",
   "cookie",
@@ -17,11 +17,11 @@ const REDACTED = [
 const STDOUT = 1;
 
 /**
- * Creates a logger that writes one JSON object per line to stdout. A log call never fails: lines that cannot be
- * written are counted, and one line reports them when writing works again.
+ * Creates a logger that writes one JSON object per line to stdout. A log call never fails. Lines that cannot be
+ * written are counted, and one line reports their number when writing succeeds again.
  *
  * @param service name of the process
- * @param level least severe level that is written; the report about lost lines is always written
+ * @param level minimum level of the lines. The report about lost lines is written at any level
  */
 export function createLogger(service: string, level: string): Logger {
   const output = new LogOutput(STDOUT, (lost, since) =>
@@ -44,14 +44,14 @@ export function createLogger(service: string, level: string): Logger {
   return logger;
 }
 
-/** Returns an error's message without data. */
+/** Returns an error's message, or a replacement if the message may contain stored data. */
 export function safeMessage(error: Error): string {
-  // Postgres quotes the refused value (SQLSTATE classes 22 and 23), which may be patient data.
+  // In SQLSTATE classes 22 and 23, Postgres quotes the refused value, which may be patient data.
   const { code } = error as { code?: unknown };
   return /^2[23]...$/.test(String(code)) ? "the database refused a value" : error.message;
 }
 
-/** Describes an error for operators: name, message, code and causes, without stack and bound values. */
+/** Describes an error for the log: name, message, code and causes, without the stack. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return String(error);
   const code = (error as { code?: unknown }).code;

@@ -1,9 +1,9 @@
 import { onAbort } from "./abort.ts";
 
-/** Wakes a sleeping loop. A notification while the loop is awake ends its next sleep. */
+/** Wakes a sleeping loop. If the loop is awake, `wake` ends the loop's next sleep immediately. */
 export interface Notifier {
   wake(): void;
-  /** Sleeps until notified, until the time has passed, or until the signal aborts. */
+  /** Sleeps until `wake` is called, the time has passed or the signal aborts. */
   sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 

@@ -9,17 +9,17 @@ export interface RunningService {
   stop(): Promise<void>;
 }
 
-/** The service cannot start. The message explains why in one line. */
+/** Thrown if a service cannot start. The message gives the reason in one line. */
 export class StartError extends Error {
   override readonly name = "StartError";
 }
 
-/** Time limit of a stop. Milliseconds. */
+/** Time limit for stopping a service. Milliseconds. */
 const STOP_TIMEOUT_MS = 8_000;
 
 /**
- * Runs a service as this process: starts it with the process's environment, and stops it on SIGTERM or SIGINT. A
- * failed start or an uncaught error ends the process with a one-line message.
+ * Runs a service in this process. Starts the service with the process's environment, and stops it on SIGTERM or
+ * SIGINT. A failed start or an uncaught error ends the process with a one-line message.
  */
 export async function runService(
   name: string,

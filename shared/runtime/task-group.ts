@@ -1,8 +1,8 @@
 import { onAbort } from "./abort.ts";
 
 /**
- * Runs tasks concurrently that are only useful together. When one task ends or throws, or the outer signal aborts, the
- * signal that all tasks receive aborts.
+ * Runs a group of tasks concurrently. All tasks receive one signal. When a task ends or throws, or the outer signal
+ * aborts, that signal aborts and thereby stops the other tasks.
  *
  * @throws the first error, after all tasks have ended
  */

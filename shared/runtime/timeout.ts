@@ -1,18 +1,16 @@
-/** A call took longer than its time limit. */
+/** Thrown if a call takes longer than its time limit. */
 export class TimeoutError extends Error {
   override readonly name = "TimeoutError";
 }
 
 /**
- * Waits for a call, up to a time limit. A call that is late continues.
- *
- * @param milliseconds the time limit
- * @throws what the call throws; {TimeoutError} after the time limit
+ * Waits for a call, up to a time limit. A late call continues. @throws {TimeoutError} after the time limit @throws
+ * the error of the call
  */
 export async function withTimeout<T>(milliseconds: number, call: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new TimeoutError(`no answer within ${milliseconds} ms`)), milliseconds);
+    timer = setTimeout(() => reject(new TimeoutError(`no response within ${milliseconds} ms`)), milliseconds);
   });
   try {
     return await Promise.race([call, late]);
@@ -22,11 +20,8 @@ export async function withTimeout<T>(milliseconds: number, call: Promise<T>): Pr
 }
 
 /**
- * Waits for work to end, up to a time limit: a server that does not answer does not answer a goodbye either. Work that
- * is late continues.
- *
- * @returns whether the work ended in time
- * @throws what the work throws in time
+ * Waits for work to end, up to a time limit. Late work continues. @returns true if the work ended in time @throws the
+ * error of the work
  */
 export async function settlesWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
   try {

@@ -3,7 +3,10 @@ import { withTimeout } from "../runtime/timeout.ts";
 import { isLoopback, isPublicUnicast } from "./public-address.ts";
 import { type ResolvedAddress, resolveHost } from "./resolve-host.ts";
 
-/** Reason to refuse a destination. `lookup_failed` can be temporary; the others are faults of the URL or its DNS. */
+/**
+ * Reason to refuse a webhook destination. `lookup_failed` can be temporary. All other reasons are faults of the URL
+ * or of its DNS records.
+ */
 export type DestinationFault =
   | "malformed_url"
   | "scheme_not_allowed"
@@ -14,7 +17,7 @@ export type DestinationFault =
   | "address_not_public"
   | "lookup_failed";
 
-/** Webhooks must not be sent to this destination. The code is stable and public. */
+/** Thrown if webhooks must not be sent to a destination. The code is stable and public. */
 export class UnsafeDestinationError extends Error {
   override readonly name = "UnsafeDestinationError";
   readonly code: DestinationFault;
@@ -25,17 +28,17 @@ export class UnsafeDestinationError extends Error {
   }
 }
 
-/** Resolves a name to its addresses. */
+/** Resolves a host name to its addresses. */
 export type LookUp = (host: string) => Promise<readonly ResolvedAddress[]>;
 
 export interface DestinationOptions {
-  /** If true, loopback destinations are allowed, with plain http and any port. Only for a local stack. */
+  /** If true, loopback destinations are allowed with plain http and any port. Only for a local stack. */
   allowLoopback: boolean;
-  /** DNS if absent. */
+  /** Lookup of host names; DNS if absent. */
   lookup?: LookUp | undefined;
 }
 
-/** A checked destination, and the checked address. Connect only to this address. */
+/** A checked destination. The sender must connect only to the checked address. */
 export interface SafeDestination {
   url: URL;
   address: string;
@@ -44,19 +47,20 @@ export interface SafeDestination {
 const MAX_LENGTH = 2_048;
 const PORTS = new Set(["", "443", "8443"]);
 
-/** Names that are never public, whatever a resolver returns. */
+/** Matches host names that are never public, even if a resolver returns a public address. */
 const PRIVATE_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|lan|home|corp|onion|arpa)$/;
 
-/** At least two labels of letters, digits and inner hyphens; no trailing dot. */
+/** Matches host names with at least two labels of letters, digits and inner hyphens, without a trailing dot. */
 const PUBLIC_NAME =
   /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** Milliseconds. */
+/** Time limit for looking up a host name. Milliseconds. */
 const LOOKUP_TIMEOUT_MS = 5_000;
 
 /**
- * Checks that webhooks may be sent to a URL: https, a public host, port 443 or 8443, no user info, no fragment, and only
- * public unicast addresses. Used at registration and before each attempt, because DNS can change.
+ * Checks that webhooks may be sent to a URL. The URL must have https, port 443 or 8443, no user info and no fragment.
+ * The host must be public and have only public unicast addresses. The check runs at registration and before each
+ * attempt, because DNS can change.
  *
  * @throws {UnsafeDestinationError}
  */
@@ -66,7 +70,7 @@ export async function checkDestination(text: string, options: DestinationOptions
   const literal = isIP(host) !== 0;
   const ownMachine = host === "localhost" || (literal && isLoopback(host));
   if (options.allowLoopback && ownMachine) {
-    // The name is not resolved, because it always means this machine.
+    // The name localhost is not resolved, because it always means this machine.
     return host === "localhost" ? { url, address: "127.0.0.1" } : { url, address: host };
   }
   if (url.protocol !== "https:")
@@ -78,14 +82,14 @@ export async function checkDestination(text: string, options: DestinationOptions
     throw new UnsafeDestinationError("host_not_allowed", "The host must be a public name.");
   }
   const addresses = checked(await addressesOf(host, options.lookup ?? ((name) => resolveHost(name))));
-  // IPv4 first, because not every machine has IPv6 connectivity.
+  // An IPv4 address is preferred, because not every machine has IPv6 connectivity.
   return { url, address: addresses.find((address) => isIP(address) === 4) ?? addresses[0] };
 }
 
 /**
- * Parses a URL as the sender will (WHATWG), and checks its text. White space, backslashes and control characters are
- * refused, because parsers treat them differently. Other parts are checked in normalized form, such as capitals, full-width
- * letters or IPv4 addresses in other notations.
+ * Parses a URL like the sender (WHATWG), and checks its text. Refuses white space, backslashes and control
+ * characters, because parsers treat them differently. Parsing normalizes capitals, full-width letters and IPv4
+ * notations, and later checks use the normalized form.
  */
 function parse(text: string): URL {
   if (text.length > MAX_LENGTH || /[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) {
@@ -107,7 +111,10 @@ function parse(text: string): URL {
   return url;
 }
 
-/** Checks that all addresses are public. One other address is enough to refuse, because a client could choose it. */
+/**
+ * Requires that all addresses of a host are public. A single other address is refused, because a client could connect
+ * to it.
+ */
 function checked(addresses: readonly string[]): [string, ...string[]] {
   const [first, ...others] = addresses;
   if (first === undefined) throw new UnsafeDestinationError("lookup_failed", "The host has no address.");

@@ -1,19 +1,22 @@
 import ipaddr from "ipaddr.js";
 
-/** The only IPv6 block from which public addresses are assigned. Special blocks within it have ranges of their own. */
+/**
+ * The only IPv6 block from which public addresses are assigned. The library reports special blocks within it
+ * separately.
+ */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR("2000::/3");
 
-/** The former 6bone, returned to IANA in 2006 (RFC 3701). The library does not know it. */
+/** The block of the former 6bone, returned to IANA in 2006 (RFC 3701). The library treats the block as unicast. */
 const SIXBONE = ipaddr.IPv6.parseCIDR("3ffe::/16");
 
-/** Azure's platform address: in a public range, but answered by the host of a virtual machine. */
+/** Azure's platform address. It is in a public range, but leads to the host of a virtual machine. */
 const PLATFORM_ADDRESSES = new Set(["168.63.129.16"]);
 
 /**
- * Checks that an address is ordinary public unicast. Refuses every block of IANA's special-purpose registries (RFC 6890
- * and its updates), even reachable ones such as AS112, because no partner runs a web server there. Refuses
- * addresses that embed another address (IPv4-mapped, NAT64, 6to4, Teredo), whatever they embed, and addresses outside of
- * the assigned unicast ranges.
+ * Returns true if an address is an ordinary public unicast address. Returns false for every block of IANA's
+ * special-purpose registries (RFC 6890 and its updates). Reachable blocks such as AS112 are included, because no
+ * partner runs a web server there. Returns false for all addresses that embed another address (IPv4-mapped, NAT64,
+ * 6to4, Teredo), and for addresses outside of the assigned unicast ranges.
  *
  * @param address an IPv4 address of four decimal parts or an IPv6 address, without brackets
  */
@@ -26,7 +29,7 @@ export function isPublicUnicast(address: string): boolean {
     : !PLATFORM_ADDRESSES.has(parsed.toString());
 }
 
-/** Checks that an address belongs to the machine itself: 127.0.0.0/8 or ::1. */
+/** Returns true if an address is a loopback address: 127.0.0.0/8 or ::1. */
 export function isLoopback(address: string): boolean {
   return ipaddr.isValid(address) && ipaddr.parse(address).range() === "loopback";
 }

@@ -5,24 +5,23 @@ export interface ResolvedAddress {
   family: number;
 }
 
-/** Time limit for one query to one name server, and the number of tries. Milliseconds. */
+/** Time limit for one query to one name server. Milliseconds. */
 const QUERY_TIMEOUT_MS = 1_500;
 const MAX_TRIES = 2;
 
 /**
- * Wait for the other address family after one family has answered with addresses: the resolution delay of RFC 8305.
- * That document suggests 50 ms. Here it is longer, so that the addresses of a slow answer are checked too.
+ * Time to wait for the second address family after the first family's addresses arrived: the resolution delay of RFC
+ * 8305. The RFC suggests 50 ms. A longer delay lets the caller check the addresses of a slow response too.
  * Milliseconds.
  */
 const RESOLUTION_DELAY_MS = 200;
 
 /**
- * Resolves a name to its IPv4 and IPv6 addresses, by DNS only, because the hosts file has no public names. It does not use
- * getaddrinfo: one slow name server could block its few threads for all callers.
+ * Resolves a host name to its IPv4 and IPv6 addresses with DNS queries. The hosts file is ignored, because it
+ * contains no public names. `getaddrinfo` is not used, because one slow name server could block its few threads for
+ * all callers. After the first family's addresses arrived, the function waits up to 200 ms for the second family.
+ * @param servers name servers as `address:port`. If absent, the machine's name servers
  *
- * Once one family has answered with addresses, the other family has 200 ms left.
- *
- * @param servers name servers as `address:port`. If absent, those of the machine
  * @returns all addresses that arrived
  * @throws the resolver's error if neither family has an address
  */

@@ -32,14 +32,14 @@ export interface Appointment {
   notes: string | null;
   applicationId: string | null;
   requestHash: string | null;
-  /** Generation of the sandbox that the appointment belongs to; 0 outside of sandboxes. */
+  /** Sandbox generation in which the appointment was created; 0 outside of sandboxes. */
   sandboxGeneration: number;
   createdAt: Instant;
   updatedAt: Instant;
   assignments: { id: string; resourceId: string; start: Instant; end: Instant; active: boolean }[];
 }
 
-/** Status after each event of the lifecycle. */
+/** Status of an appointment after each type of event. */
 export const statusAfter = {
   AppointmentRequested: "requested",
   AppointmentConfirmed: "confirmed",
@@ -51,13 +51,10 @@ export const statusAfter = {
   AppointmentMarkedNoShow: "no_show",
 } as const satisfies Partial<Record<AppointmentEvent["type"], AppointmentStatus>>;
 
-/** An event of an appointment and its time. */
+/** An appointment event with the time at which it occurred. */
 export type HappenedEvent = AppointmentEvent & { metadata: { occurredAt: Instant } };
 
-/**
- * Returns the state after one more event. An appointment starts with its request or import; before that, the state is
- * undefined.
- */
+/** Returns the state after the next event. The state is undefined before the appointment was requested or imported. */
 export function evolveAppointment(
   state: Appointment | undefined,
   event: HappenedEvent,
@@ -117,7 +114,7 @@ type AppointmentDecision = Decision<Appointment, AppointmentEvent>;
 
 type Move = Exclude<keyof typeof statusAfter, "AppointmentRequested">;
 
-/** Statuses in which each transition is legal: the whole lifecycle. */
+/** Statuses in which each transition is permitted. In all other statuses, its decider throws `illegal_transition`. */
 const legalFrom = {
   AppointmentConfirmed: ["requested"],
   AppointmentCheckedIn: ["requested", "confirmed"],
@@ -127,8 +124,6 @@ const legalFrom = {
   AppointmentCancelled: ["requested", "confirmed", "checked_in", "waiting"],
   AppointmentMarkedNoShow: ["confirmed"],
 } as const satisfies Record<Move, AppointmentStatus[]>;
-
-/** Deciders of the lifecycle. Each throws {@link DomainError} `illegal_transition` in any other status. */
 
 export const decideConfirm = (): AppointmentDecision => simpleTransition("AppointmentConfirmed");
 export const decideCheckIn = (): AppointmentDecision => simpleTransition("AppointmentCheckedIn");
@@ -146,7 +141,8 @@ export function decideCancel(reason: string | null): AppointmentDecision {
 }
 
 /**
- * Records that nobody came, after the start time, and releases the resources. `now` is in milliseconds since 1970.
+ * Records that the customer did not come, and releases the resources. Refused before the appointment's start. @param
+ * now milliseconds since 1970
  */
 export function decideMarkNoShow(now: number): AppointmentDecision {
   return (state) => {
@@ -160,8 +156,8 @@ export function decideMarkNoShow(now: number): AppointmentDecision {
 }
 
 /**
- * Moves an appointment to a future time before check-in, and releases its resources. `now` is in milliseconds since
- * 1970.
+ * Moves an appointment to a future time, and releases its resources. Refused after check-in. @param now milliseconds
+ * since 1970
  */
 export function decideReschedule(
   to: { scheduledAt: Instant; durationMinutes?: number | undefined },
@@ -204,12 +200,12 @@ function illegal(status: AppointmentStatus, move: string): DomainError {
   return new DomainError("illegal_transition", `${move} is not possible in status ${status}`);
 }
 
-/** Final statuses, in which an appointment needs no resources. */
+/** Final statuses. An appointment in such a status needs no resources. */
 const OVER: readonly string[] = ["completed", "cancelled", "no_show"];
 
 /**
- * Allocates a resource of the appointment's branch for a time range. Conflicts with other appointments are not
- * checked: this stream does not contain them.
+ * Allocates a resource of the appointment's branch for a time range. Overlapping allocations of other appointments
+ * are not checked, because they are in other streams.
  */
 export function decideAllocate(
   asked: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },
@@ -239,7 +235,7 @@ export function decideAllocate(
   };
 }
 
-/** Releases a resource. Repeating it changes nothing. */
+/** Releases an allocated resource. Releasing it again changes nothing. */
 export function decideRelease(assignmentId: string): AppointmentDecision {
   return (state) => {
     const { id: appointmentId, assignments } = requireExisting(state, "appointment");

@@ -11,13 +11,16 @@ import { type Instant, toInstant } from "../time/rfc3339.ts";
 import type { Appointment } from "./appointment.ts";
 import { InvalidAppointmentError } from "./request.ts";
 
-/** An appointment from another system. */
+/** An appointment to import from another system. */
 export interface AppointmentImport extends DataOf<AppointmentEvent, "AppointmentImported"> {
-  /** Resources that were allocated for the whole duration. */
+  /** Resources that the appointment occupies for its whole duration. */
   resourceIds: string[];
 }
 
-/** Facts that an import is checked against. Referenced objects may belong to another clinic or be undefined. */
+/**
+ * Current data that an import is checked against. A referenced object is undefined if it does not exist, and may
+ * belong to another clinic.
+ */
 export interface ImportFacts {
   clinic: Clinic;
   animal: Animal | undefined;
@@ -30,7 +33,7 @@ export interface ImportFacts {
 
 /**
  * Imports an appointment from another system with its status. A past appointment must have a final status. A future
- * appointment must be requested, confirmed or cancelled. Repeating the import changes nothing.
+ * appointment must be requested, confirmed or cancelled. Repeating an import changes nothing.
  *
  * @throws {InvalidAppointmentError}
  * @throws {DomainError} `appointment_exists` if the id belongs to another appointment
@@ -54,10 +57,11 @@ export function decideImport(
 }
 
 /**
- * Returns the time at which an imported appointment reached its status. If the time is unknown, it is derived: the
- * end of a completed or missed appointment, the start of a cancelled one, the request of a future one.
+ * Returns the time at which an imported appointment reached its status. If that time is unknown, the function returns
+ * the end of a completed or missed appointment, the start of a cancelled appointment, or the request time of a future
+ * appointment.
  *
- * @param now milliseconds since 1970; the latest possible time
+ * @param now current time and upper bound of the result, in milliseconds since 1970
  * @returns milliseconds since 1970
  */
 export function occurredAt(
@@ -71,7 +75,7 @@ export function occurredAt(
   return Math.min(now, Math.max(over, requested ?? over));
 }
 
-/** Checks references. An object of another clinic is reported as if it did not exist. */
+/** Checks that the referenced objects exist. An object of another clinic is reported as missing. */
 function wrongReferences(asked: AppointmentImport, facts: ImportFacts): ErrorDetail[] {
   const { clinic, animal, customer, resources, now } = facts;
   const details: ErrorDetail[] = [];

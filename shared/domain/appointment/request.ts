@@ -8,7 +8,7 @@ import type { Appointment } from "./appointment.ts";
 
 export type AppointmentRequest = Omit<DataOf<AppointmentEvent, "AppointmentRequested">, "customerId">;
 
-/** Facts that a request is checked against. */
+/** Current data that a request is checked against. */
 export interface RequestFacts {
   clinic: Clinic;
   /** The requested animal, which may belong to another clinic; undefined if it does not exist. */
@@ -19,7 +19,7 @@ export interface RequestFacts {
   now: number;
 }
 
-/** An invalid request, with all its problems. */
+/** Thrown if an appointment request or import is invalid. Lists all problems. */
 export class InvalidAppointmentError extends DomainError {
   declare readonly details: ErrorDetail[];
 
@@ -29,8 +29,8 @@ export class InvalidAppointmentError extends DomainError {
 }
 
 /**
- * Requests an appointment for the animal's owner. Repeating the request changes nothing, even if its time has passed
- * or a referenced object has changed.
+ * Requests an appointment for the animal's owner. Repeating a request changes nothing, even if the requested time has
+ * passed or a referenced object has changed.
  *
  * @throws {InvalidAppointmentError}
  * @throws {DomainError} `idempotency_conflict` if the id belongs to another request
@@ -51,10 +51,7 @@ export function decideRequest(
   };
 }
 
-/**
- * Checks a request. An object of another clinic is reported as if it did not exist, so that its existence is not
- * revealed.
- */
+/** Checks a request. An object of another clinic is reported as missing, so that its existence is not revealed. */
 function problems(request: AppointmentRequest, facts: RequestFacts): ErrorDetail[] {
   const { clinic, animal, permittedBranchIds, now } = facts;
   const { branchId } = request;

@@ -10,7 +10,7 @@ export interface Auditor {
   name: string;
   /** SHA-256 of the credential's secret, hex. */
   secretHash: string;
-  /** Clinics whose records the auditor may see; null for all records. */
+  /** Clinics whose records the auditor may read; null for all clinics. */
   clinicIds: string[] | null;
   expiresAt: Instant | null;
   revoked: boolean;
@@ -30,8 +30,8 @@ export const auditorAggregate: Aggregate<typeof auditorCategory, Auditor> = {
 type AuditorDecision = Decision<Auditor, AuditorEvent>;
 
 /**
- * Registers an auditor with one credential. The credential and its limits never change: register another auditor
- * instead.
+ * Registers an auditor with one credential. The credential, its clinics and its expiry never change. To change them,
+ * register another auditor.
  *
  * @param now milliseconds since 1970
  * @throws {DomainError} `auditor_exists`, `expiry_passed`
@@ -51,7 +51,10 @@ export function decideRegisterAuditor(
   };
 }
 
-/** Revokes an auditor permanently. Repeating it changes nothing. @throws {DomainError} `auditor_not_found` */
+/**
+ * Revokes an auditor permanently. Revoking an auditor again changes nothing. @throws {DomainError}
+ * `auditor_not_found`
+ */
 export function decideRevokeAuditor(reason: string | null): AuditorDecision {
   return (state) => {
     const { id: auditorId, revoked } = requireExisting(state, "auditor");

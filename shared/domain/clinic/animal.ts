@@ -7,7 +7,7 @@ import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 export type AnimalRegistration = DataOf<AnimalEvent, "AnimalRegistered">;
 export type AnimalDetails = Omit<DataOf<AnimalEvent, "AnimalDetailsChanged">, "animalId">;
 
-/** State of an animal of one clinic. */
+/** State of an animal, which belongs to one clinic. */
 export interface Animal {
   id: string;
   clinicId: string;
@@ -48,7 +48,7 @@ export function decideRegisterAnimal(data: AnimalRegistration): AnimalDecision {
   return (state) => registerIdempotently(state?.registration, { type: "AnimalRegistered", data }, "animal");
 }
 
-/** Changes the given details; omitted details are unchanged. */
+/** Changes the given details of an animal. Omitted details remain unchanged. */
 export function decideChangeAnimal(change: AnimalRef & { details: Partial<AnimalDetails> }): AnimalDecision {
   return (state) => {
     const { animalId } = change;
@@ -59,7 +59,7 @@ export function decideChangeAnimal(change: AnimalRef & { details: Partial<Animal
   };
 }
 
-/** Records a weight. Each weighing is an event, also with an unchanged weight. */
+/** Records an animal's weight. Each weighing is recorded, even if the weight is unchanged. */
 export function decideWeighAnimal(weighing: AnimalRef & { weightKg: number }): AnimalDecision {
   return (state) => {
     const { animalId, weightKg } = weighing;

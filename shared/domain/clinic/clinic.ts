@@ -24,13 +24,13 @@ export interface Clinic {
   id: string;
   environment: Environment;
   status: ClinicStatus;
-  /** Branches in the order of opening; the first is the main branch. */
+  /** Branches in the order in which they were opened. The first branch is the main branch. */
   branches: Branch[];
   timezone: string;
   currency: string;
-  /** Application that owns the clinic as its sandbox; null for every other clinic. */
+  /** Id of the application that owns the clinic as its sandbox; null if the clinic is not a sandbox. */
   sandboxOf: string | null;
-  /** Generation of the sandbox, if the clinic was loaded with it; 0 for a clinic that is not a sandbox. */
+  /** Current sandbox generation; 0 if the clinic is not a sandbox, or was loaded without its sandbox. */
   sandboxGeneration: number;
   registration: ClinicRegistration;
   subscription: Subscription | null;
@@ -84,10 +84,6 @@ function registered(registration: ClinicRegistration): Clinic {
   };
 }
 
-/**
- * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
- */
-
 export function decideRegisterClinic(data: ClinicRegistration): ClinicDecision {
   return (state) => {
     requireTimeZone(data.timezone);
@@ -113,7 +109,7 @@ export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): Cl
     requireExisting(state, "clinic").status === "closed" ? [] : [{ type: "ClinicClosed", data }];
 }
 
-/** Opens a branch. The first branch becomes the main branch permanently. */
+/** Opens a branch of a clinic. The first branch becomes the main branch permanently. */
 export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): ClinicDecision {
   return (state) => {
     const same = requireExisting(state, "clinic").branches.find(({ id }) => id === data.branchId);
@@ -149,8 +145,8 @@ function requireOpen(state: Clinic | undefined): Clinic {
 }
 
 /**
- * Restricts a decision to an open clinic. In a closed clinic, a command without effect returns no event, so that it
- * can be repeated. All other commands are refused.
+ * Restricts a decision to clinics that are not closed. In a closed clinic, a command that changes nothing still
+ * succeeds, so that it can be repeated. All other commands are refused.
  *
  * @throws {DomainError} `clinic_closed`
  */
@@ -174,7 +170,7 @@ function hasNoEffect(decide: () => unknown[]): boolean {
   }
 }
 
-/** @throws {DomainError} `branch_not_found` */
+/** Requires that a clinic has a branch. @throws {DomainError} `branch_not_found` */
 export function branchOf(clinic: Clinic, branchId: string): Branch {
   const branch = clinic.branches.find(({ id }) => id === branchId);
   if (!branch) throw new DomainError("branch_not_found", "the clinic has no such branch");
@@ -182,8 +178,8 @@ export function branchOf(clinic: Clinic, branchId: string): Branch {
 }
 
 /**
- * Refuses a change to a sandbox: only its fixture and its application may add to it, so that a reset covers
- * everything.
+ * Refuses a command that would add other data to a sandbox than its fixture and the data of its application. A reset
+ * could not remove other data.
  *
  * @throws {DomainError} `clinic_is_a_sandbox`
  */

@@ -7,7 +7,7 @@ import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 export type CustomerRegistration = DataOf<CustomerEvent, "CustomerRegistered">;
 export type CustomerDetails = Omit<DataOf<CustomerEvent, "CustomerDetailsChanged">, "customerId">;
 
-/** State of a customer, who owns animals, of one clinic. */
+/** State of a customer, who owns animals and belongs to one clinic. */
 export interface Customer {
   id: string;
   clinicId: string;
@@ -34,7 +34,7 @@ export function decideRegisterCustomer(data: CustomerRegistration): CustomerDeci
     registerIdempotently(state?.registration, { type: "CustomerRegistered", data }, "customer");
 }
 
-/** Changes the given details; omitted details are unchanged. */
+/** Changes the given details of a customer. Omitted details remain unchanged. */
 export function decideChangeCustomer(change: {
   clinicId: string;
   customerId: string;

@@ -8,7 +8,7 @@ import { branchOf, type Clinic } from "./clinic.ts";
 
 export type HoldPlacement = DataOf<HoldEvent, "HoldPlaced">;
 
-/** State of a hold: a time reserved before an appointment exists. */
+/** State of a hold: a time span reserved before an appointment exists. */
 export interface Hold {
   id: string;
   clinicId: string;
@@ -33,7 +33,7 @@ export function decidePlaceHold(data: HoldPlacement, clinic: Clinic, now: number
     if (data.endsAt <= data.startsAt)
       throw new DomainError("hold_ends_before_start", "the hold must end after it starts");
     const events: HoldEvent[] = registerIdempotently(state?.placement, { type: "HoldPlaced", data }, "hold");
-    // Checked only for a new hold, so that an earlier command can be repeated after the hold has expired.
+    // The expiry is checked only for a new hold, so that a command can be repeated after its hold has expired.
     if (events.length > 0 && data.expiresAt <= toInstant(now))
       throw new DomainError("hold_expired", "the expiry time of the hold is in the past");
     return events;

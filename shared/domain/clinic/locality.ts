@@ -2,7 +2,8 @@ import { DomainError } from "../domain-error.ts";
 import { TIME_ZONE_RULE, timeZones } from "../time/time-zone.ts";
 
 /**
- * @throws {DomainError} `invalid_timezone` if the name is neither `Area/City` of the IANA time zone database nor UTC
+ * Requires a permitted time zone: a name of the form `Area/City` of the IANA time zone database, or UTC. @throws
+ * {DomainError} `invalid_timezone`
  */
 export function requireTimeZone(name: string): void {
   if (!timeZones.has(name)) throw new DomainError("invalid_timezone", `timezone ${TIME_ZONE_RULE}`);
@@ -10,20 +11,20 @@ export function requireTimeZone(name: string): void {
 
 const currencies = new Set(Intl.supportedValuesOf("currency"));
 
-/** @throws {DomainError} `invalid_currency` if the code is not in ISO 4217 */
+/** Requires a currency code of ISO 4217. @throws {DomainError} `invalid_currency` */
 export function requireCurrency(code: string): void {
   if (!currencies.has(code)) throw new DomainError("invalid_currency", `${code} is not an ISO 4217 currency`);
 }
 
-/** @throws {DomainError} `invalid_locale` if the tag is not a BCP 47 language tag known to the runtime */
+/** Requires a BCP 47 language tag that the runtime knows. @throws {DomainError} `invalid_locale` */
 export function requireLocale(tag: string): void {
   if (accepted(() => Intl.DateTimeFormat.supportedLocalesOf(tag)[0])) return;
   throw new DomainError("invalid_locale", `${tag} is not a known BCP 47 locale`);
 }
 
 /**
- * Returns whether Intl knows a value. Intl throws a RangeError for an invalid tag and returns nothing for an unknown
- * one.
+ * Returns true if Intl knows a value. For an invalid value, Intl throws a RangeError. For an unknown value, it
+ * returns undefined.
  */
 function accepted(lookUp: () => unknown): boolean {
   try {

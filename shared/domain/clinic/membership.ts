@@ -7,7 +7,7 @@ import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { branchOf, type Clinic } from "./clinic.ts";
 
 export type MembershipGrant = DataOf<MembershipEvent, "MembershipGranted">;
-/** Rights of a member. The role is only a label; permissions and branches decide about access. */
+/** Rights of a member. Permissions and branches grant access. The role is only a label. */
 export type MembershipRights = Omit<DataOf<MembershipEvent, "MembershipPermissionsChanged">, "membershipId">;
 
 /** State of a portal user's membership of a clinic. */
@@ -75,7 +75,7 @@ export function decideChangePermissions(
   };
 }
 
-/** Revokes a membership permanently. The user may be granted a new one. */
+/** Revokes a membership permanently. The clinic may grant the user a new membership. */
 export function decideRevokeMembership(
   revocation: MembershipRef & { reason: string | null },
 ): MembershipDecision {

@@ -5,7 +5,7 @@ import { branchOf, type Clinic } from "./clinic.ts";
 
 export type ClinicSelection = DataOf<PortalUserEvent, "ClinicSelected">;
 
-/** State of a portal user: the selected clinic and branch. */
+/** State of a portal user: the selected clinic, and the selected branch or null. */
 export interface PortalUser {
   id: string;
   clinicId: string;
@@ -19,7 +19,7 @@ export const portalUserAggregate: Aggregate<typeof portalUserCategory, PortalUse
   },
 };
 
-/** Selects a clinic and branch. A selection grants no access: access is checked on each read. */
+/** Selects a clinic and a branch for a portal user. A selection grants no access, because every read checks access. */
 export function decideSelectClinic(
   data: ClinicSelection,
   clinic: Clinic,

@@ -16,7 +16,7 @@ export interface QueueTicket {
   issue: QueueTicketIssue;
 }
 
-/** Status after each event of the lifecycle. */
+/** Status of a queue ticket after each type of event. */
 const statusAfter = {
   QueueTicketCalled: "called",
   QueueTicketCompleted: "completed",
@@ -51,8 +51,8 @@ export const decideCancelTicket = move("QueueTicketCancelled", "cancelled", ["wa
 export const decideMarkTicketNoShow = move("QueueTicketMarkedNoShow", "no_show", ["waiting", "called"]);
 
 /**
- * Creates the decider of a transition. A transition to the current status changes nothing; from a status not in
- * `from` it is refused.
+ * Creates the decider of a status transition. A transition to the current status changes nothing. A transition from a
+ * status that is not in `from` is refused.
  */
 function move(
   type: Exclude<QueueTicketEvent["type"], "QueueTicketIssued">,

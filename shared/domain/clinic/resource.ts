@@ -48,7 +48,7 @@ type ResourceDecision = Decision<Resource, ResourceEvent>;
 /** Identifies a resource of a clinic. */
 type ResourceRef = { clinicId: string; resourceId: string };
 
-/** Adds a resource. Its default time zone is that of the clinic. */
+/** Adds a resource to a branch. The default time zone of a resource is the clinic's time zone. */
 export function decideAddResource(
   addition: Omit<ResourceAddition, "timezone"> & { timezone: string | null },
   clinic: Clinic,
@@ -70,8 +70,8 @@ export function decideRetireResource({ clinicId, resourceId }: ResourceRef): Res
 }
 
 /**
- * Sets an availability rule, or replaces the rule with the same id. Times are in the resource's time zone and within
- * one day.
+ * Adds an availability rule to a resource, or replaces the rule with the same id. Start and end are on the same day,
+ * in the resource's time zone.
  */
 export function decideSetRule(change: ResourceRef & { rule: AvailabilityRule }): ResourceDecision {
   return (state) => {

@@ -39,7 +39,7 @@ type ServiceDecision = Decision<Service, ServiceEvent>;
 /** Identifies a service of a clinic. */
 type ServiceRef = { clinicId: string; serviceId: string };
 
-/** Offers a service, priced in the clinic's currency. */
+/** Adds a service to the clinic's catalog. The price is in the clinic's currency. */
 export function decideOfferService(offer: Omit<ServiceOffer, "currency">, clinic: Clinic): ServiceDecision {
   const data = { ...offer, currency: clinic.currency };
   return (state) => registerIdempotently(state?.offer, { type: "ServiceOffered", data }, "service");

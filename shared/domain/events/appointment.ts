@@ -18,14 +18,16 @@ export const appointmentCategory = defineCategory("appointment", {
     notes: notes.nullable(),
     /** Partner application that requested the appointment; null for the clinic's front desk. */
     applicationId: uuid.nullable(),
-    /** SHA-256 (hex) of the request, to distinguish a retry from a reuse of the idempotency key. */
+    /** SHA-256 (hex) of the request. Distinguishes a retry from a different request with the same idempotency key. */
     requestHash: z.string().nullable(),
-    /** Generation of the sandbox in which the application requested it; 0 outside of sandboxes and in fixtures. */
+    /**
+     * Sandbox generation in which the application requested the appointment; 0 outside of sandboxes and in fixtures.
+     */
     sandboxGeneration: z.int().min(0),
   }),
   /**
-   * An appointment was imported from another system with its status there. The event's time is when the appointment
-   * reached that status. Its earlier history is not recorded.
+   * An appointment was imported from another system with its current status. The event's time is the time at which
+   * the appointment reached that status. Earlier events of the appointment are not recorded.
    */
   AppointmentImported: z.object({
     appointmentId,
@@ -38,11 +40,17 @@ export const appointmentCategory = defineCategory("appointment", {
     reason: label.nullable(),
     notes: notes.nullable(),
     status: z.enum(["requested", "confirmed", "completed", "cancelled", "no_show"]),
-    /** Time of the request; null if unknown. */
+    /** Time at which the appointment was requested; null if unknown. */
     requestedAt: instant.nullable(),
-    /** Time at which it reached its status; null if unknown, and the event's time is derived. */
+    /**
+     * Time at which the appointment reached its status; null if unknown. The event's time is then derived from the
+     * other times.
+     */
     statusAt: instant.nullable(),
-    /** SHA-256 (hex) of the imported data, to distinguish a repetition from another appointment with the same id. */
+    /**
+     * SHA-256 (hex) of the imported data. Distinguishes a repeated import from a different appointment with the same
+     * id.
+     */
     requestHash: z.string(),
   }),
   AppointmentConfirmed: z.object({ appointmentId }),
@@ -68,7 +76,7 @@ export const appointmentCategory = defineCategory("appointment", {
 });
 export type AppointmentEvent = EventOf<typeof appointmentCategory>;
 
-/** Events of a hold: a time reserved before an appointment exists. Stream id: id of the hold. */
+/** Events of a hold: a time span reserved before an appointment exists. Stream id: id of the hold. */
 export const holdCategory = defineCategory("hold", {
   HoldPlaced: z.object({
     holdId: uuid,

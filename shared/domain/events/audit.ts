@@ -3,15 +3,15 @@ import { defineCategory, type EventOf } from "./category.ts";
 import { freeForm, instant, label, uuid } from "./fields.ts";
 
 /**
- * Events of an auditor, who may read the records but not change them. Only a plain SHA-256 (hex) of the credential's
- * secret is stored, which is sufficient for 256 random bits. Stream id: id of the auditor.
+ * Events of an auditor, who may read the records but not change them. Only an unsalted SHA-256 (hex) of the
+ * credential's secret is stored, which is sufficient for a secret of 256 random bits. Stream id: id of the auditor.
  */
 export const auditorCategory = defineCategory("auditor", {
   AuditorRegistered: z.object({
     auditorId: uuid,
     name: label,
     secretHash: z.string().length(64),
-    /** Clinics whose records the auditor may see; null for all records. */
+    /** Clinics whose records the auditor may read; null for all clinics. */
     clinicIds: z.array(uuid).min(1).max(1_000).nullable(),
     /** Time at which the credential expires; null if it does not expire. */
     expiresAt: instant.nullable(),
@@ -24,14 +24,14 @@ export type AuditorEvent = EventOf<typeof auditorCategory>;
 const auditAction = z.enum(["sign-in", "events", "state", "diff", "replay", "deliveries", "export"]);
 export type AuditAction = z.infer<typeof auditAction>;
 
-/** An access to the records, written before any data is returned. Stream id: id of the access. */
+/** Event of an access to the records. It is appended before any data is returned. Stream id: id of the access. */
 export const auditAccessCategory = defineCategory("auditAccess", {
   AuditAccessed: z.object({
     accessId: uuid,
-    /** Null for an operator at the command line, who is named in the metadata. */
+    /** Id of the auditor; null for an operator at the command line, whom the metadata names. */
     auditorId: uuid.nullable(),
     action: auditAction,
-    /** The query as given. */
+    /** Query parameters as received. */
     asked: freeForm,
   }),
 });

@@ -19,7 +19,7 @@ import {
 } from "./people.ts";
 import { sandboxCategory } from "./sandbox.ts";
 
-/** All categories of streams. */
+/** Categories of all streams that this project writes. */
 export const categories = [
   clinicCategory,
   serviceCategory,
@@ -43,13 +43,13 @@ export const categories = [
   parkingCategory,
 ] as const;
 
-/** Union of all events, discriminated by `type`. Each type belongs to one category. */
+/** Union of all events, discriminated by `type`. Each event type belongs to exactly one category. */
 export type CatalogEvent = EventOf<(typeof categories)[number]>;
 export type CatalogEventType = CatalogEvent["type"];
 
 const categoryNames = new Set<string>(categories.map(({ name }) => name));
 
-/** Returns whether a stream belongs to a category of the catalog. Other programs may have streams in the same log. */
+/** Returns true if a stream belongs to a category of the catalog. Streams of other programs may be in the same log. */
 export function isCatalogStream(stream: string): boolean {
   const end = stream.indexOf("-");
   return end > 0 && categoryNames.has(stream.slice(0, end));

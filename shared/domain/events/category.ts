@@ -22,12 +22,12 @@ export function defineCategory<Name extends string, Schemas extends EventSchemas
   return { name, events };
 }
 
-/** @returns the stream's name, `<category>-<id>` */
+/** Returns the name of a stream: `<category>-<id>`. */
 export function streamName(category: Category, id: string): string {
   return `${category.name}-${id}`;
 }
 
-/** The data of one event type of a category: `DataOf<CustomerEvent, "CustomerRegistered">`. */
+/** Data of one event type, as in `DataOf<CustomerEvent, "CustomerRegistered">`. */
 export type DataOf<Event extends { type: string; data: unknown }, Type extends Event["type"]> = Extract<
   Event,
   { type: Type }

@@ -23,7 +23,7 @@ export const clinicCategory = defineCategory("clinic", {
     city: label.nullable(),
     isDemo: z.boolean(),
     demoExpiresAt: instant.nullable(),
-    /** Application that owns the clinic as its sandbox; absent for every other clinic. */
+    /** Id of the application that owns the clinic as its sandbox; absent if the clinic is not a sandbox. */
     sandboxOf: uuid.optional(),
   }),
   ClinicSuspended: z.object({ clinicId, reason: label }),

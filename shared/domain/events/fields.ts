@@ -1,14 +1,12 @@
 import { z } from "zod";
 import { parseRfc3339, toInstant } from "../time/rfc3339.ts";
 
-/** Field schemas shared by events and HTTP bodies. */
-
-/** A UUID in any RFC 9562 text form, converted to lower case. */
+/** Schema of a UUID in any text form of RFC 9562. Converts the UUID to lower case. */
 export const uuid = z.guid().transform((text) => text.toLowerCase());
 
 /**
- * An RFC 3339 date-time with an offset, converted to UTC with milliseconds and `Z`. Years are 0001 to 9999, as in
- * Postgres.
+ * Schema of an RFC 3339 date-time with an offset. Converts it to UTC with milliseconds and `Z`. Postgres limits the
+ * year to 0001 to 9999.
  */
 export const instant = z.string().transform((text, context) => {
   if (CANONICAL.test(text)) return text;
@@ -21,11 +19,14 @@ export const instant = z.string().transform((text, context) => {
   return iso;
 });
 
-/** Matches converted instants, as in stored events, to skip parsing. Days after the 28th need the parser. */
+/**
+ * Matches instants that are already converted, such as those of stored events. They need no parsing. Days after the
+ * 28th are excluded, because only the parser knows the length of each month.
+ */
 const CANONICAL =
   /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
-/** A calendar date, YYYY-MM-DD. */
+/** Schema of a calendar date, YYYY-MM-DD. */
 export const calendarDate = z
   .string()
   .refine(
@@ -34,14 +35,14 @@ export const calendarDate = z
     "must be a date YYYY-MM-DD",
   );
 
-/** A time of day, HH:MM:SS. */
+/** Schema of a time of day, HH:MM:SS. */
 export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "must be a time HH:MM:SS");
 
-/** Text that all stores can keep: Postgres refuses NUL, and UTF-8 has no lone surrogates. */
+/** Returns true for text that every store accepts. Postgres refuses NUL, and UTF-8 cannot encode lone surrogates. */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
 const storable = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
 
-/** A JSON object of any shape. */
+/** Schema of a JSON object with any members. */
 export const freeForm = z
   .record(z.string(), z.unknown())
   .refine((value) => isStorableDeep(value), "must not contain NUL or lone surrogates");
@@ -52,13 +53,13 @@ function isStorableDeep(value: unknown): boolean {
   return Object.entries(value).every(([key, member]) => isStorable(key) && isStorableDeep(member));
 }
 
-/** A short text written by a person, not blank. */
+/** Schema of a short text that a person wrote. It must not be blank. */
 export const label = storable.pipe(z.string().trim().min(1).max(200));
 
-/** A non-empty word or code of up to `most` characters. */
+/** Creates the schema of a non-empty word or code with a maximum length in characters. */
 export const word = (most: number) => storable.pipe(z.string().min(1).max(most));
 
-/** Free text of up to 2000 characters, as JSON Schema counts them: code points. */
+/** Schema of free text with up to 2000 characters. Characters are code points, as in JSON Schema. */
 export const notes = storable.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");
 
 export const environment = z.enum(["sandbox", "production"]);

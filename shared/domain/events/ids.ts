@@ -2,8 +2,8 @@ import { v5 as uuidv5 } from "uuid";
 import type { Environment } from "./fields.ts";
 
 /**
- * Ids derived from their content (RFC 9562, version 5), so that a repeated or concurrent command uses the same
- * stream. Parts are joined by a character that no part can contain.
+ * Namespace of the ids that this project derives from other values (RFC 9562, version 5). Because an id is derived, a
+ * repeated or concurrent command uses the same stream.
  */
 const NAMESPACE = "8b0f4f5e-3f0c-4f9b-9a53-3f1f7c1b2d10";
 
@@ -11,14 +11,14 @@ function derive(kind: string, ...parts: string[]): string {
   return uuidv5([kind, ...parts].join("\n"), NAMESPACE);
 }
 
-/** Derives the id of an installation: an application has one at each clinic. */
+/** Derives the id of an installation. An application has one installation at each clinic. */
 export function installationId(applicationId: string, clinicId: string): string {
   return derive("installation", applicationId, clinicId);
 }
 
 /**
- * Derives the id of the appointment requested with an idempotency key. Keys never expire; a sandbox reset starts a
- * new key space.
+ * Derives the id of the appointment that a partner requested with an idempotency key. Keys never expire. After a
+ * sandbox reset, the same key gives a new id.
  */
 export function partnerAppointmentId(key: {
   environment: Environment;
@@ -37,27 +37,33 @@ export function partnerAppointmentId(key: {
   );
 }
 
-/** Derives the id of an application's sandbox clinic, which resets do not change. */
+/** Derives the id of an application's sandbox clinic. Resets do not change this id. */
 export function sandboxClinicId(applicationId: string): string {
   return derive("sandbox", applicationId);
 }
 
-/** Derives the id of an object in a sandbox from its names; it is the same after every reset. */
+/** Derives the id of an object in a sandbox from the object's names. The id is the same after every reset. */
 export function sandboxEntityId(applicationId: string, ...names: string[]): string {
   return derive("sandbox entity", applicationId, ...names);
 }
 
-/** Derives the id of an imported assignment: an appointment has at most one for each resource. */
+/** Derives the id of an imported assignment. An imported appointment has at most one assignment for each resource. */
 export function importedAssignmentId(appointmentId: string, resourceId: string): string {
   return derive("imported assignment", appointmentId, resourceId);
 }
 
-/** Derives the id of a delivery: an event has one for each endpoint, independent of the number of attempts. */
+/**
+ * Derives the id of a webhook delivery. All attempts to deliver one event to one endpoint belong to the same
+ * delivery.
+ */
 export function webhookDeliveryId(eventId: string, endpointId: string): string {
   return derive("delivery", eventId, endpointId);
 }
 
-/** Derives the id of the n-th event of a type that a cause leads to, so that recording it again has no effect. */
+/**
+ * Derives the id of an event that another event causes, so that recording the event again has no effect. @param
+ * ordinal number of the event among the events of this type with the same cause
+ */
 export function consequenceId(causeId: string, type: string, ordinal: number): string {
   return derive("consequence", causeId, type, String(ordinal));
 }

@@ -11,7 +11,7 @@ export const actor = z.object({
 });
 export type Actor = z.infer<typeof actor>;
 
-/** Metadata of every stored event. `$correlationId` and `$causationId` are names defined by EventStoreDB. */
+/** Metadata of every stored event. EventStoreDB defines the names `$correlationId` and `$causationId`. */
 export const eventMetadata = z.object({
   $correlationId: uuid,
   $causationId: uuid,
@@ -23,5 +23,5 @@ export const eventMetadata = z.object({
 });
 export type EventMetadata = z.infer<typeof eventMetadata>;
 
-/** Metadata given by the writer. The event log adds the schema version. */
+/** Event metadata without the schema version, which is added when the event is stored. */
 export type NewEventMetadata = Omit<EventMetadata, "schemaVersion">;

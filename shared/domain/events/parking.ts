@@ -5,17 +5,17 @@ import { label, word } from "./fields.ts";
 const stream = word(300);
 
 /**
- * Operators' decisions about streams that the projectors or the relay cannot process. A parked stream is skipped from
- * the given revision until it is resumed. It is skipped by all consumers, because later events must not be folded
- * over a gap. If only the relay failed, it is skipped only by the relay. All decisions are in one stream, so that the
- * list of parked streams is one short read. Stream id: `streams`.
+ * Operators' decisions about streams that the projectors or the relay cannot process. Consumers skip a parked stream
+ * from the given revision until an operator resumes it. All consumers skip the stream, because they must not fold
+ * later events after a gap. If only the relay failed, only the relay skips the stream. All decisions are in one
+ * stream, so that a consumer reads all parked streams with one short read. Stream id: `streams`.
  */
 export const parkingCategory = defineCategory("parking", {
   StreamParked: z.object({
     stream,
     /** Revision of the first event that is skipped. */
     revision: z.int().min(0),
-    /** Log position of that event. A string, because it may exceed the range of a JSON number. */
+    /** Log position of the first skipped event. It is a string, because it may exceed the range of a JSON number. */
     position: z.string().regex(/^\d{1,20}$/, "must be a log position"),
     eventType: word(200),
     passedOverBy: z.enum(["all", "relay"]),

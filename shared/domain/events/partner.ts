@@ -2,7 +2,10 @@ import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
 import { environment, instant, label, uuid } from "./fields.ts";
 
-/** Scopes of an application. A request needs its scope in the token, the application and the installation. */
+/**
+ * Scopes of partner applications. Token, application and installation must all have the scope that a request
+ * requires.
+ */
 export const scopes = [
   "clinic:read",
   "appointments:read",
@@ -20,8 +23,8 @@ export const rateLimit = z.int().min(1).max(100_000);
 
 /**
  * Events of a partner application in one environment, with its credentials. The application id is the OAuth client
- * id. Only a plain SHA-256 (hex) of a secret is stored, which is sufficient for 256 random bits. Stream id: id of the
- * application.
+ * id. Only an unsalted SHA-256 (hex) of each secret is stored, which is sufficient for a secret of 256 random bits.
+ * Stream id: id of the application.
  */
 export const partnerApplicationCategory = defineCategory("partnerApplication", {
   ApplicationRegistered: z.object({
@@ -44,7 +47,10 @@ const grant = {
   branchIds: z.array(uuid).min(1).nullable(),
 };
 
-/** Events of an application's access to one clinic. Stream id: derived from both ids, see `installationId`. */
+/**
+ * Events of an installation: an application's access to one clinic. Stream id: derived from the ids of application
+ * and clinic by `installationId`.
+ */
 export const installationCategory = defineCategory("installation", {
   InstallationRequested: z.object({
     installationId: uuid,
@@ -56,7 +62,9 @@ export const installationCategory = defineCategory("installation", {
     installationId: uuid,
     applicationId: uuid,
     clinicId: uuid,
-    /** User id of the clinic administrator who approved; null for a sandbox, which needs no approval. */
+    /**
+     * User id of the clinic administrator who approved the installation; null for a sandbox, which needs no approval.
+     */
     approvedBy: uuid.nullable(),
     rateLimitPerMinute: rateLimit,
     ...grant,
@@ -70,14 +78,14 @@ export type InstallationEvent = EventOf<typeof installationCategory>;
 export const webhookEventType = z.enum(["appointment.created", "appointment.updated"]);
 export type WebhookEventType = z.infer<typeof webhookEventType>;
 
-/** Types of deliveries: the subscribed events, or a test. */
+/** Event types of deliveries: the types that an endpoint can subscribe to, and the test event. */
 export const deliveredType = z.enum([...webhookEventType.options, "endpoint.test"]);
 
 const endpointId = uuid;
 
 /**
- * Events of a webhook endpoint, which receives a clinic's events for an application. Secrets are encrypted (JWE
- * compact, with key id). Stream id: id of the endpoint.
+ * Events of a webhook endpoint, which receives a clinic's events for an application. Signing secrets are encrypted as
+ * compact JWE with the key's id. Stream id: id of the endpoint.
  */
 export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
   WebhookEndpointRegistered: z.object({
@@ -94,14 +102,18 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     endpointId,
     secretId: uuid,
     encryptedSecret: z.string(),
-    /** Time until which the previous secret also signs; equal to the time of the rotation if it leaked. */
+    /**
+     * Time until which the previous secret also signs deliveries. If the previous secret leaked, it is the rotation's
+     * time.
+     */
     previousExpiresAt: instant,
   }),
   WebhookEndpointDisabled: z.object({ endpointId, reason: z.enum(["operator", "gone", "no_success"]) }),
   WebhookEndpointEnabled: z.object({ endpointId }),
   WebhookEndpointRevoked: z.object({ endpointId }),
   /**
-   * A test was requested. It is delivered like an event, only to this endpoint. Its public event id is the test's id.
+   * A test of the endpoint was requested. A test event is delivered only to this endpoint, with `testId` as its
+   * public event id.
    */
   WebhookEndpointTested: z.object({ endpointId, testId: uuid }),
 });
@@ -111,8 +123,8 @@ const endpointPlace = z.object({ endpointId, takenAt: instant });
 export type EndpointPlace = z.infer<typeof endpointPlace>;
 
 /**
- * Events of the endpoint quota of an application at a clinic. Each event contains all reservations, possibly
- * including revoked endpoints. Stream id: id of the installation.
+ * Events of an application's endpoint quota at a clinic. Each event contains all current reservations. Reservations
+ * of revoked endpoints may be included. Stream id: id of the installation.
  */
 export const webhookEndpointPlacesCategory = defineCategory("webhookEndpointPlaces", {
   WebhookEndpointPlaceTaken: z.object({ installationId: uuid, places: z.array(endpointPlace).min(1) }),
@@ -121,13 +133,13 @@ export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesCat
 
 const deliveryId = uuid;
 
-/** Stream and revision of the delivered event, to recreate the delivery after it was deleted. */
+/** Stream and revision of the delivered event. A replay uses them to recreate a deleted delivery. */
 const source = z.object({ stream: z.string(), revision: z.int().min(0) });
 export type DeliverySource = z.infer<typeof source>;
 
 /**
- * Events of a delivery that decide about a replay. Its attempts are rows in the database, not events. Stream id: id
- * of the delivery.
+ * Events of a webhook delivery that determine if the delivery can be replayed. Attempts are database rows, not
+ * events. Stream id: id of the delivery.
  */
 export const webhookDeliveryCategory = defineCategory("webhookDelivery", {
   WebhookDeliveryFailed: z.object({

@@ -13,8 +13,8 @@ const branchScope = {
 };
 
 /**
- * Events of a portal user's membership of a clinic. The role is only a label; permissions decide about access. Stream
- * id: id of the membership.
+ * Events of a portal user's membership of a clinic. Permissions and branches grant access. The role is only a label.
+ * Stream id: id of the membership.
  */
 export const membershipCategory = defineCategory("membership", {
   MembershipGranted: z.object({
@@ -38,7 +38,7 @@ export const membershipCategory = defineCategory("membership", {
 });
 export type MembershipEvent = EventOf<typeof membershipCategory>;
 
-/** Events of a staff member of a clinic, with or without a portal user. Stream id: id of the staff member. */
+/** Events of a staff member of a clinic. A staff member may have a portal user. Stream id: id of the staff member. */
 export const staffCategory = defineCategory("staff", {
   StaffMemberHired: z.object({
     staffId: uuid,
@@ -53,7 +53,7 @@ export const staffCategory = defineCategory("staff", {
 });
 export type StaffEvent = EventOf<typeof staffCategory>;
 
-/** Events of a portal user's selection. Stream id: id of the user. */
+/** Events of a portal user, who selects a clinic and a branch. Stream id: id of the user. */
 export const portalUserCategory = defineCategory("portalUser", {
   ClinicSelected: z.object({ userId: uuid, clinicId: uuid, branchId: uuid.nullable() }),
 });
@@ -66,7 +66,7 @@ const customerDetails = {
   city: label.nullable(),
 };
 
-/** Events of a customer, who owns animals, of one clinic. Stream id: id of the customer. */
+/** Events of a customer, who owns animals and belongs to one clinic. Stream id: id of the customer. */
 export const customerCategory = defineCategory("customer", {
   CustomerRegistered: z.object({ customerId: uuid, clinicId: uuid, ...customerDetails }),
   CustomerDetailsChanged: z.object({ customerId: uuid, ...customerDetails }),
@@ -82,7 +82,7 @@ const animalDetails = {
   microchip: word(40).nullable(),
 };
 
-/** Events of an animal of one clinic. Stream id: id of the animal. */
+/** Events of an animal, which belongs to one clinic. Stream id: id of the animal. */
 export const animalCategory = defineCategory("animal", {
   AnimalRegistered: z.object({
     animalId: uuid,

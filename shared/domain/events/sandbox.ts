@@ -6,7 +6,7 @@ import { resourceCategory, serviceCategory } from "./clinic.ts";
 import { calendarDate, instant, uuid } from "./fields.ts";
 import { animalCategory, customerCategory } from "./people.ts";
 
-/** Categories of the events in a sandbox's fixture data. */
+/** Categories of the events that a sandbox's fixture data may contain. */
 const fixtureCategories = [
   serviceCategory,
   customerCategory,
@@ -15,7 +15,7 @@ const fixtureCategories = [
   appointmentCategory,
 ] as const;
 
-/** One fact of the fixture data: an event that is part of the reset instead of its own stream. */
+/** A fact of the fixture data: an event that is stored inside the event `SandboxReset` instead of its own stream. */
 export type FixtureFact = EventOf<(typeof fixtureCategories)[number]> & {
   /** Time of the event in the sandbox. */
   at: Instant;
@@ -38,17 +38,17 @@ const fixtureFact = z
   });
 
 /**
- * Events of a sandbox: an application's own clinic for tests. A reset is one event with all fixture data, so that it
- * takes effect at once: for writers with the append, for readers with the transaction that projects it. Stream id: id
- * of the application.
+ * Events of a sandbox: a clinic in which one application can be tested. A reset is one event with all fixture data,
+ * so that it is atomic: for writers in the append, for readers in the transaction of the projectors. Stream id: id of
+ * the application.
  */
 export const sandboxCategory = defineCategory("sandbox", {
   SandboxReset: z.object({
     applicationId: uuid,
     clinicId: uuid,
-    /** Number of the reset, from 1. */
+    /** Number of the reset, starting at 1. */
     generation: z.int().min(1),
-    /** Day (UTC) that the times of the fixture data refer to. */
+    /** Day (UTC) that all times of the fixture data are relative to. */
     day: calendarDate,
     facts: z.array(fixtureFact),
   }),

@@ -13,25 +13,24 @@ for (const category of categories as readonly Category[]) {
   }
 }
 
-/** An event of the log before validation. */
+/** An event as stored in the log, before validation. */
 export interface StoredEvent {
   type: string;
   data: unknown;
   metadata: unknown;
 }
 
-/** This release cannot read a stored event: its type is unknown, or its data is invalid. */
+/** Thrown if an event's type or schema version is unknown to this release, or its data or metadata is invalid. */
 export class EventSchemaError extends Error {
   override readonly name = "EventSchemaError";
 }
 
 /**
- * Validates a stored event. Data of an earlier schema version is first converted to the current version, so that no
- * other code knows earlier versions.
+ * Validates a stored event. Data of an earlier schema version is first converted to the current version, so that
+ * other code handles only current versions.
  *
  * @returns the event with typed data and metadata
- * @throws {EventSchemaError} if data or metadata are invalid, naming type and fields, or if a newer release wrote the
- *   event, so that its type or schema version is unknown
+ * @throws {EventSchemaError} naming the type, and the fields if they are invalid
  */
 export function parseStoredEvent(stored: StoredEvent): CatalogEvent & { metadata: EventMetadata } {
   const schema = schemas.get(stored.type);
@@ -49,7 +48,7 @@ export function parseStoredEvent(stored: StoredEvent): CatalogEvent & { metadata
 }
 
 /**
- * Validates an event before it is written. One unreadable event would stop all consumers of the log.
+ * Validates an event before it is appended, because an unreadable event in the log stops all consumers.
  *
  * @throws {EventSchemaError}
  */

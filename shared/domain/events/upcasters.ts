@@ -1,23 +1,24 @@
 import type { CatalogEventType } from "./catalog.ts";
 
-/** Converts stored data of an event type to the next schema version. Pure; makes no assumptions about the data. */
+/** Converts stored data of an event type to the next schema version. An upcaster is pure, and accepts any object. */
 type Upcast = (data: Readonly<Record<string, unknown>>) => Record<string, unknown>;
 
 /**
- * Upcasters by event type: the first converts version 1 to 2, and so on. A type that is missing here has version 1.
- * Upcasters never change, because the log keeps the old data.
+ * Upcasters by event type. The first upcaster of a type converts version 1 to version 2, the second converts version
+ * 2 to version 3. A type without upcasters has version 1. An upcaster never changes, because the log keeps the old
+ * data.
  */
 const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
   AppointmentRequested: [
-    // Version 1 had no generation, unless a sandbox application requested the appointment.
+    // In version 1, an appointment had a sandbox generation only if a sandbox application requested it.
     (data) => ({ sandboxGeneration: 0, ...data }),
   ],
   StreamParked: [
-    // In version 1, parking always applied to all consumers.
+    // In version 1, all consumers skipped a parked stream.
     (data) => ({ passedOverBy: "all", ...data }),
   ],
   SandboxReset: [
-    // The facts of a reset have no version: in version 1, all of them had version 1.
+    // Facts inside a reset have no schema version. In version 1 of the reset, all facts have version 1.
     (data) => ({
       ...data,
       facts: Array.isArray(data.facts) ? data.facts.map(firstFactToSecond) : data.facts,
@@ -42,8 +43,8 @@ export function currentVersion(type: string): number {
 }
 
 /**
- * Converts stored data to the current schema version, step by step. Data that is not an object is returned unchanged;
- * the schema refuses it later.
+ * Converts stored data to the current schema version, one version at a time. Returns data that is not an object
+ * unchanged, because the schema refuses it later.
  */
 export function upcast(type: string, version: number, data: unknown): unknown {
   const missing = steps.get(type)?.slice(version - 1) ?? [];

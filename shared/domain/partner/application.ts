@@ -20,7 +20,7 @@ export interface Application {
   credentials: Credential[];
   /** Ids of revoked credentials. */
   revokedCredentialIds: string[];
-  /** Origins that the operator has approved for webhooks. */
+  /** Origins that the operator has approved as webhook destinations. */
   webhookOrigins: string[];
   revoked: boolean;
 }
@@ -59,12 +59,8 @@ export const applicationAggregate: Aggregate<typeof partnerApplicationCategory, 
 
 type ApplicationDecision = Decision<Application, PartnerApplicationEvent>;
 
-/** Maximum number of active credentials: two allow a rotation without a gap. */
+/** Maximum number of active credentials of an application. Two credentials allow a rotation without downtime. */
 const MAX_ACTIVE_CREDENTIALS = 2;
-
-/**
- * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
- */
 
 export function decideRegisterApplication(data: {
   applicationId: string;
@@ -107,7 +103,7 @@ export function decideRevokeCredential(credentialId: string): ApplicationDecisio
   };
 }
 
-/** @param url any URL of the origin; only scheme, host and port are used */
+/** Approves an origin as a webhook destination. @param url any URL of the origin; path and query are ignored */
 export function decideApproveWebhookOrigin(url: string): ApplicationDecision {
   return (state) => {
     const { id: applicationId, webhookOrigins } = live(state);

@@ -7,13 +7,13 @@ import { type InstallationEvent, installationCategory, type Scope } from "../eve
 import { requireExisting } from "../preconditions.ts";
 import type { Application } from "./application.ts";
 
-/** State of an application's access to one clinic. */
+/** State of an installation: an application's access to one clinic. */
 export interface Installation {
   id: string;
   applicationId: string;
   clinicId: string;
   status: "requested" | "approved" | "revoked";
-  /** Requested scopes before the approval, granted scopes after it. */
+  /** Requested scopes before the approval, and granted scopes after the approval. */
   scopes: Scope[];
   /** Permitted branches; null for all branches of the clinic. */
   branchIds: string[] | null;
@@ -54,10 +54,9 @@ export const installationAggregate: Aggregate<typeof installationCategory, Insta
 type InstallationDecision = Decision<Installation, InstallationEvent>;
 
 /**
- * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
+ * Requests access to a clinic for an application. Clinic and application must have the same environment, and the
+ * application must have the requested scopes.
  */
-
-/** Requests access to a clinic of the application's environment, within the application's scopes. */
 export function decideRequestInstallation(
   asked: { installationId: string; scopes: Scope[] },
   applicant: Application | undefined,
@@ -95,16 +94,16 @@ export function decideRequestInstallation(
 }
 
 export interface Approval {
-  /** Approved scopes; default: all requested scopes. */
+  /** Approved scopes. Undefined approves all requested scopes. */
   scopes?: Scope[] | undefined;
-  /** Approved branches; default or null: all branches of the clinic. */
+  /** Approved branches. Undefined or null approves all branches of the clinic. */
   branchIds?: string[] | null | undefined;
   /** Rate limit, in requests per minute. */
   rateLimitPerMinute?: number | undefined;
 }
 
 /**
- * Approves the requested access or a part of it.
+ * Approves the requested access to a clinic, or a part of that access.
  *
  * @param approver membership of the approving clinic administrator; null only in the sandbox, which needs no approval
  */
@@ -136,7 +135,7 @@ export function decideApproveInstallation(
   };
 }
 
-/** Removes scopes or branches; omitted members are unchanged. */
+/** Reduces the scopes or branches of an installation to the given lists. Omitted lists remain unchanged. */
 export function decideNarrowInstallation(narrowed: {
   scopes?: Scope[] | undefined;
   branchIds?: string[] | undefined;
@@ -154,7 +153,7 @@ export function decideNarrowInstallation(narrowed: {
   };
 }
 
-/** @param rateLimitPerMinute requests per minute */
+/** Sets the agreed rate limit of an approved installation. @param rateLimitPerMinute requests per minute */
 export function decideAgreeRateLimit(rateLimitPerMinute: number): InstallationDecision {
   return (state) => {
     const installation = approved(state);
@@ -164,7 +163,7 @@ export function decideAgreeRateLimit(rateLimitPerMinute: number): InstallationDe
   };
 }
 
-/** Revokes an installation. Repeating it changes nothing. */
+/** Revokes an installation. Revoking it again changes nothing. */
 export function decideRevokeInstallation(reason: string | null): InstallationDecision {
   return (state) => {
     const { id: installationId, status } = requireExisting(state, "installation");

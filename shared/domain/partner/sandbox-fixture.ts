@@ -6,12 +6,12 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** Returns the day (UTC) of a time, YYYY-MM-DD. */
+/** Returns the day (UTC) of a time in milliseconds since 1970, as YYYY-MM-DD. */
 export function dayOf(now: number): string {
   return toInstant(now).slice(0, 10);
 }
 
-/** Returns the branches of a sandbox; the first is the main branch. A reset does not change them. */
+/** Returns the branches of a sandbox, the main branch first. A reset does not change the branches. */
 export function sandboxBranches(applicationId: string): { id: string; name: string; city: string }[] {
   const branch = (name: string) => ({
     id: sandboxEntityId(applicationId, "branch", name),
@@ -23,7 +23,7 @@ export function sandboxBranches(applicationId: string): { id: string; name: stri
 
 /**
  * Returns the fixture data of a sandbox. It depends only on the application and the day, so that two resets on one
- * day give identical data. No event is later than the start of the day.
+ * day give identical data. No event occurs after the start of the day.
  *
  * @param day YYYY-MM-DD, UTC
  */
@@ -44,7 +44,7 @@ interface FixtureContext {
   clinicId: string;
   id(...names: string[]): string;
   branches: string[];
-  /** Time of the basic data: services, customers, animals and rooms. */
+  /** Time at which services, customers, animals and rooms were registered. */
   long: Instant;
   at(days: number, hours: number): Instant;
 }
@@ -101,7 +101,7 @@ function owners({ clinicId, id, long: at }: FixtureContext): FixtureFact[] {
   });
 }
 
-/** Adds one room to each branch, open on weekdays. */
+/** Creates one room for each branch, available on weekdays. */
 function rooms({ clinicId, id, branches, long: at }: FixtureContext): FixtureFact[] {
   return branches.flatMap((branchId, index): FixtureFact[] => {
     const resourceId = id("resource", branchId);
@@ -122,14 +122,14 @@ function rooms({ clinicId, id, branches, long: at }: FixtureContext): FixtureFac
 interface Planned {
   owner: keyof typeof OWNERS;
   animal: string;
-  /** Index of the branch. */
+  /** Index of the branch in the list of branches. */
   branch: 0 | 1;
-  /** Days from the day of the fixture. */
+  /** Days from the fixture's day to the appointment. */
   days: number;
-  /** Hour of the start, UTC. */
+  /** Hour at which the appointment starts (UTC). */
   hour: number;
   reason: string;
-  /** Events after the request, in order. */
+  /** Types of the events after the request, in order. */
   moves: Move[];
 }
 
@@ -192,8 +192,8 @@ function appointments(context: FixtureContext): FixtureFact[] {
 }
 
 /**
- * Creates the events of an appointment. It is requested three days before the day of the fixture or of the
- * appointment, whichever is earlier.
+ * Creates the events of an appointment. The request is three days before the fixture's day or the appointment's day,
+ * whichever is earlier.
  */
 function lifeOf(
   { owner, animal, branch, days, hour, reason, moves }: Planned,
@@ -209,7 +209,7 @@ function lifeOf(
   return [
     { type: "AppointmentRequested", data, at: at(asked, 8) },
     ...moves.map((type, index): FixtureFact => {
-      // The first event follows the request; the others happen at the time of the appointment.
+      // The first event follows the request by an hour. The other events are at the time of the appointment.
       const when = index === 0 ? at(asked, 9) : at(days, hour + (index - 1) / 4);
       if (type === "AppointmentCancelled") return { type, data: { appointmentId, reason: null }, at: when };
       return { type, data: { appointmentId }, at: when };

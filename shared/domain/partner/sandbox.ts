@@ -5,12 +5,12 @@ import type { Instant } from "../time/rfc3339.ts";
 /** State of an application's sandbox since its last reset. */
 export type Sandbox = SandboxEvent["data"] & {
   resetAt: Instant;
-  /** Revision of the reset in its stream. */
+  /** Revision of the event of the last reset. */
   revision: bigint;
   position: bigint;
 };
 
-/** Finds an animal of the sandbox's current fixture data. */
+/** Finds an animal in the sandbox's current fixture data. */
 export function fixtureAnimal({ facts }: Sandbox, animalId: string): Animal | undefined {
   const registered = facts.find(
     (fact) => fact.type === "AnimalRegistered" && fact.data.animalId === animalId,

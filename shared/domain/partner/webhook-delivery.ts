@@ -2,7 +2,7 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type WebhookDeliveryEvent, webhookDeliveryCategory } from "../events/partner.ts";
 
-/** State of a delivery, as far as the event log records it. */
+/** State of a webhook delivery in the event log. Pending and delivered deliveries are only in the database. */
 export interface Delivery {
   id: string;
   endpointId: string;
@@ -24,7 +24,7 @@ export const deliveryAggregate: Aggregate<typeof webhookDeliveryCategory, Delive
   },
 };
 
-/** Returns whether a delivery has ended and can be replayed. */
+/** Returns true if a delivery has failed or was skipped, and can therefore be replayed. */
 export function isReplayable({ status }: Delivery): boolean {
   return status === "failed" || status === "skipped";
 }

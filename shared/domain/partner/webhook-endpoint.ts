@@ -9,7 +9,7 @@ import {
 } from "../events/partner.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
-/** State of a webhook endpoint, without its secret, which no decision needs. */
+/** State of a webhook endpoint. The signing secret is omitted, because no decision needs it. */
 export interface Endpoint {
   id: string;
   applicationId: string;
@@ -38,7 +38,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
         return { ...state, updatedAt: at };
       case "WebhookEndpointTested":
         return state;
-      // The dispatcher reports a disabled endpoint, possibly late. A revoked endpoint stays revoked.
+      // The dispatcher may report a disabled endpoint after its revocation. A revoked endpoint stays revoked.
       case "WebhookEndpointDisabled":
         if (state.status !== "active") return state;
         return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: at };
@@ -53,12 +53,8 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
 
 type EndpointDecision = Decision<Endpoint, WebhookEndpointEvent>;
 
-/** Owner of an endpoint. */
+/** Application, clinic and environment that own an endpoint. */
 export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "environment">;
-
-/**
- * Deciders. Each throws {@link DomainError} if a rule refuses, and returns no event if there is nothing to change.
- */
 
 export function decideRegisterEndpoint(
   data: DataOf<WebhookEndpointEvent, "WebhookEndpointRegistered">,
@@ -91,7 +87,7 @@ export function decideEnableEndpoint(): EndpointDecision {
   };
 }
 
-/** Requests a test of an active endpoint. */
+/** Requests the delivery of a test event to an active endpoint. */
 export function decideTestEndpoint(testId: string): EndpointDecision {
   return (state) => {
     const { id: endpointId } = activeEndpoint(state);
@@ -99,7 +95,7 @@ export function decideTestEndpoint(testId: string): EndpointDecision {
   };
 }
 
-/** Revokes an endpoint permanently. Repeating it changes nothing. */
+/** Revokes an endpoint permanently. Revoking it again changes nothing. */
 export function decideRevokeEndpoint(): EndpointDecision {
   return (state) => {
     const { id: endpointId, status } = knownEndpoint(state);
@@ -108,8 +104,7 @@ export function decideRevokeEndpoint(): EndpointDecision {
 }
 
 /**
- * Requires that an endpoint exists and belongs to the owner. An endpoint of another owner is refused as if it did not
- * exist.
+ * Requires that an endpoint exists and belongs to the owner. An endpoint of another owner is reported as missing.
  *
  * @throws {DomainError} `webhook_endpoint_not_found`
  */
@@ -137,7 +132,7 @@ export function knownEndpoint(state: Endpoint | undefined): Endpoint {
   return state ?? unknownEndpoint();
 }
 
-/** @throws {DomainError} `webhook_endpoint_not_found`, always */
+/** Reports an endpoint as missing. @throws {DomainError} `webhook_endpoint_not_found`, always */
 export function unknownEndpoint(): never {
   throw new DomainError("webhook_endpoint_not_found", "there is no such webhook endpoint");
 }

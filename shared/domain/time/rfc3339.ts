@@ -1,14 +1,16 @@
-/** A date-time as this service stores and sends it: RFC 3339, UTC, milliseconds, `Z`. */
+/**
+ * A date-time in the form that all stored events and HTTP responses use: RFC 3339 in UTC, with milliseconds and `Z`.
+ */
 export type Instant = string;
 
 const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?([Zz]|([+-])(\d{2}):(\d{2}))$/;
 
 /**
- * Parses an RFC 3339 date-time strictly: an offset is required, and the day must exist in the calendar. Digits after
- * the millisecond are ignored.
+ * Parses an RFC 3339 date-time. The offset is required, and the day must exist in the calendar. Digits after the
+ * millisecond are ignored.
  *
- * @returns the instant in milliseconds since 1970, or undefined for any other text
+ * @returns milliseconds since 1970, or undefined if the text is not such a date-time
  */
 export function parseRfc3339(text: string): number | undefined {
   const match = DATE_TIME.exec(text);
@@ -32,7 +34,7 @@ export function parseRfc3339(text: string): number | undefined {
   return date.getTime() - offset;
 }
 
-/** @param milliseconds since 1970 */
+/** Formats a time as an instant. @param milliseconds milliseconds since 1970 */
 export function toInstant(milliseconds: number): Instant {
   return new Date(milliseconds).toISOString();
 }

@@ -1,7 +1,7 @@
-/** Areas of the IANA time zone database, without legacy names such as `Etc` and `US`. */
+/** Matches the areas of the IANA time zone database, except legacy areas such as `Etc` and `US`. */
 const AREA = /^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)\//;
 
-/** Current IANA names for which the runtime's list has only the former name, such as Asia/Calcutta. */
+/** Current IANA names that the runtime lists only under a former name, for example Asia/Kolkata as Asia/Calcutta. */
 const RENAMED = [
   "Africa/Asmara",
   "America/Argentina/Buenos_Aires",
@@ -34,5 +34,5 @@ export const timeZones: ReadonlySet<string> = new Set([
   ...RENAMED,
 ]);
 
-/** Message for a name that is not a permitted time zone. */
+/** Error message for a name that is not in `timeZones`. */
 export const TIME_ZONE_RULE = "must be an IANA time zone such as Europe/Zurich, or UTC";

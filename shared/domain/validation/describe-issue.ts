@@ -1,6 +1,6 @@
 import type { z } from "zod";
 
-/** Prefix of zod's own messages. All other messages are defined by the schemas. */
+/** Matches the messages that zod generates. All other messages are defined in our schemas. */
 const LIBRARY = /^(Invalid|Too) /;
 
 const UNITS: Record<string, string> = { string: " characters", array: " items" };
@@ -14,8 +14,8 @@ const FORMATS: Record<string, string> = {
 };
 
 /**
- * Describes an issue for the author of a request or command. The text follows the field's name and says what a
- * correct value is.
+ * Describes a validation issue for the author of a request or command, in words that follow the field's name. The
+ * text says which values are valid.
  */
 export function describeIssue(issue: z.core.$ZodIssue): string {
   const { message } = issue;
@@ -31,7 +31,7 @@ export function describeIssue(issue: z.core.$ZodIssue): string {
     case "too_big":
       return bound(issue.inclusive ? "at most" : "less than", issue.maximum, issue.origin);
     case "invalid_format":
-      // Regular expressions are not shown: schemas with a pattern define their own message.
+      // Regular expressions are never shown, so schemas with a pattern define their own message.
       return FORMATS[issue.format] ?? (issue.pattern ? "has the wrong form" : withoutCapital(message));
     default:
       return withoutCapital(message);

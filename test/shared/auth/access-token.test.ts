@@ -3,10 +3,10 @@ import { createLocalJWKSet, exportJWK, generateKeyPair } from "jose";
 import { createTokenVerifier, type TokenVerifier } from "../../../shared/auth/access-token.ts";
 import type { ApiError } from "../../../shared/http/api-error.ts";
 
-describe("a forged access token", () => {
+describe("access token verification", () => {
   let verify: TokenVerifier;
 
-  // Two keys, as they are published while one takes the place of the other.
+  // During a rotation, two keys are published.
   before(async () => {
     const newKey = async (kid: string) => {
       const { publicKey } = await generateKeyPair("EdDSA", { crv: "Ed25519" });
@@ -21,23 +21,23 @@ describe("a forged access token", () => {
   const bySignature = (header: unknown) => `${encoded(header)}.${encoded({})}.${signature}`;
 
   for (const [what, token] of [
-    ["that names no key", bySignature({ alg: "EdDSA", typ: "at+jwt" })],
-    ["that names an unknown key", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "other" })],
-    ["whose key's name is no text", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: {} })],
-    ["by another algorithm", bySignature({ alg: "HS256", typ: "at+jwt", kid: "new" })],
-    ["by no algorithm", bySignature({ alg: "none", typ: "at+jwt" })],
-    ["that brings its key", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "new", jwk: { kty: "OKP" } })],
+    ["without a key id", bySignature({ alg: "EdDSA", typ: "at+jwt" })],
+    ["with an unknown key id", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "other" })],
+    ["whose key id is not a string", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: {} })],
+    ["signed with another algorithm", bySignature({ alg: "HS256", typ: "at+jwt", kid: "new" })],
+    ["without a signature algorithm", bySignature({ alg: "none", typ: "at+jwt" })],
+    ["with an embedded key", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "new", jwk: { kty: "OKP" } })],
     [
-      "with an extension",
+      "with a critical extension",
       bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "new", crit: ["b64"], b64: false }),
     ],
-    ["whose header is no object", bySignature(null)],
-    ["of too few parts", "a.b"],
+    ["whose header is not an object", bySignature(null)],
+    ["with too few parts", "a.b"],
     ["that is encrypted", "a.b.c.d.e"],
   ] as const) {
-    it(`is the caller's fault where it is one ${what}`, async () => {
+    it(`an access token ${what} is refused with 401`, async () => {
       const error: ApiError = await verify([`Bearer ${token}`], "sandbox").then(
-        () => expect.fail("it was let in"),
+        () => expect.fail("the token was accepted"),
         (refusal) => refusal,
       );
       expect([error.status, error.code]).to.deep.equal([401, "invalid_token"]);

@@ -5,7 +5,7 @@ import { createSecretBox, SecretBoxError } from "../../../shared/auth/secret-box
 
 const key = () => randomBytes(32).toString("base64");
 
-/** @returns what opening it came to */
+/** @returns the error of a failed call to `open`, or the text "opened" */
 async function failure(open: Promise<string>): Promise<unknown> {
   return open.then(
     () => "opened",
@@ -19,7 +19,7 @@ describe("secret box", () => {
   const rotated = createSecretBox({ current: "two", keys: { one, two } });
   const later = createSecretBox({ current: "two", keys: { two } });
 
-  it("opens what it sealed, and says with which key", async () => {
+  it("a secret box opens its own sealed secrets, which name their key", async () => {
     const sealed = await former.seal("whsec_secret");
     expect(decodeProtectedHeader(sealed)).to.deep.equal({ alg: "dir", enc: "A256GCM", kid: "one" });
     expect(sealed).not.to.include("whsec");
@@ -27,12 +27,12 @@ describe("secret box", () => {
     expect(await former.seal("whsec_secret")).not.to.equal(sealed);
   });
 
-  it("opens with a former key that is still configured, and seals with the current one", async () => {
+  it("a secret box opens with every configured key and seals with the current key", async () => {
     expect(await rotated.open(await former.seal("secret"))).to.equal("secret");
     expect(await later.open(await rotated.seal("secret"))).to.equal("secret");
   });
 
-  it("refuses a key that is gone, a changed text and another algorithm", async () => {
+  it("a secret box refuses a removed key, a changed text and another algorithm", async () => {
     expect(await failure(later.open(await former.seal("secret")))).to.be.instanceOf(SecretBoxError);
     const sealed = (await former.seal("secret")).split(".");
     const [, , , text = ""] = sealed;

@@ -10,7 +10,7 @@ import { testServers } from "../../support/stack.ts";
 describe("reaching the event log", function () {
   this.timeout(20_000);
 
-  it("is content with a log that answers, empty or not", async () => {
+  it("the check of the event log succeeds if the log responds", async () => {
     const { eventstoreUrl } = await testServers();
     const client = connectEventStore(eventstoreUrl, "test");
     await reachEventStore(client, 5_000);
@@ -18,7 +18,7 @@ describe("reaching the event log", function () {
     await client.dispose();
   });
 
-  it("gives up in time on a server that takes connections and says nothing", async () => {
+  it("the check of the event log ends in time if a server accepts connections but never responds", async () => {
     const sockets = new Set<Socket>();
     const mute = createServer((socket) => {
       sockets.add(socket);
@@ -40,7 +40,7 @@ describe("reaching the event log", function () {
     mute.close();
   });
 
-  it("says in one line, without the URL's credentials and options, that nothing listens", async () => {
+  it("the error for an unreachable event log is one line without credentials and options of the URL", async () => {
     const url = "esdb://admin:p@ss@127.0.0.1:1?tls=false";
     const client = connectEventStore(url, "test");
     const error = await requireEventStore(client, url).then(
@@ -49,7 +49,7 @@ describe("reaching the event log", function () {
     );
     expect(error).to.be.instanceOf(StartError);
     expect(error?.message).to.equal(
-      "the event log at esdb://127.0.0.1:1 does not answer; check EVENTSTORE_URL and that the log is running",
+      "the event log at esdb://127.0.0.1:1 does not respond; check EVENTSTORE_URL and that the log is running",
     );
     await client.dispose();
   });

@@ -20,13 +20,13 @@ describe("circuit", () => {
   };
   const outcome = (call: Promise<string>) => call.catch((error: Error) => error.message);
 
-  it("lets calls through while they work", async () => {
+  it("the circuit makes all calls while they succeed", async () => {
     const circuit = circuitOf();
     expect(await circuit(works)).to.equal("fine");
     expect(await circuit(works)).to.equal("fine");
   });
 
-  it("makes only periodic test calls after a failure", async () => {
+  it("the circuit makes only periodic test calls after a failure", async () => {
     const circuit = circuitOf();
     expect(await outcome(circuit(fails))).to.equal("dead");
     for (let i = 0; i < 10; i += 1)
@@ -38,7 +38,7 @@ describe("circuit", () => {
     expect(calls).to.equal(2);
   });
 
-  it("closes again when a call works", async () => {
+  it("the circuit makes all calls again after a test call succeeded", async () => {
     const circuit = circuitOf();
     await outcome(circuit(fails));
     now = 2_000;
@@ -46,13 +46,13 @@ describe("circuit", () => {
     expect(await circuit(works)).to.equal("fine");
   });
 
-  it("counts a late answer as a failure", async () => {
+  it("the circuit treats a timeout as a failure", async () => {
     const circuit = circuitOf(10);
-    expect(await outcome(circuit(() => new Promise(() => undefined)))).to.match(/no answer within/);
+    expect(await outcome(circuit(() => new Promise(() => undefined)))).to.match(/no response within/);
     expect(await outcome(circuit(works))).to.match(/the previous call failed/);
   });
 
-  it("reports failures at most once every 30 s", async () => {
+  it("the circuit reports failures at most once every 30 s", async () => {
     const circuit = circuitOf();
     for (now = 0; now <= 60_000; now += 3_000) await outcome(circuit(fails));
     expect(told).to.have.length(3);

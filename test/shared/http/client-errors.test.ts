@@ -8,7 +8,7 @@ import { expectRefusal, requestText, sendOne, sendRaw } from "../../support/raw-
 
 describe("an HTTP server with broken, slow or malicious clients", () => {
   let server: HttpServer;
-  /** The same, with little patience. */
+  /** Server with the same routes and short time limits for clients. */
   let hasty: HttpServer;
   let release: () => void = () => undefined;
   let held = 0;
@@ -50,13 +50,13 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   const json = "Content-Type: application/json";
   const live = "GET /health/live HTTP/1.1";
   const broken: [string, string | Buffer, number, string][] = [
-    ["no HTTP at all", "hello\r\n\r\n", 400, "malformed_request"],
-    ["bytes of TLS", Buffer.from("16030100050100000103", "hex"), 400, "malformed_request"],
+    ["bytes that are not HTTP", "hello\r\n\r\n", 400, "malformed_request"],
+    ["bytes of a TLS handshake", Buffer.from("16030100050100000103", "hex"), 400, "malformed_request"],
     ["the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "malformed_request"],
     ["an unknown method", requestText("BREW /health/live HTTP/1.1", []), 400, "malformed_request"],
     ["a space in the target", requestText("GET /health /live HTTP/1.1", []), 400, "malformed_request"],
     [
-      "two lengths",
+      "two different lengths",
       requestText("POST /echo HTTP/1.1", ["Content-Length: 2", "Content-Length: 3"]),
       400,
       "malformed_request",
@@ -68,30 +68,40 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       "malformed_request",
     ],
     [
-      "a length that is no number",
+      "a length that is not a number",
       requestText("POST /echo HTTP/1.1", ["Content-Length: 2x"]),
       400,
       "malformed_request",
     ],
     [
-      "a length beside chunks",
+      "both a length and chunks",
       requestText("POST /echo HTTP/1.1", ["Content-Length: 5", "Transfer-Encoding: chunked"]),
       400,
       "malformed_request",
     ],
     [
-      "chunks of no length",
+      "a chunk without a length",
       `POST /echo HTTP/1.1\r\nHost: x\r\n${json}\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`,
       400,
       "malformed_request",
     ],
     ["a header without a name", requestText(live, [": x"]), 400, "malformed_request"],
-    ["a header that goes on in the next line", requestText(live, ["X-A: b", " c"]), 400, "malformed_request"],
+    [
+      "a header that continues on the next line",
+      requestText(live, ["X-A: b", " c"]),
+      400,
+      "malformed_request",
+    ],
     ["NUL in a header", requestText(live, ["X-A: a\0b"]), 400, "malformed_request"],
-    ["a line feed alone in a header", requestText(live, ["X-A: a\nX-B: b"]), 400, "malformed_request"],
-    ["no Host", `${live}\r\n\r\n`, 400, "malformed_request"],
-    ["two Hosts", requestText(live, ["Host: other"]), 400, "malformed_request"],
-    ["CONNECT", "CONNECT other:443 HTTP/1.1\r\nHost: other:443\r\n\r\n", 400, "malformed_request"],
+    [
+      "a line feed without a carriage return in a header",
+      requestText(live, ["X-A: a\nX-B: b"]),
+      400,
+      "malformed_request",
+    ],
+    ["no Host header", `${live}\r\n\r\n`, 400, "malformed_request"],
+    ["two Host headers", requestText(live, ["Host: other"]), 400, "malformed_request"],
+    ["the method CONNECT", "CONNECT other:443 HTTP/1.1\r\nHost: other:443\r\n\r\n", 400, "malformed_request"],
     ["headers of 40 KB", requestText(live, [`X-A: ${"a".repeat(40_000)}`]), 431, "headers_too_large"],
     ["a target of 40 KB", requestText(`GET /${"a".repeat(40_000)} HTTP/1.1`, []), 431, "headers_too_large"],
     [
@@ -111,30 +121,30 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     ],
   ];
   for (const [what, bytes, status, code] of broken) {
-    it(`${status} ${code}: ${what}`, async () => {
+    it(`a request with ${what} is refused with ${status} ${code}`, async () => {
       const answer = await sendOne(server.url, bytes);
       expectRefusal(answer, status, code);
       expect(answer.headers.connection).to.equal("close");
     });
   }
 
-  it("408 request_timeout: headers that do not come to an end", async () => {
+  it("a request whose headers never end is refused with 408 request_timeout", async () => {
     expectRefusal(await sendOne(hasty.url, `${live}\r\nHost: x\r\nX-A: `), 408, "request_timeout");
   });
 
-  it("408 request_timeout: a body that does not come to an end", async () => {
+  it("a request whose body never ends is refused with 408 request_timeout", async () => {
     const start = `POST /echo HTTP/1.1\r\nHost: x\r\n${json}\r\nContent-Length: 50\r\n\r\n{"a":`;
     expectRefusal(await sendOne(hasty.url, start), 408, "request_timeout");
   });
 
-  it("hangs up on a slow body whose answer has begun, instead of putting another one into it", async () => {
+  it("the server closes the connection of a slow body if the response has already started", async () => {
     const start = `POST /begun HTTP/1.1\r\nHost: x\r\n${json}\r\nContent-Length: 50\r\n\r\n{"a":`;
     const [answer, ...others] = await sendRaw(hasty.url, start);
     expect([answer?.status, answer?.text]).to.deep.equal([200, "begun"]);
     expect(others).to.deep.equal([]);
   });
 
-  it("answers a request first, and then what is broken after it", async () => {
+  it("the server responds to a request in progress before it refuses a malformed request on the same connection", async () => {
     const sent = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n`);
     await eventually("the request under way", () => held > 0);
     release();
@@ -143,13 +153,13 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     expectRefusal(second!, 400, "malformed_request");
   });
 
-  it("answers several requests of one connection in order", async () => {
+  it("the server responds to pipelined requests in order", async () => {
     const one = `GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n`;
     const answers = await sendRaw(server.url, one, one, requestText("GET /nothing HTTP/1.1", []));
     expect(answers.map(({ status }) => status)).to.deep.equal([200, 200, 404]);
   });
 
-  it("takes a body after 100 Continue, and an Expect that it does not know as none", async () => {
+  it("the server sends 100 Continue and ignores an unknown Expect header", async () => {
     const [first, second] = await sendRaw(
       server.url,
       requestText("POST /echo HTTP/1.1", [json, "Expect: 100-continue"], '{"a":1}'),
@@ -163,7 +173,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     expect(unknown.body).to.deep.equal({ ok: true, given: 7 });
   });
 
-  it("survives callers who leave in the middle of everything", async () => {
+  it("the server survives clients that disconnect at any point of a request", async () => {
     const { hostname, port } = new URL(server.url);
     const { connect } = await import("node:net");
     const begun = [
@@ -181,7 +191,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     release();
   });
 
-  it("keeps an upgrade a plain request", async () => {
+  it("the server ignores an Upgrade header", async () => {
     const answer = await sendOne(server.url, requestText(live, ["Upgrade: websocket"]));
     expect(answer.status).to.equal(200);
   });

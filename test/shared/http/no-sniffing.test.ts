@@ -7,17 +7,17 @@ const GET = requestText("GET / HTTP/1.1", []);
 
 describe("X-Content-Type-Options", () => {
   const ways: [string, (response: ServerResponse) => void][] = [
-    ["no headers at all", (response) => response.end("{}")],
+    ["no headers", (response) => response.end("{}")],
     ["a reason phrase", (response) => response.writeHead(200, "Fine").end("{}")],
     ["headers by name", (response) => response.writeHead(200, { "X-Other": "1" }).end("{}")],
     ["raw headers", (response) => response.writeHead(200, ["X-Other", "1"]).end("{}")],
     [
-      "raw headers that have it",
+      "raw headers that already contain X-Content-Type-Options",
       (response) => response.writeHead(200, "OK", ["x-content-type-options", "nosniff"]).end("{}"),
     ],
   ];
   for (const [what, answer] of ways) {
-    it(`is on an answer that is written with ${what}`, async () => {
+    it(`a response written with ${what} has X-Content-Type-Options`, async () => {
       const server = await listen((_, response) => answer(response), "127.0.0.1", 0);
       const { headers } = await sendOne(server.url, GET);
       await server.close();
@@ -25,7 +25,7 @@ describe("X-Content-Type-Options", () => {
     });
   }
 
-  it("leaves raw headers that are repeated as they are", async () => {
+  it("adding X-Content-Type-Options keeps repeated raw headers", async () => {
     const cookies = ["Set-Cookie", "a=1", "Set-Cookie", "b=2"];
     const server = await listen((_, response) => response.writeHead(200, cookies).end(), "127.0.0.1", 0);
     const { headers } = await fetch(server.url);

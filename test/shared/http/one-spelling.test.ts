@@ -16,13 +16,13 @@ import { requestText, sendOne } from "../../support/raw-http.ts";
 const AUDIT_PATHS = ["me", "events", "state", "diff", "replay", "deliveries", "export", "jwks.json"];
 const HEALTH = ["GET /health/live", "GET /health/ready"];
 
-/** Spellings that a lenient server takes for the path. */
+/** Returns other spellings of a path that a lenient server accepts. */
 function otherSpellings(path: string): string[] {
   const lastSlash = path.lastIndexOf("/");
   const [parent, name] = [path.slice(0, lastSlash), path.slice(lastSlash + 1)];
   const capital = `${parent}/${name.replace(/[a-z]/, (letter) => letter.toUpperCase())}`;
   return [
-    // Another spelling of an id is another id, which the operation judges.
+    // Other spellings of an id are left out, because the operation validates ids.
     ...[path.toUpperCase(), ...(uuid.safeParse(name).success ? [] : [capital, `${path}%2F`])],
     ...[`${path}/`, `${parent}//${name}`, `/${path}`, ...(parent ? encodedSlashes(parent, name) : [])],
     ...[
@@ -58,7 +58,7 @@ describe("paths of all services", () => {
   });
   after(() => Promise.all([audit.stop(), partner.stop(), projection.close()]));
 
-  /** Start lines of requests for every path of a partner API's service. */
+  /** Start lines of requests for all partner API operations of query-api or command. */
   const partnerPaths = (ofQueries: boolean) =>
     Object.values(partnerOperations)
       .filter(({ method }) => (method === "GET") === ofQueries)
@@ -92,7 +92,7 @@ describe("paths of all services", () => {
   ];
 
   for (const [service, url, paths] of services) {
-    it(`have one spelling each at ${service}: every other one is 404`, async () => {
+    it(`${service} returns 404 for every other spelling of its paths`, async () => {
       for (const start of [...HEALTH, ...paths()]) {
         const [method = "", path = ""] = start.split(" ");
         const known = await sendOne(url(), requestText(`${start} HTTP/1.1`, []));

@@ -21,12 +21,12 @@ import {
 } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 
-/** Below what one exchange with the log may take (4 s), of which a create makes five. Milliseconds. */
+/** Delay of each request to the event log. It is below the time limit of one request, but a create makes five. Milliseconds. */
 const EXCHANGE = 400;
 const ANSWER_TIMEOUT_MS = 1_000;
 
 describe("a request that is answered before its handler ends", () => {
-  /** The handler ends once the caller has the answer. */
+  /** Sends a request whose handler ends only after the caller has received the response. */
   const answered = async (end: () => void) => {
     const lines: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
@@ -41,26 +41,26 @@ describe("a request that is answered before its handler ends", () => {
     const { status } = await fetch(server.url);
     release();
     await server.close();
-    const late = () => lines.find(({ msg }) => /after it was answered 503/.test(String(msg)));
+    const late = () => lines.find(({ msg }) => /after 503 was sent/.test(String(msg)));
     return {
       status,
       late: (await eventually("the late outcome is logged", late)) as Record<string, unknown>,
     };
   };
 
-  it("logs that the handler succeeded later", async () => {
+  it("the success of a handler after its 503 response is logged", async () => {
     const { status, late } = await answered(() => undefined);
     expect(status).to.equal(503);
-    expect(late.msg).to.equal("request succeeded after it was answered 503");
+    expect(late.msg).to.equal("request succeeded after 503 was sent");
     expect(late.duration).to.be.a("number");
     expect(late.correlationId).to.be.a("string");
   });
 
-  it("logs that the handler failed later, with the error", async () => {
+  it("the error of a handler after its 503 response is logged", async () => {
     const { late } = await answered(() => {
       throw new Error("broken");
     });
-    expect(late.msg).to.equal("request failed after it was answered 503");
+    expect(late.msg).to.equal("request failed after 503 was sent");
     expect(late).to.have.property("error");
   });
 });
@@ -104,8 +104,8 @@ describe("a command while every exchange with the log is slow, as on a busy mach
       { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
     );
 
-  it("is answered in time with 503, and the same key gives the one appointment afterwards", async () => {
-    await eventually("it answers in time while the log is quick", async () => {
+  it("a create with a slow event log returns 503 in time, and a retry with the same key returns one appointment", async () => {
+    await eventually("the service responds in time while the log is fast", async () => {
       return (await create(slow.url, randomUUID())).status === 201;
     });
     proxy.delay(EXCHANGE);

@@ -28,7 +28,7 @@ const SECRET = { client_secret: "cs_wrong" };
 
 describe("rate limits of the partner API", () => {
   let api: PartnerApi;
-  /** Another process on the same log and database, as far as these can tell. */
+  /** A second command service with the same event log and database. */
   let second: TestCommand;
   let admin: pg.Pool;
 
@@ -40,7 +40,7 @@ describe("rate limits of the partner API", () => {
     });
     admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
   });
-  // Processes continue a window that they know if its row is gone, but not one that has ended.
+  // The counters are ended instead of deleted, because a process continues a known window if its row is missing.
   beforeEach(() => admin.query("UPDATE rate_limit.counter SET expire = $1", [Date.now() - 1]));
   after(async () => {
     await admin.end();
@@ -65,7 +65,7 @@ describe("rate limits of the partner API", () => {
   const keys = async () =>
     (await admin.query<{ key: string }>("SELECT key FROM rate_limit.counter")).rows.map(({ key }) => key);
 
-  it("shares rate limits over all processes of both services", async () => {
+  it("all processes of both services share an installation's rate limit", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 9 });
     await readable(world);
     for (const { url } of [api.command, second]) await shared(world, () => write(url, world.headers));
@@ -85,12 +85,12 @@ describe("rate limits of the partner API", () => {
       expect([answer.status, answer.body.error, told(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
       expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
     }
-    // A new agreed rate takes effect at once, even for a caller that was refused a moment ago.
+    // A new agreed limit takes effect immediately, even for a caller whose last request was refused.
     await agreeRateLimit(api.command.log, { ...other, rateLimitPerMinute: 1_000 }, operatorContext());
     expect((await write(second.url, other.headers)).status).to.equal(404);
   });
 
-  it("allows exactly the agreed number of a burst while Postgres is slow, in one window", async () => {
+  it("exactly the agreed number of requests passes in a burst while Postgres is slow", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 25 });
     const key = `installation ${world.applicationId} ${world.clinicId}`;
     await admin.query("BEGIN");
@@ -117,7 +117,7 @@ describe("rate limits of the partner API", () => {
     expect(Number(last.headers.get("Retry-After"))).to.be.within(left, left + 2);
   });
 
-  it("answers 503 to requests that it cannot count, and counts other callers without delay", async () => {
+  it("a request that cannot be counted gets 503, and requests of other callers are not delayed", async () => {
     const [world, stranger] = await Promise.all([
       createPartnerWorld(api.command),
       createPartnerWorld(api.command),
@@ -140,7 +140,7 @@ describe("rate limits of the partner API", () => {
     ]);
   });
 
-  it("counts each installation by itself, even of the same application", async () => {
+  it("each installation of an application has its own rate limit", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1 });
     const clinic = await createClinic(api.command.log);
     await install(api.command.log, world, clinic, { rateLimitPerMinute: 5 });
@@ -150,7 +150,7 @@ describe("rate limits of the partner API", () => {
     expect(told(await write(second.url, there))).to.equal(4);
   });
 
-  it("returns the rate limit with every response, refused ones included", async () => {
+  it("every response contains rate limit headers, even if the request is refused", async () => {
     const world = await createPartnerWorld(api.command);
     await readable(world);
     const { command, queryUrl } = api;
@@ -180,7 +180,7 @@ describe("rate limits of the partner API", () => {
     }
   });
 
-  it("unauthorized requests have a limit of their own, which does not affect authorized requests", async () => {
+  it("unauthorized requests have a separate limit, which does not affect authorized requests", async () => {
     const world = await createPartnerWorld(api.command);
     const revoked = await createPartnerWorld(api.command);
     await revokeInstallation(api.command.log, { ...revoked, reason: null }, operatorContext());
@@ -192,7 +192,7 @@ describe("rate limits of the partner API", () => {
     expect((await write(second.url, revoked.headers)).status).to.equal(403);
   });
 
-  it("reports the limit with fewer requests left if two limits count a request", async () => {
+  it("if two limits count a request, the headers describe the limit with fewer remaining requests", async () => {
     const world = await createPartnerWorld(api.command);
     const first = await exchange(second.url, world);
     expect([limitOf(first), told(first)]).to.deep.equal([30, 28]);
@@ -201,7 +201,7 @@ describe("rate limits of the partner API", () => {
     expect([limitOf(next), told(next)]).to.deep.equal([ADDRESS_PER_MINUTE, 4]);
   });
 
-  it("limits sandbox resets per hour over all processes, and nothing else", async () => {
+  it("sandbox resets have a limit per hour over all processes, which affects no other operation", async () => {
     const partner = await api.partner();
     const urls = [api.command.url, second.url];
     const reset = (count: number, headers = partner.headers) =>
@@ -225,7 +225,7 @@ describe("rate limits of the partner API", () => {
     const sandbox = await loadSandbox(api.command.log, partner.applicationId);
     expect(sandbox?.generation, "of the first and four more").to.equal(5);
     expect((await partner.ask("GET", "/sandbox")).status, "of reads").to.equal(200);
-    // Both limits have one request left. The headers describe the limit per hour, because it resets later.
+    // Both limits have one remaining request. The headers describe the limit per hour, because it resets later.
     const other = await api.partner();
     expect((await reset(0, other.headers)).status).to.equal(200);
     await exceed(`reset ${other.applicationId}`, RESETS_PER_HOUR - 1);
@@ -234,7 +234,7 @@ describe("rate limits of the partner API", () => {
     expect([last.status, hour(last)]).to.deep.equal([200, 0]);
   });
 
-  it("allows sandbox resets while the shared counters are gone", async () => {
+  it("a sandbox reset succeeds while the table of shared counters is missing", async () => {
     const partner = await api.partner();
     await admin.query("ALTER TABLE rate_limit.counter RENAME TO elsewhere");
     const { status } = await partner.ask("POST", "/sandbox/reset");
@@ -242,7 +242,7 @@ describe("rate limits of the partner API", () => {
     expect(status).to.equal(200);
   });
 
-  it("counts in each process while the shared counters fail, and shares them again afterwards", async () => {
+  it("each process counts locally while the shared counters fail, and in Postgres afterwards", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1_000 });
     const breaks: [string, string, string][] = [
       [
@@ -253,7 +253,7 @@ describe("rate limits of the partner API", () => {
       ["locked", "BEGIN; LOCK TABLE rate_limit.counter IN ACCESS EXCLUSIVE MODE", "ROLLBACK"],
     ];
     for (const [what, breakIt, mend] of breaks) {
-      // Each process then knows how much is left.
+      // These requests tell each process the shared counts.
       for (const headers of [world.headers, {}]) await write(second.url, headers);
       await admin.query(breakIt);
       const started = performance.now();
@@ -272,7 +272,7 @@ describe("rate limits of the partner API", () => {
   });
 
   // Must be the last test: a process remembers callers over the limit for the rest of the minute.
-  it("limits an address without a token, but not requests with a token", async () => {
+  it("the limit of an address applies to requests without a token, but not to requests with a token", async () => {
     const world = await createPartnerWorld(api.command);
     await shared(world, () => write(second.url, world.headers));
     await write(second.url, {});
@@ -284,7 +284,7 @@ describe("rate limits of the partner API", () => {
     expect((await write(second.url, world.headers)).status).to.equal(404);
   });
 
-  /** Waits until a service counts in the shared store. */
+  /** Waits until a service counts requests in Postgres. */
   async function shared(world: PartnerWorld, use: () => Promise<unknown>): Promise<void> {
     await admin.query("DELETE FROM rate_limit.counter");
     await eventually("counters are shared", async () => {
@@ -293,7 +293,7 @@ describe("rate limits of the partner API", () => {
     });
   }
 
-  /** Sets a counter that there is to a number. */
+  /** Sets an existing counter to a number of requests. */
   async function exceed(key: string, points: number): Promise<void> {
     const { rowCount } = await admin.query("UPDATE rate_limit.counter SET points = $2 WHERE key LIKE $1", [
       `%${key}%`,
@@ -302,7 +302,7 @@ describe("rate limits of the partner API", () => {
     expect(rowCount).to.equal(1);
   }
 
-  /** Waits until reads are let through, or held to the rate. */
+  /** Waits until the read models contain the partner's access. */
   async function readable(world: PartnerWorld): Promise<void> {
     await eventually(
       "the read models know",

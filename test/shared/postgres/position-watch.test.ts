@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { createPositionWatch } from "../../../shared/postgres/position-watch.ts";
 
 describe("position watch", () => {
-  it("concurrent waits share reads of the position, and each ends at its own position", async () => {
+  it("concurrent waits share the reads of the position, and each wait ends at its own position", async () => {
     let asked = 0;
     let answer: (position: bigint) => void = () => undefined;
     const watch = createPositionWatch(() => {
@@ -15,14 +15,14 @@ describe("position watch", () => {
     expect(asked).to.equal(1);
     answer(1n);
     expect(await first).to.equal(true);
-    // The other one asks again after a while.
+    // The second wait reads the position repeatedly.
     const asksAgain = setInterval(() => answer(2n), 5);
     expect(await second).to.equal(true);
     clearInterval(asksAgain);
     expect(asked).to.be.at.least(2);
   });
 
-  it("a wait ends with false when its time is up", async () => {
+  it("a wait returns false after its time limit", async () => {
     const watch = createPositionWatch(async () => 1n);
     const started = performance.now();
     expect(await watch(2n, 60)).to.equal(false);
@@ -30,7 +30,7 @@ describe("position watch", () => {
     expect(await watch(2n, 0), "without any time").to.equal(false);
   });
 
-  it("all waits get the error of a failed read, and later waits work again", async () => {
+  it("a failed read of the position fails all current waits, and later waits succeed", async () => {
     let works = false;
     const watch = createPositionWatch(async () => {
       if (!works) throw new Error("no database");

@@ -18,7 +18,8 @@ describe("errors that mean Postgres is unavailable", () => {
     "a server that became read only": "25006",
   };
   for (const [what, code] of Object.entries(later)) {
-    it(`${what} (${code}) is temporary`, () => expect(isPostgresUnavailable(refusal(code))).to.equal(true));
+    it(`the Postgres error "${what}" (${code}) is temporary`, () =>
+      expect(isPostgresUnavailable(refusal(code))).to.equal(true));
   }
 
   const forGood = {
@@ -28,6 +29,7 @@ describe("errors that mean Postgres is unavailable", () => {
     "a wrong password": "28P01",
   };
   for (const [what, code] of Object.entries(forGood)) {
-    it(`${what} (${code}) is permanent`, () => expect(isPostgresUnavailable(refusal(code))).to.equal(false));
+    it(`the Postgres error "${what}" (${code}) is permanent`, () =>
+      expect(isPostgresUnavailable(refusal(code))).to.equal(false));
   }
 });

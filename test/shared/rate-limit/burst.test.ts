@@ -14,7 +14,7 @@ describe("rate limiter under a burst", function () {
   let world: LimiterWorld;
   let proxy: MutableProxy;
   let admin: pg.Client;
-  /** Two processes, behind the proxy. */
+  /** Limiters of two processes, whose connections pass the proxy. */
   let both: RateLimiter[];
 
   beforeEach(async () => {
@@ -32,7 +32,7 @@ describe("rate limiter under a burst", function () {
     await proxy.close();
   });
 
-  /** Waits until each process has looked for others since both are registered. */
+  /** Waits until both processes have sent a heartbeat after both were registered. */
   async function knowEachOther(): Promise<void> {
     const seen = async () => {
       const sql = "SELECT count(*)::integer AS n, min(seen_at), max(seen_at) FROM rate_limit.process";
@@ -45,7 +45,7 @@ describe("rate limiter under a burst", function () {
     await eventually("both have looked", async () => (await seen()).min > max);
   }
 
-  /** Holds the counter of a key, as a transaction does that is slow to commit. */
+  /** Locks the counter of a key, like a slow transaction. */
   async function lock(key: string): Promise<void> {
     await admin.query("BEGIN");
     await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 0, 1) ON CONFLICT DO NOTHING", [key]);
@@ -59,7 +59,7 @@ describe("rate limiter under a burst", function () {
     });
   }
 
-  it("exactly the limit passes while a counter row is locked for a moment", async () => {
+  it("exactly the limit of requests passes while a counter row is locked briefly", async () => {
     const key = randomUUID();
     await lock(key);
     const outcomes = burst(both, { key, limit: LIMIT, requests: REQUESTS });
@@ -70,13 +70,13 @@ describe("rate limiter under a burst", function () {
     expect(ends.size, "ends of the window").to.equal(1);
   });
 
-  it("exactly the limit passes while every answer of Postgres takes half a second", async () => {
+  it("exactly the limit of requests passes while every response of Postgres takes half a second", async () => {
     proxy.delay(500);
     const { passed, refused } = await burst(both, { key: randomUUID(), limit: LIMIT, requests: REQUESTS });
     expect({ passed, refused }).to.deep.equal({ passed: LIMIT, refused: REQUESTS - LIMIT });
   });
 
-  it("no request passes uncounted while a row stays locked, and other tenants are not delayed", async () => {
+  it("no request passes uncounted while a counter row stays locked, and other keys are not delayed", async () => {
     const [key, stranger] = [randomUUID(), randomUUID()];
     await lock(key);
     const started = performance.now();
@@ -86,15 +86,15 @@ describe("rate limiter under a burst", function () {
     const { passed, unavailable } = await outcomes;
     await admin.query("ROLLBACK");
     expect({ passed, unavailable }).to.deep.equal({ passed: 0, unavailable: REQUESTS });
-    // Each request waits for one statement, for its own, and for the one that tells a slow row from an outage.
-    expect(performance.now() - started, "a bound that leaves room for a busy machine").to.be.below(10_000);
+    // Each request waits for the previous batch, for its own batch, and for the probe that detects an outage.
+    expect(performance.now() - started, "a limit that a busy machine can meet").to.be.below(10_000);
     expect((await burst(both, { key, limit: LIMIT, requests: REQUESTS })).passed).to.equal(LIMIT);
   });
 
-  it("while Postgres refuses connections, each process continues from the last shared count with its share", async () => {
+  it("while Postgres refuses connections, each process permits its share of the remaining requests", async () => {
     const key = randomUUID();
     expect((await burst(both, { key, limit: LIMIT, requests: 10 })).passed).to.equal(10);
-    // Each process learns the count of both.
+    // Each process reads the shared count of both processes.
     const [first] = await Promise.all(both.map((limiter) => limiter.count(key, LIMIT)));
     await both[0]!.count(key, LIMIT);
     proxy.cut();
@@ -103,7 +103,7 @@ describe("rate limiter under a burst", function () {
     expect(13 + passed).to.be.within(LIMIT - 2, LIMIT + 1);
     expect([...ends], "the window goes on").to.deep.equal([first!.endsAt]);
     proxy.mend();
-    // Each process adds what it has let through as soon as it finds Postgres working again.
+    // Each process adds its uncounted requests when it finds Postgres available again.
     await eventually("all are counted in Postgres", async () => {
       await Promise.all(both.map((limiter) => limiter.count(randomUUID(), LIMIT)));
       const sql = "SELECT points FROM rate_limit.counter WHERE key = $1";
@@ -113,9 +113,9 @@ describe("rate limiter under a burst", function () {
     expect(after.passed).to.equal(Math.max(0, LIMIT - 13 - passed));
   });
 
-  it("after an outage, a window of an hour is added with the length of an hour", async () => {
+  it("requests of an outage are added in Postgres to a window of the right length", async () => {
     const [key, hour] = [randomUUID(), 3_600];
-    // The counter of a window that has ended: what the outage let through starts the next one.
+    // The window of this counter has ended, so the uncounted requests start a new window.
     await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 9, 1)", [key]);
     proxy.cut();
     expect((await both[0]!.count(key, LIMIT, hour)).used).to.be.at.most(LIMIT);
@@ -129,7 +129,7 @@ describe("rate limiter under a burst", function () {
     expect([points, Number(left) > 60_000]).to.deep.equal([1, true]);
   });
 
-  it("processes share a new window while Postgres does not answer", async () => {
+  it("all processes use the same new window while Postgres does not respond", async () => {
     proxy.mute();
     const key = randomUUID();
     const { passed, unavailable, ends } = await burst(both, { key, limit: LIMIT, requests: REQUESTS });
@@ -140,14 +140,14 @@ describe("rate limiter under a burst", function () {
     expect(performance.now() - started, "no request waits during an outage").to.be.below(1_000);
   });
 
-  it("each process lets at least one request pass while Postgres is unavailable", async () => {
+  it("each process permits at least one request while Postgres is unavailable", async () => {
     proxy.cut();
     const key = randomUUID();
     expect((await both[0]!.count(key, 1)).used).to.equal(1);
     expect((await both[0]!.count(key, 1)).used).to.be.above(1);
   });
 
-  it("the limiter works without Postgres from the start, and warns once", async () => {
+  it("a limiter works if Postgres is unavailable from the start, and warns once", async () => {
     const warnings: unknown[] = [];
     const limiter = world.limiterOf("postgres://nobody:nothing@127.0.0.1:9/clinic", warnings);
     const { passed } = await burst([limiter], { key: randomUUID(), limit: 1_000, requests: 100 });

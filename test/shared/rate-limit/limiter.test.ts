@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { eventually } from "../../support/eventually.ts";
 import { type LimiterWorld, startLimiterWorld } from "./limiters.ts";
 
-/** More than any test here counts. */
+/** A limit that no test in this file exceeds. */
 const LIMIT = 1_000;
 
 const NOWHERE = "postgres://nobody:nothing@127.0.0.1:9/clinic";
@@ -16,7 +16,7 @@ describe("rate limiter", () => {
   });
   after(() => world.stop());
 
-  it("processes of both services count in one window", async () => {
+  it("the limiters of both services count a key in the same window", async () => {
     const [warnings, key] = [[] as unknown[], randomUUID()];
     const command = world.limiterOf(world.database.urls.command, warnings);
     const query = world.limiterOf(world.database.urls.query, warnings);
@@ -32,7 +32,7 @@ describe("rate limiter", () => {
     expect(warnings).to.deep.equal([]);
   });
 
-  it("one request takes one statement, and many concurrent requests of a key take a few", async () => {
+  it("one request takes one statement, and 200 concurrent requests of a key take two", async () => {
     const { pool, count } = world.limiterOf(world.database.urls.command);
     await eventually("this process is registered", async () => {
       const { rowCount } = await pool.query("SELECT FROM rate_limit.process");
@@ -40,7 +40,7 @@ describe("rate limiter", () => {
     });
     const asked: string[] = [];
     const query = pool.query.bind(pool);
-    // biome-ignore lint/suspicious/noExplicitAny: stands for all of pg's overloads
+    // biome-ignore lint/suspicious/noExplicitAny: the type must cover all of pg's overloads
     pool.query = ((statement: any, ...more: any[]) => {
       if (statement.name === "count requests") asked.push(statement.name);
       return query(statement, ...more);
@@ -54,7 +54,7 @@ describe("rate limiter", () => {
     expect((await count(key, LIMIT)).used).to.equal(201);
   });
 
-  it("starts a new window when the last one has ended", async () => {
+  it("the limiter starts a new window after the last window has ended", async () => {
     const key = randomUUID();
     const { count, pool } = world.limiterOf(world.database.urls.command);
     await count(key, LIMIT);
@@ -64,7 +64,7 @@ describe("rate limiter", () => {
     expect((await count(key, LIMIT)).used).to.equal(1);
   });
 
-  it("continues a window whose counter Postgres has lost, as after a crash", async () => {
+  it("the limiter continues a window whose counter Postgres has lost in a crash", async () => {
     const key = randomUUID();
     const { count, pool } = world.limiterOf(world.database.urls.command);
     const { endsAt } = await count(key, LIMIT);
@@ -73,7 +73,7 @@ describe("rate limiter", () => {
     expect([again.used, again.endsAt]).to.deep.equal([2, endsAt]);
   });
 
-  it("windows can be longer than a minute, with and without Postgres", async () => {
+  it("a window can be longer than a minute, with and without Postgres", async () => {
     const hour = 3_600;
     for (const url of [world.database.urls.command, NOWHERE]) {
       const [limiter, key] = [world.limiterOf(url), randomUUID()];
@@ -86,7 +86,7 @@ describe("rate limiter", () => {
     }
   });
 
-  it("a key over its limit is refused without Postgres, until the window ends or the limit grows", async () => {
+  it("a key over its limit is refused without a statement, until the window ends or the limit is raised", async () => {
     const key = randomUUID();
     const [one, other] = [
       world.limiterOf(world.database.urls.command),
@@ -105,7 +105,7 @@ describe("rate limiter", () => {
     const [key, gone] = [randomUUID(), randomUUID()];
     await pool.query("INSERT INTO rate_limit.counter VALUES ($1, 1, 1)", [key]);
     await pool.query("INSERT INTO rate_limit.process VALUES ($1, now() - interval '1 hour')", [gone]);
-    // A process removes both when it starts.
+    // A new process removes both rows.
     world.limiterOf(world.database.urls.query);
     await eventually("both are removed", async () => {
       const counters = await pool.query("SELECT FROM rate_limit.counter WHERE key = $1", [key]);

@@ -7,10 +7,10 @@ import type { TestDatabase } from "../../support/stack.ts";
 
 const logger = pino({ enabled: false });
 
-/** A database with the counters, and limiters on it, each a process by itself as far as Postgres can tell. */
+/** A database with counters, and limiters that use it. To Postgres, each limiter is a separate process. */
 export interface LimiterWorld {
   database: TestDatabase;
-  /** @param warnings takes what the limiter warns of */
+  /** @param warnings receives the limiter's warnings */
   limiterOf(url: string, warnings?: unknown[]): RateLimiter & { pool: pg.Pool };
   stop(): Promise<void>;
 }
@@ -35,7 +35,7 @@ export async function startLimiterWorld(): Promise<LimiterWorld> {
   };
 }
 
-/** What became of requests: let through, over the limit, or not counted in time. */
+/** Numbers of requests by outcome: permitted, over the limit, or not counted in time. */
 export interface Outcomes {
   passed: number;
   refused: number;
@@ -43,7 +43,7 @@ export interface Outcomes {
   ends: Set<number>;
 }
 
-/** Counts requests at once, spread evenly over limiters, and waits for all outcomes. */
+/** Counts requests concurrently, distributed evenly over limiters, and waits for all outcomes. */
 export async function burst(
   limiters: readonly RateLimiter[],
   { key, limit, requests }: { key: string; limit: number; requests: number },

@@ -4,7 +4,7 @@ import { Windows } from "../../../shared/rate-limit/windows.ts";
 const endless = { used: 1, uncounted: 0, length: 60_000, endsAt: 0, until: Number.POSITIVE_INFINITY };
 
 describe("remembered windows of the rate limiter", () => {
-  it("the limiter remembers the windows of the 20,000 latest keys", () => {
+  it("the limiter remembers the windows of the 20,000 most recent keys", () => {
     const windows = new Windows();
     windows.set("first", { ...endless });
     windows.set("kept", { ...endless });

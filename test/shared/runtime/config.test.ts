@@ -8,7 +8,7 @@ import { startQueryApi } from "../../../query-api/start.ts";
 import { ConfigError, readConfig, settings } from "../../../shared/runtime/config.ts";
 
 describe("configuration", () => {
-  it("takes defaults where a setting is absent", () => {
+  it("an absent setting has its default", () => {
     const config = readConfig(["HOST", "HEADER_BRAND", "WEBHOOK_RETRY_SCHEDULE"], {});
     expect(config).to.deep.equal({
       HOST: "127.0.0.1",
@@ -17,7 +17,7 @@ describe("configuration", () => {
     });
   });
 
-  it("names every setting that is missing or wrong, in one line, and never its value", () => {
+  it("the configuration error names every missing or invalid setting in one line, without values", () => {
     const env = { PORT: "99999", DATABASE_URL: "mysql://user:hunter2@host/db" };
     expect(() => readConfig(["PORT", "DATABASE_URL", "NATS_URL"], env))
       .to.throw(ConfigError)
@@ -42,14 +42,14 @@ describe("configuration", () => {
     ["ROLES", "relay,relay"],
     ["ROLES", ""],
   ] as const) {
-    it(`refuses ${name}=${value}`, () => {
+    it(`the configuration refuses ${name}=${value}`, () => {
       expect(() => readConfig([name], { [name]: value })).to.throw(ConfigError, name);
     });
   }
 
   const readPage = () => readFile(new URL("../../../CONFIGURATION.md", import.meta.url), "utf8");
 
-  it("is described in CONFIGURATION.md, each setting with its default and meaning", async () => {
+  it("CONFIGURATION.md lists every setting with its default and description", async () => {
     const page = await readPage();
     const named = [...page.matchAll(/^\| `([A-Z_]+)` \| /gm)].map(([, name]) => name);
     expect(named).to.have.members(Object.keys(settings));
@@ -66,7 +66,7 @@ describe("configuration", () => {
     projection: startProjection,
     "query-api": startQueryApi,
   })) {
-    it(`of ${service} is what CONFIGURATION.md says that it reads`, async () => {
+    it(`CONFIGURATION.md lists exactly the settings that ${service} reads`, async () => {
       const read = new Set<string>();
       const empty = new Proxy({} as NodeJS.ProcessEnv, {
         get: (_, name) => void (typeof name === "string" && read.add(name)),

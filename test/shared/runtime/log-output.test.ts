@@ -10,7 +10,7 @@ import { mountSmallDisk } from "../../support/small-disk.ts";
 
 const running = new Set<ChildProcess>();
 
-/** A process that logs at every turn and beats on its standard error as long as it lives. */
+/** Starts a process that logs constantly, and writes dots to standard error while it runs. */
 function startTalker(stdout: number | "pipe"): { child: ChildProcess; beats: () => number } {
   const { command, args } = nodeEntry("test/shared/runtime/talker.ts");
   const child = spawn(...withDeathSignal("SIGKILL", command, args), {
@@ -27,7 +27,7 @@ function startTalker(stdout: number | "pipe"): { child: ChildProcess; beats: () 
 
 async function livesOn({ child, beats }: ReturnType<typeof startTalker>): Promise<void> {
   const before = beats();
-  await eventually("it lives on", () => beats() > before + 20 || child.exitCode !== null);
+  await eventually("the process continues to run", () => beats() > before + 20 || child.exitCode !== null);
   expect(child.exitCode).to.equal(null);
 }
 
@@ -42,7 +42,7 @@ async function end(child: ChildProcess): Promise<void> {
 describe("a process that logs", () => {
   afterEach(() => Promise.all([...running].map(end)));
 
-  it("lives on when its log cannot be written, and ends in order", async () => {
+  it("a process whose log cannot be written continues to run and stops normally", async () => {
     const full = fs.openSync("/dev/full", "w");
     const talker = startTalker(full);
     fs.closeSync(full);
@@ -52,21 +52,21 @@ describe("a process that logs", () => {
     expect(await exited).to.eql([0, null]);
   });
 
-  it("lives on when the reader of its log has gone", async () => {
+  it("a process continues to run after the reader of its log has closed the pipe", async () => {
     const talker = startTalker("pipe");
     await once(talker.child.stdout!, "data");
     talker.child.stdout!.destroy();
     await livesOn(talker);
   });
 
-  it("lives on when the reader of its log reads no more", async () => {
+  it("a process continues to run after the reader of its log has stopped reading", async () => {
     const talker = startTalker("pipe");
     await once(talker.child.stdout!, "data");
     talker.child.stdout!.pause();
     await livesOn(talker);
   });
 
-  it("reports how many lines were lost since when once the disk has space again", async function () {
+  it("when the disk has space again, the log reports the number of lost lines and since when", async function () {
     const disk = mountSmallDisk(this, 8);
     const file = path.join(disk.folder, "service.log");
     try {
@@ -77,9 +77,9 @@ describe("a process that logs", () => {
       await eventually("a line", () => fs.statSync(file).size > 0);
       disk.fill();
       await livesOn(talker);
-      // It logs a megabyte within moments: more than it keeps.
+      // The process soon logs more than the megabyte that it buffers.
       const before = talker.beats();
-      await eventually("more than it keeps", () => talker.beats() > before + 100);
+      await eventually("the process logs more than it buffers", () => talker.beats() > before + 100);
       disk.free();
       const text = () => fs.readFileSync(file, "utf8");
       const [, line = ""] = await eventually(
@@ -98,7 +98,7 @@ describe("a process that logs", () => {
   });
 });
 
-/** How many numbers are missing between the first and the last of the numbered lines. */
+/** Returns how many numbers are missing between the first and the last numbered line. */
 function losses(text: string): number {
   const numbers = [...text.matchAll(/"number":(\d+),"text":"x+","msg":"talks"}$/gm)].map(([, number]) =>
     Number(number),

@@ -5,7 +5,7 @@ import { createLogger } from "../../../shared/runtime/logger.ts";
 import { captureLogs } from "../../support/captured-logs.ts";
 import { testServers } from "../../support/stack.ts";
 
-/** The line that is logged, as text. */
+/** Logs an error line with the given fields, and returns the line as text. */
 function logged(fields: object): string {
   const logs = captureLogs();
   try {
@@ -35,7 +35,7 @@ describe("the log", () => {
     ],
     ["23514", "CREATE TEMPORARY TABLE c (name text CHECK (name = '')); INSERT INTO c VALUES ('Ada Example')"],
   ]) {
-    it(`hides the value that Postgres quotes with ${code}, also as a cause`, async () => {
+    it(`the log hides the value that Postgres quotes in error ${code}, also in a cause`, async () => {
       const error = await client.query(statement!).catch((reason: unknown) => reason);
       expect(error).to.include({ code });
       const line = logged({ error: new Error("outer", { cause: error }) });
@@ -45,7 +45,7 @@ describe("the log", () => {
     });
   }
 
-  it("shows the message of any other error, with its code and causes, and no stack", () => {
+  it("the log shows name, message, code and causes of other errors, without the stack", () => {
     const error = Object.assign(new TypeError("cannot", { cause: "why" }), { code: "ECONNREFUSED" });
     expect(JSON.parse(logged({ error })).error).to.deep.equal({
       name: "TypeError",
@@ -55,7 +55,7 @@ describe("the log", () => {
     });
   });
 
-  it("reports lost lines also if only errors are logged", () => {
+  it("the log reports lost lines even if its level is error", () => {
     const { write } = fs;
     const written: string[] = [];
     const callbacks: ((error: null, bytes: number) => void)[] = [];
@@ -75,7 +75,7 @@ describe("the log", () => {
     expect(report.lost).to.be.greaterThan(0);
   });
 
-  it("hides what is named as a secret, up to two levels deep", () => {
+  it("the log redacts members with secret names up to two levels deep", () => {
     const secrets = { authorization: "s3cret", cookie: "s3cret", clientSecret: "s3cret", password: "s3cret" };
     expect(logged({ ...secrets, request: { ...secrets, headers: secrets } })).to.not.contain("s3cret");
   });

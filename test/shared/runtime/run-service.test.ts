@@ -8,7 +8,7 @@ await runService("demo", async () => {
 });`;
 
 describe("a service that cannot start", () => {
-  it("says so in one line, with the causes, and ends with 1", () => {
+  it("a service that cannot start prints one line with the causes and exits with 1", () => {
     const args = ["--import", "tsx", "--input-type=module", "--eval", SERVICE];
     const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
     expect({ status, stdout, stderr }).to.deep.equal({

@@ -160,7 +160,7 @@ describe("checkDestination", () => {
   for (const [code, ...urls] of hostileUrls) {
     describe(`refuses with ${code}, without a lookup`, () => {
       for (const url of urls) {
-        it(JSON.stringify(url.slice(0, 80)), async () => {
+        it(`${JSON.stringify(url.slice(0, 80))} is refused with ${code}`, async () => {
           expect(await faultOf(url, neverAsked)).to.equal(code);
         });
       }
@@ -170,25 +170,25 @@ describe("checkDestination", () => {
   describe("checks every address of a name", () => {
     const private_ = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"];
     for (const address of private_) {
-      it(`refuses a name at ${address}`, async () => {
+      it(`a host name with the address ${address} is refused`, async () => {
         expect(await faultOf("https://hooks.example.com/", resolvesTo(address))).to.equal(
           "address_not_public",
         );
       });
-      it(`refuses a name with the address ${address} and a public one`, async () => {
+      it(`a host name with the address ${address} and a public address is refused`, async () => {
         expect(await faultOf("https://hooks.example.com/", resolvesTo("93.184.216.34", address))).to.equal(
           "address_not_public",
         );
       });
     }
 
-    it("invalid answers of a resolver are refused", async () => {
+    it("an invalid address from a resolver is refused", async () => {
       expect(await faultOf("https://hooks.example.com/", resolvesTo("0x7f.1"))).to.equal(
         "address_not_public",
       );
     });
 
-    it("a public name is accepted, and its checked address is returned", async () => {
+    it("a public host name is accepted, and its checked address is returned", async () => {
       const checked = await checkDestination("https://hooks.example.com:8443/in?a=b", {
         allowLoopback: false,
         lookup: resolvesTo("2606:4700::6810:84e5", "93.184.216.34"),
@@ -197,13 +197,13 @@ describe("checkDestination", () => {
       expect(checked.url.href).to.equal("https://hooks.example.com:8443/in?a=b");
     });
 
-    it("a name with only IPv6 addresses is accepted", async () => {
+    it("a host name with only IPv6 addresses is accepted", async () => {
       const lookup = resolvesTo("2606:4700::6810:84e5");
       const checked = await checkDestination("https://hooks.example.com/", { allowLoopback: false, lookup });
       expect(checked).to.include({ address: "2606:4700::6810:84e5" });
     });
 
-    it("an internationalised name is resolved in its ASCII form", async () => {
+    it("an internationalized host name is resolved in its ASCII form", async () => {
       const asked: string[] = [];
       const lookup: Lookup = async (host) => {
         asked.push(host);
@@ -229,12 +229,12 @@ describe("checkDestination", () => {
 
   describe("if loopback is allowed", () => {
     for (const url of ["http://127.0.0.1:9000/in", "http://localhost:9000/in", "https://127.0.0.2:1/"]) {
-      it(`accepts ${url}`, async () => {
+      it(`${url} is accepted if loopback is allowed`, async () => {
         expect(await faultOf(url, neverAsked, true)).to.equal(null);
       });
     }
 
-    it("localhost gives the loopback address", async () => {
+    it("localhost resolves to the loopback address without a lookup", async () => {
       const options = { allowLoopback: true, lookup: neverAsked };
       expect(await checkDestination("http://[::1]:9000/", options)).to.include({ address: "::1" });
       expect(await checkDestination("http://localhost/", options)).to.include({ address: "127.0.0.1" });
@@ -251,12 +251,12 @@ describe("checkDestination", () => {
       ["http://0.0.0.0:9000/", "scheme_not_allowed"],
     ];
     for (const [url, code] of stillRefused) {
-      it(`still refuses ${url}`, async () => {
+      it(`${url} is refused even if loopback is allowed`, async () => {
         expect(await faultOf(url, neverAsked, true)).to.equal(code);
       });
     }
 
-    it("a public name that resolves to loopback is still refused", async () => {
+    it("a public host name with a loopback address is refused even if loopback is allowed", async () => {
       expect(await faultOf("https://hooks.example.com/", resolvesTo("127.0.0.1"), true)).to.equal(
         "address_not_public",
       );

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import ipaddr from "ipaddr.js";
 import { isPublicUnicast } from "../../../shared/webhooks/public-address.ts";
 
-/** IANA's special-purpose registries for IPv4 and IPv6, and the blocks outside of unicast. */
+/** Blocks of IANA's special-purpose registries for IPv4 and IPv6, and blocks outside of unicast. */
 const special = [
   ["0.0.0.0/8", "this network"],
   ["10.0.0.0/8", "private use"],
@@ -59,7 +59,7 @@ const special = [
   ["ff00::/8", "multicast"],
 ] as const;
 
-/** The first address, one in the middle and the last address of a block. */
+/** Returns the first address, a middle address and the last address of a block. */
 function samples(block: string): string[] {
   const [start, bits] = ipaddr.parseCIDR(block);
   const bytes = start.toByteArray();
@@ -78,7 +78,7 @@ function samples(block: string): string[] {
 
 describe("isPublicUnicast", () => {
   for (const [block, purpose] of special) {
-    it(`refuses ${block} (${purpose})`, () => {
+    it(`no address of ${block} (${purpose}) is public unicast`, () => {
       for (const address of samples(block)) expect(isPublicUnicast(address), address).to.equal(false);
     });
   }
@@ -106,12 +106,12 @@ describe("isPublicUnicast", () => {
     ...["2620:4f:7fff::1", "2620:4f:8001::1", "2c0f:ffff::1", "3ffd:ffff::1", "3fff:1000::1"],
   ];
   for (const address of neighbours) {
-    it(`accepts ${address}, which is in no special block`, () => {
+    it(`${address}, which is in no special block, is public unicast`, () => {
       expect(isPublicUnicast(address)).to.equal(true);
     });
   }
 
-  it("text that is not an address is refused", () => {
+  it("a text that is not an address is not public unicast", () => {
     for (const text of ["", "localhost", "[2606:4700::1]", "1.1.1.1:443"]) {
       expect(isPublicUnicast(text), text).to.equal(false);
     }

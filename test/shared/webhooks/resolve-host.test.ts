@@ -15,7 +15,7 @@ describe("resolving the name of a destination", () => {
   });
   afterEach(() => dns.close());
 
-  /** The checked address or the code of the refusal, and how long the check took. */
+  /** Checks the destination. @returns the checked address or the error code, and the duration of the check */
   const check = async (A: DnsReply, AAAA: DnsReply) => {
     dns.reply({ A, AAAA });
     const began = performance.now();
@@ -34,12 +34,12 @@ describe("resolving the name of a destination", () => {
     ["NXDOMAIN for A only", "nxdomain", V6, "2606:4700::6810:84e5"],
     ["no AAAA record", V4, { addresses: [] }, "93.184.216.34"],
     ["NXDOMAIN for both", "nxdomain", "nxdomain", "lookup_failed"],
-    ["an answer without addresses for both", { addresses: [] }, { addresses: [] }, "lookup_failed"],
+    ["a response without addresses for both", { addresses: [] }, { addresses: [] }, "lookup_failed"],
   ];
   for (const [what, A, AAAA, expected] of quick) {
-    it(`${what} gives ${expected} shortly after the first answer`, async () => {
+    it(`resolving a host with ${what} returns ${expected} without a repeated query`, async () => {
       expect((await check(A, AAAA)).result).to.equal(expected);
-      // A dropped question is asked again after 1.5 seconds: by then the look-up is over.
+      // The resolver repeats a dropped query after 1.5 seconds, when the lookup has already ended.
       expect(dns.questions.sort()).to.deep.equal([`A ${NAME}`, `AAAA ${NAME}`]);
     });
   }
@@ -51,7 +51,7 @@ describe("resolving the name of a destination", () => {
     expect(elapsed).to.be.within(1_400, 10_000);
   });
 
-  it("a late answer of one family is awaited if the other family has no address", async () => {
+  it("a late response for one address family is awaited if the other family has no address", async () => {
     const { result } = await check({ addresses: [] }, { ...V6, delayMs: 400 });
     expect(result).to.equal("2606:4700::6810:84e5");
   });
@@ -61,7 +61,7 @@ describe("resolving the name of a destination", () => {
     ["A", { addresses: ["10.0.0.1"], delayMs: 5 }, V6],
   ];
   for (const [type, A, AAAA] of late) {
-    it(`a private address in a late ${type} answer is refused, also next to a public one`, async () => {
+    it(`a private address in a late ${type} response is refused, even next to a public address`, async () => {
       expect((await check(A, AAAA)).result).to.equal("address_not_public");
     });
   }

@@ -89,7 +89,7 @@ describe("an external server", () => {
 
   it("an external server that does not answer is named by its setting", async () => {
     expect(await failure(requireReachable({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
-      "the event log at esdb://127.0.0.1:1 does not answer; check EVENTSTORE_URL and that the log is running",
+      "the event log at esdb://127.0.0.1:1 does not respond; check EVENTSTORE_URL and that the log is running",
     );
     expect(await failure(requireReachable({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
       "NATS_URL: the server at 127.0.0.1:1 does not answer (CONNECTION_REFUSED).",

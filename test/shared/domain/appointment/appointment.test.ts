@@ -76,7 +76,7 @@ const cancelled: AppointmentEvent = { type: "AppointmentCancelled", data: { appo
 const on = (...history: AppointmentEvent[]) => given(appointmentAggregate, ...history);
 
 describe("appointment", () => {
-  it("is requested once; the same again changes nothing, even when its time has passed", () => {
+  it("repeating an appointment request changes nothing, even after the requested time", () => {
     on().when(decideRequest(request, facts)).thenEvents(requested);
     on(requested)
       .when(decideRequest(request, { ...facts, now: now + 1e12 }))
@@ -86,7 +86,7 @@ describe("appointment", () => {
       .thenRefused("idempotency_conflict");
   });
 
-  it("is requested for a branch that the caller may use, and for the future", () => {
+  it("an appointment request needs a permitted branch, a known animal and a future time", () => {
     const refused = (more: Partial<AppointmentRequest>, moreFacts: Partial<typeof facts> = {}) =>
       on()
         .when(decideRequest({ ...request, ...more }, { ...facts, ...moreFacts }))
@@ -97,7 +97,7 @@ describe("appointment", () => {
     refused({ scheduledAt: HAPPENED_AT });
   });
 
-  it("goes all the way through the front desk", () => {
+  it("an appointment passes through all statuses of a visit", () => {
     on(requested).when(decideConfirm()).thenEvents(confirmed);
     on(requested, confirmed).when(decideCheckIn()).thenEvents(checkedIn);
     on(requested, confirmed, checkedIn).when(decidePutInWaiting()).thenEvents(waiting);
@@ -106,7 +106,7 @@ describe("appointment", () => {
     on(requested).when(decideCheckIn()).thenEvents(checkedIn);
   });
 
-  it("is marked no-show when its time has come, not before", () => {
+  it("an appointment can be marked as a no-show only after its start", () => {
     const noShow = plain("AppointmentMarkedNoShow");
     const due = Date.parse(request.scheduledAt);
     on(requested, confirmed).when(decideMarkNoShow(due)).thenEvents(noShow);
@@ -116,7 +116,7 @@ describe("appointment", () => {
     on(requested).when(decideMarkNoShow(due)).thenRefused("illegal_transition");
   });
 
-  it("frees what was allocated when it is cancelled or rescheduled", () => {
+  it("cancelling or rescheduling an appointment releases its resources", () => {
     on(requested, allocated).when(decideCancel(null)).thenEvents(cancelled, released);
     const to = { scheduledAt: minutes(120), durationMinutes: 30 };
     on(requested, allocated)
@@ -124,7 +124,7 @@ describe("appointment", () => {
       .thenEvents({ type: "AppointmentRescheduled", data: { appointmentId, ...to } }, released);
   });
 
-  it("is rescheduled into the future, before check-in", () => {
+  it("an appointment can be rescheduled only before check-in and only to a future time", () => {
     on(requested)
       .when(decideReschedule({ scheduledAt: request.scheduledAt }, now))
       .thenEvents();
@@ -136,7 +136,7 @@ describe("appointment", () => {
       .thenRefused("illegal_transition");
   });
 
-  it("has a resource of its branch allocated and released", () => {
+  it("a resource of the branch can be allocated to an appointment and released", () => {
     const allocate = decideAllocate(asked, resourceOf(branchId));
     on(requested).when(allocate).thenEvents(allocated);
     on(requested, allocated).when(allocate).thenEvents();
@@ -155,8 +155,8 @@ describe("appointment", () => {
       .thenRefused("resource_allocated");
   });
 
-  it("reaches no illegal state by any sequence of commands", () => {
-    // Written apart from the deciders' table: what may follow what, as the clinic sees it.
+  it("no sequence of commands leads an appointment to an illegal state", () => {
+    // Permitted next statuses, specified independently of the deciders.
     const follows: Record<AppointmentStatus, AppointmentStatus[]> = {
       requested: ["confirmed", "checked_in", "cancelled"],
       confirmed: ["checked_in", "cancelled", "no_show"],
@@ -224,7 +224,7 @@ function decideOrRefuse(
   }
 }
 
-/** Any beginning of a history is one, for the commands and for all who read along; an end without it is none. */
+/** Expects that a history gives the same state by both folds, and that a history without its first event gives none. */
 function expectFolds(history: AppointmentEvent[]): void {
   const happened = history.map((event) => ({ ...event, metadata: { occurredAt: HAPPENED_AT } }));
   const state = fold(appointmentAggregate, history);

@@ -33,5 +33,5 @@ export const branchesOpened: ClinicEvent[] = [
   },
 ];
 
-/** A clinic with two branches. */
+/** State of a registered clinic with two branches. */
 export const clinic = fold(clinicAggregate, [registered, ...branchesOpened]) as Clinic;

@@ -25,25 +25,25 @@ describe("a service", () => {
   const withdrawn: ServiceEvent = { type: "ServiceWithdrawn", data: { serviceId: someId } };
   const reinstated: ServiceEvent = { type: "ServiceReinstated", data: { serviceId: someId } };
 
-  it("is offered once, in the clinic's currency", () => {
+  it("a service is offered once, in the clinic's currency", () => {
     given(serviceAggregate).when(decideOfferService(offer, clinic)).thenEvents(offered);
     given(serviceAggregate, offered, repriced).when(decideOfferService(offer, clinic)).thenEvents();
     given(serviceAggregate, offered)
       .when(decideOfferService({ ...offer, name: "Other" }, clinic))
       .thenRefused("service_exists");
   });
-  it("is repriced where the price differs", () => {
+  it("a service is repriced only if its price changes", () => {
     const reprice = decideRepriceService({ ...of, price: 65 });
     given(serviceAggregate, offered).when(reprice).thenEvents(repriced);
     given(serviceAggregate, offered, repriced).when(reprice).thenEvents();
   });
-  it("is withdrawn and reinstated, each once", () => {
+  it("withdrawing or reinstating a service again changes nothing", () => {
     given(serviceAggregate, offered).when(decideWithdrawService(of)).thenEvents(withdrawn);
     given(serviceAggregate, offered, withdrawn).when(decideWithdrawService(of)).thenEvents();
     given(serviceAggregate, offered, withdrawn).when(decideReinstateService(of)).thenEvents(reinstated);
     given(serviceAggregate, offered).when(decideReinstateService(of)).thenEvents();
   });
-  it("of another clinic is unknown", () => {
+  it("a service of another clinic is reported as missing", () => {
     const ofOther = { ...of, clinicId: otherClinicId };
     for (const decide of [decideWithdrawService, decideReinstateService]) {
       given(serviceAggregate, offered).when(decide(ofOther)).thenRefused("service_not_found");
@@ -60,7 +60,7 @@ describe("a resource", () => {
   const added: ResourceEvent = { type: "ResourceAdded", data: { ...addition, timezone: "Europe/Zurich" } };
   const retired: ResourceEvent = { type: "ResourceRetired", data: { resourceId: someId } };
 
-  it("is added once, in the clinic's time zone where it has none of its own", () => {
+  it("a resource is added once, and its default time zone is the clinic's", () => {
     given(resourceAggregate).when(decideAddResource(addition, clinic)).thenEvents(added);
     given(resourceAggregate, added, retired).when(decideAddResource(addition, clinic)).thenEvents();
     const metadata = { floor: 3 };
@@ -68,7 +68,7 @@ describe("a resource", () => {
       .when(decideAddResource({ ...addition, metadata }, clinic))
       .thenRefused("resource_exists");
   });
-  it("needs a branch of the clinic and a time zone", () => {
+  it("a resource needs a branch of the clinic and a valid time zone", () => {
     given(resourceAggregate)
       .when(decideAddResource({ ...addition, branchId: otherId }, clinic))
       .thenRefused("branch_not_found");
@@ -76,7 +76,7 @@ describe("a resource", () => {
       .when(decideAddResource({ ...addition, timezone: "Mars/Olympus" }, clinic))
       .thenRefused("invalid_timezone");
   });
-  it("is retired once", () => {
+  it("retiring a resource again changes nothing", () => {
     given(resourceAggregate, added).when(decideRetireResource(of)).thenEvents(retired);
     given(resourceAggregate, added, retired).when(decideRetireResource(of)).thenEvents();
     given(resourceAggregate, added)
@@ -94,7 +94,7 @@ describe("a resource", () => {
     data: { resourceId: someId, ruleId: otherId },
   };
 
-  it("has a rule set, replaced and removed", () => {
+  it("an availability rule is set, replaced and removed", () => {
     given(resourceAggregate, added)
       .when(decideSetRule({ ...of, rule }))
       .thenEvents(ruled);
@@ -114,12 +114,12 @@ describe("a resource", () => {
     { change: { validFrom: "2027-02-01", validUntil: "2027-01-01" }, code: "rule_never_valid" },
   ];
   for (const { change, code } of wrong) {
-    it(`refuses a rule with ${code}`, () => {
+    it(`an invalid availability rule is refused with ${code}`, () => {
       const set = decideSetRule({ ...of, rule: { ...rule, ...change } });
       given(resourceAggregate, added).when(set).thenRefused(code);
     });
   }
-  it("takes no rule once it is retired", () => {
+  it("a retired resource accepts no availability rule", () => {
     given(resourceAggregate, added, retired)
       .when(decideSetRule({ ...of, rule }))
       .thenRefused("resource_retired");

@@ -18,36 +18,36 @@ const suspended: ClinicEvent = { type: "ClinicSuspended", data: { clinicId, reas
 const closed: ClinicEvent = { type: "ClinicClosed", data: { clinicId, reason: "Given up" } };
 
 describe("registering a clinic", () => {
-  it("takes one that is not there", () => {
+  it("a clinic with a new id is registered", () => {
     given(clinicAggregate).when(decideRegisterClinic(registration)).thenEvents(registered);
   });
-  it("changes nothing the second time", () => {
+  it("repeating a clinic's registration changes nothing", () => {
     given(clinicAggregate, registered, suspended).when(decideRegisterClinic(registration)).thenEvents();
   });
-  it("refuses an id that is taken", () => {
+  it("registering a clinic refuses an id that belongs to another clinic", () => {
     const other = { ...registration, name: "Other" };
     given(clinicAggregate, registered).when(decideRegisterClinic(other)).thenRefused("clinic_exists");
   });
   for (const timezone of ["Europe/Atlantis", "+02:00", "", "europe", "US/Eastern", "EST"]) {
-    it(`refuses the time zone «${timezone}»`, () => {
+    it(`registering a clinic refuses the time zone «${timezone}»`, () => {
       given(clinicAggregate)
         .when(decideRegisterClinic({ ...registration, timezone }))
         .thenRefused("invalid_timezone");
     });
   }
-  it("refuses a currency that is none", () => {
+  it("registering a clinic refuses an unknown currency", () => {
     given(clinicAggregate)
       .when(decideRegisterClinic({ ...registration, currency: "ABC" }))
       .thenRefused("invalid_currency");
   });
   for (const locale of ["not a locale", "zz-ZZ"]) {
-    it(`refuses the locale «${locale}»`, () => {
+    it(`registering a clinic refuses the locale «${locale}»`, () => {
       given(clinicAggregate)
         .when(decideRegisterClinic({ ...registration, locale }))
         .thenRefused("invalid_locale");
     });
   }
-  it("refuses an expiry of what is no demo", () => {
+  it("registering a clinic that is not a demo refuses an expiry time", () => {
     const expiring = { ...registration, demoExpiresAt: "2027-01-01T00:00:00.000Z" };
     given(clinicAggregate).when(decideRegisterClinic(expiring)).thenRefused("expiry_without_demo");
   });
@@ -58,23 +58,23 @@ describe("a clinic's life", () => {
   const reinstate = decideReinstateClinic({ clinicId });
   const close = decideCloseClinic({ clinicId, reason: "Given up" });
 
-  it("suspends an active clinic, once", () => {
+  it("suspending a clinic again changes nothing", () => {
     given(clinicAggregate, registered).when(suspend).thenEvents(suspended);
     given(clinicAggregate, registered, suspended).when(suspend).thenEvents();
   });
-  it("reinstates a suspended clinic, once", () => {
+  it("reinstating a clinic again changes nothing", () => {
     const reinstated: ClinicEvent = { type: "ClinicReinstated", data: { clinicId } };
     given(clinicAggregate, registered, suspended).when(reinstate).thenEvents(reinstated);
     given(clinicAggregate, registered, suspended, reinstated).when(reinstate).thenEvents();
   });
-  it("closes for good", () => {
+  it("a closed clinic cannot be suspended or reinstated", () => {
     given(clinicAggregate, registered, suspended).when(close).thenEvents(closed);
     given(clinicAggregate, registered, closed).when(close).thenEvents();
     for (const decide of [suspend, reinstate]) {
       given(clinicAggregate, registered, closed).when(decide).thenRefused("clinic_closed");
     }
   });
-  it("refuses what is not there", () => {
+  it("suspending, reinstating and closing refuse an unknown clinic", () => {
     for (const decide of [suspend, reinstate, close]) {
       given(clinicAggregate).when(decide).thenRefused("clinic_not_found");
     }
@@ -86,7 +86,7 @@ describe("a clinic's branches", () => {
   const open = (branchId: string, name: string, city: string | null) =>
     decideOpenBranch({ clinicId, branchId, name, city });
 
-  it("makes the first branch the main one, and no other", () => {
+  it("only the first branch of a clinic is its main branch", () => {
     given(clinicAggregate, registered)
       .when(open(mainBranchId, "Old Town", null))
       .thenEvents(main);
@@ -94,7 +94,7 @@ describe("a clinic's branches", () => {
       .when(open(otherBranchId, "Lakeside", "Zug"))
       .thenEvents(second);
   });
-  it("changes nothing the second time, and refuses an id that is taken", () => {
+  it("opening a branch again changes nothing, and another branch's id is refused", () => {
     given(clinicAggregate, registered, main)
       .when(open(mainBranchId, "Old Town", null))
       .thenEvents();
@@ -102,7 +102,7 @@ describe("a clinic's branches", () => {
       .when(open(mainBranchId, "Other", null))
       .thenRefused("branch_exists");
   });
-  it("are in the state in the order of their opening", () => {
+  it("a clinic's state contains its branches in the order in which they were opened", () => {
     const { state } = given(clinicAggregate, registered, main, second);
     expect(state?.branches.map(({ id, isMain }) => [id, isMain])).to.deep.equal([
       [mainBranchId, true],
@@ -110,7 +110,7 @@ describe("a clinic's branches", () => {
     ]);
     expect(state).to.include({ status: "active", sandboxGeneration: 0, currency: "CHF" });
   });
-  it("are not opened in a closed clinic", () => {
+  it("a branch cannot be opened in a closed clinic", () => {
     given(clinicAggregate, registered, closed)
       .when(open(someId, "New", null))
       .thenRefused("clinic_closed");
@@ -129,7 +129,7 @@ describe("a clinic's subscription and entitlements", () => {
   const subscribed: ClinicEvent = { type: "SubscriptionChanged", data: { clinicId, ...subscription } };
   const entitled: ClinicEvent = { type: "EntitlementSet", data: entitlement };
 
-  it("changes a subscription that differs", () => {
+  it("changing a subscription records an event only if the data differs", () => {
     const change = decideChangeSubscription({ clinicId, ...subscription });
     given(clinicAggregate, registered).when(change).thenEvents(subscribed);
     given(clinicAggregate, registered, subscribed).when(change).thenEvents();
@@ -138,7 +138,7 @@ describe("a clinic's subscription and entitlements", () => {
       .when(decideChangeSubscription(cancelled))
       .thenEvents({ type: "SubscriptionChanged", data: cancelled });
   });
-  it("sets an entitlement that differs", () => {
+  it("setting an entitlement records an event only if the data differs", () => {
     given(clinicAggregate, registered).when(decideSetEntitlement(entitlement)).thenEvents(entitled);
     given(clinicAggregate, registered, entitled).when(decideSetEntitlement(entitlement)).thenEvents();
     const off = { ...entitlement, enabled: false };

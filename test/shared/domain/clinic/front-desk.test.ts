@@ -27,7 +27,7 @@ describe("a hold", () => {
   const placed: HoldEvent = { type: "HoldPlaced", data: placement };
   const released: HoldEvent = { type: "HoldReleased", data: { holdId: someId } };
 
-  it("is placed once, also when it is repeated after it expired", () => {
+  it("repeating a command to place a hold changes nothing, even after the hold expired", () => {
     given(holdAggregate)
       .when(decidePlaceHold(placement, clinic, now))
       .thenEvents(placed);
@@ -42,13 +42,13 @@ describe("a hold", () => {
     { change: { branchId: otherId }, code: "branch_not_found" },
   ];
   for (const { change, code } of wrong) {
-    it(`is refused with ${code}`, () => {
+    it(`an invalid hold is refused with ${code}`, () => {
       given(holdAggregate)
         .when(decidePlaceHold({ ...placement, ...change }, clinic, now))
         .thenRefused(code);
     });
   }
-  it("is released once", () => {
+  it("releasing a hold again changes nothing", () => {
     given(holdAggregate, placed).when(decideReleaseHold(of)).thenEvents(released);
     given(holdAggregate, placed, released).when(decideReleaseHold(of)).thenEvents();
     given(holdAggregate, placed)
@@ -71,7 +71,7 @@ describe("a queue ticket", () => {
   const cancelled: QueueTicketEvent = { type: "QueueTicketCancelled", data: { ticketId } };
   const missed: QueueTicketEvent = { type: "QueueTicketMarkedNoShow", data: { ticketId } };
 
-  it("is issued once, at a branch of the clinic", () => {
+  it("a queue ticket is issued once, at a branch of the clinic", () => {
     given(queueTicketAggregate).when(decideIssueTicket(issue, clinic)).thenEvents(issued);
     given(queueTicketAggregate, issued, called).when(decideIssueTicket(issue, clinic)).thenEvents();
     given(queueTicketAggregate)
@@ -94,23 +94,23 @@ describe("a queue ticket", () => {
   ];
   for (const { decide, event, to, from } of moves) {
     for (const [status, history] of Object.entries(histories)) {
-      const outcome = from.includes(status) ? "moves" : status === to ? "stays" : "is refused";
-      it(`${outcome} from ${status} to ${to}`, () => {
+      const outcome = from.includes(status) ? "succeeds" : status === to ? "changes nothing" : "is refused";
+      it(`changing a queue ticket from ${status} to ${to} ${outcome}`, () => {
         const asked = given(queueTicketAggregate, ...history).when(decide(of));
-        if (outcome === "moves") asked.thenEvents(event);
-        else if (outcome === "stays") asked.thenEvents();
+        if (outcome === "succeeds") asked.thenEvents(event);
+        else if (outcome === "changes nothing") asked.thenEvents();
         else asked.thenRefused("illegal_ticket_move");
       });
     }
   }
-  it("of another clinic is unknown", () => {
+  it("a queue ticket of another clinic is reported as missing", () => {
     given(queueTicketAggregate, issued)
       .when(decideCallTicket({ ...of, clinicId: otherClinicId }))
       .thenRefused("queue_ticket_not_found");
   });
 
-  it("reaches no illegal state by any sequence of commands, and folds from any beginning of its history", () => {
-    // Written apart from the deciders: what may follow what, as the front desk sees it.
+  it("no sequence of commands leads a queue ticket to an illegal state", () => {
+    // Permitted next statuses, specified independently of the deciders.
     const follows: Record<QueueTicketStatus, QueueTicketStatus[]> = {
       waiting: ["called", "cancelled", "no_show"],
       called: ["completed", "cancelled", "no_show"],
@@ -129,7 +129,7 @@ describe("a queue ticket", () => {
           if (!before) expect(after?.status ?? "waiting").to.equal("waiting");
           else if (after?.status !== before.status) expect(follows[before.status]).to.include(after?.status);
         }
-        // One issue, and after it a call at most once and an end at most once.
+        // A history has at most one issue, one call and one final event.
         expect(history.length).to.be.at.most(3);
         history.forEach((event, index) => {
           expect(event.type === "QueueTicketIssued").to.equal(index === 0);

@@ -28,21 +28,21 @@ const revoked: MembershipEvent = { type: "MembershipRevoked", data: { membership
 const of = { clinicId, membershipId };
 
 describe("a membership", () => {
-  it("is granted once", () => {
+  it("granting a membership again changes nothing", () => {
     given(membershipAggregate).when(decideGrantMembership(grant, clinic)).thenEvents(granted);
     given(membershipAggregate, granted, accepted).when(decideGrantMembership(grant, clinic)).thenEvents();
     given(membershipAggregate, granted)
       .when(decideGrantMembership({ ...grant, role: "owner" }, clinic))
       .thenRefused("membership_exists");
   });
-  it("is accepted once, and not after it is revoked", () => {
+  it("a membership is accepted once, and not after its revocation", () => {
     given(membershipAggregate, granted).when(decideAcceptMembership(of)).thenEvents(accepted);
     given(membershipAggregate, granted, accepted).when(decideAcceptMembership(of)).thenEvents();
     given(membershipAggregate, granted, revoked)
       .when(decideAcceptMembership(of))
       .thenRefused("membership_revoked");
   });
-  it("changes its rights where they differ", () => {
+  it("changing a membership's rights records an event only if the rights differ", () => {
     const change = decideChangePermissions({ ...of, rights: { ...rights, permissions: [] } }, clinic);
     const changed: MembershipEvent = {
       type: "MembershipPermissionsChanged",
@@ -52,12 +52,12 @@ describe("a membership", () => {
     given(membershipAggregate, granted, changed).when(change).thenEvents();
     given(membershipAggregate, granted, revoked).when(change).thenRefused("membership_revoked");
   });
-  it("is revoked once", () => {
+  it("revoking a membership again changes nothing", () => {
     const revoke = decideRevokeMembership({ ...of, reason: null });
     given(membershipAggregate, granted).when(revoke).thenEvents(revoked);
     given(membershipAggregate, granted, revoked).when(revoke).thenEvents();
   });
-  it("a membership of another clinic is refused as unknown", () => {
+  it("a membership of another clinic is reported as missing", () => {
     const ofOther = { ...of, clinicId: otherClinicId };
     given(membershipAggregate, granted)
       .when(decideAcceptMembership(ofOther))
@@ -75,7 +75,7 @@ describe("the branches of a membership", () => {
     { branchAccess: "all" as const, branchIds: [mainBranchId], code: "branches_of_unscoped" },
   ];
   for (const { code, ...scope } of cases) {
-    it(`are refused with ${code}`, () => {
+    it(`an invalid list of branches of a membership is refused with ${code}`, () => {
       given(membershipAggregate)
         .when(decideGrantMembership({ ...grant, ...scope }, clinic))
         .thenRefused(code);

@@ -41,20 +41,20 @@ describe("staff", () => {
   const back: StaffEvent = { type: "StaffMemberReactivated", data: { staffId: someId } };
   const of = { clinicId, staffId: someId };
 
-  it("is hired once", () => {
+  it("hiring a staff member again changes nothing", () => {
     given(staffAggregate).when(decideHireStaff(hire)).thenEvents(hired);
     given(staffAggregate, hired, left).when(decideHireStaff(hire)).thenEvents();
     given(staffAggregate, hired)
       .when(decideHireStaff({ ...hire, role: "owner" }))
       .thenRefused("staff_member_exists");
   });
-  it("leaves and comes back, each once", () => {
+  it("deactivating or reactivating a staff member again changes nothing", () => {
     given(staffAggregate, hired).when(decideDeactivateStaff(of)).thenEvents(left);
     given(staffAggregate, hired, left).when(decideDeactivateStaff(of)).thenEvents();
     given(staffAggregate, hired, left).when(decideReactivateStaff(of)).thenEvents(back);
     given(staffAggregate, hired).when(decideReactivateStaff(of)).thenEvents();
   });
-  it("of another clinic is unknown", () => {
+  it("a staff member of another clinic is reported as missing", () => {
     const ofOther = { ...of, clinicId: otherClinicId };
     given(staffAggregate, hired).when(decideDeactivateStaff(ofOther)).thenRefused("staff_member_not_found");
     given(staffAggregate).when(decideReactivateStaff(of)).thenRefused("staff_member_not_found");
@@ -68,7 +68,7 @@ describe("a customer", () => {
   const change = (changed: Partial<CustomerDetails>, of = clinicId) =>
     decideChangeCustomer({ clinicId: of, customerId: someId, details: changed });
 
-  it("is registered once, whatever has changed since", () => {
+  it("registering a customer again changes nothing, even after a change of details", () => {
     const changed: CustomerEvent = {
       type: "CustomerDetailsChanged",
       data: { customerId: someId, ...details, phone: "2" },
@@ -76,14 +76,14 @@ describe("a customer", () => {
     given(customerAggregate).when(decideRegisterCustomer(registration)).thenEvents(registered);
     given(customerAggregate, registered, changed).when(decideRegisterCustomer(registration)).thenEvents();
   });
-  it("of another clinic does not give its id away", () => {
+  it("a customer of another clinic is reported as missing", () => {
     const taken = { ...registration, clinicId: otherClinicId };
     given(customerAggregate, registered).when(decideRegisterCustomer(taken)).thenRefused("customer_exists");
     given(customerAggregate, registered)
       .when(change({ phone: "2" }, otherClinicId))
       .thenRefused("customer_not_found");
   });
-  it("keeps what a change does not name", () => {
+  it("changing a customer's details leaves omitted details unchanged", () => {
     given(customerAggregate, registered)
       .when(change({ phone: null }))
       .thenEvents({ type: "CustomerDetailsChanged", data: { customerId: someId, ...details, phone: null } });
@@ -106,14 +106,14 @@ describe("an animal", () => {
   const registered: AnimalEvent = { type: "AnimalRegistered", data: registration };
   const of = { clinicId, animalId: someId };
 
-  it("is registered once", () => {
+  it("registering an animal again changes nothing", () => {
     given(animalAggregate).when(decideRegisterAnimal(registration)).thenEvents(registered);
     given(animalAggregate, registered).when(decideRegisterAnimal(registration)).thenEvents();
     given(animalAggregate, registered)
       .when(decideRegisterAnimal({ ...registration, customerId: someId }))
       .thenRefused("animal_exists");
   });
-  it("keeps what a change does not name", () => {
+  it("changing an animal's details leaves omitted details unchanged", () => {
     given(animalAggregate, registered)
       .when(decideChangeAnimal({ ...of, details: { breed: "Maine Coon" } }))
       .thenEvents({
@@ -124,13 +124,13 @@ describe("an animal", () => {
       .when(decideChangeAnimal({ ...of, details: {} }))
       .thenEvents();
   });
-  it("is weighed as often as it is weighed", () => {
+  it("every weighing of an animal is recorded, even with the same weight", () => {
     const weighed: AnimalEvent = { type: "AnimalWeighed", data: { animalId: someId, weightKg: 4.3 } };
     const weigh = decideWeighAnimal({ ...of, weightKg: 4.3 });
     given(animalAggregate, registered).when(weigh).thenEvents(weighed);
     given(animalAggregate, registered, weighed).when(weigh).thenEvents(weighed);
   });
-  it("of another clinic is unknown", () => {
+  it("an animal of another clinic is reported as missing", () => {
     const ofOther = { ...of, clinicId: otherClinicId };
     given(animalAggregate, registered)
       .when(decideWeighAnimal({ ...ofOther, weightKg: 1 }))
@@ -145,7 +145,7 @@ describe("a portal user's selection", () => {
   const selection = { userId: someId, clinicId, branchId: mainBranchId };
   const selected: PortalUserEvent = { type: "ClinicSelected", data: selection };
 
-  it("is recorded when it changes", () => {
+  it("a portal user's selection is recorded only if it changes", () => {
     given(portalUserAggregate).when(decideSelectClinic(selection, clinic)).thenEvents(selected);
     given(portalUserAggregate, selected).when(decideSelectClinic(selection, clinic)).thenEvents();
     const whole = { ...selection, branchId: null };
@@ -153,7 +153,7 @@ describe("a portal user's selection", () => {
       .when(decideSelectClinic(whole, clinic))
       .thenEvents({ type: "ClinicSelected", data: whole });
   });
-  it("names a branch of the clinic", () => {
+  it("a portal user can select only a branch of the selected clinic", () => {
     given(portalUserAggregate)
       .when(decideSelectClinic({ ...selection, branchId: otherId }, clinic))
       .thenRefused("branch_not_found");

@@ -9,10 +9,11 @@ import {
   word,
 } from "../../../../shared/domain/events/fields.ts";
 
-const HALF = "\ud83d"; // the first half of a surrogate pair
+/** The first half of a surrogate pair. */
+const LONE_SURROGATE = "\ud83d";
 
-/** What becomes of a value: undefined where it is refused. */
-const taken = (schema: z.ZodType, value: unknown) => schema.safeParse(value).data;
+/** Parses a value with a schema. @returns undefined if the schema refuses the value */
+const parsed = (schema: z.ZodType, value: unknown) => schema.safeParse(value).data;
 
 describe("the fields of events", () => {
   for (const [text, kept] of [
@@ -35,8 +36,8 @@ describe("the fields of events", () => {
     ["2026-03-01T09:00:00.000Z\n", undefined],
     ["2026-03-01T09:00:00", undefined],
   ] as const) {
-    it(`an instant ${text} is ${kept ?? "refused"}`, () => {
-      expect(taken(instant, text)).to.equal(kept);
+    it(`the instant schema ${kept ? `converts ${text} to ${kept}` : `refuses ${JSON.stringify(text)}`}`, () => {
+      expect(parsed(instant, text)).to.equal(kept);
     });
   }
 
@@ -48,8 +49,8 @@ describe("the fields of events", () => {
     ["2026-3-1", false],
     ["02026-03-01", false],
   ] as const) {
-    it(`a date ${text} is ${good ? "taken" : "refused"}`, () => {
-      expect(taken(calendarDate, text)).to.equal(good ? text : undefined);
+    it(`the calendar date schema ${good ? "accepts" : "refuses"} ${text}`, () => {
+      expect(parsed(calendarDate, text)).to.equal(good ? text : undefined);
     });
   }
 
@@ -58,30 +59,40 @@ describe("the fields of events", () => {
     ["a label", label],
     ["notes", notes],
   ] as const) {
-    it(`${name} may hold any text but NUL and half characters`, () => {
+    it(`the schema of ${name} accepts any text except NUL and lone surrogates`, () => {
       for (const text of ["a", "Grüße 🐕", "a\u2028b", "'; DROP TABLE"])
-        expect(taken(schema, text)).to.equal(text);
-      for (const text of ["a\0", HALF, `a${HALF}b`]) expect(taken(schema, text)).to.equal(undefined);
+        expect(parsed(schema, text)).to.equal(text);
+      for (const text of ["a\0", LONE_SURROGATE, `a${LONE_SURROGATE}b`])
+        expect(parsed(schema, text)).to.equal(undefined);
     });
   }
 
-  it("a word is not empty and no longer than said", () => {
-    expect([taken(word(3), ""), taken(word(3), "abcd"), taken(word(3), "abc")]).to.eql([
+  it("a word must not be empty or exceed the maximum length", () => {
+    expect([parsed(word(3), ""), parsed(word(3), "abcd"), parsed(word(3), "abc")]).to.eql([
       undefined,
       undefined,
       "abc",
     ]);
   });
 
-  it("notes count code points", () => {
-    expect(taken(notes, "🐕".repeat(2000))).to.have.length(4000);
-    expect(taken(notes, "🐕".repeat(2001))).to.equal(undefined);
+  it("the maximum length of notes is counted in code points", () => {
+    expect(parsed(notes, "🐕".repeat(2000))).to.have.length(4000);
+    expect(parsed(notes, "🐕".repeat(2001))).to.equal(undefined);
   });
 
-  it("free form is an object whose keys and texts can be stored, however deep", () => {
+  it("a free-form object must contain only storable keys and texts at any depth", () => {
     const deep = (leaf: unknown) => ({ a: [1, null, { b: leaf }] });
-    expect(taken(freeForm, deep("🐕"))).to.eql(deep("🐕"));
-    for (const value of [deep("\0"), deep({ "k\0": 1 }), deep({ [HALF]: 1 }), deep(HALF), [], "x", null, 1])
-      expect(taken(freeForm, value)).to.equal(undefined);
+    expect(parsed(freeForm, deep("🐕"))).to.eql(deep("🐕"));
+    for (const value of [
+      deep("\0"),
+      deep({ "k\0": 1 }),
+      deep({ [LONE_SURROGATE]: 1 }),
+      deep(LONE_SURROGATE),
+      [],
+      "x",
+      null,
+      1,
+    ])
+      expect(parsed(freeForm, value)).to.equal(undefined);
   });
 });

@@ -5,7 +5,7 @@ import { formerEvents } from "../../../support/former-events.ts";
 
 describe("upcasters", () => {
   for (const { type, version, data, metadata, present } of formerEvents) {
-    it(`read the bytes of ${type} version ${version}`, () => {
+    it(`stored bytes of ${type} version ${version} are upcast to the current version`, () => {
       const stored = { type, data: JSON.parse(data), metadata: JSON.parse(metadata) };
       const event = parseStoredEvent(stored);
       expect(event?.data).to.deep.equal(present);
@@ -13,20 +13,20 @@ describe("upcasters", () => {
       expect(currentVersion(type)).to.equal(version + 1);
     });
 
-    it(`leave the stored data of ${type} as they were given`, () => {
+    it(`upcasting ${type} does not modify the stored data`, () => {
       const stored = JSON.parse(data);
       upcast(type, version, stored);
       expect(JSON.stringify(stored)).to.equal(data);
     });
   }
 
-  it("keep what a former version did say", () => {
+  it("an upcaster keeps a value that the former version already had", () => {
     expect(upcast("AppointmentRequested", 1, { sandboxGeneration: 3 })).to.deep.equal({
       sandboxGeneration: 3,
     });
   });
 
-  it("leave data of the current version to its schema", () => {
+  it("data of the current version is validated without upcasting", () => {
     const { type, data, metadata } = formerEvents[0]!;
     const current = { ...JSON.parse(metadata), schemaVersion: currentVersion(type) };
     expect(() => parseStoredEvent({ type, data: JSON.parse(data), metadata: current })).to.throw(
@@ -35,13 +35,13 @@ describe("upcasters", () => {
     );
   });
 
-  it("leave data that are no object to the schema", () => {
+  it("upcasting returns data that is not an object unchanged", () => {
     for (const data of [null, "text", [1], undefined]) {
       expect(upcast("AppointmentRequested", 1, data)).to.equal(data);
     }
   });
 
-  it("do not read a version that is newer than they know", () => {
+  it("an event with a newer schema version than this release supports is refused", () => {
     const { type, data, metadata } = formerEvents[0]!;
     const newer = { ...JSON.parse(metadata), schemaVersion: currentVersion(type) + 1 };
     expect(() => parseStoredEvent({ type, data: JSON.parse(data), metadata: newer })).to.throw(

@@ -36,13 +36,13 @@ const on = (...history: PartnerApplicationEvent[]) => given(applicationAggregate
 const issue = (credentialId: string) => decideIssueCredential({ credentialId, secretHash: "0".repeat(64) });
 
 describe("partner application", () => {
-  it("is registered once, with each scope once", () => {
+  it("an application is registered once, without duplicate scopes", () => {
     const register = decideRegisterApplication({ ...details, scopes: ["clinic:read", "clinic:read"] });
     on().when(register).thenEvents(registered);
     on(registered).when(register).thenRefused("application_exists");
   });
 
-  it("has two live credentials at the most", () => {
+  it("an application has at most two active credentials", () => {
     on(registered).when(issue("one")).thenEvents(issued("one"));
     on(registered, issued("one")).when(issue("two")).thenEvents(issued("two"));
     const full = [registered, issued("one"), issued("two")];
@@ -54,14 +54,14 @@ describe("partner application", () => {
       .thenEvents(issued("three"));
   });
 
-  it("revokes a credential once and for all", () => {
+  it("revoking a credential again changes nothing", () => {
     const revoke = decideRevokeCredential("one");
     on(registered).when(revoke).thenRefused("credential_not_found");
     on(registered, issued("one")).when(revoke).thenEvents(revoked("one"));
     on(registered, issued("one"), revoked("one")).when(revoke).thenEvents();
   });
 
-  it("has webhook origins approved and withdrawn, each once", () => {
+  it("approving or withdrawing a webhook origin again changes nothing", () => {
     const approve = decideApproveWebhookOrigin("https://HOOKS.example.com:443/path?query");
     const withdraw = decideWithdrawWebhookOrigin(origin);
     on(registered).when(approve).thenEvents(approved);
@@ -72,14 +72,14 @@ describe("partner application", () => {
     on(registered).when(decideApproveWebhookOrigin("data:text/plain,x")).thenRefused("invalid_origin");
   });
 
-  it("gets nothing more once it is revoked", () => {
+  it("a revoked application gets no credentials and no webhook origins", () => {
     on(registered).when(decideRevokeApplication(null)).thenEvents(ended);
     on(registered, ended).when(decideRevokeApplication("again")).thenEvents();
     on(registered, ended).when(issue("one")).thenRefused("application_revoked");
     on(registered, ended).when(decideApproveWebhookOrigin(origin)).thenRefused("application_revoked");
   });
 
-  it("must be there", () => {
+  it("commands on an unknown application are refused", () => {
     for (const decide of [issue("one"), decideRevokeCredential("one"), decideRevokeApplication(null)]) {
       on().when(decide).thenRefused("application_not_found");
     }

@@ -66,7 +66,7 @@ const request = (asked: Scope[] = scopes, by: Application | undefined = applicat
   decideRequestInstallation({ installationId, scopes: asked }, by, clinic);
 
 describe("installation", () => {
-  it("is asked for by a live application of the clinic's environment, within its scopes", () => {
+  it("an installation can be requested only by an active application of the same environment, within its scopes", () => {
     on().when(request()).thenEvents(requested);
     on()
       .when(request(["webhooks:write"]))
@@ -90,7 +90,7 @@ describe("installation", () => {
     on(requested, approvedWith(), revoked).when(request()).thenEvents(requested);
   });
 
-  it("is approved as asked, or for less", () => {
+  it("an installation can be approved as requested or with fewer scopes and branches", () => {
     const approve = (approval: Parameters<typeof decideApproveInstallation>[0] = {}) =>
       decideApproveInstallation(approval, administrator, clinic);
     on(requested).when(approve()).thenEvents(approvedWith());
@@ -110,7 +110,7 @@ describe("installation", () => {
     on().when(approve()).thenRefused("installation_not_found");
   });
 
-  it("is approved by an administrator of the clinic alone", () => {
+  it("only an administrator of the clinic can approve an installation", () => {
     for (const approver of [
       undefined,
       null,
@@ -129,7 +129,7 @@ describe("installation", () => {
       .thenEvents(approvedWith({ approvedBy: null }));
   });
 
-  it("is narrowed, never widened", () => {
+  it("an installation can be narrowed but not widened", () => {
     const narrowed = [requested, approvedWith(), narrowedTo(["clinic:read"], [north])];
     on(requested, approvedWith())
       .when(decideNarrowInstallation({ branchIds: [north] }))
@@ -146,7 +146,7 @@ describe("installation", () => {
     on(requested).when(decideNarrowInstallation({})).thenRefused("installation_not_approved");
   });
 
-  it("has its rate agreed once it is approved", () => {
+  it("a rate limit can be agreed only for an approved installation", () => {
     const agreed = { installationId, rateLimitPerMinute: 600 };
     on(requested, approvedWith())
       .when(decideAgreeRateLimit(600))
@@ -155,7 +155,7 @@ describe("installation", () => {
     on(requested).when(decideAgreeRateLimit(600)).thenRefused("installation_not_approved");
   });
 
-  it("is revoked whenever the clinic likes, once", () => {
+  it("an installation can be revoked before and after its approval", () => {
     on(requested).when(decideRevokeInstallation(null)).thenEvents(revoked);
     on(requested, approvedWith()).when(decideRevokeInstallation(null)).thenEvents(revoked);
     on(requested, revoked).when(decideRevokeInstallation(null)).thenEvents();

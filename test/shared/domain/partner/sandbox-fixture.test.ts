@@ -23,13 +23,13 @@ describe("sandbox fixture", () => {
     });
   };
 
-  it("fits the catalog, and follows from application and day alone", () => {
+  it("the sandbox fixture matches the event catalog and depends only on application and day", () => {
     const reset = { applicationId, clinicId: randomUUID(), generation: 1, day };
     requireFit({ type: "SandboxReset", data: { ...reset, facts } });
     expect(fixture(applicationId, day)).to.deep.equal(facts);
   });
 
-  it("has the same ids on another day, and other ids for another application", () => {
+  it("the sandbox fixture has the same ids every day, and different ids for each application", () => {
     const ids = (of: FixtureFact[]) =>
       of.map(({ data }) => Object.entries(data).filter(([name]) => name.endsWith("Id")));
     expect(ids(fixture(applicationId, "2026-03-11"))).to.deep.equal(ids(facts));
@@ -38,7 +38,7 @@ describe("sandbox fixture", () => {
     expect(own.filter((id) => text.includes(id))).to.deep.equal([]);
   });
 
-  it("has appointments around the day, in several states, none of which came about later than the day began", () => {
+  it("the sandbox fixture has appointments before and after the day, in several statuses, and no later events", () => {
     const statuses = appointments().map((appointment) => appointment?.status);
     expect(new Set(statuses)).to.deep.equal(
       new Set(["completed", "no_show", "confirmed", "requested", "cancelled"]),
@@ -49,7 +49,7 @@ describe("sandbox fixture", () => {
     for (const { at } of facts) expect(at <= `${day}T00:00:00.000Z`, at).to.equal(true);
   });
 
-  it("holds nothing but facts that a fixture may hold", () => {
+  it("a sandbox reset refuses fixture data with an event type that is not permitted", () => {
     const fact = {
       type: "ClinicClosed",
       data: { clinicId: randomUUID(), reason: "x" },

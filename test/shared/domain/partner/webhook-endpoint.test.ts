@@ -31,19 +31,19 @@ const revoked: WebhookEndpointEvent = { type: "WebhookEndpointRevoked", data: { 
 const on = (...history: WebhookEndpointEvent[]) => given(endpointAggregate, ...history);
 
 describe("webhook endpoint", () => {
-  it("is registered once", () => {
+  it("a webhook endpoint is registered once", () => {
     on().when(decideRegisterEndpoint(registration)).thenEvents(registered);
     on(registered).when(decideRegisterEndpoint(registration)).thenRefused("webhook_endpoint_exists");
   });
 
-  it("is disabled and enabled, each once", () => {
+  it("disabling or enabling a webhook endpoint again changes nothing", () => {
     on(registered).when(decideDisableEndpoint("operator")).thenEvents(disabled);
     on(registered, disabled).when(decideDisableEndpoint("gone")).thenEvents();
     on(registered, disabled).when(decideEnableEndpoint()).thenEvents(enabled);
     on(registered).when(decideEnableEndpoint()).thenEvents();
   });
 
-  it("has its secret rotated, disabled or not", () => {
+  it("the secret of an active or disabled webhook endpoint can be rotated", () => {
     const rotation = { ...secret, previousExpiresAt: "2026-05-05T08:00:00.000Z" };
     const rotated = { type: "WebhookSecretRotated", data: { endpointId, ...rotation } } as const;
     on(registered).when(decideRotateSecret(rotation)).thenEvents(rotated);
@@ -51,7 +51,7 @@ describe("webhook endpoint", () => {
     on(registered, revoked).when(decideRotateSecret(rotation)).thenRefused("webhook_endpoint_revoked");
   });
 
-  it("is tested while it is active", () => {
+  it("only an active webhook endpoint can be tested", () => {
     const tested: WebhookEndpointEvent = {
       type: "WebhookEndpointTested",
       data: { endpointId, testId: "test" },
@@ -63,16 +63,16 @@ describe("webhook endpoint", () => {
     expect(on(registered, tested).state).to.deep.equal(on(registered).state);
   });
 
-  it("is revoked for good", () => {
+  it("a revoked webhook endpoint stays revoked", () => {
     on(registered).when(decideRevokeEndpoint()).thenEvents(revoked);
     on(registered, revoked).when(decideRevokeEndpoint()).thenEvents();
     on(registered, revoked).when(decideEnableEndpoint()).thenRefused("webhook_endpoint_revoked");
     on(registered, revoked).when(decideDisableEndpoint("operator")).thenRefused("webhook_endpoint_revoked");
-    // The dispatcher's report may come after the revocation.
+    // The dispatcher may report a disabled endpoint after the revocation.
     expect(on(registered, revoked, disabled, enabled).state?.status).to.equal("revoked");
   });
 
-  it("is known to its owner alone", () => {
+  it("a webhook endpoint is reported as missing to everyone except its owner", () => {
     const { state } = on(registered);
     expect(ownEndpoint(state, owner).id).to.equal(endpointId);
     for (const other of [
@@ -94,19 +94,19 @@ describe("webhook delivery", () => {
   const replay: WebhookDeliveryEvent = { type: "WebhookDeliveryReplayRequested", data };
   const onDelivery = (...history: WebhookDeliveryEvent[]) => given(deliveryAggregate, ...history);
 
-  it("is replayed after it failed or was skipped, and after each failure again", () => {
+  it("a delivery can be replayed after each failure and after it was skipped", () => {
     onDelivery(failed).when(decideReplay(endpointId)).thenEvents(replay);
     onDelivery(skipped).when(decideReplay(endpointId)).thenEvents(replay);
     onDelivery(failed, replay, failed).when(decideReplay(endpointId)).thenEvents(replay);
   });
 
-  it("is not replayed while it is under way, when unknown, or by way of another endpoint", () => {
+  it("a delivery cannot be replayed if it is unknown, in progress or of another endpoint", () => {
     onDelivery(failed, replay).when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
     onDelivery().when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
     onDelivery(failed).when(decideReplay("other")).thenRefused("delivery_not_replayable");
   });
 
-  it("is not replayed when it is no longer kept", () => {
+  it("an expired delivery cannot be replayed", () => {
     const expired: WebhookDeliveryEvent = { type: "WebhookDeliveryExpired", data };
     onDelivery(failed, replay, expired).when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
   });

@@ -4,7 +4,7 @@ import { timeZones } from "../../../../shared/domain/time/time-zone.ts";
 import { testServers } from "../../../support/stack.ts";
 
 describe("time zones", () => {
-  it("are all known to the runtime and, spelled the same, to Postgres", async () => {
+  it("runtime and Postgres know all permitted time zones by the same name", async () => {
     const client = new pg.Client({ connectionString: (await testServers()).adminDatabaseUrl });
     await client.connect();
     const { rows } = await client.query<{ name: string }>("SELECT name FROM pg_timezone_names");
@@ -22,7 +22,7 @@ describe("time zones", () => {
     "Europe/Kyiv",
     "America/Argentina/Buenos_Aires",
   ]) {
-    it(`has ${name}`, () => {
+    it(`the time zone ${name} is permitted`, () => {
       expect(timeZones.has(name)).to.equal(true);
     });
   }
@@ -45,7 +45,7 @@ describe("time zones", () => {
     ...["europe/zurich", "Europe/ZURICH", "Europe/Atlantis", "Europe", "+02:00", "UTC+2", "posix/Asia/Tokyo"],
     ...["", " UTC", "Factory", "SystemV/PST8", "localtime"],
   ]) {
-    it(`has no «${name}»`, () => {
+    it(`the time zone «${name}» is not permitted`, () => {
       expect(timeZones.has(name)).to.equal(false);
     });
   }

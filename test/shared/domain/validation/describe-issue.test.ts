@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { z } from "zod";
 import { describeIssue } from "../../../../shared/domain/validation/describe-issue.ts";
 
-describe("what is wrong with a value", () => {
+describe("the description of a validation issue", () => {
   for (const [schema, value, words] of [
     [z.string(), undefined, "is missing"],
     [z.string(), 5, "must be of type string"],
@@ -20,7 +20,7 @@ describe("what is wrong with a value", () => {
     [z.string().regex(/^a$/, "must be an a"), "b", "must be an a"],
     [z.string().refine(() => false, "must not be"), "b", "must not be"],
   ] as const) {
-    it(`${words}: ${JSON.stringify(value)}`, () => {
+    it(`the issue of the invalid value ${JSON.stringify(value)} is described as "${words}"`, () => {
       const { error } = schema.safeParse(value);
       expect(error?.issues.map(describeIssue)).to.deep.equal([words]);
     });

@@ -8,15 +8,15 @@ import { describeIssue } from "../../../../shared/domain/validation/describe-iss
 import * as requestBodies from "../../../../shared/partner-api/request-bodies.ts";
 import { readConfig, type Settings, settings } from "../../../../shared/runtime/config.ts";
 
-/** Values that between them no pattern of ours accepts. */
+/** Values of which each of our patterns refuses at least one. */
 const WRONG = ["", "\u0001", "no such ~ form", "-".repeat(5_000), "ÄÖÜ"];
 
-/** What regular expressions look like. */
+/** Matches text that contains a regular expression. */
 const EXPRESSION = /must match|\/\^|\$\/|\\[dwsxpu]|\[[^\]\s]*-[^\]\s]*\]|\{\d+,?\d*\}|\(\?[:=!<]/;
 
 type Schema = z.core.$ZodType;
 
-/** Every schema within a schema, itself included, with the path to it. */
+/** Yields a schema and all schemas nested inside it, each with its path. */
 function* within(schema: Schema, path: string): Generator<[string, Schema]> {
   yield [path, schema];
   const { def } = (schema as unknown as { _zod: { def: Record<string, unknown> } })._zod;
@@ -53,7 +53,7 @@ interface Definition {
   checks?: { _zod: { def: Definition } }[];
 }
 
-/** The patterns of a text: its format's and those of its checks. */
+/** Returns the patterns of a string schema's format and checks. */
 function patternsOf(schema: Schema): RegExp[] {
   const { def } = (schema as unknown as { _zod: { def: Definition } })._zod;
   const all = [def, ...(def.checks ?? []).map((check) => check._zod.def)];
@@ -65,7 +65,7 @@ describe("texts that say what is wrong with a value", () => {
     .flatMap(([name, root]) => [...within(root, name)])
     .filter(([, schema]) => patternsOf(schema).length > 0);
 
-  it("contain no regular expression, for each pattern of events, commands, requests and settings", () => {
+  it("no validation message of events, commands, requests and settings contains a regular expression", () => {
     expect(patterned.length).to.be.greaterThan(100);
     const sources = new Set<string>();
     for (const [name, schema] of patterned) {
@@ -86,7 +86,7 @@ describe("texts that say what is wrong with a value", () => {
     expect(sources.size).to.be.greaterThan(8);
   });
 
-  it("contain none where a stored event, an option or a setting is refused", () => {
+  it("no error message of a stored event, an option or a setting contains a regular expression", () => {
     const texts: string[] = [];
     for (const type of categories.flatMap(({ events }) => Object.keys(events))) {
       const data = new Proxy(

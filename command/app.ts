@@ -6,7 +6,7 @@ import type { Environment } from "../shared/domain/events/fields.ts";
 import type { EventLog } from "../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../shared/http/app.ts";
 import type { Readiness } from "../shared/http/health.ts";
-import { jsonBody } from "../shared/http/json-body.ts";
+import { parseJsonBody } from "../shared/http/json-body.ts";
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { partnerAccess } from "../shared/partner-api/access.ts";
@@ -92,13 +92,13 @@ function partnerRouter(options: CommandAppOptions) {
     exchangeToken: (environment) => [
       limitAddress(limiter),
       exposeLogPosition(brand, awaitReads),
-      jsonBody(),
+      parseJsonBody(),
       exchangeToken(options, environment),
     ],
     createPartnerAppointment: (environment) => [
       ...authorize("createPartnerAppointment", environment),
       requireOperationalClinic(),
-      jsonBody(),
+      parseJsonBody(),
       mapDomainErrors(partnerWrites.createPartnerAppointment.refusals),
       createAppointment(options),
     ],
@@ -110,7 +110,7 @@ function partnerRouter(options: CommandAppOptions) {
     createWebhookEndpoint: (environment) => [
       ...authorize("createWebhookEndpoint", environment),
       requireOperationalClinic(),
-      jsonBody(),
+      parseJsonBody(),
       mapDomainErrors(partnerWrites.createWebhookEndpoint.refusals),
       createWebhookEndpoint(options),
     ],

@@ -2,7 +2,7 @@ import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
-import { eventStoreReadiness } from "../shared/http/event-log-readiness.ts";
+import { createEventStoreReadiness } from "../shared/http/event-log-readiness.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
@@ -61,7 +61,7 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
     const app = createCommandApp({
       logger,
       log: createEventLog(client),
-      readiness: eventStoreReadiness(client, logger),
+      readiness: createEventStoreReadiness(client, logger),
       limiter,
       awaitReads: createAwaitReads(pool, logger),
       issuer,

@@ -1,7 +1,7 @@
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
-import { eventStoreReadiness } from "../../shared/http/event-log-readiness.ts";
+import { createEventStoreReadiness } from "../../shared/http/event-log-readiness.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
@@ -43,7 +43,7 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
     await requireEventStore(client, config.EVENTSTORE_URL);
     const log = createEventLog(client);
     const trustProxy = config.TRUST_PROXY;
-    const readiness = eventStoreReadiness(client, logger);
+    const readiness = createEventStoreReadiness(client, logger);
     const app = createAuditApp({ logger, log, client, pool, signer, readiness, trustProxy });
     const server = await listen(app.callback(), config.HOST, config.PORT);
     logger.info({ url: server.url, exportKey: signer.thumbprint }, "audit service is listening");

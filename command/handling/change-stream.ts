@@ -1,5 +1,5 @@
 import { type EventLog, type NewEvent, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
-import { backoff } from "../../shared/runtime/backoff.ts";
+import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { type AddToBatch, createBatches, QueueFullError } from "../../shared/runtime/batches.ts";
 
 /** Result of one change, or the error that refused it. */
@@ -32,7 +32,7 @@ const CHANGE_TIMEOUT_MS = 10_000;
 const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 50 };
 
 /** Delays with jitter, so that processes that lost a race do not retry at the same time. Milliseconds. */
-const RETRY_DELAYS_MS = { first: 5, most: 100 };
+const RETRY_DELAYS_MS = { firstMs: 5, maxMs: 100 };
 
 /** Batches by event log. Each process has one log. */
 const batches = new WeakMap<EventLog, AddToBatch<Waiting<unknown>, ChangeOutcome<unknown>>>();
@@ -92,7 +92,7 @@ async function appendBatch<Change, Result>(
   changes: Waiting<Change>[],
   decide: (changes: Change[]) => Promise<Plan<Result>>,
 ): Promise<ChangeOutcome<Result>[]> {
-  const wait = backoff(RETRY_DELAYS_MS);
+  const wait = createBackoff(RETRY_DELAYS_MS);
   const outcomes = new Map<Waiting<Change>, ChangeOutcome<Result>>();
   let left = changes;
   for (;;) {

@@ -14,10 +14,14 @@ import {
   decideReschedule,
   decideStartConsultation,
 } from "../../shared/domain/appointment/appointment.ts";
-import { type AppointmentImport, decideImport, occurredAt } from "../../shared/domain/appointment/import.ts";
+import {
+  type AppointmentImport,
+  decideImport,
+  deriveOccurredAt,
+} from "../../shared/domain/appointment/import.ts";
 import { type AppointmentRequest, decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
-import { type Clinic, refuseSandbox, whileOpen } from "../../shared/domain/clinic/clinic.ts";
+import { type Clinic, refuseSandbox, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
@@ -50,7 +54,7 @@ export async function requestAppointment(
   const requestHash = createHash("sha256").update(JSON.stringify(asked)).digest("hex");
   const request = { ...asked, applicationId: null, requestHash, sandboxGeneration: 0 };
   const facts = { clinic, animal, permittedBranchIds: null, now: context.now };
-  const decide = whileOpen(clinic, decideRequest(request, facts));
+  const decide = restrictToOpenClinic(clinic, decideRequest(request, facts));
   return handle(log, appointmentAggregate, appointmentId, decide, ofClinic);
 }
 
@@ -128,8 +132,11 @@ export async function importAppointment(
     ...resourceIds.map(async (id) => (await load(log, resourceAggregate, id)).state),
   ]);
   const asked = { ...input, requestHash: hashOf(input) };
-  const decide = whileOpen(clinic, decideImport(asked, { clinic, animal, customer, resources, now }));
-  const happened = { ...ofClinic, now: occurredAt(asked, now) };
+  const decide = restrictToOpenClinic(
+    clinic,
+    decideImport(asked, { clinic, animal, customer, resources, now }),
+  );
+  const happened = { ...ofClinic, now: deriveOccurredAt(asked, now) };
   return handle(log, appointmentAggregate, appointmentId, decide, happened);
 }
 

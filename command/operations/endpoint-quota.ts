@@ -2,7 +2,7 @@ import { DomainError } from "../../shared/domain/domain-error.ts";
 import { streamName } from "../../shared/domain/events/category.ts";
 import { installationId } from "../../shared/domain/events/ids.ts";
 import {
-  type EndpointPlace,
+  type EndpointReservation,
   type WebhookEndpointPlacesEvent,
   webhookEndpointPlacesCategory,
 } from "../../shared/domain/events/partner.ts";
@@ -41,7 +41,7 @@ export function reserveEndpoint(
   const id = installationId(owner.applicationId, owner.clinicId);
   const stream = streamName(webhookEndpointPlacesCategory, id);
   return changeStream<Taking, void>(log, stream, { endpointId, context }, async (takings) => {
-    const last = await log.last<WebhookEndpointPlacesEvent>(stream);
+    const last = await log.readLast<WebhookEndpointPlacesEvent>(stream);
     const known = last?.data.places ?? [];
     const isScarce = known.length + takings.length > MAX_ENDPOINTS;
     const now = Math.max(...takings.map(({ context }) => context.now));
@@ -53,7 +53,7 @@ export function reserveEndpoint(
 /** Grants the free reservations in order. Each event contains all reservations at that point. */
 function planPlaces(
   id: string,
-  { places, revision }: { places: EndpointPlace[]; revision: bigint },
+  { places, revision }: { places: EndpointReservation[]; revision: bigint },
   takings: Taking[],
 ): Plan<void> {
   const free = Math.max(0, MAX_ENDPOINTS - places.length);
@@ -75,8 +75,12 @@ function limitReached(): DomainError {
   return new DomainError("webhook_endpoint_limit_reached", message);
 }
 
-async function stillTaken(log: EventLog, places: EndpointPlace[], now: number): Promise<EndpointPlace[]> {
-  const isTaken = async ({ endpointId, takenAt }: EndpointPlace) => {
+async function stillTaken(
+  log: EventLog,
+  places: EndpointReservation[],
+  now: number,
+): Promise<EndpointReservation[]> {
+  const isTaken = async ({ endpointId, takenAt }: EndpointReservation) => {
     const { state } = await load(log, endpointAggregate, endpointId);
     return state ? state.status !== "revoked" : now - Date.parse(takenAt) < REGISTRATION_TIMEOUT_MS;
   };

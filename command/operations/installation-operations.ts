@@ -1,5 +1,5 @@
 import type { Decision } from "../../shared/domain/aggregate.ts";
-import { branchOf, type Clinic, whileOpen } from "../../shared/domain/clinic/clinic.ts";
+import { type Clinic, requireBranch, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
 import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
 import { installationId } from "../../shared/domain/events/ids.ts";
 import type { InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
@@ -58,7 +58,7 @@ export function narrowInstallation(
   context: CommandContext,
 ): Promise<Handled<Installation>> {
   const decide = (clinic: Clinic) => {
-    for (const branchId of input.branchIds ?? []) branchOf(clinic, branchId);
+    for (const branchId of input.branchIds ?? []) requireBranch(clinic, branchId);
     return decideNarrowInstallation(input);
   };
   return change(log, input, decide, context);
@@ -92,7 +92,13 @@ async function change(
   context: CommandContext,
 ): Promise<Handled<Installation>> {
   const { clinic, context: ofClinic } = await loadClinicOf(log, input.clinicId, context);
-  return handle(log, installationAggregate, idOf(input), whileOpen(clinic, decide(clinic)), ofClinic);
+  return handle(
+    log,
+    installationAggregate,
+    idOf(input),
+    restrictToOpenClinic(clinic, decide(clinic)),
+    ofClinic,
+  );
 }
 
 function idOf({ applicationId, clinicId }: InstallationOf): string {

@@ -1,5 +1,10 @@
 import type { Aggregate, Decision } from "../../shared/domain/aggregate.ts";
-import { type Clinic, clinicAggregate, refuseSandbox, whileOpen } from "../../shared/domain/clinic/clinic.ts";
+import {
+  type Clinic,
+  clinicAggregate,
+  refuseSandbox,
+  restrictToOpenClinic,
+} from "../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import type { categories } from "../../shared/domain/events/catalog.ts";
 import type { Category, EventOf } from "../../shared/domain/events/category.ts";
@@ -40,7 +45,7 @@ export function clinicOperation<
     const { clinic, context: ofClinic } = await loadClinicOf(log, command.clinicId, context);
     if (ofFixture.has(aggregate.category.name)) refuseSandbox(clinic);
     await check?.(log, command, clinic);
-    const decideOpen = whileOpen(clinic, decide(command, clinic, context.now));
+    const decideOpen = restrictToOpenClinic(clinic, decide(command, clinic, context.now));
     return handle(log, aggregate, idOf(command), decideOpen, ofClinic);
   };
 }

@@ -3,9 +3,9 @@ import { DomainError } from "../../shared/domain/domain-error.ts";
 import { type WebhookDeliveryEvent, webhookDeliveryCategory } from "../../shared/domain/events/partner.ts";
 import { deliveryAggregate, isReplayable } from "../../shared/domain/partner/webhook-delivery.ts";
 import {
-  activeEndpoint,
   endpointAggregate,
-  knownEndpoint,
+  requireActiveEndpoint,
+  requireExistingEndpoint,
 } from "../../shared/domain/partner/webhook-endpoint.ts";
 import {
   type EventLog,
@@ -13,7 +13,7 @@ import {
   type RecordedEvent,
   toLogError,
 } from "../../shared/eventstore/log.ts";
-import { catchUp } from "../../shared/eventstore/subscription.ts";
+import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, load } from "../handling/handle.ts";
 import { replayDelivery } from "./webhook-endpoint-operations.ts";
 
@@ -53,7 +53,7 @@ export async function recoverDeliveries(
   const { log, client } = dependencies;
   const { endpointId } = input;
   const { state } = await load(log, endpointAggregate, endpointId);
-  const owner = input.dryRun ? knownEndpoint(state) : activeEndpoint(state);
+  const owner = input.dryRun ? requireExistingEndpoint(state) : requireActiveEndpoint(state);
   const ids = await findReplayableDeliveries(client, input);
   const progress = { found: ids.length, requested: 0, left: 0 };
   if (input.dryRun) return progress;
@@ -106,7 +106,7 @@ export async function findReplayableDeliveries(
   const end = new AbortController();
   let isComplete = false;
   try {
-    for await (const item of catchUp({
+    for await (const item of subscribeToLog({
       client,
       after: undefined,
       categories: [webhookDeliveryCategory],

@@ -10,9 +10,9 @@ import {
   type Scope,
 } from "../../shared/domain/events/partner.ts";
 import { type SandboxEvent, sandboxCategory } from "../../shared/domain/events/sandbox.ts";
-import { DEFAULT_RATE_LIMIT } from "../../shared/domain/partner/installation.ts";
+import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
-import { dayOf, fixture, sandboxBranches } from "../../shared/domain/partner/sandbox-fixture.ts";
+import { createFixture, dayOf, listSandboxBranches } from "../../shared/domain/partner/sandbox-fixture.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import {
   EMPTY_STREAM,
@@ -62,7 +62,7 @@ export async function openSandboxClinic(
   const entitlement = { key: "scheduling.advanced", enabled: true, limit: null, effectiveUntil: null };
   const events: ClinicEvent[] = [
     { type: "ClinicRegistered", data: registration },
-    ...sandboxBranches(applicationId).map(({ id: branchId, ...branch }, index): ClinicEvent => {
+    ...listSandboxBranches(applicationId).map(({ id: branchId, ...branch }, index): ClinicEvent => {
       return { type: "BranchOpened", data: { clinicId, branchId, ...branch, isMain: index === 0 } };
     }),
     {
@@ -83,7 +83,7 @@ export async function approveSandbox(
   const clinicId = sandboxClinicId(applicationId);
   const id = installationId(applicationId, clinicId);
   const asked = { installationId: id, applicationId, clinicId, scopes: [...new Set(scopes)] };
-  const granted = { approvedBy: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT, branchIds: null };
+  const granted = { approvedBy: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE, branchIds: null };
   const events: InstallationEvent[] = [
     { type: "InstallationRequested", data: asked },
     { type: "InstallationApproved", data: { ...asked, ...granted } },
@@ -98,7 +98,7 @@ async function startStream(
   events: CatalogEvent[],
   context: CommandContext,
 ): Promise<void> {
-  if (await log.last(stream)) return;
+  if (await log.readLast(stream)) return;
   const metadata = toMetadata({ ...context, environment: "sandbox" });
   try {
     await log.append(
@@ -150,7 +150,7 @@ async function startGeneration(
   const clinicId = sandboxClinicId(applicationId);
   const day = dayOf(context.now);
   const generation = (former?.generation ?? 0) + 1;
-  const data = { applicationId, clinicId, generation, day, facts: fixture(applicationId, day) };
+  const data = { applicationId, clinicId, generation, day, facts: createFixture(applicationId, day) };
   const event: SandboxEvent = { type: "SandboxReset", data };
   const metadata = toMetadata({ ...context, clinicId, environment: "sandbox" });
   const revision = former?.revision ?? EMPTY_STREAM;
@@ -165,7 +165,7 @@ export function sandboxStream(applicationId: string): string {
 
 /** Loads the last reset, which contains the whole state. */
 export async function loadSandbox(log: EventLog, applicationId: string): Promise<Sandbox | undefined> {
-  const last = await log.last<SandboxEvent>(sandboxStream(applicationId));
+  const last = await log.readLast<SandboxEvent>(sandboxStream(applicationId));
   return last && toSandbox(last);
 }
 

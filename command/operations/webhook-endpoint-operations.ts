@@ -5,9 +5,9 @@ import { DomainError } from "../../shared/domain/domain-error.ts";
 import { webhookDeliveryId } from "../../shared/domain/events/ids.ts";
 import type { WebhookEndpointEvent, WebhookEventType } from "../../shared/domain/events/partner.ts";
 import {
+  createNotReplayableError,
   decideReplay,
   deliveryAggregate,
-  notReplayable,
 } from "../../shared/domain/partner/webhook-delivery.ts";
 import {
   decideDisableEndpoint,
@@ -19,8 +19,8 @@ import {
   type Endpoint,
   type EndpointOwner,
   endpointAggregate,
-  knownEndpoint,
-  ownEndpoint,
+  requireExistingEndpoint,
+  requireOwnEndpoint,
 } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
@@ -65,7 +65,7 @@ export async function registerEndpoint(
   const ofOwner = within(context, owner);
   await reserveEndpoint(dependencies.log, { owner, endpointId }, ofOwner);
   const { state, seen } = await handle(dependencies.log, endpointAggregate, endpointId, decide, ofOwner);
-  return { endpoint: ownEndpoint(state, owner), secret, seen };
+  return { endpoint: requireOwnEndpoint(state, owner), secret, seen };
 }
 
 /**
@@ -84,7 +84,7 @@ export async function rotateSecret(
   const decide = decideRotateSecret({ ...kept, previousExpiresAt });
   try {
     const { state, seen } = await change(dependencies.log, input, decide, context, "throw");
-    return { endpoint: ownEndpoint(state, input.owner), secret, seen };
+    return { endpoint: requireOwnEndpoint(state, input.owner), secret, seen };
   } catch (error) {
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
     throw new DomainError("concurrent_rotation", "the endpoint was changed concurrently");
@@ -140,7 +140,7 @@ export async function testEndpoint(
  * @throws {DomainError} `webhook_endpoint_not_found`
  */
 export async function findEndpoint(log: EventLog, endpointId: string): Promise<EndpointOf> {
-  const { applicationId, clinicId, environment } = knownEndpoint(
+  const { applicationId, clinicId, environment } = requireExistingEndpoint(
     (await load(log, endpointAggregate, endpointId)).state,
   );
   return { endpointId, owner: { applicationId, clinicId, environment } };
@@ -159,13 +159,14 @@ export async function replayDelivery(
 ): Promise<void> {
   const { endpointId, owner, deliveryId } = input;
   const { state } = await load(log, endpointAggregate, endpointId);
-  if (ownEndpoint(state, owner).status !== "active" || deliveryId === undefined) throw notReplayable();
+  if (requireOwnEndpoint(state, owner).status !== "active" || deliveryId === undefined)
+    throw createNotReplayableError();
   const ofOwner = within(context, owner);
   const once = { onLostRace: "throw" } as const;
   try {
     await handle(log, deliveryAggregate, deliveryId, decideReplay(endpointId), ofOwner, once);
   } catch (error) {
-    throw error instanceof WrongExpectedRevisionError ? notReplayable() : error;
+    throw error instanceof WrongExpectedRevisionError ? createNotReplayableError() : error;
   }
 }
 
@@ -176,7 +177,7 @@ function change(
   context: CommandContext,
   onLostRace: "retry" | "throw" = "retry",
 ): Promise<Handled<Endpoint>> {
-  const decideOwn = (state: Endpoint | undefined) => decide(ownEndpoint(state, owner));
+  const decideOwn = (state: Endpoint | undefined) => decide(requireOwnEndpoint(state, owner));
   const ofOwner = within(context, owner);
   return handle(log, endpointAggregate, endpointId, decideOwn, ofOwner, { onLostRace });
 }

@@ -8,7 +8,7 @@ import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
 import { type AppointmentEvent, appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { streamName } from "../../shared/domain/events/category.ts";
 import { partnerAppointmentId } from "../../shared/domain/events/ids.ts";
-import { fixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
+import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
@@ -55,7 +55,7 @@ async function requestIdempotently(
   const key = { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey };
   const appointmentId = partnerAppointmentId(key);
   const animal = sandbox
-    ? fixtureAnimal(sandbox, animalId)
+    ? findFixtureAnimal(sandbox, animalId)
     : (await load(log, animalAggregate, animalId)).state;
   const decide = decideRequest(
     {

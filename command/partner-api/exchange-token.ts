@@ -1,7 +1,7 @@
 import { randomUUID, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
 import { z } from "zod";
-import { TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
+import { TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
 import { type Scope, scope } from "../../shared/domain/events/partner.ts";
 import {
@@ -15,7 +15,7 @@ import type { RequestState } from "../../shared/http/app.ts";
 import { callerAddress } from "../../shared/http/caller-address.ts";
 import { tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
-import { enforce } from "../../shared/rate-limit/middleware.ts";
+import { enforceRateLimit } from "../../shared/rate-limit/middleware.ts";
 import { load } from "../handling/handle.ts";
 import { hashClientSecret } from "../operations/application-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
@@ -38,7 +38,7 @@ export function exchangeToken(
   return async (ctx) => {
     const request = readTokenRequest(ctx.request.body);
     const key = `token ${environment} ${request.clientId ?? "unknown"} ${callerAddress(ctx.ip)}`;
-    await enforce(dependencies.limiter, ctx, key, EXCHANGES_PER_MINUTE);
+    await enforceRateLimit(dependencies.limiter, ctx, key, EXCHANGES_PER_MINUTE);
     const { application, credential, seen } = await authenticate(dependencies.log, request, environment);
     ctx.state.logPosition = seen;
     const scopes = grantedScopes(request.scope, application.scopes);
@@ -46,7 +46,7 @@ export function exchangeToken(
     ctx.body = {
       access_token: await dependencies.issuer.sign(token, randomUUID(), ctx.state.now),
       token_type: "Bearer",
-      expires_in: TOKEN_LIFETIME,
+      expires_in: TOKEN_LIFETIME_SECONDS,
       scope: scopes.join(" "),
     };
   };

@@ -5,7 +5,7 @@ import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import {
   type Endpoint,
   type EndpointOwner,
-  unknownEndpoint,
+  refuseUnknownEndpoint,
 } from "../../shared/domain/partner/webhook-endpoint.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
@@ -69,7 +69,7 @@ export function ownerOf(state: ClinicState): EndpointOwner {
 
 /** @throws {DomainError} `webhook_endpoint_not_found` if the path has no valid id */
 export function endpointOf(ctx: WithParams<ClinicState>): EndpointOf {
-  return { endpointId: pathId(ctx, "endpointId") ?? unknownEndpoint(), owner: ownerOf(ctx.state) };
+  return { endpointId: pathId(ctx, "endpointId") ?? refuseUnknownEndpoint(), owner: ownerOf(ctx.state) };
 }
 
 /** Converts an endpoint to its form in the partner API. */

@@ -1,5 +1,5 @@
 import type Koa from "koa";
-import { ownEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
+import { requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { revokeEndpoint } from "../operations/webhook-endpoint-operations.ts";
 import { endpointOf, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
@@ -10,6 +10,6 @@ export function revokeWebhookEndpoint({ log }: { log: EventLog }): Koa.Middlewar
     const input = endpointOf(ctx);
     const { state, seen } = await revokeEndpoint(log, input, toCommandContext(ctx.state));
     ctx.state.logPosition = seen;
-    ctx.body = { ok: true, endpoint: toEndpointRecord(ownEndpoint(state, input.owner)) };
+    ctx.body = { ok: true, endpoint: toEndpointRecord(requireOwnEndpoint(state, input.owner)) };
   };
 }

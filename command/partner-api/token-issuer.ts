@@ -1,6 +1,6 @@
 import { type JSONWebKeySet, SignJWT } from "jose";
 import type Koa from "koa";
-import { type AccessToken, audience, TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
+import { type AccessToken, audienceOf, TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { importSigningKeys } from "../../shared/auth/signing-keys.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import type { Config } from "../../shared/runtime/config.ts";
@@ -36,11 +36,11 @@ export async function createTokenIssuer(
       })
         .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid })
         .setIssuer(issuer)
-        .setAudience(audience(issuer, environment))
+        .setAudience(audienceOf(issuer, environment))
         .setSubject(applicationId)
         .setJti(jti)
         .setIssuedAt(issuedAt)
-        .setExpirationTime(issuedAt + TOKEN_LIFETIME)
+        .setExpirationTime(issuedAt + TOKEN_LIFETIME_SECONDS)
         .sign(key);
     },
   };

@@ -1,12 +1,12 @@
 import pg from "pg";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import {
-  catchUp,
   type SubscriptionItem,
+  subscribeToLog,
   UnreadableEventError,
 } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
-import { backoff } from "../../shared/runtime/backoff.ts";
+import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { BEFORE_FIRST, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
@@ -41,7 +41,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
   };
   const report: Report = (change, events = 0) =>
     options.onProgress(Object.assign(progress, change, { events: progress.events + events }));
-  const wait = backoff({ first: 100, most: 3_000 });
+  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   while (!signal.aborted) {
     const before = progress.position;
     try {
@@ -61,7 +61,8 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
 
 /** @throws errors that do not go away by waiting */
 function whatToWaitFor(error: Error): AwaitedServer {
-  if (error instanceof UnreadableEventError) throw new ProjectionError(error.reason, error.place, error);
+  if (error instanceof UnreadableEventError)
+    throw new ProjectionError(error.reason, error.logPosition, error);
   if (error instanceof EventSchemaError) throw new ProjectionError(error.message, undefined, error);
   if ([ProjectionError, LeadershipLostError, DifferentLogError].some((final) => error instanceof final))
     throw error;
@@ -134,7 +135,7 @@ async function fill(
   };
   let confirmed = false;
   try {
-    for await (const item of catchUp({ client, after, isSkipped, signal })) {
+    for await (const item of subscribeToLog({ client, after, isSkipped, signal })) {
       // The log may have been replaced between the first check and the subscription.
       if (!confirmed) await requireLog(options, start);
       confirmed = true;
@@ -144,7 +145,7 @@ async function fill(
     }
   } catch (error) {
     const beyond =
-      error instanceof UnreadableEventError && until !== undefined && error.place.position > until;
+      error instanceof UnreadableEventError && until !== undefined && error.logPosition.position > until;
     // An unreadable event after `until` does not matter.
     if (!beyond) throw error;
   }

@@ -2,7 +2,7 @@ import pg from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
-import { backoff } from "../../shared/runtime/backoff.ts";
+import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { type Anchor, type ReadModelCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
 import type { Gaps, SkippedEvents } from "../parking/skipped-events.ts";
 import { ProjectionError } from "../roles/failure.ts";
@@ -60,7 +60,7 @@ async function writeBatch(
 ): Promise<void> {
   const { pool, schema, models, logger, lazyCommits = false } = options;
   const { position: from, tables } = checkpoint;
-  const wait = backoff({ first: 100, most: 3_000 });
+  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   for (let retry = false; ; retry = true) {
     const started = performance.now();
     try {

@@ -1,4 +1,4 @@
-import { type AppointmentStatus, statusAfter } from "../../shared/domain/appointment/appointment.ts";
+import { type AppointmentStatus, statusAfterEvent } from "../../shared/domain/appointment/appointment.ts";
 import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { streamName } from "../../shared/domain/events/category.ts";
 import { change, defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
@@ -39,8 +39,8 @@ function revisionAfter(
   return row ? row.revision + 1 : 0;
 }
 
-const moved = change<AppointmentRow, RecordedEventOf<keyof typeof statusAfter>>((event, row) => ({
-  status: statusAfter[event.type],
+const moved = change<AppointmentRow, RecordedEventOf<keyof typeof statusAfterEvent>>((event, row) => ({
+  status: statusAfterEvent[event.type],
   ...latest(event, row),
 }));
 

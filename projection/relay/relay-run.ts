@@ -3,7 +3,11 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
-import { catchUp, type LogPosition, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import {
+  type LogPosition,
+  subscribeToLog,
+  UnreadableEventError,
+} from "../../shared/eventstore/subscription.ts";
 import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
@@ -111,7 +115,13 @@ async function follow(
   };
   let confirmed = false;
   try {
-    for await (const item of catchUp({ client, after, categories: relayedCategories, isSkipped, signal })) {
+    for await (const item of subscribeToLog({
+      client,
+      after,
+      categories: relayedCategories,
+      isSkipped,
+      signal,
+    })) {
       // The log may have been replaced between the first check and the subscription.
       if (!confirmed) await requireSameLog(options);
       confirmed = true;
@@ -126,8 +136,8 @@ async function follow(
     }
   } catch (error) {
     if (!(error instanceof UnreadableEventError)) throw error;
-    const at = { position: error.place.position, eventId: error.id };
-    await push({ at, message: Promise.reject(new RelayStoppedError(error.place, error)) });
+    const at = { position: error.logPosition.position, eventId: error.id };
+    await push({ at, message: Promise.reject(new RelayStoppedError(error.logPosition, error)) });
     await untilAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("The event log ended the subscription.");

@@ -1,6 +1,6 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { backoff } from "../../shared/runtime/backoff.ts";
+import { createBackoff } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { CheckpointLostError, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
@@ -71,7 +71,7 @@ async function relayOn(
 ): Promise<void> {
   const { client, pool, natsUrl, logger } = options;
   const stream = eventStreamOf(options.databaseUrl);
-  const wait = backoff({ first: 100, most: 3_000 });
+  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;
   const onProgress = (progress: { position: bigint; caughtUp: boolean }) => {

@@ -1,5 +1,5 @@
 import pg from "pg";
-import { backoff, pause } from "../../shared/runtime/backoff.ts";
+import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { Detail } from "./role.ts";
 
@@ -33,7 +33,7 @@ export async function withLeadership(
   run: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const { signal, logger, name } = options;
-  const wait = backoff({ first: 200, most: 3_000 });
+  const wait = createBackoff({ firstMs: 200, maxMs: 3_000 });
   while (!signal.aborted) {
     const connection = await connect(options);
     if (!connection) {

@@ -1,4 +1,4 @@
-import { audience } from "../../shared/auth/access-token.ts";
+import { audienceOf } from "../../shared/auth/access-token.ts";
 import { type Environment, environment as environments } from "../../shared/domain/events/fields.ts";
 import type { Scope } from "../../shared/domain/events/partner.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
@@ -21,11 +21,11 @@ const scopeDescriptions: Readonly<Record<Scope, string>> = {
 
 /** Describes the base URLs of the given environments as servers. */
 export function describeServers(
-  origin: string,
+  getOrigin: string,
   included: readonly Environment[] = environments.options,
 ): Server[] {
   return included.map((environment) => ({
-    url: audience(origin, environment),
+    url: audienceOf(getOrigin, environment),
     description: environmentNames[environment],
   }));
 }
@@ -39,7 +39,7 @@ export function describeSecuritySchemes(origin: string): OpenApiDocument["compon
       description: `Bearer token for the ${environment} environment, valid for 900 seconds. Send the token request as JSON.`,
       flows: {
         clientCredentials: {
-          tokenUrl: `${audience(origin, environment)}${partnerOperations.exchangeToken.path}`,
+          tokenUrl: `${audienceOf(getOrigin, environment)}${partnerOperations.exchangeToken.path}`,
           scopes: scopeDescriptions,
         },
       },

@@ -1,5 +1,5 @@
 import { createLocalJWKSet, createRemoteJWKSet, type JWTVerifyGetKey } from "jose";
-import { TOKEN_LIFETIME } from "../../shared/auth/access-token.ts";
+import { TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { createCircuit } from "../../shared/http/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
@@ -17,7 +17,7 @@ const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
 /** Maximum age of cached keys if the keys cannot be fetched. It is the lifetime of a token. */
-const MAX_STALE_MS = TOKEN_LIFETIME * 1000;
+const MAX_STALE_MS = TOKEN_LIFETIME_SECONDS * 1000;
 
 /**
  * Fetches and caches the public keys of partner access tokens. If the keys cannot be fetched, the cached keys remain in

@@ -5,7 +5,7 @@ import { type Scope, scope } from "../domain/events/partner.ts";
 import { ApiError, unavailable } from "../http/api-error.ts";
 
 /** Lifetime of an access token. Seconds. */
-export const TOKEN_LIFETIME = 900;
+export const TOKEN_LIFETIME_SECONDS = 900;
 
 /** Claims of a verified access token. */
 export interface AccessToken {
@@ -20,11 +20,11 @@ export interface AccessToken {
  * Returns the audience claim (`aud`) of an environment's tokens. It differs between sandbox and production, so that
  * neither environment accepts the other's tokens.
  */
-export function audience(issuer: string, environment: Environment): string {
+export function audienceOf(issuer: string, environment: Environment): string {
   return `${issuer}/${environment}/v1`;
 }
 
-const claims = z.object({
+const claimsSchema = z.object({
   client_id: uuid,
   credential_id: uuid,
   environment: z.enum(["sandbox", "production"]),
@@ -54,28 +54,28 @@ export type TokenVerifier = (
 export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): TokenVerifier {
   return async (authorization, environment) => {
     // A proxy in front may have checked a different Authorization header than the one that this service would use.
-    if (authorization.length > 1) throw refusal("invalid_token");
+    if (authorization.length > 1) throw createUnauthorizedError("invalid_token");
     const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authorization[0] ?? "")?.[1];
-    if (token === undefined) throw refusal("missing_token");
+    if (token === undefined) throw createUnauthorizedError("missing_token");
     try {
       const { payload } = await jwtVerify(token, keys, {
         algorithms: ["EdDSA"],
         typ: "at+jwt",
         issuer,
-        audience: audience(issuer, environment),
+        audience: audienceOf(issuer, environment),
         requiredClaims: ["exp", "iat", "sub", "jti"],
       });
-      const claimed = claims.parse(payload);
-      if (claimed.environment !== environment) throw refusal("invalid_token");
+      const claims = claimsSchema.parse(payload);
+      if (claims.environment !== environment) throw createUnauthorizedError("invalid_token");
       return {
-        applicationId: claimed.client_id,
-        credentialId: claimed.credential_id,
+        applicationId: claims.client_id,
+        credentialId: claims.credential_id,
         environment,
-        scopes: claimed.scope,
+        scopes: claims.scope,
       };
     } catch (error) {
       if (error instanceof ApiError) throw error;
-      if (isTokenFault(error)) throw refusal("invalid_token", error);
+      if (isTokenFault(error)) throw createUnauthorizedError("invalid_token", error);
       throw unavailable("token_keys_unavailable", error);
     }
   };
@@ -98,7 +98,7 @@ function isTokenFault(error: unknown): boolean {
   );
 }
 
-function refusal(code: "missing_token" | "invalid_token", cause?: unknown): ApiError {
+function createUnauthorizedError(code: "missing_token" | "invalid_token", cause?: unknown): ApiError {
   const challenge = code === "missing_token" ? "Bearer" : 'Bearer error="invalid_token"';
   return new ApiError(401, code, { headers: { "WWW-Authenticate": challenge }, cause });
 }

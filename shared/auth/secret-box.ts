@@ -3,9 +3,17 @@ import type { Config } from "../runtime/config.ts";
 
 /** Encrypts secrets for storage, and decrypts stored secrets. */
 export interface SecretBox {
-  /** Encrypts a secret with the current key. @returns a compact JWE whose header contains the key's id */
+  /**
+   * Encrypts a secret with the current key.
+   *
+   * @returns a compact JWE whose header contains the key's id
+   */
   seal(secret: string): Promise<string>;
-  /** Decrypts a secret with the key that its header names. @throws {SecretBoxError} */
+  /**
+   * Decrypts a secret with the key that its header names.
+   *
+   * @throws {SecretBoxError}
+   */
   open(sealed: string): Promise<string>;
 }
 

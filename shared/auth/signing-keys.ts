@@ -17,27 +17,28 @@ export interface SigningKeys {
 }
 
 /**
- * Imports a set of signing keys from a setting. @param setting name of the setting, for error messages
+ * Imports a set of signing keys from a setting.
  *
+ * @param setting name of the setting, for error messages
  * @throws {StartError} if there is no key, or a key is not an Ed25519 private key
  */
 export async function importSigningKeys(setting: Setting, keys: readonly SigningKey[]): Promise<SigningKeys> {
-  const publicKeys = keys.map((key) => publicHalf(setting, key));
+  const publicKeys = keys.map((key) => toPublicJwk(setting, key));
   const [first, publicKey] = [keys[0], publicKeys[0]];
   if (!first || !publicKey) throw new StartError(`settings: ${setting} contains no key`);
-  const key = await importJWK(first, "EdDSA").catch(() => unusable(setting, first));
+  const key = await importJWK(first, "EdDSA").catch(() => refuseKey(setting, first));
   return { key, kid: first.kid, publicKey, jwks: { keys: publicKeys } };
 }
 
-function publicHalf(setting: Setting, key: SigningKey): JWK {
+function toPublicJwk(setting: Setting, key: SigningKey): JWK {
   try {
     const { kty, crv, x } = createPublicKey({ key: { ...key }, format: "jwk" }).export({ format: "jwk" });
     return { kty: kty ?? "", crv: crv ?? "", x: x ?? "", kid: key.kid, alg: "EdDSA", use: "sig" };
   } catch {
-    return unusable(setting, key);
+    return refuseKey(setting, key);
   }
 }
 
-function unusable(setting: Setting, { kid }: SigningKey): never {
+function refuseKey(setting: Setting, { kid }: SigningKey): never {
   throw new StartError(`settings: ${setting}: key ${kid} is not an Ed25519 private key`);
 }

@@ -2,18 +2,22 @@ import { DomainError } from "./domain-error.ts";
 import { isEqual } from "./equal.ts";
 
 /**
- * Requires that an aggregate exists. @param what name of the aggregate in snake_case, for the error's code and
- * message @throws {DomainError} `<what>_not_found`
+ * Requires that an aggregate exists.
+ *
+ * @param what name of the aggregate in snake_case, for the error's code and message
+ * @throws {DomainError} `<what>_not_found`
  */
 export function requireExisting<State>(state: State | undefined, what: string): State {
   if (state !== undefined) return state;
-  throw new DomainError(`${what}_not_found`, `there is no such ${words(what)}`);
+  throw new DomainError(`${what}_not_found`, `there is no such ${toWords(what)}`);
 }
 
 /**
  * Requires that an aggregate exists and belongs to the clinic. An aggregate of another clinic is reported as missing,
- * so that its existence is not revealed. @param what name of the aggregate in snake_case, for the error's code and
- * message @throws {DomainError} `<what>_not_found`
+ * so that its existence is not revealed.
+ *
+ * @param what name of the aggregate in snake_case, for the error's code and message
+ * @throws {DomainError} `<what>_not_found`
  */
 export function requireOwnedBy<State extends { clinicId: string }>(
   clinicId: string,
@@ -21,14 +25,14 @@ export function requireOwnedBy<State extends { clinicId: string }>(
   what: string,
 ): State {
   if (state?.clinicId === clinicId) return state;
-  throw new DomainError(`${what}_not_found`, `the clinic has no such ${words(what)}`);
+  throw new DomainError(`${what}_not_found`, `the clinic has no such ${toWords(what)}`);
 }
 
 /**
- * Registers an aggregate. Repeating the registration with the same data returns no event. @param registered data of
- * the existing registration; undefined if the aggregate does not exist @param what name of the aggregate in
- * snake_case, for the error's code and message
+ * Registers an aggregate. Repeating the registration with the same data returns no event.
  *
+ * @param registered data of the existing registration; undefined if the aggregate does not exist
+ * @param what name of the aggregate in snake_case, for the error's code and message
  * @throws {DomainError} `<what>_exists` if the id is already registered with other data
  */
 export function registerIdempotently<Event extends { data: object }>(
@@ -38,9 +42,9 @@ export function registerIdempotently<Event extends { data: object }>(
 ): Event[] {
   if (registered === undefined) return [event];
   if (isEqual(registered, event.data)) return [];
-  throw new DomainError(`${what}_exists`, `the id already belongs to another ${words(what)}`);
+  throw new DomainError(`${what}_exists`, `the id already belongs to another ${toWords(what)}`);
 }
 
-function words(what: string): string {
+function toWords(what: string): string {
   return what.replaceAll("_", " ");
 }

@@ -10,7 +10,7 @@ import {
 } from "@eventstore/db-client";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.ts";
-import { parseStoredEvent, requireFit, type StoredEvent } from "../domain/events/stored-event.ts";
+import { parseStoredEvent, requireValidEvent, type StoredEvent } from "../domain/events/stored-event.ts";
 import { currentVersion } from "../domain/events/upcasters.ts";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 
@@ -46,7 +46,7 @@ export class LogUnavailableError extends Error {
 export const EMPTY_STREAM = -1n;
 
 /** Time limit for one request to the log. Milliseconds. */
-const ANSWER_TIMEOUT_MS = 4_000;
+const REQUEST_TIMEOUT_MS = 4_000;
 
 /** Reads and appends events of the catalog. */
 export interface EventLog {
@@ -64,7 +64,7 @@ export interface EventLog {
    * @throws {LogUnavailableError}
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
-  last<Event extends CatalogEvent>(stream: string): Promise<RecordedEvent<Event> | undefined>;
+  readLast<Event extends CatalogEvent>(stream: string): Promise<RecordedEvent<Event> | undefined>;
   /**
    * Appends events to a stream atomically, on the condition that the stream's last revision is the expected one.
    *
@@ -80,11 +80,11 @@ export interface EventLog {
 export function createEventLog(client: EventStoreDBClient): EventLog {
   async function readStream<Event extends CatalogEvent>(stream: string, options: ReadStreamOptions) {
     const read: StoredRecord[] = [];
-    await answered(async () => {
+    await runRequest(async () => {
       try {
         for await (const { event } of client.readStream(stream, {
           ...options,
-          deadline: ANSWER_TIMEOUT_MS,
+          deadline: REQUEST_TIMEOUT_MS,
         })) {
           if (event) read.push(event);
         }
@@ -101,7 +101,7 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
       return readStream<Event>(stream, upTo === undefined ? {} : { maxCount: upTo + 1n });
     },
 
-    async last<Event extends CatalogEvent>(stream: string) {
+    async readLast<Event extends CatalogEvent>(stream: string) {
       const [last] = await readStream<Event>(stream, {
         direction: BACKWARDS,
         fromRevision: END,
@@ -111,10 +111,10 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
     },
 
     async append(stream, expectedRevision, events) {
-      for (const { event } of events) requireFit(event);
+      for (const { event } of events) requireValidEvent(event);
       const proposed = events.map(toStored);
       const append = () =>
-        answered(() =>
+        runRequest(() =>
           client.appendToStream(stream, proposed, {
             expectedRevision: expectedRevision === EMPTY_STREAM ? NO_STREAM : expectedRevision,
           }),
@@ -162,9 +162,9 @@ function toStored({ id, event, metadata }: NewEvent) {
  * Runs one request to the event log with a time limit, because the client has no time limit for an append. Converts
  * the client's errors.
  */
-async function answered<T>(exchange: () => Promise<T>): Promise<T> {
+async function runRequest<T>(request: () => Promise<T>): Promise<T> {
   try {
-    return await withTimeout(ANSWER_TIMEOUT_MS, exchange());
+    return await withTimeout(REQUEST_TIMEOUT_MS, request());
   } catch (error) {
     if (error instanceof WrongExpectedVersionError)
       throw new WrongExpectedRevisionError("another writer appended to the stream first");
@@ -174,16 +174,17 @@ async function answered<T>(exchange: () => Promise<T>): Promise<T> {
 
 /**
  * Iterates over a read of the client, up to a time limit. The client's deadline has no effect on a server that
- * accepts connections but never responds. @param milliseconds time limit of the whole read
+ * accepts connections but never responds.
  *
+ * @param milliseconds time limit of the whole read
  * @throws {LogUnavailableError}
  */
 export async function* readWithin<T>(
   milliseconds: number,
   read: AsyncIterable<T> & { destroy(error: Error): unknown },
 ): AsyncGenerator<T, void> {
-  const late = () => read.destroy(new LogUnavailableError("the event log did not respond in time"));
-  const timer = setTimeout(late, milliseconds);
+  const abortRead = () => read.destroy(new LogUnavailableError("the event log did not respond in time"));
+  const timer = setTimeout(abortRead, milliseconds);
   try {
     yield* read;
   } catch (error) {

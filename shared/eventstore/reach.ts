@@ -5,11 +5,12 @@ import { readWithin } from "./log.ts";
 /**
  * Checks that the event log responds, by reading its first event.
  *
- * @param within time limit in milliseconds @throws {LogUnavailableError} if the log does not respond in time @throws
- *   other errors of the client
+ * @param timeoutMs time limit in milliseconds
+ * @throws {LogUnavailableError} if the log does not respond in time
+ * @throws other errors of the client
  */
-export async function reachEventStore(client: EventStoreDBClient, within: number): Promise<void> {
-  for await (const _ of readWithin(within, client.readAll({ maxCount: 1, deadline: within }))) {
+export async function reachEventStore(client: EventStoreDBClient, timeoutMs: number): Promise<void> {
+  for await (const _ of readWithin(timeoutMs, client.readAll({ maxCount: 1, deadline: timeoutMs }))) {
     // The loop reads to the end, because an unfinished read would prevent the client's disposal.
   }
 }

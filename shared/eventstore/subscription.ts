@@ -38,19 +38,19 @@ export function describeLogPosition({ position, stream, revision }: LogPosition)
 export class UnreadableEventError extends Error {
   override readonly name = "UnreadableEventError";
   readonly id: string;
-  readonly place: LogPosition;
+  readonly logPosition: LogPosition;
   /** Reason why the event cannot be read. */
   readonly reason: string;
 
   constructor(id: string, place: LogPosition, cause: EventSchemaError) {
     super(`${describeLogPosition(place)}: ${cause.message}`, { cause });
     this.id = id;
-    this.place = place;
+    this.logPosition = place;
     this.reason = cause.message;
   }
 }
 
-export interface CatchUpOptions {
+export interface SubscriptionOptions {
   client: EventStoreDBClient;
   /**
    * Position of the last handled event, after which the subscription starts. Undefined starts at the start of the
@@ -78,19 +78,19 @@ const CHECKPOINT_INTERVAL = 1_000;
  * @throws {UnreadableEventError}
  * @throws the client's error if the log is unavailable
  */
-export async function* catchUp(options: CatchUpOptions): AsyncGenerator<SubscriptionItem, void> {
+export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenerator<SubscriptionItem, void> {
   const { client, after, categories, isSkipped = () => false, signal } = options;
   if (signal.aborted) return;
   const subscription = client.subscribeToAll({
     fromPosition: after === undefined ? START : { commit: after, prepare: after },
-    filter: filterFor(categories),
+    filter: createFilter(categories),
   });
   // The client emits "caughtUp" separately from the events. Pushing an item into the stream keeps the order.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
   const remove = onAbort(signal, () => subscription.destroy());
   try {
-    for await (const given of subscription as AsyncIterable<Given>) {
-      yield "kind" in given ? given : toItem(given, isSkipped);
+    for await (const item of subscription as AsyncIterable<StreamedItem>) {
+      yield "kind" in item ? item : toItem(item, isSkipped);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -100,7 +100,7 @@ export async function* catchUp(options: CatchUpOptions): AsyncGenerator<Subscrip
   }
 }
 
-type Given = SubscriptionItem | ResolvedEvent;
+type StreamedItem = SubscriptionItem | ResolvedEvent;
 
 interface ResolvedEvent {
   event?: {
@@ -120,7 +120,7 @@ interface ResolvedEvent {
  */
 function ignoreNeverConnected(): void {}
 
-function filterFor(categories: readonly Category[] | undefined): Filter {
+function createFilter(categories: readonly Category[] | undefined): Filter {
   const options = { checkpointInterval: CHECKPOINT_INTERVAL };
   return categories
     ? streamNameFilter({ prefixes: categories.map(({ name }) => `${name}-`), ...options })
@@ -129,7 +129,7 @@ function filterFor(categories: readonly Category[] | undefined): Filter {
 
 function toItem(
   { event, commitPosition: position }: ResolvedEvent,
-  isSkipped: NonNullable<CatchUpOptions["isSkipped"]>,
+  isSkipped: NonNullable<SubscriptionOptions["isSkipped"]>,
 ): SubscriptionItem {
   if (!event || position === undefined) throw new Error("the event log returned an event without a position");
   const { id, type, streamId: stream, revision } = event;

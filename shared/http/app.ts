@@ -4,8 +4,8 @@ import { LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/l
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { ApiError, unavailable } from "./api-error.ts";
-import { health, type Readiness } from "./health.ts";
-import { pathOfTarget } from "./request-target.ts";
+import { type Readiness, serveHealth } from "./health.ts";
+import { normalizeTarget } from "./request-target.ts";
 
 /** Koa state of every request. Operations extend this state. */
 export interface RequestState {
@@ -45,7 +45,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     ctx.set("X-Correlation-ID", ctx.state.correlationId);
     ctx.set("Cache-Control", "no-store");
     const started = performance.now();
-    await answer(ctx, next);
+    await renderErrors(ctx, next);
     const duration = Math.round(performance.now() - started);
     // The log line contains the route pattern instead of the URL, because URLs may contain data that must not be logged.
     const route = (ctx as { _matchedRoute?: unknown })._matchedRoute ?? "none";
@@ -53,8 +53,8 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     const level = ctx.req.url?.startsWith("/health/") ? "debug" : "info";
     ctx.state.log[level]({ method: ctx.method, route, status: ctx.status, duration }, "request");
   });
-  app.use(pathOfTarget());
-  app.use(health(options.readiness));
+  app.use(normalizeTarget());
+  app.use(serveHealth(options.readiness));
   app.use(async (ctx, next) => {
     if (options.retiredPaths.some((prefix) => ctx.path.startsWith(prefix))) {
       throw new ApiError(410, "operation_retired");
@@ -65,7 +65,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
   return app;
 }
 
-async function answer(ctx: Koa.ParameterizedContext<RequestState>, next: Koa.Next): Promise<void> {
+async function renderErrors(ctx: Koa.ParameterizedContext<RequestState>, next: Koa.Next): Promise<void> {
   try {
     await next();
   } catch (thrown) {

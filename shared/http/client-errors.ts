@@ -1,24 +1,24 @@
 import type { RequestListener, Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { errorResponse, sendError } from "./error-response.ts";
+import { createErrorResponse, sendError } from "./error-response.ts";
 
 type Refusal = [status: number, reason: string, code: string];
 
 /** Responses to errors of Node's HTTP parser, by error code. */
-const ANSWERS: Record<string, Refusal> = {
+const RESPONSES_BY_ERROR: Record<string, Refusal> = {
   HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large", "headers_too_large"],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "Content Too Large", "body_too_large"],
   ERR_HTTP_REQUEST_TIMEOUT: [408, "Request Timeout", "request_timeout"],
 };
-const MALFORMED: Refusal = [400, "Bad Request", "malformed_request"];
+const MALFORMED_REQUEST: Refusal = [400, "Bad Request", "malformed_request"];
 
 /** Sends the standard error body for a request that the HTTP parser refuses, and closes the connection. */
 export function respondToClientErrors(server: Server): void {
-  const latest = new WeakMap<Duplex, ServerResponse>();
-  server.prependListener("request", (request, response) => latest.set(request.socket, response));
+  const latestResponses = new WeakMap<Duplex, ServerResponse>();
+  server.prependListener("request", (request, response) => latestResponses.set(request.socket, response));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
-    const refusal = ANSWERS[error.code ?? ""] ?? MALFORMED;
-    const response = latest.get(socket);
+    const refusal = RESPONSES_BY_ERROR[error.code ?? ""] ?? MALFORMED_REQUEST;
+    const response = latestResponses.get(socket);
     if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
     else if (!response || response.writableFinished) refuse(socket, refusal);
     // An earlier request of the connection is still in progress. Its response must be sent before the error response.
@@ -27,7 +27,7 @@ export function respondToClientErrors(server: Server): void {
     else refuse(socket, refusal);
   });
   // Without this listener, Node closes the connection of a CONNECT request without a response.
-  server.on("connect", (_request, socket) => refuse(socket, MALFORMED));
+  server.on("connect", (_request, socket) => refuse(socket, MALFORMED_REQUEST));
   // The server ignores an unknown Expect header instead of returning 417.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
 }
@@ -44,7 +44,7 @@ export function requireHost(handler: RequestListener): RequestListener {
 }
 
 function refuse(socket: Duplex, [status, reason, code]: Refusal): void {
-  const { headers, body } = errorResponse(code);
+  const { headers, body } = createErrorResponse(code);
   const lines = Object.entries({ ...headers, Connection: "close" }).map(
     ([name, value]) => `${name}: ${value}`,
   );

@@ -10,7 +10,7 @@ export type Readiness = () => Promise<Record<string, string | null>>;
  * Serves `GET /health/live` and `GET /health/ready`. The first always returns 200. The second returns 503 with the
  * problems if a dependency is not ready.
  */
-export function health(readiness: Readiness): Koa.Middleware {
+export function serveHealth(readiness: Readiness): Koa.Middleware {
   return async (ctx, next) => {
     if (ctx.path === "/health/live") {
       ctx.body = { ok: true };

@@ -4,20 +4,20 @@ import bodyParser from "koa-bodyparser";
 import { ApiError } from "./api-error.ts";
 
 /** Maximum size of a request body. */
-const LIMIT = "64kb";
+const MAX_BODY_SIZE = "64kb";
 
 /**
  * Parses a JSON request body into `ctx.request.body`, without validating its shape. Refuses a compressed body, a body
  * of another content type and a declared charset other than UTF-8 with 415 `unsupported_media_type`. Refuses a body
  * that is not JSON in UTF-8 with 400 `invalid_json`, and a body of more than 64 KiB with 413 `body_too_large`.
  */
-export function jsonBody(): Koa.Middleware {
+export function parseJsonBody(): Koa.Middleware {
   const parse = bodyParser({
     enableTypes: ["json"],
     // The content type is checked below, because the parser accepts too few JSON types.
     detectJSON: () => true,
     strict: false,
-    jsonLimit: LIMIT,
+    jsonLimit: MAX_BODY_SIZE,
     onerror(error) {
       const { status } = error as { status?: number };
       if (status === 413) throw new ApiError(413, "body_too_large", { headers: { Connection: "close" } });
@@ -42,19 +42,20 @@ export function jsonBody(): Koa.Middleware {
  * Matches a parameter of a content type and captures its name and optional value. A quoted value may contain
  * semicolons.
  */
-const PARAMETER = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;]*))?/g;
+const CONTENT_TYPE_PARAMETER = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;]*))?/g;
 
 /** Returns true if all charset parameters of a content type are UTF-8. Malformed parameters are ignored. */
 function isUtf8Declared(contentType: string): boolean {
-  const parameters = [...contentType.matchAll(PARAMETER)];
+  const parameters = [...contentType.matchAll(CONTENT_TYPE_PARAMETER)];
   const charsets = parameters.filter(([, name]) => name?.toLowerCase() === "charset");
   return charsets.every(([, , value = ""]) => /^(utf-?8|"utf-?8")$/i.test(value));
 }
 
 /**
  * Checks that a body is valid UTF-8 while the parser reads it. The parser would replace invalid bytes, and the
- * changed text would be stored. @returns a function that returns true if the whole body was valid UTF-8. Call it
- * after the body was read
+ * changed text would be stored.
+ *
+ * @returns a function that returns true if the whole body was valid UTF-8. Call it after the body was read
  */
 function watchUtf8(body: IncomingMessage): () => boolean {
   const decoder = new TextDecoder("utf-8", { fatal: true });

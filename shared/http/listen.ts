@@ -20,7 +20,7 @@ export interface ClientTimeouts {
   requestMs: number;
 }
 
-const CLIENT_TIMEOUTS: ClientTimeouts = { headersMs: 10_000, requestMs: 20_000 };
+const DEFAULT_CLIENT_TIMEOUTS: ClientTimeouts = { headersMs: 10_000, requestMs: 20_000 };
 
 /** Interval between Node's checks for slow clients. A slow client is detected up to one interval late. Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
@@ -37,7 +37,7 @@ export async function listen(
   host: string,
   port: number,
   drainTimeoutMs = 5_000,
-  timeouts = CLIENT_TIMEOUTS,
+  timeouts = DEFAULT_CLIENT_TIMEOUTS,
 ): Promise<HttpServer> {
   const checkIntervalMs = Math.min(CHECK_INTERVAL_MS, timeouts.headersMs / 2, timeouts.requestMs / 2);
   const server = createServer(
@@ -58,16 +58,16 @@ export async function listen(
   } catch (error) {
     throw new StartError(`cannot listen on ${host}:${port}; check HOST and PORT`, { cause: error });
   }
-  const { port: bound } = server.address() as AddressInfo;
+  const { port: actualPort } = server.address() as AddressInfo;
   return {
-    url: `http://${host}:${bound}`,
+    url: `http://${host}:${actualPort}`,
     async close() {
       const closed = once(server, "close");
       server.close();
       server.closeIdleConnections();
-      const cut = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);
+      const drainTimer = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);
       await closed;
-      clearTimeout(cut);
+      clearTimeout(drainTimer);
     },
   };
 }

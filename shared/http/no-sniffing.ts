@@ -6,7 +6,7 @@ import {
 } from "node:http";
 
 /** Header that tells browsers not to guess the content type. */
-export const NO_SNIFFING = ["X-Content-Type-Options", "nosniff"] as const;
+export const NO_SNIFFING_HEADER = ["X-Content-Type-Options", "nosniff"] as const;
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
@@ -19,15 +19,19 @@ export class NoSniffingResponse<Request extends IncomingMessage> extends ServerR
     const [reason, headers] =
       typeof reasonOrHeaders === "string" ? [reasonOrHeaders, more] : [this.statusMessage, reasonOrHeaders];
     // Raw headers are not merged with earlier headers, because Node would drop repeated headers.
-    if (Array.isArray(headers)) return super.writeHead(status, reason, withNoSniffing(headers));
-    this.setHeader(...NO_SNIFFING);
+    if (Array.isArray(headers)) return super.writeHead(status, reason, addNoSniffing(headers));
+    this.setHeader(...NO_SNIFFING_HEADER);
     return super.writeHead(status, reason, headers);
   }
 }
 
-/** Adds the header to raw headers, unless they already contain it. @param raw names and values in alternation */
-function withNoSniffing(raw: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
+/**
+ * Adds the header to raw headers, unless they already contain it.
+ *
+ * @param raw names and values in alternation
+ */
+function addNoSniffing(raw: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
   const names = raw.filter((_, index) => index % 2 === 0);
-  const has = names.some((name) => String(name).toLowerCase() === NO_SNIFFING[0].toLowerCase());
-  return has ? raw : [...raw, ...NO_SNIFFING];
+  const has = names.some((name) => String(name).toLowerCase() === NO_SNIFFING_HEADER[0].toLowerCase());
+  return has ? raw : [...raw, ...NO_SNIFFING_HEADER];
 }

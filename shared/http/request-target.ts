@@ -5,10 +5,10 @@ import { ApiError } from "./api-error.ts";
  * Replaces a request target in absolute form with its path and query (RFC 9112, section 3.2.2). Refuses any other
  * target that is not a path, such as `*`, with 400 `malformed_request`.
  */
-export function pathOfTarget(): Koa.Middleware {
+export function normalizeTarget(): Koa.Middleware {
   return (ctx, next) => {
     const { url = "" } = ctx.req;
-    if (!url.startsWith("/")) ctx.req.url = pathOfUrl(url);
+    if (!url.startsWith("/")) ctx.req.url = extractPath(url);
     return next();
   };
 }
@@ -17,7 +17,7 @@ export function pathOfTarget(): Koa.Middleware {
  * Extracts path and query exactly as the client sent them. `URL` would resolve dot segments, and one path would have
  * several spellings.
  */
-function pathOfUrl(text: string): string {
+function extractPath(text: string): string {
   const [, path] = /^https?:\/\/[^/?#]+([^#]*)/i.exec(text) ?? [];
   if (path === undefined || !URL.canParse(text)) throw new ApiError(400, "malformed_request");
   return path.startsWith("/") ? path : `/${path}`;

@@ -70,25 +70,25 @@ export function partnerAccess(
     const token = await dependencies.verify(ctx.req.headersDistinct.authorization ?? [], environment);
     const { applicationId, credentialId } = token;
     ctx.state.applicationId = applicationId;
-    const headerClinicId = operation.clinic ? singleUuid(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
+    const headerClinicId = operation.clinic ? readUuidHeader(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
     const clinicId = operation.sandbox ? sandboxClinicId(applicationId) : headerClinicId;
-    const found = await dependencies.findAccess({
+    const record = await dependencies.findAccess({
       applicationId,
       credentialId,
       environment,
       clinicId: clinicId ?? null,
     });
-    if (!found.credentialLive) {
+    if (!record.credentialLive) {
       throw new ApiError(401, "invalid_token", {
         headers: { "WWW-Authenticate": 'Bearer error="invalid_token"' },
       });
     }
     if (operation.sandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
-    requireScope(operation.scope, token.scopes, found.applicationScopes);
+    requireScope(operation.scope, token.scopes, record.applicationScopes);
     ctx.state.environment = environment;
     ctx.state.log = ctx.state.log.child({ applicationId, environment });
     if (operation.clinic || operation.sandbox) {
-      authorizeClinic(ctx, operation, clinicId, found.installation, dependencies.brand);
+      authorizeClinic(ctx, operation, clinicId, record.installation, dependencies.brand);
     }
     await next();
   };
@@ -104,7 +104,7 @@ function authorizeClinic(
   if (!clinicId) throw new ApiError(403, "clinic_header_invalid");
   if (!installation) throw new ApiError(403, "installation_denied");
   requireScope(operation.scope, installation.scopes);
-  const branchId = operation.sandbox ? null : singleUuid(ctx, `X-${brand}-Branch-ID`);
+  const branchId = operation.sandbox ? null : readUuidHeader(ctx, `X-${brand}-Branch-ID`);
   const permitted = branchId === null || installation.branchIds?.includes(branchId ?? "") !== false;
   if (branchId === undefined || !permitted) throw new ApiError(403, "branch_denied");
   ctx.state.clinicId = clinicId;
@@ -119,9 +119,13 @@ function requireScope(scope: Scope | null, ...grants: Scope[][]): void {
   }
 }
 
-/** Reads a header with a UUID. @returns null if the header is absent; undefined if it is malformed or repeated */
-function singleUuid(ctx: Koa.ParameterizedContext, header: string): string | null | undefined {
-  const given = ctx.req.headersDistinct[header.toLowerCase()];
-  if (given === undefined) return null;
-  return given.length === 1 ? uuid.safeParse(given[0]).data : undefined;
+/**
+ * Reads a header with a UUID.
+ *
+ * @returns null if the header is absent; undefined if it is malformed or repeated
+ */
+function readUuidHeader(ctx: Koa.ParameterizedContext, header: string): string | null | undefined {
+  const values = ctx.req.headersDistinct[header.toLowerCase()];
+  if (values === undefined) return null;
+  return values.length === 1 ? uuid.safeParse(values[0]).data : undefined;
 }

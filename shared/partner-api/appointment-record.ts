@@ -22,7 +22,11 @@ export const partnerAppointment = z.strictObject({
 });
 export type PartnerAppointment = z.infer<typeof partnerAppointment>;
 
-/** Converts an appointment to its form in the partner API. @param revision revision of the appointment's last event */
+/**
+ * Converts an appointment to its form in the partner API.
+ *
+ * @param revision revision of the appointment's last event
+ */
 export function toPartnerAppointment(appointment: Appointment, revision: bigint): PartnerAppointment {
   const {
     id,

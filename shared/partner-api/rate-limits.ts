@@ -3,7 +3,7 @@ import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import { callerAddress } from "../http/caller-address.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
-import { enforce, isCounted } from "../rate-limit/middleware.ts";
+import { enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
 import type { ClinicState, PartnerState } from "./access.ts";
 
 /**
@@ -11,19 +11,19 @@ import type { ClinicState, PartnerState } from "./access.ts";
  * count. The limit is high, because many partners may share an address. It never applies to requests with a valid
  * token.
  */
-export const ADDRESS_PER_MINUTE = 1_200;
+export const MAX_ADDRESS_REQUESTS_PER_MINUTE = 1_200;
 
 /**
  * Maximum number of refused requests with a valid token, per minute and application. Requests that count against an
  * installation's limit do not count here.
  */
-export const REFUSED_PER_MINUTE = 600;
+export const MAX_REFUSED_REQUESTS_PER_MINUTE = 600;
 
 /**
  * Maximum number of sandbox resets, per hour and application. Each reset permanently adds an event of about 11 KB to
  * the log. The limit still permits test runs that reset the sandbox before each of 50 test cases.
  */
-export const RESETS_PER_HOUR = 100;
+export const MAX_RESETS_PER_HOUR = 100;
 
 const HOUR_SECONDS = 3_600;
 
@@ -37,7 +37,12 @@ const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
 export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
     const { applicationId, clinicId, installation } = ctx.state;
-    await enforce(limiter, ctx, `installation ${applicationId} ${clinicId}`, installation.rateLimitPerMinute);
+    await enforceRateLimit(
+      limiter,
+      ctx,
+      `installation ${applicationId} ${clinicId}`,
+      installation.rateLimitPerMinute,
+    );
     await next();
   };
 }
@@ -45,7 +50,13 @@ export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicSt
 /** Enforces the rate limit of sandbox resets. Must run after `limitInstallation`. */
 export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
-    await enforce(limiter, ctx, `reset ${ctx.state.applicationId}`, RESETS_PER_HOUR, HOUR_SECONDS);
+    await enforceRateLimit(
+      limiter,
+      ctx,
+      `reset ${ctx.state.applicationId}`,
+      MAX_RESETS_PER_HOUR,
+      HOUR_SECONDS,
+    );
     await next();
   };
 }
@@ -88,9 +99,9 @@ export async function countRefused(
 ): Promise<void> {
   const { applicationId } = ctx.state;
   if (applicationId === undefined) await enforceAddress(limiter, ctx);
-  else await enforce(limiter, ctx, `refused ${applicationId}`, REFUSED_PER_MINUTE);
+  else await enforceRateLimit(limiter, ctx, `refused ${applicationId}`, MAX_REFUSED_REQUESTS_PER_MINUTE);
 }
 
 function enforceAddress(limiter: RateLimiter, ctx: Koa.ParameterizedContext<RequestState>): Promise<void> {
-  return enforce(limiter, ctx, `address ${callerAddress(ctx.ip)}`, ADDRESS_PER_MINUTE);
+  return enforceRateLimit(limiter, ctx, `address ${callerAddress(ctx.ip)}`, MAX_ADDRESS_REQUESTS_PER_MINUTE);
 }

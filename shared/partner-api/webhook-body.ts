@@ -1,4 +1,8 @@
-import { type Appointment, foldAppointment, type HappenedEvent } from "../domain/appointment/appointment.ts";
+import {
+  type Appointment,
+  foldAppointment,
+  type TimedAppointmentEvent,
+} from "../domain/appointment/appointment.ts";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { Environment } from "../domain/events/fields.ts";
 import type { EventMetadata } from "../domain/events/metadata.ts";
@@ -32,7 +36,7 @@ export interface TestBody extends Envelope {
 /** Body of a webhook delivery. */
 export type WebhookBody = AppointmentBody | TestBody;
 
-type AppointmentHistory = readonly (HappenedEvent & {
+type AppointmentHistory = readonly (TimedAppointmentEvent & {
   id: string;
   revision: bigint;
   metadata: EventMetadata;

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { TOKEN_LIFETIME } from "../auth/access-token.ts";
+import { TOKEN_LIFETIME_SECONDS } from "../auth/access-token.ts";
 import { partnerAppointment } from "./appointment-record.ts";
 import type { PartnerRefusals } from "./error-codes.ts";
 import type { PartnerOperationId, partnerOperations } from "./operations.ts";
-import { RESETS_PER_HOUR } from "./rate-limits.ts";
+import { MAX_RESETS_PER_HOUR } from "./rate-limits.ts";
 import {
   createAppointmentRequest,
   createWebhookEndpointRequest,
@@ -51,8 +51,8 @@ const queuedDelivery = z.strictObject({
   delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
 });
 /** Error of operations that need an active clinic. */
-const operational = { clinic_not_operational: 403 } as const;
-const unknownEndpoint = { webhook_endpoint_not_found: 404 } as const;
+const operationalErrors = { clinic_not_operational: 403 } as const;
+const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
 
 /** All operations that change data. The type requires an entry for each such operation in `partnerOperations`. */
 export const partnerWrites = {
@@ -67,7 +67,7 @@ export const partnerWrites = {
       body: z.strictObject({
         access_token: z.string(),
         token_type: z.literal("Bearer"),
-        expires_in: z.literal(TOKEN_LIFETIME),
+        expires_in: z.literal(TOKEN_LIFETIME_SECONDS),
         scope: z.string().meta({ description: "Scopes of the token, separated by spaces." }),
       }),
       headers: {},
@@ -98,10 +98,15 @@ export const partnerWrites = {
         },
       },
     },
-    refusals: { ...operational, idempotency_conflict: 409, validation_failed: 422, too_many_changes: 503 },
+    refusals: {
+      ...operationalErrors,
+      idempotency_conflict: 409,
+      validation_failed: 422,
+      too_many_changes: 503,
+    },
   },
   resetSandbox: {
-    description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox ${RESETS_PER_HOUR} times an hour.`,
+    description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox ${MAX_RESETS_PER_HOUR} times an hour.`,
     request: null,
     requestHeaders: {},
     success: {
@@ -123,7 +128,7 @@ export const partnerWrites = {
       headers: {},
     },
     refusals: {
-      ...operational,
+      ...operationalErrors,
       validation_failed: 400,
       invalid_destination: 400,
       unsafe_destination: 400,
@@ -143,7 +148,7 @@ export const partnerWrites = {
       body: z.strictObject({ ok, endpoint: webhookEndpointRecord }),
       headers: {},
     },
-    refusals: { ...unknownEndpoint, too_many_changes: 503 },
+    refusals: { ...endpointErrors, too_many_changes: 503 },
   },
   rotateWebhookSecret: {
     description:
@@ -156,7 +161,7 @@ export const partnerWrites = {
       body: endpointWithSecret,
       headers: {},
     },
-    refusals: { ...unknownEndpoint, webhook_endpoint_revoked: 409, concurrent_rotation: 409 },
+    refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_rotation: 409 },
   },
   testWebhookEndpoint: {
     description:
@@ -165,7 +170,7 @@ export const partnerWrites = {
     requestHeaders: {},
     success: { status: 202, description: "The test is queued.", body: queuedDelivery, headers: {} },
     refusals: {
-      ...unknownEndpoint,
+      ...endpointErrors,
       webhook_endpoint_disabled: 409,
       webhook_endpoint_revoked: 409,
       too_many_changes: 503,
@@ -181,6 +186,6 @@ export const partnerWrites = {
       body: queuedDelivery,
       headers: {},
     },
-    refusals: { ...operational, ...unknownEndpoint, delivery_not_replayable: 409 },
+    refusals: { ...operationalErrors, ...endpointErrors, delivery_not_replayable: 409 },
   },
 } as const satisfies Record<PartnerWriteId, PartnerWrite>;

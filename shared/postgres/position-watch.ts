@@ -20,12 +20,13 @@ const POLL_INTERVAL_MS = 15;
 export type PositionWatch = (position: bigint, timeoutMs: number) => Promise<boolean>;
 
 /**
- * Creates a watch of the read models' position. Concurrent waits share the reads of the position. @param readPosition
- * reads the current position of the read models
+ * Creates a watch of the read models' position. Concurrent waits share the reads of the position.
+ *
+ * @param readPosition reads the current position of the read models
  */
 export function createPositionWatch(readPosition: () => Promise<bigint>): PositionWatch {
   let reading: Promise<bigint> | undefined;
-  const current = () => {
+  const readSharedPosition = () => {
     reading ??= readPosition().finally(() => {
       reading = undefined;
     });
@@ -34,7 +35,7 @@ export function createPositionWatch(readPosition: () => Promise<bigint>): Positi
   return async (position, timeoutMs) => {
     const until = performance.now() + timeoutMs;
     for (;;) {
-      if ((await current()) >= position) return true;
+      if ((await readSharedPosition()) >= position) return true;
       if (performance.now() + POLL_INTERVAL_MS > until) return false;
       await delay(POLL_INTERVAL_MS);
     }

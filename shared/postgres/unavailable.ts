@@ -3,9 +3,9 @@
  * statement timeout (57), locks and conflicts (55, 40), and a server that became read-only after a failover (25006).
  * A refused login (28) is excluded, because a wrong setting causes it.
  */
-const UNAVAILABLE_STATES = /^(08|53|57|55|40|25006)/;
+const TEMPORARY_STATES = /^(08|53|57|55|40|25006)/;
 
-const SOCKET_ERRORS = new Set([
+const SOCKET_ERROR_CODES = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
   "EPIPE",
@@ -17,7 +17,7 @@ const SOCKET_ERRORS = new Set([
 ]);
 
 /** Messages of the client library pg if the database is unavailable. These errors have no code. */
-const CLIENT_MESSAGES =
+const UNAVAILABLE_MESSAGES =
   /timeout|connection terminated|not queryable|connection error|pool after calling end/i;
 
 /** Returns true if a query failed because the database is unavailable, overloaded or too slow. */
@@ -26,6 +26,6 @@ export function isPostgresUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };
   if (typeof code === "string")
-    return SOCKET_ERRORS.has(code) || (code.length === 5 && UNAVAILABLE_STATES.test(code));
-  return CLIENT_MESSAGES.test(error.message);
+    return SOCKET_ERROR_CODES.has(code) || (code.length === 5 && TEMPORARY_STATES.test(code));
+  return UNAVAILABLE_MESSAGES.test(error.message);
 }

@@ -4,9 +4,9 @@ import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import type { RateLimiter } from "./limiter.ts";
 
-const LIMIT = "RateLimit-Limit";
-const REMAINING = "RateLimit-Remaining";
-const RESET = "RateLimit-Reset";
+const LIMIT_HEADER = "RateLimit-Limit";
+const REMAINING_HEADER = "RateLimit-Remaining";
+const RESET_HEADER = "RateLimit-Reset";
 
 /**
  * Counts a request, and refuses the request if it exceeds the limit. Response headers contain the limit, the number
@@ -14,21 +14,21 @@ const RESET = "RateLimit-Reset";
  * remaining requests. Among equal limits, they describe the limit that resets last.
  *
  * @param limit requests per window
- * @param window length of the window in seconds. The default is a minute
+ * @param windowSeconds length of the window in seconds. The default is a minute
  * @throws {ApiError} 429 `rate_limit_exceeded`, 503 `rate_limit_unavailable`
  */
-export async function enforce(
+export async function enforceRateLimit(
   limiter: RateLimiter,
   ctx: Koa.ParameterizedContext<RequestState>,
   key: string,
   limit: number,
-  window?: number,
+  windowSeconds?: number,
 ): Promise<void> {
-  const { used, endsAt, endsIn } = await limiter.count(key, limit, window);
+  const { used, endsAt, endsIn } = await limiter.count(key, limit, windowSeconds);
   const remaining = Math.max(0, limit - used);
   const reset = toInstant(endsAt);
-  if (!isCounted(ctx) || isNearer(remaining, reset, ctx.response)) {
-    ctx.set({ [LIMIT]: String(limit), [REMAINING]: String(remaining), [RESET]: reset });
+  if (!isCounted(ctx) || isTighter(remaining, reset, ctx.response)) {
+    ctx.set({ [LIMIT_HEADER]: String(limit), [REMAINING_HEADER]: String(remaining), [RESET_HEADER]: reset });
   }
   if (used > limit) {
     const retryAfter = String(Math.max(1, Math.ceil(endsIn / 1000)));
@@ -36,12 +36,12 @@ export async function enforce(
   }
 }
 
-function isNearer(remaining: number, reset: string, sent: Koa.Response): boolean {
-  const less = remaining - Number(sent.get(REMAINING));
-  return less < 0 || (less === 0 && reset > sent.get(RESET));
+function isTighter(remaining: number, reset: string, sent: Koa.Response): boolean {
+  const difference = remaining - Number(sent.get(REMAINING_HEADER));
+  return difference < 0 || (difference === 0 && reset > sent.get(RESET_HEADER));
 }
 
 /** Returns true if a rate limit has already counted the request. */
 export function isCounted(ctx: Koa.ParameterizedContext): boolean {
-  return ctx.res.hasHeader(REMAINING);
+  return ctx.res.hasHeader(REMAINING_HEADER);
 }

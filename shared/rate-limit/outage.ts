@@ -11,10 +11,10 @@ const WARNING_INTERVAL_MS = 30_000;
  * SQLSTATE codes of a server that is available but was too slow for a statement: canceled by timeout, lock not
  * available, deadlock, serialization failure.
  */
-const SLOW = new Set(["57014", "55P03", "40P01", "40001"]);
+const SLOW_STATES = new Set(["57014", "55P03", "40P01", "40001"]);
 
 /** Messages of the client library pg for a late response or connection. These errors have no code. */
-const LATE = /Query read timeout|timeout exceeded when trying to connect/;
+const TIMEOUT_MESSAGES = /Query read timeout|timeout exceeded when trying to connect/;
 
 export interface OutageOptions {
   /** Runs a short statement on a row that only this process uses. */
@@ -32,14 +32,14 @@ export class Outage {
   /** Time of the next probe, as a value of `performance.now()`; undefined while Postgres is available. */
   #nextProbeAt: number | undefined;
   #warnedAt = Number.NEGATIVE_INFINITY;
-  #probing: Promise<boolean> | undefined;
+  #currentProbe: Promise<boolean> | undefined;
 
   constructor(options: OutageOptions) {
     this.#options = options;
   }
 
   /** Returns true during an outage. Starts a probe in regular intervals to detect the outage's end. */
-  isOn(): boolean {
+  isActive(): boolean {
     if (this.#nextProbeAt !== undefined && performance.now() >= this.#nextProbeAt) {
       this.#nextProbeAt = performance.now() + PROBE_INTERVAL_MS;
       void this.#isAvailable();
@@ -68,10 +68,10 @@ export class Outage {
   }
 
   #isAvailable(): Promise<boolean> {
-    this.#probing ??= this.#probe().finally(() => {
-      this.#probing = undefined;
+    this.#currentProbe ??= this.#probe().finally(() => {
+      this.#currentProbe = undefined;
     });
-    return this.#probing;
+    return this.#currentProbe;
   }
 
   async #probe(): Promise<boolean> {
@@ -82,9 +82,9 @@ export class Outage {
       this.#begin(error);
       return false;
     }
-    const wasOn = this.#nextProbeAt !== undefined;
+    const wasActive = this.#nextProbeAt !== undefined;
     this.#nextProbeAt = undefined;
-    if (wasOn) onEnd();
+    if (wasActive) onEnd();
     return true;
   }
 
@@ -98,5 +98,5 @@ export class Outage {
 function isSlow(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof TimeoutError) return error instanceof TimeoutError;
   const { code, message } = error as Error & { code?: unknown };
-  return SLOW.has(String(code)) || (code === undefined && LATE.test(message));
+  return SLOW_STATES.has(String(code)) || (code === undefined && TIMEOUT_MESSAGES.test(message));
 }

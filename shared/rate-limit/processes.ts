@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import type { Logger } from "../runtime/logger.ts";
-import { removeEnded } from "./shared-counter.ts";
+import { removeEndedCounters } from "./shared-counter.ts";
 
 /** Interval between two heartbeats of this process. Milliseconds. */
 const HEARTBEAT_INTERVAL_MS = 2_000;
@@ -16,7 +16,7 @@ const ASSUMED_PROCESSES = 2;
  * Statement that records a heartbeat of this process and counts the other processes with a heartbeat in the last ten
  * seconds.
  */
-const HEARTBEAT = {
+const HEARTBEAT_STATEMENT = {
   name: "processes that count",
   text: `
     WITH gone AS (DELETE FROM rate_limit.process WHERE seen_at < now() - interval '1 minute'),
@@ -27,22 +27,22 @@ const HEARTBEAT = {
     WHERE id <> $1 AND seen_at > now() - interval '10 seconds'`,
 };
 
-export interface Processes {
+export interface ProcessCount {
   /** Returns the last known number of processes that count requests, including this one. */
   count(): number;
   close(): void;
 }
 
 /** Registers this process in Postgres, and tracks the number of all processes that count requests. */
-export function registerProcess(pool: pg.Pool, logger: Logger): Processes {
+export function registerProcess(pool: pg.Pool, logger: Logger): ProcessCount {
   const id = randomUUID();
   let count = ASSUMED_PROCESSES;
   let heartbeats = 0;
   const heartbeat = async () => {
     try {
-      const { rows } = await pool.query<{ others: number }>({ ...HEARTBEAT, values: [id] });
+      const { rows } = await pool.query<{ others: number }>({ ...HEARTBEAT_STATEMENT, values: [id] });
       count = 1 + (rows[0]?.others ?? 0);
-      if (heartbeats % HEARTBEATS_PER_REMOVAL === 0) await removeEnded(pool);
+      if (heartbeats % HEARTBEATS_PER_REMOVAL === 0) await removeEndedCounters(pool);
       heartbeats += 1;
     } catch (error) {
       // If Postgres is unavailable, the limiter warns when it counts a request.

@@ -15,50 +15,50 @@ export interface Addition {
   /** Number of requests to add. */
   requests: number;
   /** Length of the window, if the statement starts a new window. Milliseconds. */
-  window: number;
+  windowMs: number;
   /** Last known window of the key. It continues if Postgres has lost the row. */
   known: Pick<SharedWindow, "used" | "endsAt"> | undefined;
 }
 
-const NOW = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
+const NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
 /**
  * Statement that counts requests. If the window has ended, it starts a new window. If the row is missing, it
  * continues the caller's last known window.
  */
-const ADD = {
+const ADD_STATEMENT = {
   name: "count requests",
   text: `
     INSERT INTO rate_limit.counter AS counter (key, points, expire)
-    VALUES ($1, $2::integer + $3::integer, coalesce($4::bigint, ${NOW} + $5::bigint))
+    VALUES ($1, $2::integer + $3::integer, coalesce($4::bigint, ${NOW_MS} + $5::bigint))
     ON CONFLICT (key) DO UPDATE SET
-      points = CASE WHEN counter.expire > ${NOW} THEN counter.points + $3 ELSE $3 END,
-      expire = CASE WHEN counter.expire > ${NOW} THEN counter.expire ELSE ${NOW} + $5 END
-    RETURNING points AS used, expire::float8 AS "endsAt", (expire - ${NOW})::float8 AS "endsIn"`,
+      points = CASE WHEN counter.expire > ${NOW_MS} THEN counter.points + $3 ELSE $3 END,
+      expire = CASE WHEN counter.expire > ${NOW_MS} THEN counter.expire ELSE ${NOW_MS} + $5 END
+    RETURNING points AS used, expire::float8 AS "endsAt", (expire - ${NOW_MS})::float8 AS "endsIn"`,
 };
 
 /**
  * Statement that removes counters whose windows ended at least a minute ago. It skips rows that another process is
  * removing.
  */
-const REMOVE = {
+const REMOVE_STATEMENT = {
   name: "remove ended counters",
   text: `
     DELETE FROM rate_limit.counter WHERE key IN (
-      SELECT key FROM rate_limit.counter WHERE expire < ${NOW} - 60000 LIMIT 10000 FOR UPDATE SKIP LOCKED)`,
+      SELECT key FROM rate_limit.counter WHERE expire < ${NOW_MS} - 60000 LIMIT 10000 FOR UPDATE SKIP LOCKED)`,
 };
 
 /** Adds requests to the current window of a key, and returns the window. */
-export async function addShared(
+export async function addRequests(
   pool: pg.Pool,
-  { key, requests, window, known }: Addition,
+  { key, requests, windowMs, known }: Addition,
 ): Promise<SharedWindow> {
-  const values = [key, known?.used ?? 0, requests, known?.endsAt ?? null, window];
-  const { rows } = await pool.query<SharedWindow>({ ...ADD, values });
+  const values = [key, known?.used ?? 0, requests, known?.endsAt ?? null, windowMs];
+  const { rows } = await pool.query<SharedWindow>({ ...ADD_STATEMENT, values });
   return rows[0] as SharedWindow;
 }
 
 /** Removes counters whose windows have ended. */
-export async function removeEnded(pool: pg.Pool): Promise<void> {
-  await pool.query(REMOVE);
+export async function removeEndedCounters(pool: pg.Pool): Promise<void> {
+  await pool.query(REMOVE_STATEMENT);
 }

@@ -5,11 +5,11 @@ export interface Window {
   /** Number of requests that this process has permitted since then without counting them in Postgres. */
   uncounted: number;
   /** Length of the window. Milliseconds. */
-  length: number;
+  lengthMs: number;
   /** End of the window. Milliseconds since 1970. */
   endsAt: number;
   /** End of the window, as a value of `performance.now()`. */
-  until: number;
+  expiresAt: number;
 }
 
 /** Maximum number of remembered keys, which take about 5 MB. The least recently set key is removed first. */
@@ -22,7 +22,7 @@ export class Windows {
   /** Returns the current window of a key, or undefined if no window is known or the window has ended. */
   find(key: string): Window | undefined {
     const window = this.#windows.get(key);
-    return window && window.until > performance.now() ? window : undefined;
+    return window && window.expiresAt > performance.now() ? window : undefined;
   }
 
   /**
@@ -37,13 +37,13 @@ export class Windows {
   }
 
   /** Restores the number of uncounted requests of a key, if they could not be added in Postgres. */
-  giveBack(key: string, uncounted: number): void {
+  restoreUncounted(key: string, uncounted: number): void {
     const window = this.find(key);
     if (window) window.uncounted += uncounted;
   }
 
   /** Lists the current windows with uncounted requests, with their keys. */
-  withUncounted(): [string, Window][] {
+  listUncounted(): [string, Window][] {
     return [...this.#windows].filter(([key]) => (this.find(key)?.uncounted ?? 0) > 0);
   }
 

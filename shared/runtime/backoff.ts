@@ -10,17 +10,21 @@ export interface Backoff {
   reset(): void;
 }
 
-/** Creates an exponential backoff for retries. @param bounds first and longest wait, in milliseconds */
-export function backoff(bounds: { first: number; most: number }): Backoff {
-  let wait = bounds.first;
+/**
+ * Creates an exponential backoff for retries.
+ *
+ * @param bounds first and longest wait, in milliseconds
+ */
+export function createBackoff(bounds: { firstMs: number; maxMs: number }): Backoff {
+  let waitMs = bounds.firstMs;
   return {
     async next(signal) {
-      const jittered = wait * (0.75 + Math.random() / 2);
-      wait = Math.min(wait * 2, bounds.most);
+      const jittered = waitMs * (0.75 + Math.random() / 2);
+      waitMs = Math.min(waitMs * 2, bounds.maxMs);
       await pause(jittered, signal);
     },
     reset() {
-      wait = bounds.first;
+      waitMs = bounds.firstMs;
     },
   };
 }

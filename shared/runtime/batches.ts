@@ -3,7 +3,7 @@ export class QueueFullError extends Error {
   override readonly name = "QueueFullError";
 }
 
-interface Waiting<Item, Outcome> {
+interface WaitingItem<Item, Outcome> {
   item: Item;
   resolve: (outcome: Outcome) => void;
   reject: (error: unknown) => void;
@@ -16,8 +16,11 @@ interface Waiting<Item, Outcome> {
 export type Send<Item, Outcome> = (items: Item[]) => Promise<Outcome[]>;
 
 /**
- * Adds an item of a key to the next batch. @returns the outcome of the item @throws {QueueFullError} @throws the
- * error of `send` for the item's batch
+ * Adds an item of a key to the next batch.
+ *
+ * @returns the outcome of the item
+ * @throws {QueueFullError}
+ * @throws the error of `send` for the item's batch
  */
 export type AddToBatch<Item, Outcome> = (
   key: string,
@@ -36,10 +39,10 @@ export function createBatches<Item, Outcome>(limits: {
   maxWaiting: number;
   maxBatch: number;
 }): AddToBatch<Item, Outcome> {
-  const waiting = new Map<string, Waiting<Item, Outcome>[]>();
+  const waiting = new Map<string, WaitingItem<Item, Outcome>[]>();
 
-  async function sendAll(key: string, first: Waiting<Item, Outcome>, send: Send<Item, Outcome>) {
-    const next: Waiting<Item, Outcome>[] = [];
+  async function sendAll(key: string, first: WaitingItem<Item, Outcome>, send: Send<Item, Outcome>) {
+    const next: WaitingItem<Item, Outcome>[] = [];
     waiting.set(key, next);
     for (let batch = [first]; batch.length > 0; batch = next.splice(0, limits.maxBatch)) {
       try {

@@ -12,8 +12,9 @@ export class BoundedBuffer<T> {
   }
 
   /**
-   * Adds an item, and waits while the queue is full. Drops the item if the queue is closed. @returns undefined if the
-   * item was added immediately, because a promise for each of a million items is expensive
+   * Adds an item, and waits while the queue is full. Drops the item if the queue is closed.
+   *
+   * @returns undefined if the item was added immediately, because a promise for each of a million items is expensive
    */
   push(item: T): Promise<void> | undefined {
     if (this.#items.length >= this.#capacity && !this.#closed) return this.#pushLater(item);

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
 
 /** Creates the schema of a whole number in a range, written as text. */
-function whole(minimum: number, maximum: number) {
+function wholeNumber(minimum: number, maximum: number) {
   return z
     .string()
     .regex(/^\d+$/, "must be a whole number")
@@ -45,7 +45,7 @@ const signingKey = z.looseObject({
 /** All settings with names, defaults and descriptions. Secrets have no default. */
 export const settings = {
   HOST: z.string().default("127.0.0.1").describe("Address to listen on."),
-  PORT: whole(0, 65_535).describe("Port to listen on. 0 selects a free port."),
+  PORT: wholeNumber(0, 65_535).describe("Port to listen on. 0 selects a free port."),
   LOG_LEVEL: z
     .enum(["fatal", "error", "warn", "info", "debug"])
     .default("info")
@@ -56,7 +56,9 @@ export const settings = {
   DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic").describe(
     "Postgres URL with the service's role. Projection needs the database owner, query-api a member of clinic_query, command a member of clinic_command, and audit a member of clinic_audit.",
   ),
-  DATABASE_POOL_SIZE: whole(1, 100).prefault("6").describe("Maximum number of connections to Postgres."),
+  DATABASE_POOL_SIZE: wholeNumber(1, 100)
+    .prefault("6")
+    .describe("Maximum number of connections to Postgres."),
   NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("URL of a NATS server with JetStream."),
   HEADER_BRAND: z
     .string()
@@ -112,12 +114,12 @@ export const settings = {
     .transform((text) => (text === "" ? [] : text.split(",").map(Number)))
     .pipe(z.array(z.number().positive()).max(20))
     .describe("Seconds to wait before each retry of a webhook, separated by commas."),
-  WEBHOOK_CONNECT_TIMEOUT_MS: whole(100, 60_000)
+  WEBHOOK_CONNECT_TIMEOUT_MS: wholeNumber(100, 60_000)
     .prefault("5000")
     .describe(
       "Time limit for the DNS lookup, the connection and the TLS handshake of an attempt together. Milliseconds.",
     ),
-  WEBHOOK_TIMEOUT_MS: whole(100, 60_000)
+  WEBHOOK_TIMEOUT_MS: wholeNumber(100, 60_000)
     .prefault("10000")
     .describe(
       "Time limit of an attempt from the established connection to the end of the response. Milliseconds.",

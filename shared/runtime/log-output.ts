@@ -1,14 +1,14 @@
 import fs from "node:fs";
 
 /** Maximum length of the text that waits to be written. Further lines are lost. Characters. */
-const MAX_WAITING = 1_048_576;
+const MAX_WAITING_CHARACTERS = 1_048_576;
 
 /**
  * Delay before a failed write is repeated. The delay is shorter for a full pipe, because its reader frees space
  * continuously. Milliseconds.
  */
-const RETRY_AFTER = 500;
-const RETRY_FULL_PIPE_AFTER = 10;
+const RETRY_DELAY_MS = 500;
+const FULL_PIPE_RETRY_DELAY_MS = 10;
 
 /** Outputs that have unwritten text. */
 const unwritten = new Set<LogOutput>();
@@ -40,7 +40,7 @@ export class LogOutput {
 
   /** Writes one line of text, which must end with a line feed. */
   write(line: string): void {
-    if (this.#waiting.length + line.length > MAX_WAITING) {
+    if (this.#waiting.length + line.length > MAX_WAITING_CHARACTERS) {
       if (this.#lost === 0) this.#lostSince = new Date();
       this.#lost += 1;
       return;
@@ -76,7 +76,7 @@ export class LogOutput {
     fs.write(this.#descriptor, bytes, (error, written) => {
       this.#isWriting = false;
       if (error) {
-        this.#writeLater(error.code === "EAGAIN" ? RETRY_FULL_PIPE_AFTER : RETRY_AFTER);
+        this.#writeLater(error.code === "EAGAIN" ? FULL_PIPE_RETRY_DELAY_MS : RETRY_DELAY_MS);
         return;
       }
       this.#bytes = written < bytes.length ? bytes.subarray(written) : undefined;

@@ -4,7 +4,7 @@ import { LogOutput } from "./log-output.ts";
 export type { Logger } from "pino";
 
 /** Names of members whose values are redacted in log lines. */
-const REDACTED = [
+const REDACTED_MEMBERS = [
   "authorization",
   "cookie",
   "client_secret",
@@ -36,7 +36,10 @@ export function createLogger(service: string, level: string): Logger {
       base: { service },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      redact: { paths: REDACTED.flatMap((key) => [key, `*.${key}`, `*.*.${key}`]), censor: "[redacted]" },
+      redact: {
+        paths: REDACTED_MEMBERS.flatMap((key) => [key, `*.${key}`, `*.*.${key}`]),
+        censor: "[redacted]",
+      },
       serializers: { error: describeError },
     },
     output,

@@ -9,23 +9,23 @@ export interface Notifier {
 
 export function createNotifier(): Notifier {
   let woken = false;
-  let end: (() => void) | undefined;
+  let wakeSleeper: (() => void) | undefined;
   return {
     wake() {
       woken = true;
-      end?.();
+      wakeSleeper?.();
     },
     async sleep(milliseconds, signal) {
       if (!woken && !signal.aborted) {
         await new Promise<void>((resolve) => {
-          end = () => {
+          wakeSleeper = () => {
             clearTimeout(timer);
             remove();
-            end = undefined;
+            wakeSleeper = undefined;
             resolve();
           };
-          const timer = setTimeout(end, milliseconds);
-          const remove = onAbort(signal, end);
+          const timer = setTimeout(wakeSleeper, milliseconds);
+          const remove = onAbort(signal, wakeSleeper);
         });
       }
       woken = false;

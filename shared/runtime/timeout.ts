@@ -4,8 +4,10 @@ export class TimeoutError extends Error {
 }
 
 /**
- * Waits for a call, up to a time limit. A late call continues. @throws {TimeoutError} after the time limit @throws
- * the error of the call
+ * Waits for a call, up to a time limit. A late call continues.
+ *
+ * @throws {TimeoutError} after the time limit
+ * @throws the error of the call
  */
 export async function withTimeout<T>(milliseconds: number, call: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
@@ -20,8 +22,10 @@ export async function withTimeout<T>(milliseconds: number, call: Promise<T>): Pr
 }
 
 /**
- * Waits for work to end, up to a time limit. Late work continues. @returns true if the work ended in time @throws the
- * error of the work
+ * Waits for work to end, up to a time limit. Late work continues.
+ *
+ * @returns true if the work ended in time
+ * @throws the error of the work
  */
 export async function settlesWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
   try {

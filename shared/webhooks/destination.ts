@@ -44,8 +44,8 @@ export interface SafeDestination {
   address: string;
 }
 
-const MAX_LENGTH = 2_048;
-const PORTS = new Set(["", "443", "8443"]);
+const MAX_URL_LENGTH = 2_048;
+const ALLOWED_PORTS = new Set(["", "443", "8443"]);
 
 /** Matches host names that are never public, even if a resolver returns a public address. */
 const PRIVATE_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|lan|home|corp|onion|arpa)$/;
@@ -65,23 +65,25 @@ const LOOKUP_TIMEOUT_MS = 5_000;
  * @throws {UnsafeDestinationError}
  */
 export async function checkDestination(text: string, options: DestinationOptions): Promise<SafeDestination> {
-  const url = parse(text);
+  const url = parseUrl(text);
   const host = url.hostname.replace(/^\[|\]$/g, "");
-  const literal = isIP(host) !== 0;
-  const ownMachine = host === "localhost" || (literal && isLoopback(host));
-  if (options.allowLoopback && ownMachine) {
+  const isAddress = isIP(host) !== 0;
+  const isOwnMachine = host === "localhost" || (isAddress && isLoopback(host));
+  if (options.allowLoopback && isOwnMachine) {
     // The name localhost is not resolved, because it always means this machine.
     return host === "localhost" ? { url, address: "127.0.0.1" } : { url, address: host };
   }
   if (url.protocol !== "https:")
     throw new UnsafeDestinationError("scheme_not_allowed", "The URL must start with https.");
-  if (!PORTS.has(url.port))
+  if (!ALLOWED_PORTS.has(url.port))
     throw new UnsafeDestinationError("port_not_allowed", "The port must be 443 or 8443.");
-  if (literal) return { url, address: checked([host])[0] };
+  if (isAddress) return { url, address: requirePublicAddresses([host])[0] };
   if (PRIVATE_NAME.test(host) || !PUBLIC_NAME.test(host)) {
     throw new UnsafeDestinationError("host_not_allowed", "The host must be a public name.");
   }
-  const addresses = checked(await addressesOf(host, options.lookup ?? ((name) => resolveHost(name))));
+  const addresses = requirePublicAddresses(
+    await lookUpAddresses(host, options.lookup ?? ((name) => resolveHost(name))),
+  );
   // An IPv4 address is preferred, because not every machine has IPv6 connectivity.
   return { url, address: addresses.find((address) => isIP(address) === 4) ?? addresses[0] };
 }
@@ -91,8 +93,8 @@ export async function checkDestination(text: string, options: DestinationOptions
  * characters, because parsers treat them differently. Parsing normalizes capitals, full-width letters and IPv4
  * notations, and later checks use the normalized form.
  */
-function parse(text: string): URL {
-  if (text.length > MAX_LENGTH || /[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) {
+function parseUrl(text: string): URL {
+  if (text.length > MAX_URL_LENGTH || /[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) {
     throw new UnsafeDestinationError("malformed_url", "The URL is malformed or too long.");
   }
   const url = new URL(text);
@@ -115,7 +117,7 @@ function parse(text: string): URL {
  * Requires that all addresses of a host are public. A single other address is refused, because a client could connect
  * to it.
  */
-function checked(addresses: readonly string[]): [string, ...string[]] {
+function requirePublicAddresses(addresses: readonly string[]): [string, ...string[]] {
   const [first, ...others] = addresses;
   if (first === undefined) throw new UnsafeDestinationError("lookup_failed", "The host has no address.");
   if (!addresses.every(isPublicUnicast)) {
@@ -124,7 +126,7 @@ function checked(addresses: readonly string[]): [string, ...string[]] {
   return [first, ...others];
 }
 
-async function addressesOf(host: string, lookup: LookUp): Promise<string[]> {
+async function lookUpAddresses(host: string, lookup: LookUp): Promise<string[]> {
   try {
     return (await withTimeout(LOOKUP_TIMEOUT_MS, lookup(host))).map(({ address }) => address);
   } catch (error) {

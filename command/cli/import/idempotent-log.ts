@@ -42,8 +42,8 @@ export async function createIdempotentEventLog(log: EventLog, command: Repeatabl
       const wanted = upTo === undefined ? events : events.filter(({ revision }) => revision <= upTo);
       return wanted as RecordedEvent<Event>[];
     },
-    async last<Event extends CatalogEvent>(name: string) {
-      return name === stream ? (await once.read<Event>(name)).at(-1) : log.last<Event>(name);
+    async readLast<Event extends CatalogEvent>(name: string) {
+      return name === stream ? (await once.read<Event>(name)).at(-1) : log.readLast<Event>(name);
     },
     append: (name, expectedRevision, events) => log.append(name, expectedRevision, events),
   };
@@ -66,7 +66,7 @@ export function createRecognizingEventLog(
       if (events.some(({ metadata }) => isOwn(metadata))) throw new AlreadyAppliedError();
       return events;
     },
-    async last<Event extends CatalogEvent>(stream: string) {
+    async readLast<Event extends CatalogEvent>(stream: string) {
       return (await recognising.read<Event>(stream)).at(-1);
     },
     append: (stream, expectedRevision, events) => log.append(stream, expectedRevision, events),

@@ -1,9 +1,9 @@
 import { setMaxListeners } from "node:events";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { backoff } from "../../../shared/runtime/backoff.ts";
+import { createBackoff } from "../../../shared/runtime/backoff.ts";
 
 /** Delay between two attempts of one operation. Milliseconds. */
-const WAIT = { first: 200, most: 5_000 };
+const WAIT = { firstMs: 200, maxMs: 5_000 };
 
 export interface RetryOptions {
   /** Time limit for the retries of one operation. Milliseconds. */
@@ -31,7 +31,7 @@ export function createRetryingEventLog(log: EventLog, { within, signal, onChange
   };
 
   async function retried<Result>(operation: () => Promise<Result>): Promise<Result> {
-    const wait = backoff(WAIT);
+    const wait = createBackoff(WAIT);
     let giveUpAt: number | undefined;
     for (;;) {
       try {
@@ -54,7 +54,7 @@ export function createRetryingEventLog(log: EventLog, { within, signal, onChange
 
   return {
     read: (stream, upTo) => retried(() => log.read(stream, upTo)),
-    last: (stream) => retried(() => log.last(stream)),
+    readLast: (stream) => retried(() => log.readLast(stream)),
     append: (stream, expectedRevision, events) => retried(() => log.append(stream, expectedRevision, events)),
   };
 }

@@ -11,7 +11,7 @@ import {
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { sandboxClinicId, sandboxEntityId } from "../../../shared/domain/events/ids.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";
-import { sandboxBranches } from "../../../shared/domain/partner/sandbox-fixture.ts";
+import { listSandboxBranches } from "../../../shared/domain/partner/sandbox-fixture.ts";
 import { demoAnimals } from "./animals.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
 import { demoId } from "./random.ts";
@@ -39,7 +39,7 @@ export const sandboxClinic: DemoClinic = {
   id: sandboxClinicId(sandboxApplication),
   slug: "sandbox-clinic",
   name: "Sandbox Clinic",
-  branches: sandboxBranches(sandboxApplication),
+  branches: listSandboxBranches(sandboxApplication),
 };
 
 export const demoApplications: DemoApplication[] = [

@@ -1,4 +1,4 @@
-import { backoff } from "../../../shared/runtime/backoff.ts";
+import { createBackoff } from "../../../shared/runtime/backoff.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { LastError, RoleStatus } from "../../roles/role.ts";
 import { lastErrorNow } from "../../roles/role-status.ts";
@@ -39,7 +39,7 @@ export async function retryForever(
   run: (markHealthy: () => void) => Promise<void>,
 ): Promise<void> {
   const { logger, health, signal } = context;
-  const wait = backoff({ first: 100, most: 3_000 });
+  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   const markHealthy = () => {
     wait.reset();
     health.report(part, null);

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { backoff, pause } from "../../../shared/runtime/backoff.ts";
+import { createBackoff, pause } from "../../../shared/runtime/backoff.ts";
 import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { HealthTracker } from "../outbox/retry-forever.ts";
@@ -53,7 +53,7 @@ async function write(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { pool, clock, health, logger } = options;
-  const wait = backoff({ first: 50, most: 2_000 });
+  const wait = createBackoff({ firstMs: 50, maxMs: 2_000 });
   for (;;) {
     try {
       if ((await writeOutcomes(pool, outcomes, clock())) > 0) options.onFacts();

@@ -40,7 +40,7 @@ export interface Appointment {
 }
 
 /** Status of an appointment after each type of event. */
-export const statusAfter = {
+export const statusAfterEvent = {
   AppointmentRequested: "requested",
   AppointmentConfirmed: "confirmed",
   AppointmentCheckedIn: "checked_in",
@@ -52,12 +52,12 @@ export const statusAfter = {
 } as const satisfies Partial<Record<AppointmentEvent["type"], AppointmentStatus>>;
 
 /** An appointment event with the time at which it occurred. */
-export type HappenedEvent = AppointmentEvent & { metadata: { occurredAt: Instant } };
+export type TimedAppointmentEvent = AppointmentEvent & { metadata: { occurredAt: Instant } };
 
 /** Returns the state after the next event. The state is undefined before the appointment was requested or imported. */
 export function evolveAppointment(
   state: Appointment | undefined,
-  event: HappenedEvent,
+  event: TimedAppointmentEvent,
 ): Appointment | undefined {
   const at = event.metadata.occurredAt;
   if (event.type === "AppointmentRequested") {
@@ -66,9 +66,9 @@ export function evolveAppointment(
   }
   if (event.type === "AppointmentImported") {
     const { appointmentId, requestedAt, statusAt: _, ...data } = event.data;
-    const ofNoPartner = { applicationId: null, sandboxGeneration: 0 };
+    const withoutPartner = { applicationId: null, sandboxGeneration: 0 };
     const times = { createdAt: requestedAt ?? at, updatedAt: at };
-    return { id: appointmentId, ...data, ...ofNoPartner, ...times, assignments: [] };
+    return { id: appointmentId, ...data, ...withoutPartner, ...times, assignments: [] };
   }
   if (!state) return undefined;
   const changed = { ...state, updatedAt: at };
@@ -96,12 +96,12 @@ export function evolveAppointment(
       return { ...changed, assignments };
     }
     default:
-      return { ...changed, status: statusAfter[event.type] };
+      return { ...changed, status: statusAfterEvent[event.type] };
   }
 }
 
 /** Folds the events of an appointment, in order. */
-export function foldAppointment(events: readonly HappenedEvent[]): Appointment | undefined {
+export function foldAppointment(events: readonly TimedAppointmentEvent[]): Appointment | undefined {
   return events.reduce<Appointment | undefined>(evolveAppointment, undefined);
 }
 
@@ -112,10 +112,10 @@ export const appointmentAggregate: Aggregate<typeof appointmentCategory, Appoint
 
 type AppointmentDecision = Decision<Appointment, AppointmentEvent>;
 
-type Move = Exclude<keyof typeof statusAfter, "AppointmentRequested">;
+type Transition = Exclude<keyof typeof statusAfterEvent, "AppointmentRequested">;
 
 /** Statuses in which each transition is permitted. In all other statuses, its decider throws `illegal_transition`. */
-const legalFrom = {
+const permittedStatuses = {
   AppointmentConfirmed: ["requested"],
   AppointmentCheckedIn: ["requested", "confirmed"],
   AppointmentPutInWaiting: ["checked_in"],
@@ -123,26 +123,30 @@ const legalFrom = {
   AppointmentCompleted: ["in_consultation"],
   AppointmentCancelled: ["requested", "confirmed", "checked_in", "waiting"],
   AppointmentMarkedNoShow: ["confirmed"],
-} as const satisfies Record<Move, AppointmentStatus[]>;
+} as const satisfies Record<Transition, AppointmentStatus[]>;
 
-export const decideConfirm = (): AppointmentDecision => simpleTransition("AppointmentConfirmed");
-export const decideCheckIn = (): AppointmentDecision => simpleTransition("AppointmentCheckedIn");
-export const decidePutInWaiting = (): AppointmentDecision => simpleTransition("AppointmentPutInWaiting");
-export const decideStartConsultation = (): AppointmentDecision => simpleTransition("ConsultationStarted");
-export const decideComplete = (): AppointmentDecision => simpleTransition("AppointmentCompleted");
+export const decideConfirm = (): AppointmentDecision => decideTransition("AppointmentConfirmed");
+export const decideCheckIn = (): AppointmentDecision => decideTransition("AppointmentCheckedIn");
+export const decidePutInWaiting = (): AppointmentDecision => decideTransition("AppointmentPutInWaiting");
+export const decideStartConsultation = (): AppointmentDecision => decideTransition("ConsultationStarted");
+export const decideComplete = (): AppointmentDecision => decideTransition("AppointmentCompleted");
 
 /** Cancels an appointment and releases its resources. */
 export function decideCancel(reason: string | null): AppointmentDecision {
   return (state) => {
     const appointment = requireTransition(state, "AppointmentCancelled");
     const { id: appointmentId } = appointment;
-    return [{ type: "AppointmentCancelled", data: { appointmentId, reason } }, ...releaseAll(appointment)];
+    return [
+      { type: "AppointmentCancelled", data: { appointmentId, reason } },
+      ...releaseAllResources(appointment),
+    ];
   };
 }
 
 /**
- * Records that the customer did not come, and releases the resources. Refused before the appointment's start. @param
- * now milliseconds since 1970
+ * Records that the customer did not come, and releases the resources. Refused before the appointment's start.
+ *
+ * @param now milliseconds since 1970
  */
 export function decideMarkNoShow(now: number): AppointmentDecision {
   return (state) => {
@@ -151,77 +155,88 @@ export function decideMarkNoShow(now: number): AppointmentDecision {
       throw new DomainError("appointment_not_due", "the appointment has not started yet");
     }
     const { id: appointmentId } = appointment;
-    return [{ type: "AppointmentMarkedNoShow", data: { appointmentId } }, ...releaseAll(appointment)];
+    return [
+      { type: "AppointmentMarkedNoShow", data: { appointmentId } },
+      ...releaseAllResources(appointment),
+    ];
   };
 }
 
 /**
- * Moves an appointment to a future time, and releases its resources. Refused after check-in. @param now milliseconds
- * since 1970
+ * Moves an appointment to a future time, and releases its resources. Refused after check-in.
+ *
+ * @param now milliseconds since 1970
  */
 export function decideReschedule(
-  to: { scheduledAt: Instant; durationMinutes?: number | undefined },
+  change: { scheduledAt: Instant; durationMinutes?: number | undefined },
   now: number,
 ): AppointmentDecision {
   return (state) => {
     const appointment = requireExisting(state, "appointment");
     const { id: appointmentId, status, scheduledAt } = appointment;
-    if (status !== "requested" && status !== "confirmed") throw illegal(status, "rescheduled");
-    if (Date.parse(to.scheduledAt) <= now) {
+    if (status !== "requested" && status !== "confirmed")
+      throw createIllegalTransitionError(status, "rescheduled");
+    if (Date.parse(change.scheduledAt) <= now) {
       throw new DomainError("time_not_in_future", "the new time must be in the future");
     }
-    const durationMinutes = to.durationMinutes ?? appointment.durationMinutes;
-    if (to.scheduledAt === scheduledAt && durationMinutes === appointment.durationMinutes) return [];
-    const data = { appointmentId, scheduledAt: to.scheduledAt, durationMinutes };
-    return [{ type: "AppointmentRescheduled", data }, ...releaseAll(appointment)];
+    const durationMinutes = change.durationMinutes ?? appointment.durationMinutes;
+    if (change.scheduledAt === scheduledAt && durationMinutes === appointment.durationMinutes) return [];
+    const data = { appointmentId, scheduledAt: change.scheduledAt, durationMinutes };
+    return [{ type: "AppointmentRescheduled", data }, ...releaseAllResources(appointment)];
   };
 }
 
-function simpleTransition(
-  type: Exclude<Move, "AppointmentCancelled" | "AppointmentMarkedNoShow">,
+function decideTransition(
+  type: Exclude<Transition, "AppointmentCancelled" | "AppointmentMarkedNoShow">,
 ): AppointmentDecision {
   return (state) => [{ type, data: { appointmentId: requireTransition(state, type).id } }];
 }
 
-function releaseAll({ id: appointmentId, assignments }: Appointment): AppointmentEvent[] {
+function releaseAllResources({ id: appointmentId, assignments }: Appointment): AppointmentEvent[] {
   return assignments
     .filter(({ active }) => active)
     .map(({ id: assignmentId }) => ({ type: "ResourceReleased", data: { appointmentId, assignmentId } }));
 }
 
-function requireTransition(state: Appointment | undefined, move: Move): Appointment {
+function requireTransition(state: Appointment | undefined, move: Transition): Appointment {
   const appointment = requireExisting(state, "appointment");
-  const from: readonly AppointmentStatus[] = legalFrom[move];
-  if (!from.includes(appointment.status)) throw illegal(appointment.status, move);
+  const from: readonly AppointmentStatus[] = permittedStatuses[move];
+  if (!from.includes(appointment.status)) throw createIllegalTransitionError(appointment.status, move);
   return appointment;
 }
 
-function illegal(status: AppointmentStatus, move: string): DomainError {
+function createIllegalTransitionError(status: AppointmentStatus, move: string): DomainError {
   return new DomainError("illegal_transition", `${move} is not possible in status ${status}`);
 }
 
 /** Final statuses. An appointment in such a status needs no resources. */
-const OVER: readonly string[] = ["completed", "cancelled", "no_show"];
+const FINAL_STATUSES: readonly string[] = ["completed", "cancelled", "no_show"];
 
 /**
  * Allocates a resource of the appointment's branch for a time range. Overlapping allocations of other appointments
  * are not checked, because they are in other streams.
  */
 export function decideAllocate(
-  asked: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },
+  allocation: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },
   resource: Resource,
 ): AppointmentDecision {
   return (state) => {
     const { id: appointmentId, status, branchId, assignments } = requireExisting(state, "appointment");
-    const { assignmentId, allocationStart, allocationEnd } = asked;
-    const wanted = { id: assignmentId, resourceId: resource.id, start: allocationStart, end: allocationEnd };
-    const same = assignments.find(({ id }) => id === assignmentId);
-    if (same && isEqual(same, { ...wanted, active: true })) return [];
+    const { assignmentId, allocationStart, allocationEnd } = allocation;
+    const requested = {
+      id: assignmentId,
+      resourceId: resource.id,
+      start: allocationStart,
+      end: allocationEnd,
+    };
+    const existing = assignments.find(({ id }) => id === assignmentId);
+    if (existing && isEqual(existing, { ...requested, active: true })) return [];
     if (resource.branchId !== branchId || !resource.active) {
       throw new DomainError("resource_not_available", "the resource is retired or belongs to another branch");
     }
-    if (same) throw new DomainError("assignment_exists", "the id already belongs to another assignment");
-    if (OVER.includes(status)) throw new DomainError("appointment_over", `the appointment is ${status}`);
+    if (existing) throw new DomainError("assignment_exists", "the id already belongs to another assignment");
+    if (FINAL_STATUSES.includes(status))
+      throw new DomainError("appointment_over", `the appointment is ${status}`);
     if (allocationEnd <= allocationStart) {
       throw new DomainError("allocation_empty", "the allocation must end after it starts");
     }
@@ -231,7 +246,7 @@ export function decideAllocate(
     );
     if (overlaps)
       throw new DomainError("resource_allocated", "the resource is already allocated at that time");
-    return [{ type: "ResourceAllocated", data: { appointmentId, ...asked, resourceId: resource.id } }];
+    return [{ type: "ResourceAllocated", data: { appointmentId, ...allocation, resourceId: resource.id } }];
   };
 }
 

@@ -39,20 +39,20 @@ export interface ImportFacts {
  * @throws {DomainError} `appointment_exists` if the id belongs to another appointment
  */
 export function decideImport(
-  { resourceIds, ...asked }: AppointmentImport,
+  { resourceIds, ...appointment }: AppointmentImport,
   facts: ImportFacts,
 ): Decision<Appointment, AppointmentEvent> {
   return (state) => {
-    if (state?.requestHash === asked.requestHash) return [];
+    if (state?.requestHash === appointment.requestHash) return [];
     if (state) throw new DomainError("appointment_exists", "the id already belongs to another appointment");
     const details = [
-      ...wrongReferences({ resourceIds, ...asked }, facts),
-      ...wrongStatus(asked, resourceIds, facts.now),
+      ...findInvalidReferences({ resourceIds, ...appointment }, facts),
+      ...findInvalidFields(appointment, resourceIds, facts.now),
     ];
     if (details.length > 0) throw new InvalidAppointmentError(details);
-    const customerId = asked.customerId ?? facts.animal?.customerId ?? null;
-    const imported = { type: "AppointmentImported" as const, data: { ...asked, customerId } };
-    return [imported, ...resourceIds.map((resourceId) => allocated(asked, resourceId))];
+    const customerId = appointment.customerId ?? facts.animal?.customerId ?? null;
+    const imported = { type: "AppointmentImported" as const, data: { ...appointment, customerId } };
+    return [imported, ...resourceIds.map((resourceId) => createAllocation(appointment, resourceId))];
   };
 }
 
@@ -64,31 +64,31 @@ export function decideImport(
  * @param now current time and upper bound of the result, in milliseconds since 1970
  * @returns milliseconds since 1970
  */
-export function occurredAt(
+export function deriveOccurredAt(
   { status, statusAt, requestedAt, scheduledAt, durationMinutes }: Omit<AppointmentImport, "resourceIds">,
   now: number,
 ): number {
   if (statusAt !== null) return Date.parse(statusAt);
   const requested = requestedAt === null ? undefined : Date.parse(requestedAt);
   if (status === "requested" || status === "confirmed") return requested ?? now;
-  const over = Date.parse(scheduledAt) + (status === "cancelled" ? 0 : durationMinutes * 60_000);
-  return Math.min(now, Math.max(over, requested ?? over));
+  const endedAt = Date.parse(scheduledAt) + (status === "cancelled" ? 0 : durationMinutes * 60_000);
+  return Math.min(now, Math.max(endedAt, requested ?? endedAt));
 }
 
 /** Checks that the referenced objects exist. An object of another clinic is reported as missing. */
-function wrongReferences(asked: AppointmentImport, facts: ImportFacts): ErrorDetail[] {
+function findInvalidReferences(appointment: AppointmentImport, facts: ImportFacts): ErrorDetail[] {
   const { clinic, animal, customer, resources, now } = facts;
   const details: ErrorDetail[] = [];
-  if (!clinic.branches.some(({ id }) => id === asked.branchId))
+  if (!clinic.branches.some(({ id }) => id === appointment.branchId))
     details.push({ path: "branchId", message: "is not a branch of the clinic" });
-  if (asked.animalId !== null && animal?.clinicId !== clinic.id)
+  if (appointment.animalId !== null && animal?.clinicId !== clinic.id)
     details.push({ path: "animalId", message: "is not an animal of the clinic" });
-  if (asked.customerId !== null && customer?.clinicId !== clinic.id)
+  if (appointment.customerId !== null && customer?.clinicId !== clinic.id)
     details.push({ path: "customerId", message: "is not a customer of the clinic" });
-  const isFuture = Date.parse(asked.scheduledAt) > now;
+  const isFuture = Date.parse(appointment.scheduledAt) > now;
   resources.forEach((resource, index) => {
-    const isOfBranch = resource?.clinicId === clinic.id && resource.branchId === asked.branchId;
-    if (!isOfBranch)
+    const belongsToBranch = resource?.clinicId === clinic.id && resource.branchId === appointment.branchId;
+    if (!belongsToBranch)
       details.push({ path: `resourceIds.${index}`, message: "is not a resource of the branch" });
     else if (isFuture && !resource.active)
       details.push({ path: `resourceIds.${index}`, message: "is a retired resource" });
@@ -96,22 +96,25 @@ function wrongReferences(asked: AppointmentImport, facts: ImportFacts): ErrorDet
   return details;
 }
 
-function wrongStatus(
+function findInvalidFields(
   { status, scheduledAt, requestedAt, statusAt }: Omit<AppointmentImport, "resourceIds">,
   resourceIds: string[],
   now: number,
 ): ErrorDetail[] {
   const details: ErrorDetail[] = [];
   const isFuture = Date.parse(scheduledAt) > now;
-  const permitted = isFuture ? FUTURE : PAST;
+  const permitted = isFuture ? FUTURE_STATUSES : PAST_STATUSES;
   if (!permitted.includes(status)) {
     const when = isFuture ? "in the future" : "in the past";
     details.push({ path: "status", message: `must be ${permitted.join(", ")} for an appointment ${when}` });
   }
   const latest = toInstant(now);
   if (requestedAt !== null && requestedAt > (statusAt ?? latest))
-    details.push({ path: "requestedAt", message: statusAt ? "must not be after statusAt" : NOT_FUTURE });
-  if (statusAt !== null && statusAt > latest) details.push({ path: "statusAt", message: NOT_FUTURE });
+    details.push({
+      path: "requestedAt",
+      message: statusAt ? "must not be after statusAt" : NOT_FUTURE_MESSAGE,
+    });
+  if (statusAt !== null && statusAt > latest) details.push({ path: "statusAt", message: NOT_FUTURE_MESSAGE });
   const released = status === "cancelled" || status === "no_show";
   if (released && resourceIds.length > 0)
     details.push({ path: "resourceIds", message: `must be empty: a ${status} appointment has no resources` });
@@ -120,11 +123,11 @@ function wrongStatus(
   return details;
 }
 
-const PAST: readonly string[] = ["completed", "cancelled", "no_show"];
-const FUTURE: readonly string[] = ["requested", "confirmed", "cancelled"];
-const NOT_FUTURE = "must not be in the future";
+const PAST_STATUSES: readonly string[] = ["completed", "cancelled", "no_show"];
+const FUTURE_STATUSES: readonly string[] = ["requested", "confirmed", "cancelled"];
+const NOT_FUTURE_MESSAGE = "must not be in the future";
 
-function allocated(
+function createAllocation(
   {
     appointmentId,
     scheduledAt,

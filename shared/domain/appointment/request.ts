@@ -44,7 +44,7 @@ export function decideRequest(
       if (state.requestHash !== null && state.requestHash === request.requestHash) return [];
       throw new DomainError("idempotency_conflict", "the idempotency key was used for another request");
     }
-    const details = problems(request, facts);
+    const details = findProblems(request, facts);
     if (details.length > 0) throw new InvalidAppointmentError(details);
     const customerId = request.animalId === null ? null : (facts.animal?.customerId ?? null);
     return [{ type: "AppointmentRequested", data: { ...request, customerId } }];
@@ -52,7 +52,7 @@ export function decideRequest(
 }
 
 /** Checks a request. An object of another clinic is reported as missing, so that its existence is not revealed. */
-function problems(request: AppointmentRequest, facts: RequestFacts): ErrorDetail[] {
+function findProblems(request: AppointmentRequest, facts: RequestFacts): ErrorDetail[] {
   const { clinic, animal, permittedBranchIds, now } = facts;
   const { branchId } = request;
   const details: ErrorDetail[] = [];

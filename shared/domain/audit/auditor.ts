@@ -52,8 +52,9 @@ export function decideRegisterAuditor(
 }
 
 /**
- * Revokes an auditor permanently. Revoking an auditor again changes nothing. @throws {DomainError}
- * `auditor_not_found`
+ * Revokes an auditor permanently. Revoking an auditor again changes nothing.
+ *
+ * @throws {DomainError} `auditor_not_found`
  */
 export function decideRevokeAuditor(reason: string | null): AuditorDecision {
   return (state) => {

@@ -20,7 +20,7 @@ export interface Animal {
 export const animalAggregate: Aggregate<typeof animalCategory, Animal> = {
   category: animalCategory,
   evolve(state, event) {
-    if (event.type === "AnimalRegistered") return registeredAnimal(event.data);
+    if (event.type === "AnimalRegistered") return toRegisteredAnimal(event.data);
     if (!state) return undefined;
     switch (event.type) {
       case "AnimalDetailsChanged": {
@@ -36,7 +36,7 @@ export const animalAggregate: Aggregate<typeof animalCategory, Animal> = {
 type AnimalDecision = Decision<Animal, AnimalEvent>;
 
 /** Returns the state of an animal after its registration. */
-export function registeredAnimal(registration: AnimalRegistration): Animal {
+export function toRegisteredAnimal(registration: AnimalRegistration): Animal {
   const { animalId: id, clinicId, customerId, weightKg, ...details } = registration;
   return { id, clinicId, customerId, registration, details, weightKg };
 }

@@ -40,7 +40,7 @@ export interface Clinic {
 export const clinicAggregate: Aggregate<typeof clinicCategory, Clinic> = {
   category: clinicCategory,
   evolve(state, event) {
-    if (event.type === "ClinicRegistered") return registered(event.data);
+    if (event.type === "ClinicRegistered") return toRegisteredClinic(event.data);
     if (!state) return undefined;
     switch (event.type) {
       case "ClinicSuspended":
@@ -67,7 +67,7 @@ export const clinicAggregate: Aggregate<typeof clinicCategory, Clinic> = {
 
 type ClinicDecision = Decision<Clinic, ClinicEvent>;
 
-function registered(registration: ClinicRegistration): Clinic {
+function toRegisteredClinic(registration: ClinicRegistration): Clinic {
   const { clinicId: id, environment, timezone, currency } = registration;
   return {
     id,
@@ -112,10 +112,10 @@ export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): Cl
 /** Opens a branch of a clinic. The first branch becomes the main branch permanently. */
 export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): ClinicDecision {
   return (state) => {
-    const same = requireExisting(state, "clinic").branches.find(({ id }) => id === data.branchId);
-    if (same?.name === data.name && same.city === data.city) return [];
+    const existing = requireExisting(state, "clinic").branches.find(({ id }) => id === data.branchId);
+    if (existing?.name === data.name && existing.city === data.city) return [];
     const { branches } = requireOpen(state);
-    if (same) throw new DomainError("branch_exists", "the id already belongs to another branch");
+    if (existing) throw new DomainError("branch_exists", "the id already belongs to another branch");
     return [{ type: "BranchOpened", data: { ...data, isMain: branches.length === 0 } }];
   };
 }
@@ -150,7 +150,7 @@ function requireOpen(state: Clinic | undefined): Clinic {
  *
  * @throws {DomainError} `clinic_closed`
  */
-export function whileOpen<State, Event>(
+export function restrictToOpenClinic<State, Event>(
   { status }: Clinic,
   decide: Decision<State, Event>,
 ): Decision<State, Event> {
@@ -170,8 +170,12 @@ function hasNoEffect(decide: () => unknown[]): boolean {
   }
 }
 
-/** Requires that a clinic has a branch. @throws {DomainError} `branch_not_found` */
-export function branchOf(clinic: Clinic, branchId: string): Branch {
+/**
+ * Requires that a clinic has a branch.
+ *
+ * @throws {DomainError} `branch_not_found`
+ */
+export function requireBranch(clinic: Clinic, branchId: string): Branch {
   const branch = clinic.branches.find(({ id }) => id === branchId);
   if (!branch) throw new DomainError("branch_not_found", "the clinic has no such branch");
   return branch;

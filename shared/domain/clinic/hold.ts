@@ -4,7 +4,7 @@ import { type HoldEvent, holdCategory } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { toInstant } from "../time/rfc3339.ts";
-import { branchOf, type Clinic } from "./clinic.ts";
+import { type Clinic, requireBranch } from "./clinic.ts";
 
 export type HoldPlacement = DataOf<HoldEvent, "HoldPlaced">;
 
@@ -29,7 +29,7 @@ type HoldDecision = Decision<Hold, HoldEvent>;
 
 export function decidePlaceHold(data: HoldPlacement, clinic: Clinic, now: number): HoldDecision {
   return (state) => {
-    branchOf(clinic, data.branchId);
+    requireBranch(clinic, data.branchId);
     if (data.endsAt <= data.startsAt)
       throw new DomainError("hold_ends_before_start", "the hold must end after it starts");
     const events: HoldEvent[] = registerIdempotently(state?.placement, { type: "HoldPlaced", data }, "hold");

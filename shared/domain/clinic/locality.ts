@@ -2,8 +2,9 @@ import { DomainError } from "../domain-error.ts";
 import { TIME_ZONE_RULE, timeZones } from "../time/time-zone.ts";
 
 /**
- * Requires a permitted time zone: a name of the form `Area/City` of the IANA time zone database, or UTC. @throws
- * {DomainError} `invalid_timezone`
+ * Requires a permitted time zone: a name of the form `Area/City` of the IANA time zone database, or UTC.
+ *
+ * @throws {DomainError} `invalid_timezone`
  */
 export function requireTimeZone(name: string): void {
   if (!timeZones.has(name)) throw new DomainError("invalid_timezone", `timezone ${TIME_ZONE_RULE}`);
@@ -11,14 +12,22 @@ export function requireTimeZone(name: string): void {
 
 const currencies = new Set(Intl.supportedValuesOf("currency"));
 
-/** Requires a currency code of ISO 4217. @throws {DomainError} `invalid_currency` */
+/**
+ * Requires a currency code of ISO 4217.
+ *
+ * @throws {DomainError} `invalid_currency`
+ */
 export function requireCurrency(code: string): void {
   if (!currencies.has(code)) throw new DomainError("invalid_currency", `${code} is not an ISO 4217 currency`);
 }
 
-/** Requires a BCP 47 language tag that the runtime knows. @throws {DomainError} `invalid_locale` */
+/**
+ * Requires a BCP 47 language tag that the runtime knows.
+ *
+ * @throws {DomainError} `invalid_locale`
+ */
 export function requireLocale(tag: string): void {
-  if (accepted(() => Intl.DateTimeFormat.supportedLocalesOf(tag)[0])) return;
+  if (isKnownToIntl(() => Intl.DateTimeFormat.supportedLocalesOf(tag)[0])) return;
   throw new DomainError("invalid_locale", `${tag} is not a known BCP 47 locale`);
 }
 
@@ -26,7 +35,7 @@ export function requireLocale(tag: string): void {
  * Returns true if Intl knows a value. For an invalid value, Intl throws a RangeError. For an unknown value, it
  * returns undefined.
  */
-function accepted(lookUp: () => unknown): boolean {
+function isKnownToIntl(lookUp: () => unknown): boolean {
   try {
     return lookUp() !== undefined;
   } catch (error) {

@@ -4,7 +4,7 @@ import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type MembershipEvent, membershipCategory } from "../events/people.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
-import { branchOf, type Clinic } from "./clinic.ts";
+import { type Clinic, requireBranch } from "./clinic.ts";
 
 export type MembershipGrant = DataOf<MembershipEvent, "MembershipGranted">;
 /** Rights of a member. Permissions and branches grant access. The role is only a label. */
@@ -26,14 +26,14 @@ export const membershipAggregate: Aggregate<typeof membershipCategory, Membershi
     if (event.type === "MembershipGranted") {
       const { membershipId: id, clinicId, userId, acceptedAt } = event.data;
       const status = acceptedAt === null ? "invited" : "active";
-      return { id, clinicId, userId, status, grant: event.data, rights: rightsOf(event.data) };
+      return { id, clinicId, userId, status, grant: event.data, rights: toRights(event.data) };
     }
     if (!state) return undefined;
     switch (event.type) {
       case "MembershipAccepted":
         return { ...state, status: "active" };
       case "MembershipPermissionsChanged":
-        return { ...state, rights: rightsOf(event.data) };
+        return { ...state, rights: toRights(event.data) };
       case "MembershipRevoked":
         return { ...state, status: "revoked" };
     }
@@ -42,7 +42,7 @@ export const membershipAggregate: Aggregate<typeof membershipCategory, Membershi
 
 type MembershipDecision = Decision<Membership, MembershipEvent>;
 
-function rightsOf({ role, permissions, branchAccess, branchIds }: MembershipRights): MembershipRights {
+function toRights({ role, permissions, branchAccess, branchIds }: MembershipRights): MembershipRights {
   return { role, permissions, branchAccess, branchIds };
 }
 
@@ -51,14 +51,14 @@ type MembershipRef = { clinicId: string; membershipId: string };
 
 export function decideGrantMembership(data: MembershipGrant, clinic: Clinic): MembershipDecision {
   return (state) => {
-    requireScope(data, clinic);
+    requireValidBranches(data, clinic);
     return registerIdempotently(state?.grant, { type: "MembershipGranted", data }, "membership");
   };
 }
 
 export function decideAcceptMembership({ clinicId, membershipId }: MembershipRef): MembershipDecision {
   return (state) => {
-    if (live(state, clinicId).status === "active") return [];
+    if (requireNotRevoked(state, clinicId).status === "active") return [];
     return [{ type: "MembershipAccepted", data: { membershipId } }];
   };
 }
@@ -69,8 +69,8 @@ export function decideChangePermissions(
 ): MembershipDecision {
   return (state) => {
     const { clinicId, membershipId, rights } = change;
-    requireScope(rights, clinic);
-    if (isEqual(live(state, clinicId).rights, rights)) return [];
+    requireValidBranches(rights, clinic);
+    if (isEqual(requireNotRevoked(state, clinicId).rights, rights)) return [];
     return [{ type: "MembershipPermissionsChanged", data: { membershipId, ...rights } }];
   };
 }
@@ -86,13 +86,13 @@ export function decideRevokeMembership(
   };
 }
 
-function live(state: Membership | undefined, clinicId: string): Membership {
+function requireNotRevoked(state: Membership | undefined, clinicId: string): Membership {
   const membership = requireOwnedBy(clinicId, state, "membership");
   if (membership.status !== "revoked") return membership;
   throw new DomainError("membership_revoked", "the membership is revoked");
 }
 
-function requireScope({ branchAccess, branchIds }: MembershipRights, clinic: Clinic): void {
+function requireValidBranches({ branchAccess, branchIds }: MembershipRights, clinic: Clinic): void {
   if (branchAccess === "all" && branchIds.length > 0)
     throw new DomainError(
       "branches_of_unscoped",
@@ -103,5 +103,5 @@ function requireScope({ branchAccess, branchIds }: MembershipRights, clinic: Cli
       "branches_missing",
       "a member with access to some branches needs a list of branches",
     );
-  for (const branchId of branchIds) branchOf(clinic, branchId);
+  for (const branchId of branchIds) requireBranch(clinic, branchId);
 }

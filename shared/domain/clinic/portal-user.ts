@@ -1,7 +1,7 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type PortalUserEvent, portalUserCategory } from "../events/people.ts";
-import { branchOf, type Clinic } from "./clinic.ts";
+import { type Clinic, requireBranch } from "./clinic.ts";
 
 export type ClinicSelection = DataOf<PortalUserEvent, "ClinicSelected">;
 
@@ -25,7 +25,7 @@ export function decideSelectClinic(
   clinic: Clinic,
 ): Decision<PortalUser, PortalUserEvent> {
   return (state) => {
-    if (data.branchId !== null) branchOf(clinic, data.branchId);
+    if (data.branchId !== null) requireBranch(clinic, data.branchId);
     if (state?.clinicId === data.clinicId && state.branchId === data.branchId) return [];
     return [{ type: "ClinicSelected", data }];
   };

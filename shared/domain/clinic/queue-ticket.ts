@@ -3,7 +3,7 @@ import { DomainError } from "../domain-error.ts";
 import { type QueueTicketEvent, queueTicketCategory } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
-import { branchOf, type Clinic } from "./clinic.ts";
+import { type Clinic, requireBranch } from "./clinic.ts";
 
 export type QueueTicketIssue = DataOf<QueueTicketEvent, "QueueTicketIssued">;
 export type QueueTicketStatus = "waiting" | "called" | "completed" | "cancelled" | "no_show";
@@ -17,7 +17,7 @@ export interface QueueTicket {
 }
 
 /** Status of a queue ticket after each type of event. */
-const statusAfter = {
+const statusAfterEvent = {
   QueueTicketCalled: "called",
   QueueTicketCompleted: "completed",
   QueueTicketCancelled: "cancelled",
@@ -27,7 +27,8 @@ const statusAfter = {
 export const queueTicketAggregate: Aggregate<typeof queueTicketCategory, QueueTicket> = {
   category: queueTicketCategory,
   evolve(state, event) {
-    if (event.type !== "QueueTicketIssued") return state && { ...state, status: statusAfter[event.type] };
+    if (event.type !== "QueueTicketIssued")
+      return state && { ...state, status: statusAfterEvent[event.type] };
     const { ticketId: id, clinicId } = event.data;
     return { id, clinicId, status: "waiting", issue: event.data };
   },
@@ -40,21 +41,27 @@ type QueueTicketRef = { clinicId: string; ticketId: string };
 
 export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): QueueTicketDecision {
   return (state) => {
-    branchOf(clinic, data.branchId);
+    requireBranch(clinic, data.branchId);
     return registerIdempotently(state?.issue, { type: "QueueTicketIssued", data }, "queue_ticket");
   };
 }
 
-export const decideCallTicket = move("QueueTicketCalled", "called", ["waiting"]);
-export const decideCompleteTicket = move("QueueTicketCompleted", "completed", ["called"]);
-export const decideCancelTicket = move("QueueTicketCancelled", "cancelled", ["waiting", "called"]);
-export const decideMarkTicketNoShow = move("QueueTicketMarkedNoShow", "no_show", ["waiting", "called"]);
+export const decideCallTicket = createTransition("QueueTicketCalled", "called", ["waiting"]);
+export const decideCompleteTicket = createTransition("QueueTicketCompleted", "completed", ["called"]);
+export const decideCancelTicket = createTransition("QueueTicketCancelled", "cancelled", [
+  "waiting",
+  "called",
+]);
+export const decideMarkTicketNoShow = createTransition("QueueTicketMarkedNoShow", "no_show", [
+  "waiting",
+  "called",
+]);
 
 /**
  * Creates the decider of a status transition. A transition to the current status changes nothing. A transition from a
  * status that is not in `from` is refused.
  */
-function move(
+function createTransition(
   type: Exclude<QueueTicketEvent["type"], "QueueTicketIssued">,
   to: QueueTicketStatus,
   from: QueueTicketStatus[],

@@ -4,7 +4,7 @@ import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ResourceEvent, resourceCategory } from "../events/clinic.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
-import { branchOf, type Clinic } from "./clinic.ts";
+import { type Clinic, requireBranch } from "./clinic.ts";
 import { requireTimeZone } from "./locality.ts";
 
 export type ResourceAddition = DataOf<ResourceEvent, "ResourceAdded">;
@@ -56,7 +56,7 @@ export function decideAddResource(
   return (state) => {
     const timezone = addition.timezone ?? clinic.timezone;
     requireTimeZone(timezone);
-    branchOf(clinic, addition.branchId);
+    requireBranch(clinic, addition.branchId);
     const data = { ...addition, timezone };
     return registerIdempotently(state?.addition, { type: "ResourceAdded", data }, "resource");
   };

@@ -9,7 +9,7 @@ export const uuid = z.guid().transform((text) => text.toLowerCase());
  * year to 0001 to 9999.
  */
 export const instant = z.string().transform((text, context) => {
-  if (CANONICAL.test(text)) return text;
+  if (CANONICAL_INSTANT.test(text)) return text;
   const milliseconds = parseRfc3339(text);
   const iso = milliseconds === undefined ? undefined : toInstant(milliseconds);
   if (iso === undefined || iso.length !== 24 || iso < "0001") {
@@ -23,7 +23,7 @@ export const instant = z.string().transform((text, context) => {
  * Matches instants that are already converted, such as those of stored events. They need no parsing. Days after the
  * 28th are excluded, because only the parser knows the length of each month.
  */
-const CANONICAL =
+const CANONICAL_INSTANT =
   /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
 /** Schema of a calendar date, YYYY-MM-DD. */
@@ -40,7 +40,7 @@ export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "
 
 /** Returns true for text that every store accepts. Postgres refuses NUL, and UTF-8 cannot encode lone surrogates. */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
-const storable = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
+const storableText = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
 
 /** Schema of a JSON object with any members. */
 export const freeForm = z
@@ -54,13 +54,16 @@ function isStorableDeep(value: unknown): boolean {
 }
 
 /** Schema of a short text that a person wrote. It must not be blank. */
-export const label = storable.pipe(z.string().trim().min(1).max(200));
+export const label = storableText.pipe(z.string().trim().min(1).max(200));
 
 /** Creates the schema of a non-empty word or code with a maximum length in characters. */
-export const word = (most: number) => storable.pipe(z.string().min(1).max(most));
+export const word = (maxLength: number) => storableText.pipe(z.string().min(1).max(maxLength));
 
 /** Schema of free text with up to 2000 characters. Characters are code points, as in JSON Schema. */
-export const notes = storable.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");
+export const notes = storableText.refine(
+  (text) => [...text].length <= 2000,
+  "must have at most 2000 characters",
+);
 
 export const environment = z.enum(["sandbox", "production"]);
 export type Environment = z.infer<typeof environment>;

@@ -7,13 +7,13 @@ import type { Environment } from "./fields.ts";
  */
 const NAMESPACE = "8b0f4f5e-3f0c-4f9b-9a53-3f1f7c1b2d10";
 
-function derive(kind: string, ...parts: string[]): string {
+function deriveId(kind: string, ...parts: string[]): string {
   return uuidv5([kind, ...parts].join("\n"), NAMESPACE);
 }
 
 /** Derives the id of an installation. An application has one installation at each clinic. */
 export function installationId(applicationId: string, clinicId: string): string {
-  return derive("installation", applicationId, clinicId);
+  return deriveId("installation", applicationId, clinicId);
 }
 
 /**
@@ -27,7 +27,7 @@ export function partnerAppointmentId(key: {
   clinicId: string;
   idempotencyKey: string;
 }): string {
-  return derive(
+  return deriveId(
     "appointment",
     key.environment,
     String(key.sandboxGeneration),
@@ -39,17 +39,17 @@ export function partnerAppointmentId(key: {
 
 /** Derives the id of an application's sandbox clinic. Resets do not change this id. */
 export function sandboxClinicId(applicationId: string): string {
-  return derive("sandbox", applicationId);
+  return deriveId("sandbox", applicationId);
 }
 
 /** Derives the id of an object in a sandbox from the object's names. The id is the same after every reset. */
 export function sandboxEntityId(applicationId: string, ...names: string[]): string {
-  return derive("sandbox entity", applicationId, ...names);
+  return deriveId("sandbox entity", applicationId, ...names);
 }
 
 /** Derives the id of an imported assignment. An imported appointment has at most one assignment for each resource. */
 export function importedAssignmentId(appointmentId: string, resourceId: string): string {
-  return derive("imported assignment", appointmentId, resourceId);
+  return deriveId("imported assignment", appointmentId, resourceId);
 }
 
 /**
@@ -57,13 +57,14 @@ export function importedAssignmentId(appointmentId: string, resourceId: string):
  * delivery.
  */
 export function webhookDeliveryId(eventId: string, endpointId: string): string {
-  return derive("delivery", eventId, endpointId);
+  return deriveId("delivery", eventId, endpointId);
 }
 
 /**
- * Derives the id of an event that another event causes, so that recording the event again has no effect. @param
- * ordinal number of the event among the events of this type with the same cause
+ * Derives the id of an event that another event causes, so that recording the event again has no effect.
+ *
+ * @param ordinal number of the event among the events of this type with the same cause
  */
 export function consequenceId(causeId: string, type: string, ordinal: number): string {
-  return derive("consequence", causeId, type, String(ordinal));
+  return deriveId("consequence", causeId, type, String(ordinal));
 }

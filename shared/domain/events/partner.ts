@@ -119,15 +119,15 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
 });
 export type WebhookEndpointEvent = EventOf<typeof webhookEndpointCategory>;
 
-const endpointPlace = z.object({ endpointId, takenAt: instant });
-export type EndpointPlace = z.infer<typeof endpointPlace>;
+const endpointReservation = z.object({ endpointId, takenAt: instant });
+export type EndpointReservation = z.infer<typeof endpointReservation>;
 
 /**
  * Events of an application's endpoint quota at a clinic. Each event contains all current reservations. Reservations
  * of revoked endpoints may be included. Stream id: id of the installation.
  */
 export const webhookEndpointPlacesCategory = defineCategory("webhookEndpointPlaces", {
-  WebhookEndpointPlaceTaken: z.object({ installationId: uuid, places: z.array(endpointPlace).min(1) }),
+  WebhookEndpointPlaceTaken: z.object({ installationId: uuid, places: z.array(endpointReservation).min(1) }),
 });
 export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesCategory>;
 

@@ -21,15 +21,15 @@ export type FixtureFact = EventOf<(typeof fixtureCategories)[number]> & {
   at: Instant;
 };
 
-const schemas = new Map<string, z.ZodType>(
+const schemasByType = new Map<string, z.ZodType>(
   (fixtureCategories as readonly Category[]).flatMap(({ events }) => Object.entries(events)),
 );
 
 const fixtureFact = z
   .object({ type: z.string(), data: z.unknown(), at: instant })
   .transform(({ type, data, at }, context) => {
-    const read = schemas.get(type)?.safeParse(data);
-    if (read?.success) return { type, data: read.data, at } as FixtureFact;
+    const parsed = schemasByType.get(type)?.safeParse(data);
+    if (parsed?.success) return { type, data: parsed.data, at } as FixtureFact;
     context.addIssue({
       code: "custom",
       message: `${type} is not allowed in fixture data, or has invalid data`,

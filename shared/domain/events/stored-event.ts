@@ -5,11 +5,11 @@ import type { Category } from "./category.ts";
 import { type EventMetadata, eventMetadata } from "./metadata.ts";
 import { currentVersion, upcast } from "./upcasters.ts";
 
-const schemas = new Map<string, z.ZodType>();
+const schemasByType = new Map<string, z.ZodType>();
 for (const category of categories as readonly Category[]) {
   for (const [type, schema] of Object.entries(category.events)) {
-    if (schemas.has(type)) throw new Error(`event type ${type} is in two categories`);
-    schemas.set(type, schema);
+    if (schemasByType.has(type)) throw new Error(`event type ${type} is in two categories`);
+    schemasByType.set(type, schema);
   }
 }
 
@@ -33,7 +33,7 @@ export class EventSchemaError extends Error {
  * @throws {EventSchemaError} naming the type, and the fields if they are invalid
  */
 export function parseStoredEvent(stored: StoredEvent): CatalogEvent & { metadata: EventMetadata } {
-  const schema = schemas.get(stored.type);
+  const schema = schemasByType.get(stored.type);
   if (!schema) throw unknownType(stored.type);
   const metadata = eventMetadata.safeParse(stored.metadata);
   if (!metadata.success) throw schemaError(stored.type, "metadata", metadata.error);
@@ -52,8 +52,8 @@ export function parseStoredEvent(stored: StoredEvent): CatalogEvent & { metadata
  *
  * @throws {EventSchemaError}
  */
-export function requireFit({ type, data }: { type: string; data: unknown }): void {
-  const result = schemas.get(type)?.safeParse(data);
+export function requireValidEvent({ type, data }: { type: string; data: unknown }): void {
+  const result = schemasByType.get(type)?.safeParse(data);
   if (!result) throw new EventSchemaError(`${type} is not in the catalog`);
   if (!result.success) throw schemaError(type, "data", result.error);
 }

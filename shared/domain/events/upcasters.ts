@@ -21,12 +21,12 @@ const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
     // Facts inside a reset have no schema version. In version 1 of the reset, all facts have version 1.
     (data) => ({
       ...data,
-      facts: Array.isArray(data.facts) ? data.facts.map(firstFactToSecond) : data.facts,
+      facts: Array.isArray(data.facts) ? data.facts.map(upcastFact) : data.facts,
     }),
   ],
 };
 
-function firstFactToSecond(fact: unknown): unknown {
+function upcastFact(fact: unknown): unknown {
   if (!isObject(fact) || fact.type !== "AppointmentRequested" || !isObject(fact.data)) return fact;
   return { ...fact, data: { sandboxGeneration: 0, ...fact.data } };
 }
@@ -35,11 +35,11 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-const steps = new Map<string, readonly Upcast[]>(Object.entries(upcasters));
+const upcastersByType = new Map<string, readonly Upcast[]>(Object.entries(upcasters));
 
 /** Returns the current schema version of an event type. */
 export function currentVersion(type: string): number {
-  return 1 + (steps.get(type)?.length ?? 0);
+  return 1 + (upcastersByType.get(type)?.length ?? 0);
 }
 
 /**
@@ -47,6 +47,6 @@ export function currentVersion(type: string): number {
  * unchanged, because the schema refuses it later.
  */
 export function upcast(type: string, version: number, data: unknown): unknown {
-  const missing = steps.get(type)?.slice(version - 1) ?? [];
-  return missing.reduce((current, step) => (isObject(current) ? step(current) : current), data);
+  const pendingUpcasters = upcastersByType.get(type)?.slice(version - 1) ?? [];
+  return pendingUpcasters.reduce((current, step) => (isObject(current) ? step(current) : current), data);
 }

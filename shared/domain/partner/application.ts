@@ -30,8 +30,8 @@ export const applicationAggregate: Aggregate<typeof partnerApplicationCategory, 
   evolve(state, event) {
     if (event.type === "ApplicationRegistered") {
       const { applicationId: id, environment, name, scopes } = event.data;
-      const none = { credentials: [], revokedCredentialIds: [], webhookOrigins: [] };
-      return { id, environment, name, scopes, ...none, revoked: false };
+      const empty = { credentials: [], revokedCredentialIds: [], webhookOrigins: [] };
+      return { id, environment, name, scopes, ...empty, revoked: false };
     }
     if (!state) return undefined;
     switch (event.type) {
@@ -81,7 +81,7 @@ export function decideIssueCredential(data: {
   secretHash: string;
 }): ApplicationDecision {
   return (state) => {
-    const application = live(state);
+    const application = requireActiveApplication(state);
     if (application.credentials.length >= MAX_ACTIVE_CREDENTIALS) {
       throw new DomainError(
         "too_many_credentials",
@@ -103,11 +103,15 @@ export function decideRevokeCredential(credentialId: string): ApplicationDecisio
   };
 }
 
-/** Approves an origin as a webhook destination. @param url any URL of the origin; path and query are ignored */
+/**
+ * Approves an origin as a webhook destination.
+ *
+ * @param url any URL of the origin; path and query are ignored
+ */
 export function decideApproveWebhookOrigin(url: string): ApplicationDecision {
   return (state) => {
-    const { id: applicationId, webhookOrigins } = live(state);
-    const origin = originOf(url);
+    const { id: applicationId, webhookOrigins } = requireActiveApplication(state);
+    const origin = parseOrigin(url);
     if (webhookOrigins.includes(origin)) return [];
     return [{ type: "WebhookOriginApproved", data: { applicationId, origin } }];
   };
@@ -116,7 +120,7 @@ export function decideApproveWebhookOrigin(url: string): ApplicationDecision {
 export function decideWithdrawWebhookOrigin(url: string): ApplicationDecision {
   return (state) => {
     const { id: applicationId, webhookOrigins } = requireExisting(state, "application");
-    const origin = originOf(url);
+    const origin = parseOrigin(url);
     if (!webhookOrigins.includes(origin)) return [];
     return [{ type: "WebhookOriginWithdrawn", data: { applicationId, origin } }];
   };
@@ -130,13 +134,13 @@ export function decideRevokeApplication(reason: string | null): ApplicationDecis
   };
 }
 
-function originOf(url: string): string {
+function parseOrigin(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed && /^https?:$/.test(parsed.protocol)) return parsed.origin;
   throw new DomainError("invalid_origin", "an origin must have the form https://hooks.example.com");
 }
 
-function live(state: Application | undefined): Application {
+function requireActiveApplication(state: Application | undefined): Application {
   const application = requireExisting(state, "application");
   if (application.revoked) throw new DomainError("application_revoked", "the application is revoked");
   return application;

@@ -1,5 +1,5 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
-import { branchOf, type Clinic } from "../clinic/clinic.ts";
+import { type Clinic, requireBranch } from "../clinic/clinic.ts";
 import type { Membership } from "../clinic/membership.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
@@ -21,16 +21,16 @@ export interface Installation {
 }
 
 /** Default rate limit, in requests per minute. */
-export const DEFAULT_RATE_LIMIT = 120;
+export const DEFAULT_RATE_LIMIT_PER_MINUTE = 120;
 
 export const installationAggregate: Aggregate<typeof installationCategory, Installation> = {
   category: installationCategory,
   evolve(state, event) {
     switch (event.type) {
       case "InstallationRequested": {
-        const { installationId: id, ...asked } = event.data;
-        const rest = { branchIds: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT };
-        return { id, ...asked, ...rest, status: "requested" };
+        const { installationId: id, ...request } = event.data;
+        const defaults = { branchIds: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE };
+        return { id, ...request, ...defaults, status: "requested" };
       }
       case "InstallationApproved": {
         const { installationId: id, approvedBy: _, ...granted } = event.data;
@@ -58,7 +58,7 @@ type InstallationDecision = Decision<Installation, InstallationEvent>;
  * application must have the requested scopes.
  */
 export function decideRequestInstallation(
-  asked: { installationId: string; scopes: Scope[] },
+  request: { installationId: string; scopes: Scope[] },
   applicant: Application | undefined,
   clinic: Clinic,
 ): InstallationDecision {
@@ -74,7 +74,7 @@ export function decideRequestInstallation(
     if (clinic.sandboxOf !== null && clinic.sandboxOf !== application.id) {
       throw new DomainError("clinic_is_a_sandbox", "a sandbox can only be used by its own application");
     }
-    const scopes = within(asked.scopes, application.scopes);
+    const scopes = requireGrantedScopes(request.scopes, application.scopes);
     if (state && state.status !== "revoked") {
       if (isEqual(state.scopes, scopes)) return [];
       throw new DomainError(
@@ -82,7 +82,7 @@ export function decideRequestInstallation(
         "the application has already requested access to this clinic",
       );
     }
-    const { installationId } = asked;
+    const { installationId } = request;
     const { id: applicationId } = application;
     return [
       {
@@ -118,17 +118,17 @@ export function decideApproveInstallation(
       applicationId,
       clinicId,
       status,
-      scopes: asked,
+      scopes: requested,
     } = requireExisting(state, "installation");
     requireAdministrator(approver, clinic);
-    const branchIds = approval.branchIds?.map((id) => branchOf(clinic, id).id) ?? null;
-    requireBranches(branchIds);
+    const branchIds = approval.branchIds?.map((id) => requireBranch(clinic, id).id) ?? null;
+    requireAtLeastOneBranch(branchIds);
     if (status === "approved")
       throw new DomainError("installation_approved", "the installation is already approved");
     if (status === "revoked")
       throw new DomainError("installation_revoked", "the installation is revoked; request access again");
-    const scopes = within(approval.scopes ?? asked, asked);
-    const rateLimitPerMinute = approval.rateLimitPerMinute ?? DEFAULT_RATE_LIMIT;
+    const scopes = requireGrantedScopes(approval.scopes ?? requested, requested);
+    const rateLimitPerMinute = approval.rateLimitPerMinute ?? DEFAULT_RATE_LIMIT_PER_MINUTE;
     const approvedBy = approver?.userId ?? null;
     const data = { installationId, applicationId, clinicId, approvedBy, rateLimitPerMinute };
     return [{ type: "InstallationApproved", data: { ...data, scopes, branchIds } }];
@@ -136,15 +136,15 @@ export function decideApproveInstallation(
 }
 
 /** Reduces the scopes or branches of an installation to the given lists. Omitted lists remain unchanged. */
-export function decideNarrowInstallation(narrowed: {
+export function decideNarrowInstallation(narrowing: {
   scopes?: Scope[] | undefined;
   branchIds?: string[] | undefined;
 }): InstallationDecision {
   return (state) => {
-    const { id: installationId, scopes: granted, branchIds: permitted } = approved(state);
-    const scopes = within(narrowed.scopes ?? granted, granted);
-    const branchIds = narrowed.branchIds ?? permitted;
-    requireBranches(branchIds);
+    const { id: installationId, scopes: granted, branchIds: permitted } = requireApproved(state);
+    const scopes = requireGrantedScopes(narrowing.scopes ?? granted, granted);
+    const branchIds = narrowing.branchIds ?? permitted;
+    requireAtLeastOneBranch(branchIds);
     if (permitted && !branchIds?.every((id) => permitted.includes(id))) {
       throw new DomainError("installation_widened", "an installation can be narrowed but not widened");
     }
@@ -153,10 +153,14 @@ export function decideNarrowInstallation(narrowed: {
   };
 }
 
-/** Sets the agreed rate limit of an approved installation. @param rateLimitPerMinute requests per minute */
+/**
+ * Sets the agreed rate limit of an approved installation.
+ *
+ * @param rateLimitPerMinute requests per minute
+ */
 export function decideAgreeRateLimit(rateLimitPerMinute: number): InstallationDecision {
   return (state) => {
-    const installation = approved(state);
+    const installation = requireApproved(state);
     if (installation.rateLimitPerMinute === rateLimitPerMinute) return [];
     const data = { installationId: installation.id, rateLimitPerMinute };
     return [{ type: "InstallationRateLimitAgreed", data }];
@@ -173,18 +177,18 @@ export function decideRevokeInstallation(reason: string | null): InstallationDec
 
 function requireAdministrator(approver: Membership | null | undefined, clinic: Clinic): void {
   if (approver === null && clinic.environment === "sandbox") return;
-  const mayApprove =
+  const isAdministrator =
     approver?.clinicId === clinic.id &&
     approver.status === "active" &&
     approver.rights.permissions.includes("manage_tenant");
-  if (!mayApprove)
+  if (!isAdministrator)
     throw new DomainError(
       "not_an_administrator",
       "the approver must be an active member of the clinic with permission manage_tenant",
     );
 }
 
-function requireBranches(branchIds: string[] | null): void {
+function requireAtLeastOneBranch(branchIds: string[] | null): void {
   if (branchIds?.length === 0) {
     throw new DomainError(
       "branches_missing",
@@ -193,14 +197,14 @@ function requireBranches(branchIds: string[] | null): void {
   }
 }
 
-function within(asked: readonly Scope[], grant: readonly Scope[]): Scope[] {
-  if (asked.length === 0 || !asked.every((scope) => grant.includes(scope))) {
+function requireGrantedScopes(requested: readonly Scope[], granted: readonly Scope[]): Scope[] {
+  if (requested.length === 0 || !requested.every((scope) => granted.includes(scope))) {
     throw new DomainError("scope_not_granted", "at least one scope is required, and all must be granted");
   }
-  return grant.filter((scope) => asked.includes(scope));
+  return granted.filter((scope) => requested.includes(scope));
 }
 
-function approved(state: Installation | undefined): Installation {
+function requireApproved(state: Installation | undefined): Installation {
   const installation = requireExisting(state, "installation");
   if (installation.status === "approved") return installation;
   throw new DomainError("installation_not_approved", "the installation is not approved");

@@ -2,9 +2,9 @@ import { sandboxClinicId, sandboxEntityId } from "../events/ids.ts";
 import type { FixtureFact } from "../events/sandbox.ts";
 import { type Instant, toInstant } from "../time/rfc3339.ts";
 
-const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
 
 /** Returns the day (UTC) of a time in milliseconds since 1970, as YYYY-MM-DD. */
 export function dayOf(now: number): string {
@@ -12,7 +12,7 @@ export function dayOf(now: number): string {
 }
 
 /** Returns the branches of a sandbox, the main branch first. A reset does not change the branches. */
-export function sandboxBranches(applicationId: string): { id: string; name: string; city: string }[] {
+export function listSandboxBranches(applicationId: string): { id: string; name: string; city: string }[] {
   const branch = (name: string) => ({
     id: sandboxEntityId(applicationId, "branch", name),
     name,
@@ -27,17 +27,22 @@ export function sandboxBranches(applicationId: string): { id: string; name: stri
  *
  * @param day YYYY-MM-DD, UTC
  */
-export function fixture(applicationId: string, day: string): FixtureFact[] {
+export function createFixture(applicationId: string, day: string): FixtureFact[] {
   const start = Date.parse(`${day}T00:00:00.000Z`);
-  const at = (days: number, hours: number) => toInstant(start + days * DAY + hours * HOUR);
+  const at = (days: number, hours: number) => toInstant(start + days * DAY_MS + hours * HOUR_MS);
   const context: FixtureContext = {
     clinicId: sandboxClinicId(applicationId),
     id: (...names) => sandboxEntityId(applicationId, ...names),
-    branches: sandboxBranches(applicationId).map(({ id }) => id),
-    long: at(-30, 9),
+    branches: listSandboxBranches(applicationId).map(({ id }) => id),
+    registeredAt: at(-30, 9),
     at,
   };
-  return [...catalog(context), ...owners(context), ...rooms(context), ...appointments(context)];
+  return [
+    ...createServices(context),
+    ...createOwners(context),
+    ...createRooms(context),
+    ...createAppointments(context),
+  ];
 }
 
 interface FixtureContext {
@@ -45,11 +50,11 @@ interface FixtureContext {
   id(...names: string[]): string;
   branches: string[];
   /** Time at which services, customers, animals and rooms were registered. */
-  long: Instant;
+  registeredAt: Instant;
   at(days: number, hours: number): Instant;
 }
 
-function catalog({ clinicId, id, long: at }: FixtureContext): FixtureFact[] {
+function createServices({ clinicId, id, registeredAt: at }: FixtureContext): FixtureFact[] {
   const offered = (name: string, category: string, price: number): FixtureFact => ({
     type: "ServiceOffered",
     data: { serviceId: id("service", name), clinicId, name, category, price, currency: "GBP", taxable: true },
@@ -71,7 +76,7 @@ const OWNERS = {
   "Cleo Example": [["Pepper", "dog", 27]],
 } as const;
 
-function owners({ clinicId, id, long: at }: FixtureContext): FixtureFact[] {
+function createOwners({ clinicId, id, registeredAt: at }: FixtureContext): FixtureFact[] {
   return Object.entries(OWNERS).flatMap(([fullName, animals]): FixtureFact[] => {
     const customerId = id("customer", fullName);
     const contact = {
@@ -102,24 +107,24 @@ function owners({ clinicId, id, long: at }: FixtureContext): FixtureFact[] {
 }
 
 /** Creates one room for each branch, available on weekdays. */
-function rooms({ clinicId, id, branches, long: at }: FixtureContext): FixtureFact[] {
+function createRooms({ clinicId, id, branches, registeredAt: at }: FixtureContext): FixtureFact[] {
   return branches.flatMap((branchId, index): FixtureFact[] => {
     const resourceId = id("resource", branchId);
     const name = `Room ${index + 1}`;
     const room = { resourceType: "room", name, capacity: 1, timezone: "Europe/London", metadata: {} };
-    const always = { validFrom: null, validUntil: null, ruleType: "open", recurrence: null };
+    const validity = { validFrom: null, validUntil: null, ruleType: "open", recurrence: null };
     return [
       { type: "ResourceAdded", data: { resourceId, clinicId, branchId, ...room }, at },
       ...[1, 2, 3, 4, 5].map((weekday): FixtureFact => {
         const ruleId = id("rule", branchId, String(weekday));
         const hours = { weekday, startsAt: "09:00:00", endsAt: "17:00:00" };
-        return { type: "AvailabilityRuleSet", data: { resourceId, ruleId, ...hours, ...always }, at };
+        return { type: "AvailabilityRuleSet", data: { resourceId, ruleId, ...hours, ...validity }, at };
       }),
     ];
   });
 }
 
-interface Planned {
+interface PlannedAppointment {
   owner: keyof typeof OWNERS;
   animal: string;
   /** Index of the branch in the list of branches. */
@@ -130,10 +135,10 @@ interface Planned {
   hour: number;
   reason: string;
   /** Types of the events after the request, in order. */
-  moves: Move[];
+  events: FixtureEventType[];
 }
 
-type Move =
+type FixtureEventType =
   | "AppointmentConfirmed"
   | "AppointmentCheckedIn"
   | "ConsultationStarted"
@@ -141,7 +146,7 @@ type Move =
   | "AppointmentMarkedNoShow"
   | "AppointmentCancelled";
 
-const VISIT: Move[] = [
+const COMPLETED_VISIT: FixtureEventType[] = [
   "AppointmentConfirmed",
   "AppointmentCheckedIn",
   "ConsultationStarted",
@@ -150,11 +155,19 @@ const VISIT: Move[] = [
 
 const [ada, ben, cleo] = ["Ada Example", "Ben Example", "Cleo Example"] as const;
 
-const PLANNED: Planned[] = [
-  { owner: ada, animal: "Biscuit", branch: 0, days: -2, hour: 10, reason: "Vaccination", moves: VISIT },
+const PLANNED_APPOINTMENTS: PlannedAppointment[] = [
+  {
+    owner: ada,
+    animal: "Biscuit",
+    branch: 0,
+    days: -2,
+    hour: 10,
+    reason: "Vaccination",
+    events: COMPLETED_VISIT,
+  },
   {
     ...{ owner: ben, animal: "Misty", branch: 1, days: -1, hour: 15, reason: "Check-up" },
-    moves: ["AppointmentConfirmed", "AppointmentMarkedNoShow"],
+    events: ["AppointmentConfirmed", "AppointmentMarkedNoShow"],
   },
   {
     owner: cleo,
@@ -163,9 +176,9 @@ const PLANNED: Planned[] = [
     days: 0,
     hour: 11,
     reason: "Limping",
-    moves: ["AppointmentConfirmed"],
+    events: ["AppointmentConfirmed"],
   },
-  { owner: ada, animal: "Clover", branch: 0, days: 1, hour: 10, reason: "Nail trim", moves: [] },
+  { owner: ada, animal: "Clover", branch: 0, days: 1, hour: 10, reason: "Nail trim", events: [] },
   {
     owner: ben,
     animal: "Misty",
@@ -173,7 +186,7 @@ const PLANNED: Planned[] = [
     days: 1,
     hour: 14,
     reason: "Dental check",
-    moves: ["AppointmentConfirmed"],
+    events: ["AppointmentConfirmed"],
   },
   {
     owner: cleo,
@@ -182,21 +195,21 @@ const PLANNED: Planned[] = [
     days: 2,
     hour: 9,
     reason: "Follow-up",
-    moves: ["AppointmentCancelled"],
+    events: ["AppointmentCancelled"],
   },
-  { owner: ada, animal: "Biscuit", branch: 1, days: 6, hour: 16, reason: "Follow-up", moves: [] },
+  { owner: ada, animal: "Biscuit", branch: 1, days: 6, hour: 16, reason: "Follow-up", events: [] },
 ];
 
-function appointments(context: FixtureContext): FixtureFact[] {
-  return PLANNED.flatMap((planned) => lifeOf(planned, context));
+function createAppointments(context: FixtureContext): FixtureFact[] {
+  return PLANNED_APPOINTMENTS.flatMap((planned) => createAppointmentEvents(planned, context));
 }
 
 /**
  * Creates the events of an appointment. The request is three days before the fixture's day or the appointment's day,
  * whichever is earlier.
  */
-function lifeOf(
-  { owner, animal, branch, days, hour, reason, moves }: Planned,
+function createAppointmentEvents(
+  { owner, animal, branch, days, hour, reason, events }: PlannedAppointment,
   context: FixtureContext,
 ): FixtureFact[] {
   const { clinicId, id, branches, at } = context;
@@ -205,14 +218,15 @@ function lifeOf(
   const plan = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
   const place = { appointmentId, clinicId, branchId: branches[branch] ?? "" };
   const data = { ...place, ...people, ...plan, applicationId: null, requestHash: null, sandboxGeneration: 0 };
-  const asked = Math.min(days, 0) - 3;
+  const requestDays = Math.min(days, 0) - 3;
   return [
-    { type: "AppointmentRequested", data, at: at(asked, 8) },
-    ...moves.map((type, index): FixtureFact => {
+    { type: "AppointmentRequested", data, at: at(requestDays, 8) },
+    ...events.map((type, index): FixtureFact => {
       // The first event follows the request by an hour. The other events are at the time of the appointment.
-      const when = index === 0 ? at(asked, 9) : at(days, hour + (index - 1) / 4);
-      if (type === "AppointmentCancelled") return { type, data: { appointmentId, reason: null }, at: when };
-      return { type, data: { appointmentId }, at: when };
+      const occurredAt = index === 0 ? at(requestDays, 9) : at(days, hour + (index - 1) / 4);
+      if (type === "AppointmentCancelled")
+        return { type, data: { appointmentId, reason: null }, at: occurredAt };
+      return { type, data: { appointmentId }, at: occurredAt };
     }),
   ];
 }

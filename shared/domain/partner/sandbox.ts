@@ -1,4 +1,4 @@
-import { type Animal, registeredAnimal } from "../clinic/animal.ts";
+import { type Animal, toRegisteredAnimal } from "../clinic/animal.ts";
 import type { SandboxEvent } from "../events/sandbox.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
@@ -11,9 +11,9 @@ export type Sandbox = SandboxEvent["data"] & {
 };
 
 /** Finds an animal in the sandbox's current fixture data. */
-export function fixtureAnimal({ facts }: Sandbox, animalId: string): Animal | undefined {
+export function findFixtureAnimal({ facts }: Sandbox, animalId: string): Animal | undefined {
   const registered = facts.find(
     (fact) => fact.type === "AnimalRegistered" && fact.data.animalId === animalId,
   );
-  return registered?.type === "AnimalRegistered" ? registeredAnimal(registered.data) : undefined;
+  return registered?.type === "AnimalRegistered" ? toRegisteredAnimal(registered.data) : undefined;
 }

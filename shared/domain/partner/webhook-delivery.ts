@@ -9,7 +9,7 @@ export interface Delivery {
   status: "failed" | "skipped" | "replaying" | "expired";
 }
 
-const statusAfter = {
+const statusAfterEvent = {
   WebhookDeliveryFailed: "failed",
   WebhookDeliverySkipped: "skipped",
   WebhookDeliveryReplayRequested: "replaying",
@@ -20,7 +20,7 @@ export const deliveryAggregate: Aggregate<typeof webhookDeliveryCategory, Delive
   category: webhookDeliveryCategory,
   evolve(_, event) {
     const { deliveryId: id, endpointId } = event.data;
-    return { id, endpointId, status: statusAfter[event.type] };
+    return { id, endpointId, status: statusAfterEvent[event.type] };
   },
 };
 
@@ -36,12 +36,12 @@ export function isReplayable({ status }: Delivery): boolean {
  */
 export function decideReplay(endpointId: string): Decision<Delivery, WebhookDeliveryEvent> {
   return (state) => {
-    if (state?.endpointId !== endpointId || !isReplayable(state)) throw notReplayable();
+    if (state?.endpointId !== endpointId || !isReplayable(state)) throw createNotReplayableError();
     return [{ type: "WebhookDeliveryReplayRequested", data: { deliveryId: state.id, endpointId } }];
   };
 }
 
 /** Creates the error for a delivery that is unknown, pending, delivered or expired. */
-export function notReplayable(): DomainError {
+export function createNotReplayableError(): DomainError {
   return new DomainError("delivery_not_replayable", "only a failed or skipped delivery can be replayed");
 }

@@ -29,8 +29,8 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
     const at = event.metadata.occurredAt;
     if (event.type === "WebhookEndpointRegistered") {
       const { endpointId: id, secretId: _, encryptedSecret: __, ...registered } = event.data;
-      const fresh = { status: "active", disabledReason: null, createdAt: at, updatedAt: at } as const;
-      return { id, ...registered, ...fresh };
+      const initial = { status: "active", disabledReason: null, createdAt: at, updatedAt: at } as const;
+      return { id, ...registered, ...initial };
     }
     if (!state) return undefined;
     switch (event.type) {
@@ -70,19 +70,21 @@ export function decideRotateSecret(secret: {
   encryptedSecret: string;
   previousExpiresAt: Instant;
 }): EndpointDecision {
-  return (state) => [{ type: "WebhookSecretRotated", data: { endpointId: live(state).id, ...secret } }];
+  return (state) => [
+    { type: "WebhookSecretRotated", data: { endpointId: requireNotRevoked(state).id, ...secret } },
+  ];
 }
 
 export function decideDisableEndpoint(reason: "operator" | "gone" | "no_success"): EndpointDecision {
   return (state) => {
-    const { id: endpointId, status } = live(state);
+    const { id: endpointId, status } = requireNotRevoked(state);
     return status === "disabled" ? [] : [{ type: "WebhookEndpointDisabled", data: { endpointId, reason } }];
   };
 }
 
 export function decideEnableEndpoint(): EndpointDecision {
   return (state) => {
-    const { id: endpointId, status } = live(state);
+    const { id: endpointId, status } = requireNotRevoked(state);
     return status === "active" ? [] : [{ type: "WebhookEndpointEnabled", data: { endpointId } }];
   };
 }
@@ -90,7 +92,7 @@ export function decideEnableEndpoint(): EndpointDecision {
 /** Requests the delivery of a test event to an active endpoint. */
 export function decideTestEndpoint(testId: string): EndpointDecision {
   return (state) => {
-    const { id: endpointId } = activeEndpoint(state);
+    const { id: endpointId } = requireActiveEndpoint(state);
     return [{ type: "WebhookEndpointTested", data: { endpointId, testId } }];
   };
 }
@@ -98,7 +100,7 @@ export function decideTestEndpoint(testId: string): EndpointDecision {
 /** Revokes an endpoint permanently. Revoking it again changes nothing. */
 export function decideRevokeEndpoint(): EndpointDecision {
   return (state) => {
-    const { id: endpointId, status } = knownEndpoint(state);
+    const { id: endpointId, status } = requireExistingEndpoint(state);
     return status === "revoked" ? [] : [{ type: "WebhookEndpointRevoked", data: { endpointId } }];
   };
 }
@@ -108,12 +110,12 @@ export function decideRevokeEndpoint(): EndpointDecision {
  *
  * @throws {DomainError} `webhook_endpoint_not_found`
  */
-export function ownEndpoint(state: Endpoint | undefined, owner: EndpointOwner): Endpoint {
-  const own =
+export function requireOwnEndpoint(state: Endpoint | undefined, owner: EndpointOwner): Endpoint {
+  const isOwn =
     state?.applicationId === owner.applicationId &&
     state.clinicId === owner.clinicId &&
     state.environment === owner.environment;
-  return knownEndpoint(own ? state : undefined);
+  return requireExistingEndpoint(isOwn ? state : undefined);
 }
 
 /**
@@ -121,24 +123,28 @@ export function ownEndpoint(state: Endpoint | undefined, owner: EndpointOwner): 
  *
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
  */
-export function activeEndpoint(state: Endpoint | undefined): Endpoint {
-  const endpoint = live(state);
+export function requireActiveEndpoint(state: Endpoint | undefined): Endpoint {
+  const endpoint = requireNotRevoked(state);
   if (endpoint.status === "active") return endpoint;
   throw new DomainError("webhook_endpoint_disabled", "the webhook endpoint is disabled; enable it first");
 }
 
 /** @throws {DomainError} `webhook_endpoint_not_found` */
-export function knownEndpoint(state: Endpoint | undefined): Endpoint {
-  return state ?? unknownEndpoint();
+export function requireExistingEndpoint(state: Endpoint | undefined): Endpoint {
+  return state ?? refuseUnknownEndpoint();
 }
 
-/** Reports an endpoint as missing. @throws {DomainError} `webhook_endpoint_not_found`, always */
-export function unknownEndpoint(): never {
+/**
+ * Reports an endpoint as missing.
+ *
+ * @throws {DomainError} `webhook_endpoint_not_found`, always
+ */
+export function refuseUnknownEndpoint(): never {
   throw new DomainError("webhook_endpoint_not_found", "there is no such webhook endpoint");
 }
 
-function live(state: Endpoint | undefined): Endpoint {
-  const endpoint = knownEndpoint(state);
+function requireNotRevoked(state: Endpoint | undefined): Endpoint {
+  const endpoint = requireExistingEndpoint(state);
   if (endpoint.status !== "revoked") return endpoint;
   throw new DomainError("webhook_endpoint_revoked", "the webhook endpoint is revoked");
 }

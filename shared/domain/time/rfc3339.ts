@@ -34,7 +34,11 @@ export function parseRfc3339(text: string): number | undefined {
   return date.getTime() - offset;
 }
 
-/** Formats a time as an instant. @param milliseconds milliseconds since 1970 */
+/**
+ * Formats a time as an instant.
+ *
+ * @param milliseconds milliseconds since 1970
+ */
 export function toInstant(milliseconds: number): Instant {
   return new Date(milliseconds).toISOString();
 }

@@ -1,8 +1,8 @@
 /** Matches the areas of the IANA time zone database, except legacy areas such as `Etc` and `US`. */
-const AREA = /^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)\//;
+const CURRENT_AREA = /^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)\//;
 
 /** Current IANA names that the runtime lists only under a former name, for example Asia/Kolkata as Asia/Calcutta. */
-const RENAMED = [
+const RENAMED_TIME_ZONES = [
   "Africa/Asmara",
   "America/Argentina/Buenos_Aires",
   "America/Argentina/Catamarca",
@@ -30,8 +30,8 @@ const RENAMED = [
  */
 export const timeZones: ReadonlySet<string> = new Set([
   "UTC",
-  ...Intl.supportedValuesOf("timeZone").filter((name) => AREA.test(name)),
-  ...RENAMED,
+  ...Intl.supportedValuesOf("timeZone").filter((name) => CURRENT_AREA.test(name)),
+  ...RENAMED_TIME_ZONES,
 ]);
 
 /** Error message for a name that is not in `timeZones`. */

@@ -1,11 +1,11 @@
 import type { z } from "zod";
 
 /** Matches the messages that zod generates. All other messages are defined in our schemas. */
-const LIBRARY = /^(Invalid|Too) /;
+const ZOD_MESSAGE = /^(Invalid|Too) /;
 
-const UNITS: Record<string, string> = { string: " characters", array: " items" };
+const UNITS_BY_TYPE: Record<string, string> = { string: " characters", array: " items" };
 
-const FORMATS: Record<string, string> = {
+const MESSAGES_BY_FORMAT: Record<string, string> = {
   guid: "must be a UUID",
   url: "must be a URL",
   email: "must be an e-mail address",
@@ -19,7 +19,7 @@ const FORMATS: Record<string, string> = {
  */
 export function describeIssue(issue: z.core.$ZodIssue): string {
   const { message } = issue;
-  if (!LIBRARY.test(message)) return message;
+  if (!ZOD_MESSAGE.test(message)) return message;
   switch (issue.code) {
     case "invalid_type":
       if (message.endsWith("received undefined")) return "is missing";
@@ -27,20 +27,22 @@ export function describeIssue(issue: z.core.$ZodIssue): string {
     case "invalid_value":
       return `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.join(", ")}`;
     case "too_small":
-      return bound(issue.inclusive ? "at least" : "more than", issue.minimum, issue.origin);
+      return describeLimit(issue.inclusive ? "at least" : "more than", issue.minimum, issue.origin);
     case "too_big":
-      return bound(issue.inclusive ? "at most" : "less than", issue.maximum, issue.origin);
+      return describeLimit(issue.inclusive ? "at most" : "less than", issue.maximum, issue.origin);
     case "invalid_format":
       // Regular expressions are never shown, so schemas with a pattern define their own message.
-      return FORMATS[issue.format] ?? (issue.pattern ? "has the wrong form" : withoutCapital(message));
+      return (
+        MESSAGES_BY_FORMAT[issue.format] ?? (issue.pattern ? "has the wrong form" : lowerCaseFirst(message))
+      );
     default:
-      return withoutCapital(message);
+      return lowerCaseFirst(message);
   }
 }
 
-function bound(how: string, limit: number | bigint, origin: string): string {
-  const unit = UNITS[origin];
-  return unit ? `must have ${how} ${limit}${unit}` : `must be ${how} ${limit}`;
+function describeLimit(comparison: string, limit: number | bigint, origin: string): string {
+  const unit = UNITS_BY_TYPE[origin];
+  return unit ? `must have ${comparison} ${limit}${unit}` : `must be ${comparison} ${limit}`;
 }
 
-const withoutCapital = (text: string) => text.charAt(0).toLowerCase() + text.slice(1);
+const lowerCaseFirst = (text: string) => text.charAt(0).toLowerCase() + text.slice(1);

@@ -3,7 +3,7 @@ import { appointmentAggregate } from "../../../shared/domain/appointment/appoint
 import {
   type AppointmentImport,
   decideImport,
-  occurredAt,
+  deriveOccurredAt,
 } from "../../../shared/domain/appointment/import.ts";
 import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../../shared/domain/clinic/animal.ts";
@@ -187,7 +187,7 @@ describe("an imported appointment", () => {
   ];
   for (const [when, more, expected] of times) {
     it(`came to its status ${when}`, () => {
-      expect(toInstant(occurredAt({ ...past, ...more }, now))).to.equal(minutes(expected));
+      expect(toInstant(deriveOccurredAt({ ...past, ...more }, now))).to.equal(minutes(expected));
     });
   }
 });

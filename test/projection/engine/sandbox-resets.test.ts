@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { sandboxClinicId } from "../../../shared/domain/events/ids.ts";
-import { fixture } from "../../../shared/domain/partner/sandbox-fixture.ts";
+import { createFixture } from "../../../shared/domain/partner/sandbox-fixture.ts";
 import { appointmentRequested, customerRegistered } from "../../support/clinics.ts";
 import {
   createReadModelDatabase,
@@ -23,7 +23,7 @@ describe("sandbox resets in the read models", () => {
   function sandbox() {
     const applicationId = randomUUID();
     const clinicId = sandboxClinicId(applicationId);
-    const facts = fixture(applicationId, day);
+    const facts = createFixture(applicationId, day);
     const reset = (generation: number): GivenEvent => ({
       type: "SandboxReset",
       data: { applicationId, clinicId, generation, day, facts },

@@ -70,7 +70,7 @@ describe("the test of an endpoint", () => {
     receiver.always({});
     const deliveryId = webhookDeliveryId(testId, endpoint.endpointId);
     const { endpointId } = endpoint;
-    await eventually("the fact", () => world.log.last(`webhookDelivery-${deliveryId}`));
+    await eventually("the fact", () => world.log.readLast(`webhookDelivery-${deliveryId}`));
     await world.append(`webhookDelivery-${deliveryId}`, {
       type: "WebhookDeliveryReplayRequested",
       data: { deliveryId, endpointId },

@@ -100,7 +100,7 @@ describe("the appointment's revision in webhooks", () => {
     // Messages count only once the read models have passed their positions.
     const { appointmentId, eventId } = await world.appointment(endpoint.clinicId);
     const stream = `appointment-${appointmentId}`;
-    const event = await world.log.last(stream);
+    const event = await world.log.readLast(stream);
     const body = {
       ...{ id: eventId, type: "appointment.created", apiVersion: "v1", createdAt: new Date().toISOString() },
       ...{ environment: "production", clinicId: endpoint.clinicId, branchId: randomUUID() },

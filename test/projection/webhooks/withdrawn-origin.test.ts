@@ -67,7 +67,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     const stream = `webhookDelivery-${deliveryId}`;
     await eventually(
       "the fact",
-      async () => (await world.log.last(stream))?.type === "WebhookDeliveryFailed",
+      async () => (await world.log.readLast(stream))?.type === "WebhookDeliveryFailed",
     );
     await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
   }
@@ -159,7 +159,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     const stream = `webhookDelivery-${webhookDeliveryId(eventId, endpoint.endpointId)}`;
     await eventually(
       "the fact",
-      async () => (await world.log.last(stream))?.type === "WebhookDeliverySkipped",
+      async () => (await world.log.readLast(stream))?.type === "WebhookDeliverySkipped",
     );
     await world.stopRoles(another);
     await operator("approve-origin");

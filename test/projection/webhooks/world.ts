@@ -206,7 +206,7 @@ function appender(log: EventLog): World["append"] {
     if (!parseStoredEvent({ ...event, metadata })) throw new Error(`no such event: ${event.type}`);
     // The service tells of deliveries in streams to which tests append too.
     for (;;) {
-      const revision = (await log.last(stream))?.revision ?? -1n;
+      const revision = (await log.readLast(stream))?.revision ?? -1n;
       try {
         await log.append(stream, revision, [{ id, event, metadata }]);
         return id;

@@ -3,10 +3,10 @@ import { expect } from "chai";
 import { CompactEncrypt, decodeProtectedHeader } from "jose";
 import { createSecretBox, SecretBoxError } from "../../../shared/auth/secret-box.ts";
 
-const key = () => randomBytes(32).toString("base64");
+const randomKey = () => randomBytes(32).toString("base64");
 
 /** @returns the error of a failed call to `open`, or the text "opened" */
-async function failure(open: Promise<string>): Promise<unknown> {
+async function errorOf(open: Promise<string>): Promise<unknown> {
   return open.then(
     () => "opened",
     (error) => error,
@@ -14,7 +14,7 @@ async function failure(open: Promise<string>): Promise<unknown> {
 }
 
 describe("secret box", () => {
-  const [one, two] = [key(), key()];
+  const [one, two] = [randomKey(), randomKey()];
   const former = createSecretBox({ current: "one", keys: { one } });
   const rotated = createSecretBox({ current: "two", keys: { one, two } });
   const later = createSecretBox({ current: "two", keys: { two } });
@@ -33,15 +33,15 @@ describe("secret box", () => {
   });
 
   it("a secret box refuses a removed key, a changed text and another algorithm", async () => {
-    expect(await failure(later.open(await former.seal("secret")))).to.be.instanceOf(SecretBoxError);
+    expect(await errorOf(later.open(await former.seal("secret")))).to.be.instanceOf(SecretBoxError);
     const sealed = (await former.seal("secret")).split(".");
     const [, , , text = ""] = sealed;
     const changed = sealed.with(3, (text[0] === "A" ? "B" : "A") + text.slice(1)).join(".");
-    expect(await failure(former.open(changed))).to.be.instanceOf(SecretBoxError);
-    expect(await failure(former.open("nothing"))).to.be.instanceOf(SecretBoxError);
+    expect(await errorOf(former.open(changed))).to.be.instanceOf(SecretBoxError);
+    expect(await errorOf(former.open("nothing"))).to.be.instanceOf(SecretBoxError);
     const otherwise = await new CompactEncrypt(new TextEncoder().encode("secret"))
       .setProtectedHeader({ alg: "A256KW", enc: "A256GCM", kid: "one" })
       .encrypt(Buffer.from(one, "base64"));
-    expect(await failure(former.open(otherwise))).to.be.instanceOf(SecretBoxError);
+    expect(await errorOf(former.open(otherwise))).to.be.instanceOf(SecretBoxError);
   });
 });

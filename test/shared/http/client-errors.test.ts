@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { pino } from "pino";
 import { createApp } from "../../../shared/http/app.ts";
-import { jsonBody } from "../../../shared/http/json-body.ts";
+import { parseJsonBody } from "../../../shared/http/json-body.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { eventually } from "../../support/eventually.ts";
 import { expectRefusal, requestText, sendOne, sendRaw } from "../../support/raw-http.ts";
@@ -9,7 +9,7 @@ import { expectRefusal, requestText, sendOne, sendRaw } from "../../support/raw-
 describe("an HTTP server with broken, slow or malicious clients", () => {
   let server: HttpServer;
   /** Server with the same routes and short time limits for clients. */
-  let hasty: HttpServer;
+  let impatient: HttpServer;
   let release: () => void = () => undefined;
   let held = 0;
 
@@ -20,7 +20,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       trustProxy: false,
       readiness: async () => ({}),
     });
-    const parse = jsonBody();
+    const parse = parseJsonBody();
     app.use(async (ctx, next) => {
       if (ctx.path === "/held") {
         held += 1;
@@ -40,9 +40,9 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     });
     server = await listen(app.callback(), "127.0.0.1", 0);
     const patience = { headersMs: 300, requestMs: 300 };
-    hasty = await listen(app.callback(), "127.0.0.1", 0, 5_000, patience);
+    impatient = await listen(app.callback(), "127.0.0.1", 0, 5_000, patience);
   });
-  after(() => Promise.all([server.close(), hasty.close()]));
+  after(() => Promise.all([server.close(), impatient.close()]));
   afterEach("still answers others", async () => {
     expect((await fetch(`${server.url}/health/live`)).status).to.equal(200);
   });
@@ -129,17 +129,17 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   }
 
   it("a request whose headers never end is refused with 408 request_timeout", async () => {
-    expectRefusal(await sendOne(hasty.url, `${live}\r\nHost: x\r\nX-A: `), 408, "request_timeout");
+    expectRefusal(await sendOne(impatient.url, `${live}\r\nHost: x\r\nX-A: `), 408, "request_timeout");
   });
 
   it("a request whose body never ends is refused with 408 request_timeout", async () => {
     const start = `POST /echo HTTP/1.1\r\nHost: x\r\n${json}\r\nContent-Length: 50\r\n\r\n{"a":`;
-    expectRefusal(await sendOne(hasty.url, start), 408, "request_timeout");
+    expectRefusal(await sendOne(impatient.url, start), 408, "request_timeout");
   });
 
   it("the server closes the connection of a slow body if the response has already started", async () => {
     const start = `POST /begun HTTP/1.1\r\nHost: x\r\n${json}\r\nContent-Length: 50\r\n\r\n{"a":`;
-    const [answer, ...others] = await sendRaw(hasty.url, start);
+    const [answer, ...others] = await sendRaw(impatient.url, start);
     expect([answer?.status, answer?.text]).to.deep.equal([200, "begun"]);
     expect(others).to.deep.equal([]);
   });

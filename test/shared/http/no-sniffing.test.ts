@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { listen } from "../../../shared/http/listen.ts";
 import { requestText, sendOne } from "../../support/raw-http.ts";
 
-const GET = requestText("GET / HTTP/1.1", []);
+const GET_REQUEST = requestText("GET / HTTP/1.1", []);
 
 describe("X-Content-Type-Options", () => {
   const ways: [string, (response: ServerResponse) => void][] = [
@@ -19,7 +19,7 @@ describe("X-Content-Type-Options", () => {
   for (const [what, answer] of ways) {
     it(`a response written with ${what} has X-Content-Type-Options`, async () => {
       const server = await listen((_, response) => answer(response), "127.0.0.1", 0);
-      const { headers } = await sendOne(server.url, GET);
+      const { headers } = await sendOne(server.url, GET_REQUEST);
       await server.close();
       expect(headers["x-content-type-options"]).to.equal("nosniff");
     });

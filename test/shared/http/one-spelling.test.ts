@@ -14,7 +14,7 @@ import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { requestText, sendOne } from "../../support/raw-http.ts";
 
 const AUDIT_PATHS = ["me", "events", "state", "diff", "replay", "deliveries", "export", "jwks.json"];
-const HEALTH = ["GET /health/live", "GET /health/ready"];
+const HEALTH_CHECKS = ["GET /health/live", "GET /health/ready"];
 
 /** Returns other spellings of a path that a lenient server accepts. */
 function otherSpellings(path: string): string[] {
@@ -93,7 +93,7 @@ describe("paths of all services", () => {
 
   for (const [service, url, paths] of services) {
     it(`${service} returns 404 for every other spelling of its paths`, async () => {
-      for (const start of [...HEALTH, ...paths()]) {
+      for (const start of [...HEALTH_CHECKS, ...paths()]) {
         const [method = "", path = ""] = start.split(" ");
         const known = await sendOne(url(), requestText(`${start} HTTP/1.1`, []));
         expect(known.status, start).to.not.equal(404);

@@ -22,12 +22,12 @@ import {
 import { testServers } from "../../support/stack.ts";
 
 /** Delay of each request to the event log. It is below the time limit of one request, but a create makes five. Milliseconds. */
-const EXCHANGE = 400;
-const ANSWER_TIMEOUT_MS = 1_000;
+const REQUEST_DELAY_MS = 400;
+const RESPONSE_TIMEOUT_MS = 1_000;
 
 describe("a request that is answered before its handler ends", () => {
   /** Sends a request whose handler ends only after the caller has received the response. */
-  const answered = async (end: () => void) => {
+  const sendLateRequest = async (end: () => void) => {
     const lines: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
     const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
@@ -49,7 +49,7 @@ describe("a request that is answered before its handler ends", () => {
   };
 
   it("the success of a handler after its 503 response is logged", async () => {
-    const { status, late } = await answered(() => undefined);
+    const { status, late } = await sendLateRequest(() => undefined);
     expect(status).to.equal(503);
     expect(late.msg).to.equal("request succeeded after 503 was sent");
     expect(late.duration).to.be.a("number");
@@ -57,7 +57,7 @@ describe("a request that is answered before its handler ends", () => {
   });
 
   it("the error of a handler after its 503 response is logged", async () => {
-    const { late } = await answered(() => {
+    const { late } = await sendLateRequest(() => {
       throw new Error("broken");
     });
     expect(late.msg).to.equal("request failed after 503 was sent");
@@ -85,7 +85,7 @@ describe("a command while every exchange with the log is slow, as on a busy mach
       ...{ awaitReads: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowLoopback: true },
       issuer: await createTokenIssuer([command.signingKey as never], TOKEN_ISSUER),
       secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
-      ...{ brand: "SERVICE", retiredPaths: [], trustProxy: false, responseTimeoutMs: ANSWER_TIMEOUT_MS },
+      ...{ brand: "SERVICE", retiredPaths: [], trustProxy: false, responseTimeoutMs: RESPONSE_TIMEOUT_MS },
     });
     slow = await listen(app.callback(), "127.0.0.1", 0);
   });
@@ -108,7 +108,7 @@ describe("a command while every exchange with the log is slow, as on a busy mach
     await eventually("the service responds in time while the log is fast", async () => {
       return (await create(slow.url, randomUUID())).status === 201;
     });
-    proxy.delay(EXCHANGE);
+    proxy.delay(REQUEST_DELAY_MS);
     const keys = Array.from({ length: 56 }, () => randomUUID());
     const answers = await Promise.all(keys.map((key) => create(slow.url, key)));
     proxy.delay(0);

@@ -3,11 +3,11 @@ import { expect } from "chai";
 import pg from "pg";
 import { agreeRateLimit, revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { loadSandbox } from "../../../command/operations/sandbox-operations.ts";
-import { DEFAULT_RATE_LIMIT } from "../../../shared/domain/partner/installation.ts";
+import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../../shared/domain/partner/installation.ts";
 import {
-  ADDRESS_PER_MINUTE,
-  REFUSED_PER_MINUTE,
-  RESETS_PER_HOUR,
+  MAX_ADDRESS_REQUESTS_PER_MINUTE,
+  MAX_REFUSED_REQUESTS_PER_MINUTE,
+  MAX_RESETS_PER_HOUR,
 } from "../../../shared/partner-api/rate-limits.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -24,7 +24,7 @@ import {
 } from "../../support/partner.ts";
 import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 
-const SECRET = { client_secret: "cs_wrong" };
+const WRONG_SECRET = { client_secret: "cs_wrong" };
 
 describe("rate limits of the partner API", () => {
   let api: PartnerApi;
@@ -52,7 +52,7 @@ describe("rate limits of the partner API", () => {
   const write = (url: string, headers: Record<string, string>) => ask("DELETE", url + noEndpoint(), headers);
   const read = (headers: Record<string, string>) =>
     ask("GET", `${api.queryUrl}/production/v1/clinic/context`, headers);
-  const told = ({ headers }: PartnerAnswer) => {
+  const readRemaining = ({ headers }: PartnerAnswer) => {
     const at = Date.parse(headers.get("RateLimit-Reset") ?? "");
     expect(headers.get("RateLimit-Reset")).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     expect(at - Date.now()).to.be.within(-5_000, 60_000);
@@ -67,11 +67,12 @@ describe("rate limits of the partner API", () => {
 
   it("all processes of both services share an installation's rate limit", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 9 });
-    await readable(world);
-    for (const { url } of [api.command, second]) await shared(world, () => write(url, world.headers));
-    await shared(world, () => read(world.headers));
+    await waitForReadAccess(world);
+    for (const { url } of [api.command, second])
+      await waitForSharedCounting(world, () => write(url, world.headers));
+    await waitForSharedCounting(world, () => read(world.headers));
     const other = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 6 });
-    await readable(other);
+    await waitForReadAccess(other);
     const ways = [
       () => write(api.command.url, other.headers),
       () => write(second.url, other.headers),
@@ -79,10 +80,14 @@ describe("rate limits of the partner API", () => {
     ];
     const answers: PartnerAnswer[] = [];
     for (let round = 0; round < 9; round += 1) answers.push(await (ways[round % 3] as (typeof ways)[0])());
-    const left = answers.filter(({ status }) => status !== 429).map(told);
+    const left = answers.filter(({ status }) => status !== 429).map(readRemaining);
     expect(left).to.deep.equal([4, 3, 2, 1, 0]);
     for (const answer of answers.slice(5)) {
-      expect([answer.status, answer.body.error, told(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
+      expect([answer.status, answer.body.error, readRemaining(answer)]).to.deep.equal([
+        429,
+        "rate_limit_exceeded",
+        0,
+      ]);
       expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
     }
     // A new agreed limit takes effect immediately, even for a caller whose last request was refused.
@@ -108,7 +113,7 @@ describe("rate limits of the partner API", () => {
     expect([answers.filter(({ status }) => status === 404).length, refused.length]).to.deep.equal([25, 95]);
     expect(new Set(answers.map(({ headers }) => headers.get("RateLimit-Reset"))).size).to.equal(1);
     for (const answer of answers) {
-      told(answer);
+      readRemaining(answer);
       expect(limitOf(answer)).to.equal(25);
     }
     const last = await write(second.url, world.headers);
@@ -147,12 +152,12 @@ describe("rate limits of the partner API", () => {
     await write(second.url, world.headers);
     expect((await write(second.url, world.headers)).status).to.equal(429);
     const there = { ...world.headers, "X-SERVICE-Clinic-ID": clinic.clinicId };
-    expect(told(await write(second.url, there))).to.equal(4);
+    expect(readRemaining(await write(second.url, there))).to.equal(4);
   });
 
   it("every response contains rate limit headers, even if the request is refused", async () => {
     const world = await createPartnerWorld(api.command);
-    await readable(world);
+    await waitForReadAccess(world);
     const { command, queryUrl } = api;
     const bare = { Authorization: world.headers.Authorization ?? "" };
     const stranger = { ...bare, "X-SERVICE-Clinic-ID": randomUUID() };
@@ -165,7 +170,7 @@ describe("rate limits of the partner API", () => {
       ["no such path", 404, ask("POST", `${command.url}${base}/nothing`)],
       ["no such method", 405, ask("PUT", `${command.url}${base}/appointments`)],
       ["a token", 200, exchange(command.url, world)],
-      ["wrong credentials", 401, exchange(command.url, world, SECRET)],
+      ["wrong credentials", 401, exchange(command.url, world, WRONG_SECRET)],
       ["a token request that is no JSON", 400, ask("POST", `${command.url}${base}/oauth/token`, {}, "{")],
       ["a body that is no JSON", 400, ask("POST", `${command.url}${base}/appointments`, world.headers, "{")],
       ["no token, to read", 401, read({})],
@@ -176,7 +181,7 @@ describe("rate limits of the partner API", () => {
     ];
     for (const [what, status, answer] of asked) {
       expect((await answer).status, what).to.equal(status);
-      expect(told(await answer), what).to.be.above(0);
+      expect(readRemaining(await answer), what).to.be.above(0);
     }
   });
 
@@ -185,8 +190,8 @@ describe("rate limits of the partner API", () => {
     const revoked = await createPartnerWorld(api.command);
     await revokeInstallation(api.command.log, { ...revoked, reason: null }, operatorContext());
     const elsewhere = { ...world.headers, "X-SERVICE-Clinic-ID": revoked.clinicId };
-    expect(told(await write(second.url, elsewhere))).to.equal(REFUSED_PER_MINUTE - 1);
-    await exceed(`refused ${world.applicationId}`, REFUSED_PER_MINUTE);
+    expect(readRemaining(await write(second.url, elsewhere))).to.equal(MAX_REFUSED_REQUESTS_PER_MINUTE - 1);
+    await setCounter(`refused ${world.applicationId}`, MAX_REFUSED_REQUESTS_PER_MINUTE);
     expect((await write(second.url, elsewhere)).status).to.equal(429);
     expect((await write(second.url, world.headers)).status).to.equal(404);
     expect((await write(second.url, revoked.headers)).status).to.equal(403);
@@ -195,10 +200,10 @@ describe("rate limits of the partner API", () => {
   it("if two limits count a request, the headers describe the limit with fewer remaining requests", async () => {
     const world = await createPartnerWorld(api.command);
     const first = await exchange(second.url, world);
-    expect([limitOf(first), told(first)]).to.deep.equal([30, 28]);
-    await exceed("address", ADDRESS_PER_MINUTE - 5);
+    expect([limitOf(first), readRemaining(first)]).to.deep.equal([30, 28]);
+    await setCounter("address", MAX_ADDRESS_REQUESTS_PER_MINUTE - 5);
     const next = await exchange(second.url, world);
-    expect([limitOf(next), told(next)]).to.deep.equal([ADDRESS_PER_MINUTE, 4]);
+    expect([limitOf(next), readRemaining(next)]).to.deep.equal([MAX_ADDRESS_REQUESTS_PER_MINUTE, 4]);
   });
 
   it("sandbox resets have a limit per hour over all processes, which affects no other operation", async () => {
@@ -211,8 +216,8 @@ describe("rate limits of the partner API", () => {
       expect(at - Date.now()).to.be.within(3_500_000, 3_600_000);
       return Number(headers.get("RateLimit-Remaining"));
     };
-    expect(hour(await reset(0))).to.equal(RESETS_PER_HOUR - 1);
-    await exceed(`reset ${partner.applicationId}`, RESETS_PER_HOUR - 3);
+    expect(hour(await reset(0))).to.equal(MAX_RESETS_PER_HOUR - 1);
+    await setCounter(`reset ${partner.applicationId}`, MAX_RESETS_PER_HOUR - 3);
     for (const left of [2, 1, 0]) {
       const answer = await reset(left);
       expect([answer.status, hour(answer)]).to.deep.equal([200, left]);
@@ -228,8 +233,8 @@ describe("rate limits of the partner API", () => {
     // Both limits have one remaining request. The headers describe the limit per hour, because it resets later.
     const other = await api.partner();
     expect((await reset(0, other.headers)).status).to.equal(200);
-    await exceed(`reset ${other.applicationId}`, RESETS_PER_HOUR - 1);
-    await exceed(`installation ${other.applicationId}`, DEFAULT_RATE_LIMIT - 1);
+    await setCounter(`reset ${other.applicationId}`, MAX_RESETS_PER_HOUR - 1);
+    await setCounter(`installation ${other.applicationId}`, DEFAULT_RATE_LIMIT_PER_MINUTE - 1);
     const last = await reset(0, other.headers);
     expect([last.status, hour(last)]).to.deep.equal([200, 0]);
   });
@@ -265,27 +270,31 @@ describe("rate limits of the partner API", () => {
         what,
       ).to.deep.equal([404, 404, 404, 404, 404]);
       expect(refused.status, what).to.equal(401);
-      for (const answer of [...answers, refused]) expect(told(answer), what).to.be.above(0);
+      for (const answer of [...answers, refused]) expect(readRemaining(answer), what).to.be.above(0);
       expect(performance.now() - started, what).to.be.below(5_000);
-      await shared(world, () => write(second.url, world.headers));
+      await waitForSharedCounting(world, () => write(second.url, world.headers));
     }
   });
 
   // Must be the last test: a process remembers callers over the limit for the rest of the minute.
   it("the limit of an address applies to requests without a token, but not to requests with a token", async () => {
     const world = await createPartnerWorld(api.command);
-    await shared(world, () => write(second.url, world.headers));
+    await waitForSharedCounting(world, () => write(second.url, world.headers));
     await write(second.url, {});
-    await exceed("address", ADDRESS_PER_MINUTE);
+    await setCounter("address", MAX_ADDRESS_REQUESTS_PER_MINUTE);
     for (const answer of [await write(second.url, {}), await read({}), await exchange(second.url, world)]) {
-      expect([answer.status, answer.body.error, told(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
+      expect([answer.status, answer.body.error, readRemaining(answer)]).to.deep.equal([
+        429,
+        "rate_limit_exceeded",
+        0,
+      ]);
       expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
     }
     expect((await write(second.url, world.headers)).status).to.equal(404);
   });
 
   /** Waits until a service counts requests in Postgres. */
-  async function shared(world: PartnerWorld, use: () => Promise<unknown>): Promise<void> {
+  async function waitForSharedCounting(world: PartnerWorld, use: () => Promise<unknown>): Promise<void> {
     await admin.query("DELETE FROM rate_limit.counter");
     await eventually("counters are shared", async () => {
       await use();
@@ -294,7 +303,7 @@ describe("rate limits of the partner API", () => {
   }
 
   /** Sets an existing counter to a number of requests. */
-  async function exceed(key: string, points: number): Promise<void> {
+  async function setCounter(key: string, points: number): Promise<void> {
     const { rowCount } = await admin.query("UPDATE rate_limit.counter SET points = $2 WHERE key LIKE $1", [
       `%${key}%`,
       points,
@@ -303,7 +312,7 @@ describe("rate limits of the partner API", () => {
   }
 
   /** Waits until the read models contain the partner's access. */
-  async function readable(world: PartnerWorld): Promise<void> {
+  async function waitForReadAccess(world: PartnerWorld): Promise<void> {
     await eventually(
       "the read models know",
       async () => ![401, 403].includes((await read(world.headers)).status),

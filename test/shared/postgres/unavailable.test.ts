@@ -2,10 +2,10 @@ import { expect } from "chai";
 import pg from "pg";
 import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 
-const refusal = (code: string) => Object.assign(new pg.DatabaseError("words", 5, "error"), { code });
+const databaseError = (code: string) => Object.assign(new pg.DatabaseError("words", 5, "error"), { code });
 
 describe("errors that mean Postgres is unavailable", () => {
-  const later = {
+  const temporaryErrors = {
     "admin shutdown": "57P01",
     "cannot connect now": "57P03",
     "statement timed out": "57014",
@@ -17,19 +17,19 @@ describe("errors that mean Postgres is unavailable", () => {
     "connection failure": "08006",
     "a server that became read only": "25006",
   };
-  for (const [what, code] of Object.entries(later)) {
+  for (const [what, code] of Object.entries(temporaryErrors)) {
     it(`the Postgres error "${what}" (${code}) is temporary`, () =>
-      expect(isPostgresUnavailable(refusal(code))).to.equal(true));
+      expect(isPostgresUnavailable(databaseError(code))).to.equal(true));
   }
 
-  const forGood = {
+  const permanentErrors = {
     "a value that does not fit": "22P02",
     "a value that is there already": "23505",
     "no such table": "42P01",
     "a wrong password": "28P01",
   };
-  for (const [what, code] of Object.entries(forGood)) {
+  for (const [what, code] of Object.entries(permanentErrors)) {
     it(`the Postgres error "${what}" (${code}) is permanent`, () =>
-      expect(isPostgresUnavailable(refusal(code))).to.equal(false));
+      expect(isPostgresUnavailable(databaseError(code))).to.equal(false));
   }
 });

@@ -22,8 +22,8 @@ describe("rate limiter under a burst", function () {
     proxy = await startMutableProxy(world.database.urls.command);
     admin = new pg.Client(world.database.urls.projection);
     await admin.connect();
-    both = [world.limiterOf(proxy.url), world.limiterOf(proxy.url)];
-    await knowEachOther();
+    both = [world.createLimiter(proxy.url), world.createLimiter(proxy.url)];
+    await waitUntilRegistered();
   });
   afterEach(async () => {
     await admin.end();
@@ -33,7 +33,7 @@ describe("rate limiter under a burst", function () {
   });
 
   /** Waits until both processes have sent a heartbeat after both were registered. */
-  async function knowEachOther(): Promise<void> {
+  async function waitUntilRegistered(): Promise<void> {
     const seen = async () => {
       const sql = "SELECT count(*)::integer AS n, min(seen_at), max(seen_at) FROM rate_limit.process";
       return (await admin.query(sql)).rows[0];
@@ -52,7 +52,7 @@ describe("rate limiter under a burst", function () {
     await admin.query("SELECT FROM rate_limit.counter WHERE key = $1 FOR UPDATE", [key]);
   }
 
-  async function waiting(): Promise<void> {
+  async function waitForLockedCount(): Promise<void> {
     await eventually("a count waits for the lock", async () => {
       const sql = "SELECT count(*)::integer AS n FROM pg_locks WHERE NOT granted";
       return (await admin.query(sql)).rows[0].n >= 1;
@@ -63,7 +63,7 @@ describe("rate limiter under a burst", function () {
     const key = randomUUID();
     await lock(key);
     const outcomes = burst(both, { key, limit: LIMIT, requests: REQUESTS });
-    await waiting();
+    await waitForLockedCount();
     await admin.query("ROLLBACK");
     const { passed, refused, ends } = await outcomes;
     expect({ passed, refused }).to.deep.equal({ passed: LIMIT, refused: REQUESTS - LIMIT });
@@ -81,7 +81,7 @@ describe("rate limiter under a burst", function () {
     await lock(key);
     const started = performance.now();
     const outcomes = burst(both, { key, limit: LIMIT, requests: REQUESTS });
-    await waiting();
+    await waitForLockedCount();
     for (let n = 1; n <= 20; n += 1) expect((await both[0]!.count(stranger, LIMIT)).used).to.equal(n);
     const { passed, unavailable } = await outcomes;
     await admin.query("ROLLBACK");
@@ -149,7 +149,7 @@ describe("rate limiter under a burst", function () {
 
   it("a limiter works if Postgres is unavailable from the start, and warns once", async () => {
     const warnings: unknown[] = [];
-    const limiter = world.limiterOf("postgres://nobody:nothing@127.0.0.1:9/clinic", warnings);
+    const limiter = world.createLimiter("postgres://nobody:nothing@127.0.0.1:9/clinic", warnings);
     const { passed } = await burst([limiter], { key: randomUUID(), limit: 1_000, requests: 100 });
     expect([passed, warnings.length]).to.deep.equal([100, 1]);
   });

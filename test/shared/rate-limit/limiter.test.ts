@@ -6,7 +6,7 @@ import { type LimiterWorld, startLimiterWorld } from "./limiters.ts";
 /** A limit that no test in this file exceeds. */
 const LIMIT = 1_000;
 
-const NOWHERE = "postgres://nobody:nothing@127.0.0.1:9/clinic";
+const UNREACHABLE_URL = "postgres://nobody:nothing@127.0.0.1:9/clinic";
 
 describe("rate limiter", () => {
   let world: LimiterWorld;
@@ -18,8 +18,8 @@ describe("rate limiter", () => {
 
   it("the limiters of both services count a key in the same window", async () => {
     const [warnings, key] = [[] as unknown[], randomUUID()];
-    const command = world.limiterOf(world.database.urls.command, warnings);
-    const query = world.limiterOf(world.database.urls.query, warnings);
+    const command = world.createLimiter(world.database.urls.command, warnings);
+    const query = world.createLimiter(world.database.urls.query, warnings);
     const counts = await Promise.all(
       Array.from({ length: 20 }, (_, index) => (index % 2 ? command : query).count(key, LIMIT)),
     );
@@ -33,7 +33,7 @@ describe("rate limiter", () => {
   });
 
   it("one request takes one statement, and 200 concurrent requests of a key take two", async () => {
-    const { pool, count } = world.limiterOf(world.database.urls.command);
+    const { pool, count } = world.createLimiter(world.database.urls.command);
     await eventually("this process is registered", async () => {
       const { rowCount } = await pool.query("SELECT FROM rate_limit.process");
       return rowCount! > 0;
@@ -56,7 +56,7 @@ describe("rate limiter", () => {
 
   it("the limiter starts a new window after the last window has ended", async () => {
     const key = randomUUID();
-    const { count, pool } = world.limiterOf(world.database.urls.command);
+    const { count, pool } = world.createLimiter(world.database.urls.command);
     await count(key, LIMIT);
     expect((await count(key, LIMIT)).used).to.equal(2);
     const sql = "UPDATE rate_limit.counter SET expire = $2 WHERE key = $1";
@@ -66,7 +66,7 @@ describe("rate limiter", () => {
 
   it("the limiter continues a window whose counter Postgres has lost in a crash", async () => {
     const key = randomUUID();
-    const { count, pool } = world.limiterOf(world.database.urls.command);
+    const { count, pool } = world.createLimiter(world.database.urls.command);
     const { endsAt } = await count(key, LIMIT);
     await pool.query("DELETE FROM rate_limit.counter WHERE key = $1", [key]);
     const again = await count(key, LIMIT);
@@ -75,13 +75,13 @@ describe("rate limiter", () => {
 
   it("a window can be longer than a minute, with and without Postgres", async () => {
     const hour = 3_600;
-    for (const url of [world.database.urls.command, NOWHERE]) {
-      const [limiter, key] = [world.limiterOf(url), randomUUID()];
+    for (const url of [world.database.urls.command, UNREACHABLE_URL]) {
+      const [limiter, key] = [world.createLimiter(url), randomUUID()];
       const counts = [];
       for (let n = 1; n <= 4; n += 1) counts.push(await limiter.count(key, 4, hour));
       expect(counts.map(({ endsAt }) => endsAt)).to.deep.equal(Array(4).fill(counts[0]?.endsAt));
       for (const { endsIn } of counts) expect(endsIn).to.be.within(1, 3_600_000);
-      if (url !== NOWHERE) expect(counts[0]?.endsIn).to.be.above(3_590_000);
+      if (url !== UNREACHABLE_URL) expect(counts[0]?.endsIn).to.be.above(3_590_000);
       expect((await limiter.count(randomUUID(), 2)).endsIn, "of others").to.be.within(1, 60_000);
     }
   });
@@ -89,8 +89,8 @@ describe("rate limiter", () => {
   it("a key over its limit is refused without a statement, until the window ends or the limit is raised", async () => {
     const key = randomUUID();
     const [one, other] = [
-      world.limiterOf(world.database.urls.command),
-      world.limiterOf(world.database.urls.command),
+      world.createLimiter(world.database.urls.command),
+      world.createLimiter(world.database.urls.command),
     ];
     for (let used = 1; used <= 3; used += 1) expect((await one.count(key, 2)).used).to.equal(used);
     const again = await one.count(key, 2);
@@ -101,12 +101,12 @@ describe("rate limiter", () => {
   });
 
   it("ended counters and stopped processes are removed", async () => {
-    const { pool } = world.limiterOf(world.database.urls.command);
+    const { pool } = world.createLimiter(world.database.urls.command);
     const [key, gone] = [randomUUID(), randomUUID()];
     await pool.query("INSERT INTO rate_limit.counter VALUES ($1, 1, 1)", [key]);
     await pool.query("INSERT INTO rate_limit.process VALUES ($1, now() - interval '1 hour')", [gone]);
     // A new process removes both rows.
-    world.limiterOf(world.database.urls.query);
+    world.createLimiter(world.database.urls.query);
     await eventually("both are removed", async () => {
       const counters = await pool.query("SELECT FROM rate_limit.counter WHERE key = $1", [key]);
       const processes = await pool.query("SELECT FROM rate_limit.process WHERE id = $1", [gone]);

@@ -11,7 +11,7 @@ const logger = pino({ enabled: false });
 export interface LimiterWorld {
   database: TestDatabase;
   /** @param warnings receives the limiter's warnings */
-  limiterOf(url: string, warnings?: unknown[]): RateLimiter & { pool: pg.Pool };
+  createLimiter(url: string, warnings?: unknown[]): RateLimiter & { pool: pg.Pool };
   stop(): Promise<void>;
 }
 
@@ -20,7 +20,7 @@ export async function startLimiterWorld(): Promise<LimiterWorld> {
   const limiters: (RateLimiter & { pool: pg.Pool })[] = [];
   return {
     database,
-    limiterOf(url, warnings = []) {
+    createLimiter(url, warnings = []) {
       const pool = createPool({ url, applicationName: "test", size: 4, statementTimeout: 1_000, logger });
       const warn = (...given: unknown[]) => void warnings.push(given);
       const limiter = createRateLimiter(pool, Object.assign(Object.create(logger), { warn }));

@@ -8,7 +8,7 @@ import { nodeEntry, PROJECT } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk } from "../../support/small-disk.ts";
 
-const running = new Set<ChildProcess>();
+const runningProcesses = new Set<ChildProcess>();
 
 /** Starts a process that logs constantly, and writes dots to standard error while it runs. */
 function startTalker(stdout: number | "pipe"): { child: ChildProcess; beats: () => number } {
@@ -17,7 +17,7 @@ function startTalker(stdout: number | "pipe"): { child: ChildProcess; beats: () 
     cwd: PROJECT,
     stdio: ["ignore", stdout, "pipe"],
   });
-  running.add(child);
+  runningProcesses.add(child);
   let beats = 0;
   child.stderr?.on("data", (chunk: Buffer) => {
     beats += chunk.length;
@@ -25,14 +25,14 @@ function startTalker(stdout: number | "pipe"): { child: ChildProcess; beats: () 
   return { child, beats: () => beats };
 }
 
-async function livesOn({ child, beats }: ReturnType<typeof startTalker>): Promise<void> {
+async function expectRunning({ child, beats }: ReturnType<typeof startTalker>): Promise<void> {
   const before = beats();
   await eventually("the process continues to run", () => beats() > before + 20 || child.exitCode !== null);
   expect(child.exitCode).to.equal(null);
 }
 
 async function end(child: ChildProcess): Promise<void> {
-  running.delete(child);
+  runningProcesses.delete(child);
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, "exit");
   child.kill("SIGKILL");
@@ -40,13 +40,13 @@ async function end(child: ChildProcess): Promise<void> {
 }
 
 describe("a process that logs", () => {
-  afterEach(() => Promise.all([...running].map(end)));
+  afterEach(() => Promise.all([...runningProcesses].map(end)));
 
   it("a process whose log cannot be written continues to run and stops normally", async () => {
     const full = fs.openSync("/dev/full", "w");
     const talker = startTalker(full);
     fs.closeSync(full);
-    await livesOn(talker);
+    await expectRunning(talker);
     const exited = once(talker.child, "exit");
     talker.child.kill("SIGTERM");
     expect(await exited).to.eql([0, null]);
@@ -56,14 +56,14 @@ describe("a process that logs", () => {
     const talker = startTalker("pipe");
     await once(talker.child.stdout!, "data");
     talker.child.stdout!.destroy();
-    await livesOn(talker);
+    await expectRunning(talker);
   });
 
   it("a process continues to run after the reader of its log has stopped reading", async () => {
     const talker = startTalker("pipe");
     await once(talker.child.stdout!, "data");
     talker.child.stdout!.pause();
-    await livesOn(talker);
+    await expectRunning(talker);
   });
 
   it("when the disk has space again, the log reports the number of lost lines and since when", async function () {
@@ -76,7 +76,7 @@ describe("a process that logs", () => {
       fs.closeSync(target);
       await eventually("a line", () => fs.statSync(file).size > 0);
       disk.fill();
-      await livesOn(talker);
+      await expectRunning(talker);
       // The process soon logs more than the megabyte that it buffers.
       const before = talker.beats();
       await eventually("the process logs more than it buffers", () => talker.beats() > before + 100);
@@ -91,7 +91,7 @@ describe("a process that logs", () => {
       expect(report).to.include({ level: "warn", service: "talker" });
       expect(report.lost).to.be.a("number").and.greaterThan(0);
       expect(String(report.since) > began).to.equal(true);
-      expect(losses(text()), "numbers that are missing").to.equal(report.lost);
+      expect(countMissingNumbers(text()), "numbers that are missing").to.equal(report.lost);
     } finally {
       disk.remove();
     }
@@ -99,7 +99,7 @@ describe("a process that logs", () => {
 });
 
 /** Returns how many numbers are missing between the first and the last numbered line. */
-function losses(text: string): number {
+function countMissingNumbers(text: string): number {
   const numbers = [...text.matchAll(/"number":(\d+),"text":"x+","msg":"talks"}$/gm)].map(([, number]) =>
     Number(number),
   );

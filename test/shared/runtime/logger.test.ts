@@ -6,7 +6,7 @@ import { captureLogs } from "../../support/captured-logs.ts";
 import { testServers } from "../../support/stack.ts";
 
 /** Logs an error line with the given fields, and returns the line as text. */
-function logged(fields: object): string {
+function logLine(fields: object): string {
   const logs = captureLogs();
   try {
     createLogger("test", "debug").error(fields, "failed");
@@ -38,16 +38,16 @@ describe("the log", () => {
     it(`the log hides the value that Postgres quotes in error ${code}, also in a cause`, async () => {
       const error = await client.query(statement!).catch((reason: unknown) => reason);
       expect(error).to.include({ code });
-      const line = logged({ error: new Error("outer", { cause: error }) });
+      const line = logLine({ error: new Error("outer", { cause: error }) });
       expect(line).to.not.contain("Ada");
       expect(JSON.parse(line).error.cause).to.deep.include({ code, message: "the database refused a value" });
-      expect(logged({ error })).to.not.contain("Ada");
+      expect(logLine({ error })).to.not.contain("Ada");
     });
   }
 
   it("the log shows name, message, code and causes of other errors, without the stack", () => {
     const error = Object.assign(new TypeError("cannot", { cause: "why" }), { code: "ECONNREFUSED" });
-    expect(JSON.parse(logged({ error })).error).to.deep.equal({
+    expect(JSON.parse(logLine({ error })).error).to.deep.equal({
       name: "TypeError",
       message: "cannot",
       code: "ECONNREFUSED",
@@ -77,6 +77,6 @@ describe("the log", () => {
 
   it("the log redacts members with secret names up to two levels deep", () => {
     const secrets = { authorization: "s3cret", cookie: "s3cret", clientSecret: "s3cret", password: "s3cret" };
-    expect(logged({ ...secrets, request: { ...secrets, headers: secrets } })).to.not.contain("s3cret");
+    expect(logLine({ ...secrets, request: { ...secrets, headers: secrets } })).to.not.contain("s3cret");
   });
 });

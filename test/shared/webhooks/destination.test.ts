@@ -12,7 +12,7 @@ const resolvesTo =
   async () =>
     addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
 
-const neverAsked: Lookup = async (host) => {
+const failingLookup: Lookup = async (host) => {
   throw new Error(`looked up ${host}`);
 };
 
@@ -161,7 +161,7 @@ describe("checkDestination", () => {
     describe(`refuses with ${code}, without a lookup`, () => {
       for (const url of urls) {
         it(`${JSON.stringify(url.slice(0, 80))} is refused with ${code}`, async () => {
-          expect(await faultOf(url, neverAsked)).to.equal(code);
+          expect(await faultOf(url, failingLookup)).to.equal(code);
         });
       }
     });
@@ -215,8 +215,8 @@ describe("checkDestination", () => {
   });
 
   it("a public IP address is accepted without a lookup", async () => {
-    expect(await faultOf("https://8.8.8.8/", neverAsked)).to.equal(null);
-    expect(await faultOf("https://[2606:4700::1]:8443/", neverAsked)).to.equal(null);
+    expect(await faultOf("https://8.8.8.8/", failingLookup)).to.equal(null);
+    expect(await faultOf("https://[2606:4700::1]:8443/", failingLookup)).to.equal(null);
   });
 
   it("a failed lookup is not reported as an unsafe address", async () => {
@@ -230,12 +230,12 @@ describe("checkDestination", () => {
   describe("if loopback is allowed", () => {
     for (const url of ["http://127.0.0.1:9000/in", "http://localhost:9000/in", "https://127.0.0.2:1/"]) {
       it(`${url} is accepted if loopback is allowed`, async () => {
-        expect(await faultOf(url, neverAsked, true)).to.equal(null);
+        expect(await faultOf(url, failingLookup, true)).to.equal(null);
       });
     }
 
     it("localhost resolves to the loopback address without a lookup", async () => {
-      const options = { allowLoopback: true, lookup: neverAsked };
+      const options = { allowLoopback: true, lookup: failingLookup };
       expect(await checkDestination("http://[::1]:9000/", options)).to.include({ address: "::1" });
       expect(await checkDestination("http://localhost/", options)).to.include({ address: "127.0.0.1" });
     });
@@ -252,7 +252,7 @@ describe("checkDestination", () => {
     ];
     for (const [url, code] of stillRefused) {
       it(`${url} is refused even if loopback is allowed`, async () => {
-        expect(await faultOf(url, neverAsked, true)).to.equal(code);
+        expect(await faultOf(url, failingLookup, true)).to.equal(code);
       });
     }
 

@@ -15,7 +15,11 @@ describe("resolving the name of a destination", () => {
   });
   afterEach(() => dns.close());
 
-  /** Checks the destination. @returns the checked address or the error code, and the duration of the check */
+  /**
+   * Checks the destination.
+   *
+   * @returns the checked address or the error code, and the duration of the check
+   */
   const check = async (A: DnsReply, AAAA: DnsReply) => {
     dns.reply({ A, AAAA });
     const began = performance.now();

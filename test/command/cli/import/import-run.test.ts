@@ -13,7 +13,7 @@ describe("an import that the operator interrupts", () => {
     const interruption = new AbortController();
     const log: EventLog = {
       read: async () => [],
-      last: async () => undefined,
+      readLast: async () => undefined,
       append: async () => {
         interruption.abort();
         return (appends.shift() as () => Promise<bigint>)();

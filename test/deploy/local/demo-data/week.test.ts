@@ -30,7 +30,7 @@ describe("the demo week", () => {
   it("the demo week is valid in the domain at any hour and always the same", async () => {
     const empty = {
       read: async () => [],
-      last: async () => undefined,
+      readLast: async () => undefined,
       append: () => Promise.reject(new Error("must not be written")),
     };
     for (const now of [0, 9, 17].map((hour) => hours[hour] as number)) {

@@ -26,9 +26,16 @@ import { fold, given, HAPPENED_AT } from "../../../support/given.ts";
 
 const [clinicId, branchId, otherBranchId, appointmentId] = ["clinic", "branch", "other", "appointment"];
 const now = Date.parse(HAPPENED_AT);
-const minutes = (count: number) => new Date(now + count * 60_000).toISOString();
+const minutesFromNow = (count: number) => new Date(now + count * 60_000).toISOString();
 const request: AppointmentRequest = {
-  ...{ appointmentId, clinicId, branchId, animalId: null, scheduledAt: minutes(60), durationMinutes: 30 },
+  ...{
+    appointmentId,
+    clinicId,
+    branchId,
+    animalId: null,
+    scheduledAt: minutesFromNow(60),
+    durationMinutes: 30,
+  },
   ...{ reason: null, notes: null, applicationId: null, requestHash: "hash", sandboxGeneration: 0 },
 };
 const facts = {
@@ -45,7 +52,7 @@ const resourceOf = (branch: string) =>
   fold(resourceAggregate, [resourceAdded(clinicId, branch, "room")] as never[])!;
 
 const requested: AppointmentEvent = { type: "AppointmentRequested", data: { ...request, customerId: null } };
-const plain = (
+const eventWithoutData = (
   type: Exclude<
     AppointmentEvent["type"],
     | "AppointmentRequested"
@@ -64,11 +71,21 @@ const [confirmed, checkedIn, waiting, started, completed] = (
     "ConsultationStarted",
     "AppointmentCompleted",
   ] as const
-).map(plain) as [AppointmentEvent, AppointmentEvent, AppointmentEvent, AppointmentEvent, AppointmentEvent];
-const asked = { assignmentId: "one", allocationStart: minutes(60), allocationEnd: minutes(90) };
+).map(eventWithoutData) as [
+  AppointmentEvent,
+  AppointmentEvent,
+  AppointmentEvent,
+  AppointmentEvent,
+  AppointmentEvent,
+];
+const allocation = {
+  assignmentId: "one",
+  allocationStart: minutesFromNow(60),
+  allocationEnd: minutesFromNow(90),
+};
 const allocated: AppointmentEvent = {
   type: "ResourceAllocated",
-  data: { appointmentId, ...asked, resourceId: "room" },
+  data: { appointmentId, ...allocation, resourceId: "room" },
 };
 const released: AppointmentEvent = { type: "ResourceReleased", data: { appointmentId, assignmentId: "one" } };
 const cancelled: AppointmentEvent = { type: "AppointmentCancelled", data: { appointmentId, reason: null } };
@@ -107,7 +124,7 @@ describe("appointment", () => {
   });
 
   it("an appointment can be marked as a no-show only after its start", () => {
-    const noShow = plain("AppointmentMarkedNoShow");
+    const noShow = eventWithoutData("AppointmentMarkedNoShow");
     const due = Date.parse(request.scheduledAt);
     on(requested, confirmed).when(decideMarkNoShow(due)).thenEvents(noShow);
     on(requested, confirmed)
@@ -118,7 +135,7 @@ describe("appointment", () => {
 
   it("cancelling or rescheduling an appointment releases its resources", () => {
     on(requested, allocated).when(decideCancel(null)).thenEvents(cancelled, released);
-    const to = { scheduledAt: minutes(120), durationMinutes: 30 };
+    const to = { scheduledAt: minutesFromNow(120), durationMinutes: 30 };
     on(requested, allocated)
       .when(decideReschedule({ scheduledAt: to.scheduledAt }, now))
       .thenEvents({ type: "AppointmentRescheduled", data: { appointmentId, ...to } }, released);
@@ -132,12 +149,12 @@ describe("appointment", () => {
       .when(decideReschedule({ scheduledAt: HAPPENED_AT }, now))
       .thenRefused("time_not_in_future");
     on(requested, checkedIn)
-      .when(decideReschedule({ scheduledAt: minutes(120) }, now))
+      .when(decideReschedule({ scheduledAt: minutesFromNow(120) }, now))
       .thenRefused("illegal_transition");
   });
 
   it("a resource of the branch can be allocated to an appointment and released", () => {
-    const allocate = decideAllocate(asked, resourceOf(branchId));
+    const allocate = decideAllocate(allocation, resourceOf(branchId));
     on(requested).when(allocate).thenEvents(allocated);
     on(requested, allocated).when(allocate).thenEvents();
     on(requested, allocated).when(decideRelease("one")).thenEvents(released);
@@ -145,13 +162,15 @@ describe("appointment", () => {
     on(requested).when(decideRelease("one")).thenRefused("assignment_not_found");
     on(requested, cancelled).when(allocate).thenRefused("appointment_over");
     on(requested)
-      .when(decideAllocate(asked, resourceOf(otherBranchId)))
+      .when(decideAllocate(allocation, resourceOf(otherBranchId)))
       .thenRefused("resource_not_available");
     on(requested)
-      .when(decideAllocate({ ...asked, allocationEnd: asked.allocationStart }, resourceOf(branchId)))
+      .when(
+        decideAllocate({ ...allocation, allocationEnd: allocation.allocationStart }, resourceOf(branchId)),
+      )
       .thenRefused("allocation_empty");
     on(requested, allocated)
-      .when(decideAllocate({ ...asked, assignmentId: "two" }, resourceOf(branchId)))
+      .when(decideAllocate({ ...allocation, assignmentId: "two" }, resourceOf(branchId)))
       .thenRefused("resource_allocated");
   });
 
@@ -178,14 +197,18 @@ describe("appointment", () => {
       at.map((time) => ({ what: `no-show ${time}`, decide: decideMarkNoShow(now + time * 60_000) })),
       at.map((time) => ({
         what: `reschedule ${time}`,
-        decide: decideReschedule({ scheduledAt: minutes(time) }, now),
+        decide: decideReschedule({ scheduledAt: minutesFromNow(time) }, now),
       })),
       fc
         .tuple(fc.constantFrom("one", "two", "three"), at, fc.nat(60))
         .map(([assignmentId, start, length]) => ({
           what: `allocate ${assignmentId} ${start} ${length}`,
           decide: decideAllocate(
-            { assignmentId, allocationStart: minutes(start), allocationEnd: minutes(start + length) },
+            {
+              assignmentId,
+              allocationStart: minutesFromNow(start),
+              allocationEnd: minutesFromNow(start + length),
+            },
             resourceOf(branchId),
           ),
         })),
@@ -203,9 +226,9 @@ describe("appointment", () => {
           history = [...history, ...events];
           const after = fold(appointmentAggregate, history)!;
           if (after.status !== before.status) expect(follows[before.status]).to.include(after.status);
-          expectSound(before, after);
+          expectValidState(before, after);
         }
-        for (let length = 0; length <= history.length; length += 1) expectFolds(history.slice(0, length));
+        for (let length = 0; length <= history.length; length += 1) expectSameFolds(history.slice(0, length));
       }),
       { numRuns: 500 },
     );
@@ -225,7 +248,7 @@ function decideOrRefuse(
 }
 
 /** Expects that a history gives the same state by both folds, and that a history without its first event gives none. */
-function expectFolds(history: AppointmentEvent[]): void {
+function expectSameFolds(history: AppointmentEvent[]): void {
   const happened = history.map((event) => ({ ...event, metadata: { occurredAt: HAPPENED_AT } }));
   const state = fold(appointmentAggregate, history);
   expect(foldAppointment(happened)).to.deep.equal(state);
@@ -233,7 +256,7 @@ function expectFolds(history: AppointmentEvent[]): void {
   expect(foldAppointment(happened.slice(1))).to.equal(undefined);
 }
 
-function expectSound(before: Appointment, after: Appointment): void {
+function expectValidState(before: Appointment, after: Appointment): void {
   const active = after.assignments.filter((assignment) => assignment.active);
   if (after.status === "cancelled" || after.status === "no_show") expect(active).to.deep.equal([]);
   if (after.scheduledAt !== before.scheduledAt) {

@@ -12,7 +12,11 @@ import {
 /** The first half of a surrogate pair. */
 const LONE_SURROGATE = "\ud83d";
 
-/** Parses a value with a schema. @returns undefined if the schema refuses the value */
+/**
+ * Parses a value with a schema.
+ *
+ * @returns undefined if the schema refuses the value
+ */
 const parsed = (schema: z.ZodType, value: unknown) => schema.safeParse(value).data;
 
 describe("the fields of events", () => {

@@ -62,8 +62,8 @@ const narrowedTo = (scopes: Scope[], branchIds: string[] | null): InstallationEv
 const revoked: InstallationEvent = { type: "InstallationRevoked", data: { installationId, reason: null } };
 
 const on = (...history: InstallationEvent[]) => given(installationAggregate, ...history);
-const request = (asked: Scope[] = scopes, by: Application | undefined = application()) =>
-  decideRequestInstallation({ installationId, scopes: asked }, by, clinic);
+const request = (requestedScopes: Scope[] = scopes, by: Application | undefined = application()) =>
+  decideRequestInstallation({ installationId, scopes: requestedScopes }, by, clinic);
 
 describe("installation", () => {
   it("an installation can be requested only by an active application of the same environment, within its scopes", () => {

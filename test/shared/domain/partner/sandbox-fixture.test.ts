@@ -1,15 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { foldAppointment, type HappenedEvent } from "../../../../shared/domain/appointment/appointment.ts";
+import {
+  foldAppointment,
+  type TimedAppointmentEvent,
+} from "../../../../shared/domain/appointment/appointment.ts";
 import type { FixtureFact } from "../../../../shared/domain/events/sandbox.ts";
-import { requireFit } from "../../../../shared/domain/events/stored-event.ts";
-import { fixture } from "../../../../shared/domain/partner/sandbox-fixture.ts";
+import { requireValidEvent } from "../../../../shared/domain/events/stored-event.ts";
+import { createFixture } from "../../../../shared/domain/partner/sandbox-fixture.ts";
 
 const day = "2026-03-10";
 
 describe("sandbox fixture", () => {
   const applicationId = randomUUID();
-  const facts = fixture(applicationId, day);
+  const facts = createFixture(applicationId, day);
 
   const appointments = () => {
     const ids = facts.flatMap((fact) =>
@@ -18,22 +21,22 @@ describe("sandbox fixture", () => {
     return ids.map((id) => {
       const life = facts.filter((fact) => "appointmentId" in fact.data && fact.data.appointmentId === id);
       return foldAppointment(
-        life.map((fact) => ({ ...fact, metadata: { occurredAt: fact.at } }) as HappenedEvent),
+        life.map((fact) => ({ ...fact, metadata: { occurredAt: fact.at } }) as TimedAppointmentEvent),
       );
     });
   };
 
   it("the sandbox fixture matches the event catalog and depends only on application and day", () => {
     const reset = { applicationId, clinicId: randomUUID(), generation: 1, day };
-    requireFit({ type: "SandboxReset", data: { ...reset, facts } });
-    expect(fixture(applicationId, day)).to.deep.equal(facts);
+    requireValidEvent({ type: "SandboxReset", data: { ...reset, facts } });
+    expect(createFixture(applicationId, day)).to.deep.equal(facts);
   });
 
   it("the sandbox fixture has the same ids every day, and different ids for each application", () => {
     const ids = (of: FixtureFact[]) =>
       of.map(({ data }) => Object.entries(data).filter(([name]) => name.endsWith("Id")));
-    expect(ids(fixture(applicationId, "2026-03-11"))).to.deep.equal(ids(facts));
-    const text = JSON.stringify(fixture(randomUUID(), day));
+    expect(ids(createFixture(applicationId, "2026-03-11"))).to.deep.equal(ids(facts));
+    const text = JSON.stringify(createFixture(randomUUID(), day));
     const own = [...new Set(JSON.stringify(facts).match(/[0-9a-f]{8}-[0-9a-f-]{27}/g))];
     expect(own.filter((id) => text.includes(id))).to.deep.equal([]);
   });
@@ -56,7 +59,7 @@ describe("sandbox fixture", () => {
       at: `${day}T00:00:00.000Z`,
     };
     const data = { applicationId, clinicId: randomUUID(), generation: 1, day, facts: [fact] };
-    expect(() => requireFit({ type: "SandboxReset", data })).to.throw(
+    expect(() => requireValidEvent({ type: "SandboxReset", data })).to.throw(
       "ClinicClosed is not allowed in fixture data",
     );
   });

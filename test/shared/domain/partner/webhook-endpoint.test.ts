@@ -9,7 +9,7 @@ import {
   decideRotateSecret,
   decideTestEndpoint,
   endpointAggregate,
-  ownEndpoint,
+  requireOwnEndpoint,
 } from "../../../../shared/domain/partner/webhook-endpoint.ts";
 import { given } from "../../../support/given.ts";
 
@@ -74,13 +74,13 @@ describe("webhook endpoint", () => {
 
   it("a webhook endpoint is reported as missing to everyone except its owner", () => {
     const { state } = on(registered);
-    expect(ownEndpoint(state, owner).id).to.equal(endpointId);
+    expect(requireOwnEndpoint(state, owner).id).to.equal(endpointId);
     for (const other of [
       { ...owner, applicationId: "other" },
       { ...owner, clinicId: "other" },
       { ...owner, environment: "sandbox" as const },
     ]) {
-      expect(() => ownEndpoint(state, other))
+      expect(() => requireOwnEndpoint(state, other))
         .to.throw()
         .with.property("code", "webhook_endpoint_not_found");
     }

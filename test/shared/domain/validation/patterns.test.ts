@@ -9,15 +9,15 @@ import * as requestBodies from "../../../../shared/partner-api/request-bodies.ts
 import { readConfig, type Settings, settings } from "../../../../shared/runtime/config.ts";
 
 /** Values of which each of our patterns refuses at least one. */
-const WRONG = ["", "\u0001", "no such ~ form", "-".repeat(5_000), "ÄÖÜ"];
+const INVALID_VALUES = ["", "\u0001", "no such ~ form", "-".repeat(5_000), "ÄÖÜ"];
 
 /** Matches text that contains a regular expression. */
-const EXPRESSION = /must match|\/\^|\$\/|\\[dwsxpu]|\[[^\]\s]*-[^\]\s]*\]|\{\d+,?\d*\}|\(\?[:=!<]/;
+const REGULAR_EXPRESSION = /must match|\/\^|\$\/|\\[dwsxpu]|\[[^\]\s]*-[^\]\s]*\]|\{\d+,?\d*\}|\(\?[:=!<]/;
 
 type Schema = z.core.$ZodType;
 
 /** Yields a schema and all schemas nested inside it, each with its path. */
-function* within(schema: Schema, path: string): Generator<[string, Schema]> {
+function* listSchemas(schema: Schema, path: string): Generator<[string, Schema]> {
   yield [path, schema];
   const { def } = (schema as unknown as { _zod: { def: Record<string, unknown> } })._zod;
   for (const [name, part] of Object.entries(def)) {
@@ -26,7 +26,7 @@ function* within(schema: Schema, path: string): Generator<[string, Schema]> {
     const parts = "_zod" in inner ? [[name, inner]] : Object.entries(inner);
     for (const [key, child] of parts) {
       if (typeof child === "object" && child !== null && "_zod" in child)
-        yield* within(child as Schema, `${path}.${key}`);
+        yield* listSchemas(child as Schema, `${path}.${key}`);
     }
   }
 }
@@ -62,14 +62,14 @@ function patternsOf(schema: Schema): RegExp[] {
 
 describe("texts that say what is wrong with a value", () => {
   const patterned = roots
-    .flatMap(([name, root]) => [...within(root, name)])
+    .flatMap(([name, root]) => [...listSchemas(root, name)])
     .filter(([, schema]) => patternsOf(schema).length > 0);
 
   it("no validation message of events, commands, requests and settings contains a regular expression", () => {
     expect(patterned.length).to.be.greaterThan(100);
     const sources = new Set<string>();
     for (const [name, schema] of patterned) {
-      const texts = WRONG.flatMap((value) => {
+      const texts = INVALID_VALUES.flatMap((value) => {
         const { error } = (schema as z.ZodType).safeParse(value);
         return error?.issues.map((issue) => describeIssue(issue)) ?? [];
       });
@@ -79,7 +79,7 @@ describe("texts that say what is wrong with a value", () => {
         for (const text of texts) expect(text, name).to.not.contain(pattern.source);
       }
       for (const text of texts) {
-        expect(text, name).to.not.match(EXPRESSION);
+        expect(text, name).to.not.match(REGULAR_EXPRESSION);
         expect(text, `${name} does not say what is expected`).to.not.equal("has the wrong form");
       }
     }
@@ -116,6 +116,6 @@ describe("texts that say what is wrong with a value", () => {
         texts.push((error as Error).message);
       }
     }
-    for (const text of texts) expect(text).to.not.match(EXPRESSION);
+    for (const text of texts) expect(text).to.not.match(REGULAR_EXPRESSION);
   });
 });

@@ -46,8 +46,8 @@ export function describeRead(read: PartnerRead, brand: string): Operation {
 export function describeWrite(operationId: PartnerWriteId, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[operationId];
   const write: PartnerWrite = partnerWrites[operationId];
-  const { status, description, headers } = write.success;
-  const operationHeaders = Object.entries(headers).map(([name, header]) => [
+  const { status, description, headers = {} } = write.success;
+  const operationHeaders = Object.entries(headers).map(([name, getHeader]) => [
     name,
     { ...header, schema: toJsonSchema(header.schema, "output") },
   ]);
@@ -125,7 +125,7 @@ function describeAccessParameters({ path, clinic }: PartnerOperation, brand: str
   ];
 }
 
-function describeRequestHeaders({ requestHeaders }: PartnerWrite): Parameter[] {
+function describeRequestHeaders({ requestHeaders = {} }: PartnerWrite): Parameter[] {
   return Object.entries(requestHeaders).map(([name, { description, required, schema }]) =>
     describeHeaderParameter(name, description, toJsonSchema(schema, "input"), required),
   );

@@ -98,7 +98,8 @@ function isTokenFault(error: unknown): boolean {
   );
 }
 
-function createUnauthorizedError(code: "missing_token" | "invalid_token", cause?: unknown): ApiError {
+/** Creates a 401 error with the challenge of the Bearer scheme. */
+export function createUnauthorizedError(code: "missing_token" | "invalid_token", cause?: unknown): ApiError {
   const challenge = code === "missing_token" ? "Bearer" : 'Bearer error="invalid_token"';
   return new ApiError(401, code, { headers: { "WWW-Authenticate": challenge }, cause });
 }

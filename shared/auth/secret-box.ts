@@ -17,7 +17,7 @@ export interface SecretBox {
   open(sealed: string): Promise<string>;
 }
 
-/** A secret cannot be decrypted: it is malformed, or its key is not configured. */
+/** Thrown if a secret cannot be decrypted, because it is malformed or its key is not configured. */
 export class SecretBoxError extends Error {
   override readonly name = "SecretBoxError";
 }

@@ -1,5 +1,6 @@
 import {
   BACKWARDS,
+  type RecordedEvent as ClientEvent,
   END,
   type EventStoreDBClient,
   jsonEvent,
@@ -10,7 +11,7 @@ import {
 } from "@eventstore/db-client";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.ts";
-import { parseStoredEvent, requireValidEvent, type StoredEvent } from "../domain/events/stored-event.ts";
+import { parseStoredEvent, requireValidEvent } from "../domain/events/stored-event.ts";
 import { currentVersion } from "../domain/events/upcasters.ts";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 
@@ -79,7 +80,7 @@ export interface EventLog {
 
 export function createEventLog(client: EventStoreDBClient): EventLog {
   async function readStream<Event extends CatalogEvent>(stream: string, options: ReadStreamOptions) {
-    const read: StoredRecord[] = [];
+    const read: ClientEvent[] = [];
     await runRequest(async () => {
       try {
         for await (const { event } of client.readStream(stream, {
@@ -130,15 +131,7 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
   };
 }
 
-/** An event as the EventStoreDB client returns it. */
-interface StoredRecord extends StoredEvent {
-  id: string;
-  streamId: string;
-  revision: bigint;
-  position?: { commit: bigint };
-}
-
-function toRecordedEvent(event: StoredRecord): RecordedEvent {
+function toRecordedEvent(event: ClientEvent): RecordedEvent {
   return {
     ...parseStoredEvent(event),
     id: event.id,

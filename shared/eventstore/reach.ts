@@ -29,9 +29,7 @@ export async function requireEventStore(client: EventStoreDBClient, url: string)
   } catch (error) {
     throw new StartError(
       `the event log at ${withoutSecrets(url)} does not respond; check EVENTSTORE_URL and that the log is running`,
-      {
-        cause: error,
-      },
+      { cause: error },
     );
   }
 }

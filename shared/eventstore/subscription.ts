@@ -2,6 +2,7 @@ import {
   type EventStoreDBClient,
   excludeSystemEvents,
   type Filter,
+  type ResolvedEvent,
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
@@ -101,18 +102,6 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
 }
 
 type StreamedItem = SubscriptionItem | ResolvedEvent;
-
-interface ResolvedEvent {
-  event?: {
-    id: string;
-    type: string;
-    streamId: string;
-    revision: bigint;
-    data: unknown;
-    metadata: unknown;
-  };
-  commitPosition?: bigint;
-}
 
 /**
  * Ignores a failed `unsubscribe`. It repeats the connection error that the loop over the subscription has already

@@ -1,5 +1,5 @@
 import type Koa from "koa";
-import type { TokenVerifier } from "../auth/access-token.ts";
+import { createUnauthorizedError, type TokenVerifier } from "../auth/access-token.ts";
 import { type Environment, uuid } from "../domain/events/fields.ts";
 import { sandboxClinicId } from "../domain/events/ids.ts";
 import type { Scope } from "../domain/events/partner.ts";
@@ -78,11 +78,7 @@ export function partnerAccess(
       environment,
       clinicId: clinicId ?? null,
     });
-    if (!record.credentialLive) {
-      throw new ApiError(401, "invalid_token", {
-        headers: { "WWW-Authenticate": 'Bearer error="invalid_token"' },
-      });
-    }
+    if (!record.credentialLive) throw createUnauthorizedError("invalid_token");
     if (operation.sandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
     requireScope(operation.scope, token.scopes, record.applicationScopes);
     ctx.state.environment = environment;

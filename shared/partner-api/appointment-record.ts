@@ -28,29 +28,17 @@ export type PartnerAppointment = z.infer<typeof partnerAppointment>;
  * @param revision revision of the appointment's last event
  */
 export function toPartnerAppointment(appointment: Appointment, revision: bigint): PartnerAppointment {
-  const {
-    id,
-    clinicId,
-    branchId,
-    animalId,
-    scheduledAt,
-    durationMinutes,
-    status,
-    notes,
-    createdAt,
-    updatedAt,
-  } = appointment;
   return {
-    id,
-    clinicId,
-    branchId,
-    animalId,
-    scheduledAt,
-    durationMinutes,
-    status,
-    notes,
+    id: appointment.id,
+    clinicId: appointment.clinicId,
+    branchId: appointment.branchId,
+    animalId: appointment.animalId,
+    scheduledAt: appointment.scheduledAt,
+    durationMinutes: appointment.durationMinutes,
+    status: appointment.status,
+    notes: appointment.notes,
     revision: Number(revision),
-    createdAt,
-    updatedAt,
+    createdAt: appointment.createdAt,
+    updatedAt: appointment.updatedAt,
   };
 }

@@ -9,7 +9,7 @@ export interface PartnerOperation {
   /** Scope that token, application and installation must have; null if the operation requires no token. */
   scope: Scope | null;
   /** If true, the operation needs the clinic header and an installation at that clinic. */
-  clinic: boolean;
+  clinic?: boolean;
   /** If true, the operation works on the application's own sandbox and needs no clinic header. */
   sandbox?: boolean;
 }
@@ -24,7 +24,6 @@ export const partnerOperations = {
     path: "/oauth/token",
     summary: "Exchange client credentials",
     scope: null,
-    clinic: false,
   },
   getClinicContext: {
     method: "GET",
@@ -52,7 +51,6 @@ export const partnerOperations = {
     path: "/sandbox",
     summary: "Get sandbox state",
     scope: "sandbox:read",
-    clinic: false,
     sandbox: true,
   },
   resetSandbox: {
@@ -60,7 +58,6 @@ export const partnerOperations = {
     path: "/sandbox/reset",
     summary: "Reset sandbox fixtures",
     scope: "sandbox:write",
-    clinic: false,
     sandbox: true,
   },
   listWebhookEndpoints: {

@@ -16,16 +16,12 @@ export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, P
   const router = createRouter();
   const allowed = new Map<string, string[]>();
   for (const { method, path } of Object.values(partnerOperations)) {
-    allowed.set(path, [...(allowed.get(path) ?? []), ...(method === "GET" ? ["GET", "HEAD"] : [method])]);
+    allowed.set(path, [...(allowed.get(path) ?? []), ...routedMethods(method)]);
   }
   for (const environment of environments.options) {
     for (const [operationId, route] of Object.entries(routes)) {
       const { method, path } = partnerOperations[operationId as PartnerOperationId];
-      router.register(
-        `/${environment}/v1${path}`,
-        method === "GET" ? ["GET", "HEAD"] : [method],
-        route(environment),
-      );
+      router.register(`/${environment}/v1${path}`, routedMethods(method), route(environment));
     }
     for (const [path, methods] of allowed) {
       router.all(`/${environment}/v1${path}`, () => {
@@ -34,4 +30,8 @@ export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, P
     }
   }
   return router;
+}
+
+function routedMethods(method: string): string[] {
+  return method === "GET" ? ["GET", "HEAD"] : [method];
 }

@@ -1,12 +1,10 @@
-import {
-  type Appointment,
-  foldAppointment,
-  type TimedAppointmentEvent,
-} from "../domain/appointment/appointment.ts";
+import { foldAppointment } from "../domain/appointment/appointment.ts";
+import type { AppointmentEvent } from "../domain/events/appointment.ts";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { Environment } from "../domain/events/fields.ts";
 import type { EventMetadata } from "../domain/events/metadata.ts";
 import type { WebhookEventType } from "../domain/events/partner.ts";
+import type { RecordedEvent } from "../eventstore/log.ts";
 import { type PartnerAppointment, toPartnerAppointment } from "./appointment-record.ts";
 
 /** Fields of every webhook body. */
@@ -36,21 +34,17 @@ export interface TestBody extends Envelope {
 /** Body of a webhook delivery. */
 export type WebhookBody = AppointmentBody | TestBody;
 
-type AppointmentHistory = readonly (TimedAppointmentEvent & {
-  id: string;
-  revision: bigint;
-  metadata: EventMetadata;
-})[];
-
 /**
  * Creates the public event for the last event of an appointment.
  *
  * @param history the appointment's events, from the first to the one to publish
  * @returns undefined if the history starts with neither a request nor an import, or the last event has no environment
  */
-export function toWebhookBody(history: AppointmentHistory): AppointmentBody | undefined {
+export function toWebhookBody(
+  history: readonly RecordedEvent<AppointmentEvent>[],
+): AppointmentBody | undefined {
   const last = history.at(-1);
-  const appointment: Appointment | undefined = foldAppointment(history);
+  const appointment = foldAppointment(history);
   if (!last?.metadata.environment || !appointment) return undefined;
   const { notes: _, ...record } = toPartnerAppointment(appointment, last.revision);
   return {

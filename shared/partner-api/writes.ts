@@ -25,11 +25,11 @@ type Headers = Readonly<Record<string, PartnerHeader>>;
 /** Declaration of an operation that changes data: its request, response and errors. */
 export interface PartnerWrite {
   description: string;
-  /** Schema of the JSON body; null if the operation reads no body. */
-  request: z.ZodType | null;
+  /** Schema of the JSON body; undefined if the operation reads no body. */
+  request?: z.ZodType;
   /** Request headers that only this operation reads. */
-  requestHeaders: Headers;
-  success: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers: Headers };
+  requestHeaders?: Headers;
+  success: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers?: Headers };
   /** Errors of this operation, in addition to the errors of access check, rate limit and body parsing. */
   refusals: PartnerRefusals;
 }
@@ -60,7 +60,6 @@ export const partnerWrites = {
     description:
       "Exchanges an application's credentials for an access token that is valid for 900 seconds. Send the body as JSON, not as a form.",
     request: tokenRequest,
-    requestHeaders: {},
     success: {
       status: 200,
       description: "The access token.",
@@ -70,7 +69,6 @@ export const partnerWrites = {
         expires_in: z.literal(TOKEN_LIFETIME_SECONDS),
         scope: z.string().meta({ description: "Scopes of the token, separated by spaces." }),
       }),
-      headers: {},
     },
     refusals: { invalid_request: 401, invalid_client: 401, unsupported_grant_type: 401, invalid_scope: 401 },
   },
@@ -107,25 +105,20 @@ export const partnerWrites = {
   },
   resetSandbox: {
     description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox ${MAX_RESETS_PER_HOUR} times an hour.`,
-    request: null,
-    requestHeaders: {},
     success: {
       status: 200,
       description: "The sandbox after the reset.",
       body: z.strictObject({ ok, sandbox: sandboxRecord }),
-      headers: {},
     },
     refusals: { sandbox_only: 403 },
   },
   createWebhookEndpoint: {
     description: "Registers a URL that receives the clinic's events.",
     request: createWebhookEndpointRequest,
-    requestHeaders: {},
     success: {
       status: 201,
       description: "The endpoint and its signing secret. The secret is not shown again.",
       body: endpointWithSecret,
-      headers: {},
     },
     refusals: {
       ...operationalErrors,
@@ -140,35 +133,27 @@ export const partnerWrites = {
   revokeWebhookEndpoint: {
     description:
       "Revokes an endpoint permanently. It receives no more deliveries. Repeating the request changes nothing.",
-    request: null,
-    requestHeaders: {},
     success: {
       status: 200,
       description: "The revoked endpoint.",
       body: z.strictObject({ ok, endpoint: webhookEndpointRecord }),
-      headers: {},
     },
     refusals: { ...endpointErrors, too_many_changes: 503 },
   },
   rotateWebhookSecret: {
     description:
       "Issues a new signing secret. For 24 hours deliveries are signed with both the old and the new secret.",
-    request: null,
-    requestHeaders: {},
     success: {
       status: 200,
       description: "The endpoint and its new signing secret. The secret is not shown again.",
       body: endpointWithSecret,
-      headers: {},
     },
     refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_rotation: 409 },
   },
   testWebhookEndpoint: {
     description:
       "Sends an event of type `endpoint.test` to this endpoint only. Its body has `data: {test: true}` and no branch. The delivery is signed, retried and listed like any other.",
-    request: null,
-    requestHeaders: {},
-    success: { status: 202, description: "The test is queued.", body: queuedDelivery, headers: {} },
+    success: { status: 202, description: "The test is queued.", body: queuedDelivery },
     refusals: {
       ...endpointErrors,
       webhook_endpoint_disabled: 409,
@@ -178,14 +163,7 @@ export const partnerWrites = {
   },
   replayWebhookDelivery: {
     description: "Queues a failed or skipped delivery again, with the same delivery id.",
-    request: null,
-    requestHeaders: {},
-    success: {
-      status: 202,
-      description: "The replay is queued.",
-      body: queuedDelivery,
-      headers: {},
-    },
+    success: { status: 202, description: "The replay is queued.", body: queuedDelivery },
     refusals: { ...operationalErrors, ...endpointErrors, delivery_not_replayable: 409 },
   },
 } as const satisfies Record<PartnerWriteId, PartnerWrite>;

@@ -9,14 +9,11 @@ import { registerProcess } from "./processes.ts";
 import { addRequests } from "./shared-counter.ts";
 import { type Window, Windows } from "./windows.ts";
 
-/** Result of counting a request. */
+/** Count of the requests in a window. */
 export interface Count {
-  /**
-   * Number of requests in the key's current window, including this request. It exceeds the limit if this request is
-   * refused.
-   */
+  /** Number of requests in the window, including the counted request. Above the limit, the request is refused. */
   used: number;
-  /** End of the window. It is the same for all requests of the window. Milliseconds since 1970. */
+  /** End of the window by the clock of Postgres, the same for all its requests. Milliseconds since 1970. */
   endsAt: number;
   /** Time until the end of the window. Milliseconds. */
   endsIn: number;
@@ -127,8 +124,8 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
 }
 
 /**
- * Creates a window that ends at a multiple of its length, so that all processes have the same window without
- * Postgres.
+ * Creates a window that ends at a multiple of its length, so that processes use the same window even if Postgres is
+ * unavailable.
  */
 function createLocalWindow(lengthMs: number): Window {
   const now = Date.now();

@@ -38,7 +38,7 @@ export class Outage {
     this.#options = options;
   }
 
-  /** Returns true during an outage. Starts a probe in regular intervals to detect the outage's end. */
+  /** Returns true during an outage. Starts a probe at regular intervals to detect the outage's end. */
   isActive(): boolean {
     if (this.#nextProbeAt !== undefined && performance.now() >= this.#nextProbeAt) {
       this.#nextProbeAt = performance.now() + PROBE_INTERVAL_MS;

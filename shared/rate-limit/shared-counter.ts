@@ -1,14 +1,5 @@
 import type pg from "pg";
-
-/** Current window of a key in Postgres. */
-export interface SharedWindow {
-  /** Number of requests that all processes counted in the window. */
-  used: number;
-  /** End of the window, by the clock of Postgres. Milliseconds since 1970. */
-  endsAt: number;
-  /** Time until the end of the window. Milliseconds. */
-  endsIn: number;
-}
+import type { Count } from "./limiter.ts";
 
 export interface Addition {
   key: string;
@@ -17,7 +8,7 @@ export interface Addition {
   /** Length of the window, if the statement starts a new window. Milliseconds. */
   windowMs: number;
   /** Last known window of the key. It continues if Postgres has lost the row. */
-  known: Pick<SharedWindow, "used" | "endsAt"> | undefined;
+  known: Pick<Count, "used" | "endsAt"> | undefined;
 }
 
 const NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
@@ -52,10 +43,10 @@ const REMOVE_STATEMENT = {
 export async function addRequests(
   pool: pg.Pool,
   { key, requests, windowMs, known }: Addition,
-): Promise<SharedWindow> {
+): Promise<Count> {
   const values = [key, known?.used ?? 0, requests, known?.endsAt ?? null, windowMs];
-  const { rows } = await pool.query<SharedWindow>({ ...ADD_STATEMENT, values });
-  return rows[0] as SharedWindow;
+  const { rows } = await pool.query<Count>({ ...ADD_STATEMENT, values });
+  return rows[0] as Count;
 }
 
 /** Removes counters whose windows have ended. */

@@ -38,21 +38,21 @@ export class BoundedBuffer<T> {
   }
 
   /**
-   * Removes and returns up to `most` items in order. Waits while the queue is empty. Returns an empty array if the
-   * queue is closed and empty.
+   * Removes and returns up to `maxItems` items in order. Waits while the queue is empty. Returns an empty array if
+   * the queue is closed and empty.
    */
-  async take(most: number): Promise<T[]> {
+  async take(maxItems: number): Promise<T[]> {
     while (this.#items.length === 0 && !this.#closed) {
       await new Promise<void>((resolve) => {
         this.#wakeConsumer = resolve;
       });
     }
-    return this.takeNow(most);
+    return this.takeNow(maxItems);
   }
 
-  /** Removes and returns up to `most` available items in order, without waiting. */
-  takeNow(most: number): T[] {
-    const taken = this.#items.splice(0, most);
+  /** Removes and returns up to `maxItems` available items in order, without waiting. */
+  takeNow(maxItems: number): T[] {
+    const taken = this.#items.splice(0, maxItems);
     this.#wakeProducer?.();
     return taken;
   }

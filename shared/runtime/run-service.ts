@@ -1,7 +1,6 @@
 import { ConfigError } from "./config.ts";
 import { safeMessage } from "./logger.ts";
 
-/** A running service. */
 export interface RunningService {
   /** URL of the service. */
   url: string;

@@ -1,41 +1,41 @@
 import { isIP } from "node:net";
 import { withTimeout } from "../runtime/timeout.ts";
 import { isLoopback, isPublicUnicast } from "./public-address.ts";
-import { type ResolvedAddress, resolveHost } from "./resolve-host.ts";
+import { resolveHost } from "./resolve-host.ts";
 
 /**
- * Reason to refuse a webhook destination. `lookup_failed` can be temporary. All other reasons are faults of the URL
+ * Messages by reason to refuse a destination. `lookup_failed` can be temporary. All other reasons are faults of the URL
  * or of its DNS records.
  */
-export type DestinationFault =
-  | "malformed_url"
-  | "scheme_not_allowed"
-  | "user_info_not_allowed"
-  | "fragment_not_allowed"
-  | "port_not_allowed"
-  | "host_not_allowed"
-  | "address_not_public"
-  | "lookup_failed";
+const faultMessages = {
+  malformed_url: "The URL is malformed or too long.",
+  scheme_not_allowed: "The URL must start with https.",
+  user_info_not_allowed: "The URL must not contain a user name or password.",
+  fragment_not_allowed: "The URL must not contain a fragment.",
+  port_not_allowed: "The port must be 443 or 8443.",
+  host_not_allowed: "The host must be a public name.",
+  address_not_public: "The host has an address that is not public.",
+  lookup_failed: "The host name could not be resolved.",
+};
+
+export type DestinationFault = keyof typeof faultMessages;
 
 /** Thrown if webhooks must not be sent to a destination. The code is stable and public. */
 export class UnsafeDestinationError extends Error {
   override readonly name = "UnsafeDestinationError";
   readonly code: DestinationFault;
 
-  constructor(code: DestinationFault, message: string, options?: ErrorOptions) {
-    super(message, options);
+  constructor(code: DestinationFault, options: { message?: string; cause?: unknown } = {}) {
+    super(options.message ?? faultMessages[code], options);
     this.code = code;
   }
 }
-
-/** Resolves a host name to its addresses. */
-export type LookUp = (host: string) => Promise<readonly ResolvedAddress[]>;
 
 export interface DestinationOptions {
   /** If true, loopback destinations are allowed with plain http and any port. Only for a local stack. */
   allowLoopback: boolean;
   /** Lookup of host names; DNS if absent. */
-  lookup?: LookUp | undefined;
+  lookup?: ((host: string) => Promise<readonly string[]>) | undefined;
 }
 
 /** A checked destination. The sender must connect only to the checked address. */
@@ -73,17 +73,13 @@ export async function checkDestination(text: string, options: DestinationOptions
     // The name localhost is not resolved, because it always means this machine.
     return host === "localhost" ? { url, address: "127.0.0.1" } : { url, address: host };
   }
-  if (url.protocol !== "https:")
-    throw new UnsafeDestinationError("scheme_not_allowed", "The URL must start with https.");
-  if (!ALLOWED_PORTS.has(url.port))
-    throw new UnsafeDestinationError("port_not_allowed", "The port must be 443 or 8443.");
+  if (url.protocol !== "https:") throw new UnsafeDestinationError("scheme_not_allowed");
+  if (!ALLOWED_PORTS.has(url.port)) throw new UnsafeDestinationError("port_not_allowed");
   if (isAddress) return { url, address: requirePublicAddresses([host])[0] };
   if (PRIVATE_NAME.test(host) || !PUBLIC_NAME.test(host)) {
-    throw new UnsafeDestinationError("host_not_allowed", "The host must be a public name.");
+    throw new UnsafeDestinationError("host_not_allowed");
   }
-  const addresses = requirePublicAddresses(
-    await lookUpAddresses(host, options.lookup ?? ((name) => resolveHost(name))),
-  );
+  const addresses = requirePublicAddresses(await lookUpAddresses(host, options));
   // An IPv4 address is preferred, because not every machine has IPv6 connectivity.
   return { url, address: addresses.find((address) => isIP(address) === 4) ?? addresses[0] };
 }
@@ -95,20 +91,17 @@ export async function checkDestination(text: string, options: DestinationOptions
  */
 function parseUrl(text: string): URL {
   if (text.length > MAX_URL_LENGTH || /[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) {
-    throw new UnsafeDestinationError("malformed_url", "The URL is malformed or too long.");
+    throw new UnsafeDestinationError("malformed_url");
   }
   const url = new URL(text);
   if (url.protocol !== "https:" && url.protocol !== "http:") {
-    throw new UnsafeDestinationError("scheme_not_allowed", "The URL must start with https.");
+    throw new UnsafeDestinationError("scheme_not_allowed");
   }
   if (url.username !== "" || url.password !== "") {
-    throw new UnsafeDestinationError(
-      "user_info_not_allowed",
-      "The URL must not contain a user name or password.",
-    );
+    throw new UnsafeDestinationError("user_info_not_allowed");
   }
   if (text.includes("#")) {
-    throw new UnsafeDestinationError("fragment_not_allowed", "The URL must not contain a fragment.");
+    throw new UnsafeDestinationError("fragment_not_allowed");
   }
   return url;
 }
@@ -119,19 +112,18 @@ function parseUrl(text: string): URL {
  */
 function requirePublicAddresses(addresses: readonly string[]): [string, ...string[]] {
   const [first, ...others] = addresses;
-  if (first === undefined) throw new UnsafeDestinationError("lookup_failed", "The host has no address.");
+  if (first === undefined)
+    throw new UnsafeDestinationError("lookup_failed", { message: "The host has no address." });
   if (!addresses.every(isPublicUnicast)) {
-    throw new UnsafeDestinationError("address_not_public", "The host has an address that is not public.");
+    throw new UnsafeDestinationError("address_not_public");
   }
   return [first, ...others];
 }
 
-async function lookUpAddresses(host: string, lookup: LookUp): Promise<string[]> {
+async function lookUpAddresses(host: string, options: DestinationOptions): Promise<readonly string[]> {
   try {
-    return (await withTimeout(LOOKUP_TIMEOUT_MS, lookup(host))).map(({ address }) => address);
+    return await withTimeout(LOOKUP_TIMEOUT_MS, options.lookup?.(host) ?? resolveHost(host));
   } catch (error) {
-    throw new UnsafeDestinationError("lookup_failed", "The host name could not be resolved.", {
-      cause: error,
-    });
+    throw new UnsafeDestinationError("lookup_failed", { cause: error });
   }
 }

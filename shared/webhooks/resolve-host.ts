@@ -1,10 +1,5 @@
 import { Resolver } from "node:dns/promises";
 
-export interface ResolvedAddress {
-  address: string;
-  family: number;
-}
-
 /** Time limit for one query to one name server. Milliseconds. */
 const QUERY_TIMEOUT_MS = 1_500;
 const MAX_TRIES = 2;
@@ -25,14 +20,14 @@ const RESOLUTION_DELAY_MS = 200;
  * @returns all addresses that arrived
  * @throws the resolver's error if neither family has an address
  */
-export async function resolveHost(host: string, servers?: readonly string[]): Promise<ResolvedAddress[]> {
+export async function resolveHost(host: string, servers?: readonly string[]): Promise<string[]> {
   const resolver = new Resolver({ timeout: QUERY_TIMEOUT_MS, tries: MAX_TRIES });
   if (servers) resolver.setServers(servers);
   let delay: NodeJS.Timeout | undefined;
   const resolve = async (family: 4 | 6) => {
     const addresses = await (family === 4 ? resolver.resolve4(host) : resolver.resolve6(host));
     delay ??= setTimeout(() => resolver.cancel(), RESOLUTION_DELAY_MS);
-    return addresses.map((address) => ({ address, family }));
+    return addresses;
   };
   const families = await Promise.allSettled([resolve(4), resolve(6)]);
   clearTimeout(delay);

@@ -78,14 +78,8 @@ export function evolveAppointment(
       return { ...changed, scheduledAt, durationMinutes };
     }
     case "ResourceAllocated": {
-      const { assignmentId, resourceId, allocationStart, allocationEnd } = event.data;
-      const added = {
-        id: assignmentId,
-        resourceId,
-        start: allocationStart,
-        end: allocationEnd,
-        active: true,
-      };
+      const { assignmentId: id, resourceId, allocationStart: start, allocationEnd: end } = event.data;
+      const added = { id, resourceId, start, end, active: true };
       return { ...changed, assignments: [...state.assignments, added] };
     }
     case "ResourceReleased": {
@@ -112,7 +106,8 @@ export const appointmentAggregate: Aggregate<typeof appointmentCategory, Appoint
 
 type AppointmentDecision = Decision<Appointment, AppointmentEvent>;
 
-type Transition = Exclude<keyof typeof statusAfterEvent, "AppointmentRequested">;
+/** Event type of a status transition. */
+export type Transition = Exclude<keyof typeof statusAfterEvent, "AppointmentRequested">;
 
 /** Statuses in which each transition is permitted. In all other statuses, its decider throws `illegal_transition`. */
 const permittedStatuses = {
@@ -138,7 +133,7 @@ export function decideCancel(reason: string | null): AppointmentDecision {
     const { id: appointmentId } = appointment;
     return [
       { type: "AppointmentCancelled", data: { appointmentId, reason } },
-      ...releaseAllResources(appointment),
+      ...releaseResources(appointment),
     ];
   };
 }
@@ -155,10 +150,7 @@ export function decideMarkNoShow(now: number): AppointmentDecision {
       throw new DomainError("appointment_not_due", "the appointment has not started yet");
     }
     const { id: appointmentId } = appointment;
-    return [
-      { type: "AppointmentMarkedNoShow", data: { appointmentId } },
-      ...releaseAllResources(appointment),
-    ];
+    return [{ type: "AppointmentMarkedNoShow", data: { appointmentId } }, ...releaseResources(appointment)];
   };
 }
 
@@ -174,15 +166,14 @@ export function decideReschedule(
   return (state) => {
     const appointment = requireExisting(state, "appointment");
     const { id: appointmentId, status, scheduledAt } = appointment;
-    if (status !== "requested" && status !== "confirmed")
-      throw createIllegalTransitionError(status, "rescheduled");
+    if (status !== "requested" && status !== "confirmed") refuseTransition(status, "rescheduled");
     if (Date.parse(change.scheduledAt) <= now) {
       throw new DomainError("time_not_in_future", "the new time must be in the future");
     }
     const durationMinutes = change.durationMinutes ?? appointment.durationMinutes;
     if (change.scheduledAt === scheduledAt && durationMinutes === appointment.durationMinutes) return [];
     const data = { appointmentId, scheduledAt: change.scheduledAt, durationMinutes };
-    return [{ type: "AppointmentRescheduled", data }, ...releaseAllResources(appointment)];
+    return [{ type: "AppointmentRescheduled", data }, ...releaseResources(appointment)];
   };
 }
 
@@ -192,25 +183,25 @@ function decideTransition(
   return (state) => [{ type, data: { appointmentId: requireTransition(state, type).id } }];
 }
 
-function releaseAllResources({ id: appointmentId, assignments }: Appointment): AppointmentEvent[] {
+function releaseResources({ id: appointmentId, assignments }: Appointment): AppointmentEvent[] {
   return assignments
     .filter(({ active }) => active)
     .map(({ id: assignmentId }) => ({ type: "ResourceReleased", data: { appointmentId, assignmentId } }));
 }
 
-function requireTransition(state: Appointment | undefined, move: Transition): Appointment {
+function requireTransition(state: Appointment | undefined, transition: Transition): Appointment {
   const appointment = requireExisting(state, "appointment");
-  const from: readonly AppointmentStatus[] = permittedStatuses[move];
-  if (!from.includes(appointment.status)) throw createIllegalTransitionError(appointment.status, move);
+  const permitted: readonly AppointmentStatus[] = permittedStatuses[transition];
+  if (!permitted.includes(appointment.status)) refuseTransition(appointment.status, transition);
   return appointment;
 }
 
-function createIllegalTransitionError(status: AppointmentStatus, move: string): DomainError {
-  return new DomainError("illegal_transition", `${move} is not possible in status ${status}`);
+function refuseTransition(status: AppointmentStatus, transition: string): never {
+  throw new DomainError("illegal_transition", `${transition} is not possible in status ${status}`);
 }
 
 /** Final statuses. An appointment in such a status needs no resources. */
-const FINAL_STATUSES: readonly string[] = ["completed", "cancelled", "no_show"];
+export const FINAL_STATUSES: readonly string[] = ["completed", "cancelled", "no_show"];
 
 /**
  * Allocates a resource of the appointment's branch for a time range. Overlapping allocations of other appointments
@@ -223,14 +214,9 @@ export function decideAllocate(
   return (state) => {
     const { id: appointmentId, status, branchId, assignments } = requireExisting(state, "appointment");
     const { assignmentId, allocationStart, allocationEnd } = allocation;
-    const requested = {
-      id: assignmentId,
-      resourceId: resource.id,
-      start: allocationStart,
-      end: allocationEnd,
-    };
+    const added = { id: assignmentId, resourceId: resource.id, start: allocationStart, end: allocationEnd };
     const existing = assignments.find(({ id }) => id === assignmentId);
-    if (existing && isEqual(existing, { ...requested, active: true })) return [];
+    if (existing && isEqual(existing, { ...added, active: true })) return [];
     if (resource.branchId !== branchId || !resource.active) {
       throw new DomainError("resource_not_available", "the resource is retired or belongs to another branch");
     }

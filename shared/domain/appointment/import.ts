@@ -7,12 +7,14 @@ import { DomainError, type ErrorDetail } from "../domain-error.ts";
 import type { AppointmentEvent } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
 import { importedAssignmentId } from "../events/ids.ts";
-import { type Instant, toInstant } from "../time/rfc3339.ts";
-import type { Appointment } from "./appointment.ts";
+import { toInstant } from "../time/rfc3339.ts";
+import { type Appointment, FINAL_STATUSES } from "./appointment.ts";
 import { InvalidAppointmentError } from "./request.ts";
 
+type ImportedData = DataOf<AppointmentEvent, "AppointmentImported">;
+
 /** An appointment to import from another system. */
-export interface AppointmentImport extends DataOf<AppointmentEvent, "AppointmentImported"> {
+export interface AppointmentImport extends ImportedData {
   /** Resources that the appointment occupies for its whole duration. */
   resourceIds: string[];
 }
@@ -65,7 +67,7 @@ export function decideImport(
  * @returns milliseconds since 1970
  */
 export function deriveOccurredAt(
-  { status, statusAt, requestedAt, scheduledAt, durationMinutes }: Omit<AppointmentImport, "resourceIds">,
+  { status, statusAt, requestedAt, scheduledAt, durationMinutes }: ImportedData,
   now: number,
 ): number {
   if (statusAt !== null) return Date.parse(statusAt);
@@ -97,24 +99,21 @@ function findInvalidReferences(appointment: AppointmentImport, facts: ImportFact
 }
 
 function findInvalidFields(
-  { status, scheduledAt, requestedAt, statusAt }: Omit<AppointmentImport, "resourceIds">,
+  { status, scheduledAt, requestedAt, statusAt }: ImportedData,
   resourceIds: string[],
   now: number,
 ): ErrorDetail[] {
   const details: ErrorDetail[] = [];
   const isFuture = Date.parse(scheduledAt) > now;
-  const permitted = isFuture ? FUTURE_STATUSES : PAST_STATUSES;
+  const permitted = isFuture ? FUTURE_STATUSES : FINAL_STATUSES;
   if (!permitted.includes(status)) {
     const when = isFuture ? "in the future" : "in the past";
     details.push({ path: "status", message: `must be ${permitted.join(", ")} for an appointment ${when}` });
   }
   const latest = toInstant(now);
   if (requestedAt !== null && requestedAt > (statusAt ?? latest))
-    details.push({
-      path: "requestedAt",
-      message: statusAt ? "must not be after statusAt" : NOT_FUTURE_MESSAGE,
-    });
-  if (statusAt !== null && statusAt > latest) details.push({ path: "statusAt", message: NOT_FUTURE_MESSAGE });
+    details.push({ path: "requestedAt", message: statusAt ? "must not be after statusAt" : MUST_BE_PAST });
+  if (statusAt !== null && statusAt > latest) details.push({ path: "statusAt", message: MUST_BE_PAST });
   const released = status === "cancelled" || status === "no_show";
   if (released && resourceIds.length > 0)
     details.push({ path: "resourceIds", message: `must be empty: a ${status} appointment has no resources` });
@@ -123,16 +122,11 @@ function findInvalidFields(
   return details;
 }
 
-const PAST_STATUSES: readonly string[] = ["completed", "cancelled", "no_show"];
 const FUTURE_STATUSES: readonly string[] = ["requested", "confirmed", "cancelled"];
-const NOT_FUTURE_MESSAGE = "must not be in the future";
+const MUST_BE_PAST = "must not be in the future";
 
 function createAllocation(
-  {
-    appointmentId,
-    scheduledAt,
-    durationMinutes,
-  }: { appointmentId: string; scheduledAt: Instant; durationMinutes: number },
+  { appointmentId, scheduledAt, durationMinutes }: ImportedData,
   resourceId: string,
 ): AppointmentEvent {
   const assignmentId = importedAssignmentId(appointmentId, resourceId);

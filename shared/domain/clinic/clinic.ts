@@ -156,18 +156,13 @@ export function restrictToOpenClinic<State, Event>(
 ): Decision<State, Event> {
   if (status !== "closed") return decide;
   return (state) => {
-    if (hasNoEffect(() => decide(state))) return [];
+    try {
+      if (decide(state).length === 0) return [];
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+    }
     throw new DomainError("clinic_closed", "the clinic is closed");
   };
-}
-
-function hasNoEffect(decide: () => unknown[]): boolean {
-  try {
-    return decide().length === 0;
-  } catch (error) {
-    if (error instanceof DomainError) return false;
-    throw error;
-  }
 }
 
 /**

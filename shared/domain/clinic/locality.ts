@@ -27,19 +27,11 @@ export function requireCurrency(code: string): void {
  * @throws {DomainError} `invalid_locale`
  */
 export function requireLocale(tag: string): void {
-  if (isKnownToIntl(() => Intl.DateTimeFormat.supportedLocalesOf(tag)[0])) return;
-  throw new DomainError("invalid_locale", `${tag} is not a known BCP 47 locale`);
-}
-
-/**
- * Returns true if Intl knows a value. For an invalid value, Intl throws a RangeError. For an unknown value, it
- * returns undefined.
- */
-function isKnownToIntl(lookUp: () => unknown): boolean {
   try {
-    return lookUp() !== undefined;
+    if (Intl.DateTimeFormat.supportedLocalesOf(tag).length > 0) return;
   } catch (error) {
-    if (error instanceof RangeError) return false;
-    throw error;
+    // Intl throws a RangeError for a malformed tag.
+    if (!(error instanceof RangeError)) throw error;
   }
+  throw new DomainError("invalid_locale", `${tag} is not a known BCP 47 locale`);
 }

@@ -46,26 +46,17 @@ export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): Queue
   };
 }
 
-export const decideCallTicket = createTransition("QueueTicketCalled", "called", ["waiting"]);
-export const decideCompleteTicket = createTransition("QueueTicketCompleted", "completed", ["called"]);
-export const decideCancelTicket = createTransition("QueueTicketCancelled", "cancelled", [
-  "waiting",
-  "called",
-]);
-export const decideMarkTicketNoShow = createTransition("QueueTicketMarkedNoShow", "no_show", [
-  "waiting",
-  "called",
-]);
+export const decideCallTicket = createMove("QueueTicketCalled", ["waiting"]);
+export const decideCompleteTicket = createMove("QueueTicketCompleted", ["called"]);
+export const decideCancelTicket = createMove("QueueTicketCancelled", ["waiting", "called"]);
+export const decideMarkTicketNoShow = createMove("QueueTicketMarkedNoShow", ["waiting", "called"]);
 
 /**
  * Creates the decider of a status transition. A transition to the current status changes nothing. A transition from a
  * status that is not in `from` is refused.
  */
-function createTransition(
-  type: Exclude<QueueTicketEvent["type"], "QueueTicketIssued">,
-  to: QueueTicketStatus,
-  from: QueueTicketStatus[],
-) {
+function createMove(type: keyof typeof statusAfterEvent, from: QueueTicketStatus[]) {
+  const to = statusAfterEvent[type];
   return ({ clinicId, ticketId }: QueueTicketRef): QueueTicketDecision =>
     (state) => {
       const { status } = requireOwnedBy(clinicId, state, "queue_ticket");

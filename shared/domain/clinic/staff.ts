@@ -16,16 +16,11 @@ export interface StaffMember {
 export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
   category: staffCategory,
   evolve(state, event) {
-    switch (event.type) {
-      case "StaffMemberHired": {
-        const { staffId: id, clinicId } = event.data;
-        return { id, clinicId, hire: event.data, active: true };
-      }
-      case "StaffMemberDeactivated":
-        return state && { ...state, active: false };
-      case "StaffMemberReactivated":
-        return state && { ...state, active: true };
+    if (event.type === "StaffMemberHired") {
+      const { staffId: id, clinicId } = event.data;
+      return { id, clinicId, hire: event.data, active: true };
     }
+    return state && { ...state, active: event.type === "StaffMemberReactivated" };
   },
 };
 

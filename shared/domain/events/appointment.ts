@@ -3,19 +3,23 @@ import { defineCategory, type EventOf } from "./category.ts";
 import { calendarDate, instant, label, notes, uuid, word } from "./fields.ts";
 
 const appointmentId = uuid;
+const durationMinutes = z.int().min(1).max(1440);
+const appointmentDetails = {
+  appointmentId,
+  clinicId: uuid,
+  branchId: uuid,
+  animalId: uuid.nullable(),
+  customerId: uuid.nullable(),
+  scheduledAt: instant,
+  durationMinutes,
+  reason: label.nullable(),
+  notes: notes.nullable(),
+};
 
 /** Events of an appointment and its allocated resources. Stream id: id of the appointment. */
 export const appointmentCategory = defineCategory("appointment", {
   AppointmentRequested: z.object({
-    appointmentId,
-    clinicId: uuid,
-    branchId: uuid,
-    animalId: uuid.nullable(),
-    customerId: uuid.nullable(),
-    scheduledAt: instant,
-    durationMinutes: z.int().min(1).max(1440),
-    reason: label.nullable(),
-    notes: notes.nullable(),
+    ...appointmentDetails,
     /** Partner application that requested the appointment; null for the clinic's front desk. */
     applicationId: uuid.nullable(),
     /** SHA-256 (hex) of the request. Distinguishes a retry from a different request with the same idempotency key. */
@@ -30,15 +34,7 @@ export const appointmentCategory = defineCategory("appointment", {
    * the appointment reached that status. Earlier events of the appointment are not recorded.
    */
   AppointmentImported: z.object({
-    appointmentId,
-    clinicId: uuid,
-    branchId: uuid,
-    animalId: uuid.nullable(),
-    customerId: uuid.nullable(),
-    scheduledAt: instant,
-    durationMinutes: z.int().min(1).max(1440),
-    reason: label.nullable(),
-    notes: notes.nullable(),
+    ...appointmentDetails,
     status: z.enum(["requested", "confirmed", "completed", "cancelled", "no_show"]),
     /** Time at which the appointment was requested; null if unknown. */
     requestedAt: instant.nullable(),
@@ -60,11 +56,7 @@ export const appointmentCategory = defineCategory("appointment", {
   AppointmentCompleted: z.object({ appointmentId }),
   AppointmentCancelled: z.object({ appointmentId, reason: label.nullable() }),
   AppointmentMarkedNoShow: z.object({ appointmentId }),
-  AppointmentRescheduled: z.object({
-    appointmentId,
-    scheduledAt: instant,
-    durationMinutes: z.int().min(1).max(1440),
-  }),
+  AppointmentRescheduled: z.object({ appointmentId, scheduledAt: instant, durationMinutes }),
   ResourceAllocated: z.object({
     appointmentId,
     assignmentId: uuid,

@@ -40,7 +40,7 @@ export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "
 
 /** Returns true for text that every store accepts. Postgres refuses NUL, and UTF-8 cannot encode lone surrogates. */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
-const storableText = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
+const storable = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
 
 /** Schema of a JSON object with any members. */
 export const freeForm = z
@@ -54,16 +54,13 @@ function isStorableDeep(value: unknown): boolean {
 }
 
 /** Schema of a short text that a person wrote. It must not be blank. */
-export const label = storableText.pipe(z.string().trim().min(1).max(200));
+export const label = storable.pipe(z.string().trim().min(1).max(200));
 
 /** Creates the schema of a non-empty word or code with a maximum length in characters. */
-export const word = (maxLength: number) => storableText.pipe(z.string().min(1).max(maxLength));
+export const word = (maxLength: number) => storable.pipe(z.string().min(1).max(maxLength));
 
 /** Schema of free text with up to 2000 characters. Characters are code points, as in JSON Schema. */
-export const notes = storableText.refine(
-  (text) => [...text].length <= 2000,
-  "must have at most 2000 characters",
-);
+export const notes = storable.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");
 
 export const environment = z.enum(["sandbox", "production"]);
 export type Environment = z.infer<typeof environment>;

@@ -103,8 +103,8 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     secretId: uuid,
     encryptedSecret: z.string(),
     /**
-     * Time until which the previous secret also signs deliveries. If the previous secret leaked, it is the rotation's
-     * time.
+     * Time until which the previous secret also signs deliveries. If the previous secret leaked, this is the time of
+     * the rotation.
      */
     previousExpiresAt: instant,
   }),

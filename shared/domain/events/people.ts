@@ -7,7 +7,9 @@ export type Permission = z.infer<typeof permission>;
 
 const staffRole = z.enum(["owner", "manager", "veterinarian", "receptionist", "assistant"]);
 
-const branchScope = {
+const membershipRights = {
+  role: staffRole,
+  permissions: z.array(permission),
   branchAccess: z.enum(["all", "scoped"]),
   branchIds: z.array(uuid),
 };
@@ -22,18 +24,11 @@ export const membershipCategory = defineCategory("membership", {
     clinicId: uuid,
     userId: uuid,
     staffId: uuid.nullable(),
-    role: staffRole,
-    permissions: z.array(permission),
-    ...branchScope,
+    ...membershipRights,
     acceptedAt: instant.nullable(),
   }),
   MembershipAccepted: z.object({ membershipId: uuid }),
-  MembershipPermissionsChanged: z.object({
-    membershipId: uuid,
-    role: staffRole,
-    permissions: z.array(permission),
-    ...branchScope,
-  }),
+  MembershipPermissionsChanged: z.object({ membershipId: uuid, ...membershipRights }),
   MembershipRevoked: z.object({ membershipId: uuid, reason: label.nullable() }),
 });
 export type MembershipEvent = EventOf<typeof membershipCategory>;

@@ -20,6 +20,8 @@ export interface StoredEvent {
   metadata: unknown;
 }
 
+type ValidEvent = CatalogEvent & { metadata: EventMetadata };
+
 /** Thrown if an event's type or schema version is unknown to this release, or its data or metadata is invalid. */
 export class EventSchemaError extends Error {
   override readonly name = "EventSchemaError";
@@ -32,19 +34,22 @@ export class EventSchemaError extends Error {
  * @returns the event with typed data and metadata
  * @throws {EventSchemaError} naming the type, and the fields if they are invalid
  */
-export function parseStoredEvent(stored: StoredEvent): CatalogEvent & { metadata: EventMetadata } {
-  const schema = schemasByType.get(stored.type);
-  if (!schema) throw unknownType(stored.type);
+export function parseStoredEvent(stored: StoredEvent): ValidEvent {
+  const { type } = stored;
+  const schema = schemasByType.get(type);
+  if (!schema)
+    throw new EventSchemaError(`${type} is unknown to this release; use the newer release that wrote it`);
   const metadata = eventMetadata.safeParse(stored.metadata);
-  if (!metadata.success) throw schemaError(stored.type, "metadata", metadata.error);
+  if (!metadata.success) throw schemaError(type, "metadata", metadata.error);
   const { schemaVersion } = metadata.data;
-  const known = currentVersion(stored.type);
-  if (schemaVersion > known) throw newerVersion(stored.type, schemaVersion, known);
-  const data = schema.safeParse(upcast(stored.type, schemaVersion, stored.data));
-  if (!data.success) throw schemaError(stored.type, "data", data.error);
-  return { type: stored.type, data: data.data, metadata: metadata.data } as CatalogEvent & {
-    metadata: EventMetadata;
-  };
+  const current = currentVersion(type);
+  if (schemaVersion > current)
+    throw new EventSchemaError(
+      `${type} has schema version ${schemaVersion}, but this release supports only up to ${current}; use the newer release that wrote it`,
+    );
+  const data = schema.safeParse(upcast(type, schemaVersion, stored.data));
+  if (!data.success) throw schemaError(type, "data", data.error);
+  return { type, data: data.data, metadata: metadata.data } as ValidEvent;
 }
 
 /**
@@ -56,16 +61,6 @@ export function requireValidEvent({ type, data }: { type: string; data: unknown 
   const result = schemasByType.get(type)?.safeParse(data);
   if (!result) throw new EventSchemaError(`${type} is not in the catalog`);
   if (!result.success) throw schemaError(type, "data", result.error);
-}
-
-function unknownType(type: string): EventSchemaError {
-  return new EventSchemaError(`${type} is unknown to this release; use the newer release that wrote it`);
-}
-
-function newerVersion(type: string, version: number, known: number): EventSchemaError {
-  return new EventSchemaError(
-    `${type} has schema version ${version}, but this release supports only up to ${known}; use the newer release that wrote it`,
-  );
 }
 
 function schemaError(type: string, part: string, error: z.ZodError): EventSchemaError {

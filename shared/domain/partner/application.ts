@@ -1,5 +1,6 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
+import type { DataOf } from "../events/category.ts";
 import type { Environment } from "../events/fields.ts";
 import { type PartnerApplicationEvent, partnerApplicationCategory, type Scope } from "../events/partner.ts";
 import { requireExisting } from "../preconditions.ts";
@@ -62,12 +63,9 @@ type ApplicationDecision = Decision<Application, PartnerApplicationEvent>;
 /** Maximum number of active credentials of an application. Two credentials allow a rotation without downtime. */
 const MAX_ACTIVE_CREDENTIALS = 2;
 
-export function decideRegisterApplication(data: {
-  applicationId: string;
-  environment: Environment;
-  name: string;
-  scopes: Scope[];
-}): ApplicationDecision {
+export function decideRegisterApplication(
+  data: DataOf<PartnerApplicationEvent, "ApplicationRegistered">,
+): ApplicationDecision {
   return (state) => {
     if (state) throw new DomainError("application_exists", "the id already belongs to another application");
     const { applicationId, environment, name } = data;
@@ -76,10 +74,9 @@ export function decideRegisterApplication(data: {
   };
 }
 
-export function decideIssueCredential(data: {
-  credentialId: string;
-  secretHash: string;
-}): ApplicationDecision {
+export function decideIssueCredential(
+  data: Omit<DataOf<PartnerApplicationEvent, "CredentialIssued">, "applicationId">,
+): ApplicationDecision {
   return (state) => {
     const application = requireActiveApplication(state);
     if (application.credentials.length >= MAX_ACTIVE_CREDENTIALS) {

@@ -83,13 +83,8 @@ export function decideRequestInstallation(
       );
     }
     const { installationId } = request;
-    const { id: applicationId } = application;
-    return [
-      {
-        type: "InstallationRequested",
-        data: { installationId, applicationId, clinicId: clinic.id, scopes },
-      },
-    ];
+    const data = { installationId, applicationId: application.id, clinicId: clinic.id, scopes };
+    return [{ type: "InstallationRequested", data }];
   };
 }
 
@@ -113,13 +108,8 @@ export function decideApproveInstallation(
   clinic: Clinic,
 ): InstallationDecision {
   return (state) => {
-    const {
-      id: installationId,
-      applicationId,
-      clinicId,
-      status,
-      scopes: requested,
-    } = requireExisting(state, "installation");
+    const installation = requireExisting(state, "installation");
+    const { id: installationId, applicationId, clinicId, status, scopes: requested } = installation;
     requireAdministrator(approver, clinic);
     const branchIds = approval.branchIds?.map((id) => requireBranch(clinic, id).id) ?? null;
     requireAtLeastOneBranch(branchIds);

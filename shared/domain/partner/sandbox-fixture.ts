@@ -1,3 +1,4 @@
+import type { Transition } from "../appointment/appointment.ts";
 import { sandboxClinicId, sandboxEntityId } from "../events/ids.ts";
 import type { FixtureFact } from "../events/sandbox.ts";
 import { type Instant, toInstant } from "../time/rfc3339.ts";
@@ -37,12 +38,7 @@ export function createFixture(applicationId: string, day: string): FixtureFact[]
     registeredAt: at(-30, 9),
     at,
   };
-  return [
-    ...createServices(context),
-    ...createOwners(context),
-    ...createRooms(context),
-    ...createAppointments(context),
-  ];
+  return [createServices, createOwners, createRooms, createAppointments].flatMap((create) => create(context));
 }
 
 interface FixtureContext {
@@ -79,27 +75,14 @@ const OWNERS = {
 function createOwners({ clinicId, id, registeredAt: at }: FixtureContext): FixtureFact[] {
   return Object.entries(OWNERS).flatMap(([fullName, animals]): FixtureFact[] => {
     const customerId = id("customer", fullName);
-    const contact = {
-      phone: null,
-      email: `${fullName.slice(0, fullName.indexOf(" ")).toLowerCase()}@example.com`,
-    };
+    const [firstName = ""] = fullName.toLowerCase().split(" ");
+    const contact = { phone: null, email: `${firstName}@example.com`, city: "London" };
     const unknown = { breed: null, sex: null, birthDate: null, microchip: null };
     return [
-      {
-        type: "CustomerRegistered",
-        data: { customerId, clinicId, fullName, ...contact, city: "London" },
-        at,
-      },
+      { type: "CustomerRegistered", data: { customerId, clinicId, fullName, ...contact }, at },
       ...animals.map(([name, species, weightKg]): FixtureFact => {
-        const data = {
-          animalId: id("animal", name),
-          clinicId,
-          customerId,
-          name,
-          species,
-          ...unknown,
-          weightKg,
-        };
+        const animalId = id("animal", name);
+        const data = { animalId, clinicId, customerId, name, species, ...unknown, weightKg };
         return { type: "AnimalRegistered", data, at };
       }),
     ];
@@ -125,7 +108,6 @@ function createRooms({ clinicId, id, branches, registeredAt: at }: FixtureContex
 }
 
 interface PlannedAppointment {
-  owner: keyof typeof OWNERS;
   animal: string;
   /** Index of the branch in the list of branches. */
   branch: 0 | 1;
@@ -135,69 +117,27 @@ interface PlannedAppointment {
   hour: number;
   reason: string;
   /** Types of the events after the request, in order. */
-  events: FixtureEventType[];
+  events: Transition[];
 }
 
-type FixtureEventType =
-  | "AppointmentConfirmed"
-  | "AppointmentCheckedIn"
-  | "ConsultationStarted"
-  | "AppointmentCompleted"
-  | "AppointmentMarkedNoShow"
-  | "AppointmentCancelled";
-
-const COMPLETED_VISIT: FixtureEventType[] = [
-  "AppointmentConfirmed",
+const CONFIRMED: Transition[] = ["AppointmentConfirmed"];
+const COMPLETED: Transition[] = [
+  ...CONFIRMED,
   "AppointmentCheckedIn",
   "ConsultationStarted",
   "AppointmentCompleted",
 ];
-
-const [ada, ben, cleo] = ["Ada Example", "Ben Example", "Cleo Example"] as const;
+const MISSED: Transition[] = [...CONFIRMED, "AppointmentMarkedNoShow"];
+const CANCELLED: Transition[] = ["AppointmentCancelled"];
 
 const PLANNED_APPOINTMENTS: PlannedAppointment[] = [
-  {
-    owner: ada,
-    animal: "Biscuit",
-    branch: 0,
-    days: -2,
-    hour: 10,
-    reason: "Vaccination",
-    events: COMPLETED_VISIT,
-  },
-  {
-    ...{ owner: ben, animal: "Misty", branch: 1, days: -1, hour: 15, reason: "Check-up" },
-    events: ["AppointmentConfirmed", "AppointmentMarkedNoShow"],
-  },
-  {
-    owner: cleo,
-    animal: "Pepper",
-    branch: 0,
-    days: 0,
-    hour: 11,
-    reason: "Limping",
-    events: ["AppointmentConfirmed"],
-  },
-  { owner: ada, animal: "Clover", branch: 0, days: 1, hour: 10, reason: "Nail trim", events: [] },
-  {
-    owner: ben,
-    animal: "Misty",
-    branch: 1,
-    days: 1,
-    hour: 14,
-    reason: "Dental check",
-    events: ["AppointmentConfirmed"],
-  },
-  {
-    owner: cleo,
-    animal: "Pepper",
-    branch: 0,
-    days: 2,
-    hour: 9,
-    reason: "Follow-up",
-    events: ["AppointmentCancelled"],
-  },
-  { owner: ada, animal: "Biscuit", branch: 1, days: 6, hour: 16, reason: "Follow-up", events: [] },
+  { animal: "Biscuit", branch: 0, days: -2, hour: 10, reason: "Vaccination", events: COMPLETED },
+  { animal: "Misty", branch: 1, days: -1, hour: 15, reason: "Check-up", events: MISSED },
+  { animal: "Pepper", branch: 0, days: 0, hour: 11, reason: "Limping", events: CONFIRMED },
+  { animal: "Clover", branch: 0, days: 1, hour: 10, reason: "Nail trim", events: [] },
+  { animal: "Misty", branch: 1, days: 1, hour: 14, reason: "Dental check", events: CONFIRMED },
+  { animal: "Pepper", branch: 0, days: 2, hour: 9, reason: "Follow-up", events: CANCELLED },
+  { animal: "Biscuit", branch: 1, days: 6, hour: 16, reason: "Follow-up", events: [] },
 ];
 
 function createAppointments(context: FixtureContext): FixtureFact[] {
@@ -209,12 +149,12 @@ function createAppointments(context: FixtureContext): FixtureFact[] {
  * whichever is earlier.
  */
 function createAppointmentEvents(
-  { owner, animal, branch, days, hour, reason, events }: PlannedAppointment,
+  { animal, branch, days, hour, reason, events }: PlannedAppointment,
   context: FixtureContext,
 ): FixtureFact[] {
   const { clinicId, id, branches, at } = context;
   const appointmentId = id("appointment", animal, String(days), String(hour));
-  const people = { animalId: id("animal", animal), customerId: id("customer", owner) };
+  const people = { animalId: id("animal", animal), customerId: id("customer", ownerOf(animal)) };
   const plan = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
   const place = { appointmentId, clinicId, branchId: branches[branch] ?? "" };
   const data = { ...place, ...people, ...plan, applicationId: null, requestHash: null, sandboxGeneration: 0 };
@@ -222,11 +162,16 @@ function createAppointmentEvents(
   return [
     { type: "AppointmentRequested", data, at: at(requestDays, 8) },
     ...events.map((type, index): FixtureFact => {
-      // The first event follows the request by an hour. The other events are at the time of the appointment.
+      // The first event is one hour after the request. The other events start at the time of the appointment.
       const occurredAt = index === 0 ? at(requestDays, 9) : at(days, hour + (index - 1) / 4);
       if (type === "AppointmentCancelled")
         return { type, data: { appointmentId, reason: null }, at: occurredAt };
       return { type, data: { appointmentId }, at: occurredAt };
     }),
   ];
+}
+
+function ownerOf(animal: string): string {
+  const owner = Object.entries(OWNERS).find(([, animals]) => animals.some(([name]) => name === animal));
+  return owner?.[0] ?? "";
 }

@@ -65,11 +65,9 @@ export function decideRegisterEndpoint(
   };
 }
 
-export function decideRotateSecret(secret: {
-  secretId: string;
-  encryptedSecret: string;
-  previousExpiresAt: Instant;
-}): EndpointDecision {
+export function decideRotateSecret(
+  secret: Omit<DataOf<WebhookEndpointEvent, "WebhookSecretRotated">, "endpointId">,
+): EndpointDecision {
   return (state) => [
     { type: "WebhookSecretRotated", data: { endpointId: requireNotRevoked(state).id, ...secret } },
   ];

@@ -15,20 +15,13 @@ const DATE_TIME =
 export function parseRfc3339(text: string): number | undefined {
   const match = DATE_TIME.exec(text);
   if (!match) return undefined;
-  const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number) as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match.slice(1, 7).map(Number);
   const offsetHour = Number(match[10] ?? 0);
   const offsetMinute = Number(match[11] ?? 0);
   if (hour > 23 || minute > 59 || second > 59 || offsetHour > 23 || offsetMinute > 59) return undefined;
-  if (month < 1 || month > 12 || day < 1 || day > daysInMonth(year, month)) return undefined;
   const date = new Date(0);
   date.setUTCFullYear(year, month - 1, day);
+  if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
   date.setUTCHours(hour, minute, second, Number((match[7] ?? "").padEnd(3, "0").slice(0, 3)));
   const offset = (match[9] === "-" ? -1 : 1) * (offsetHour * 60 + offsetMinute) * 60_000;
   return date.getTime() - offset;
@@ -41,10 +34,4 @@ export function parseRfc3339(text: string): number | undefined {
  */
 export function toInstant(milliseconds: number): Instant {
   return new Date(milliseconds).toISOString();
-}
-
-function daysInMonth(year: number, month: number): number {
-  const date = new Date(0);
-  date.setUTCFullYear(year, month, 0);
-  return date.getUTCDate();
 }

@@ -5,7 +5,7 @@ const ZOD_MESSAGE = /^(Invalid|Too) /;
 
 const UNITS_BY_TYPE: Record<string, string> = { string: " characters", array: " items" };
 
-const MESSAGES_BY_FORMAT: Record<string, string> = {
+const FORMAT_RULES: Record<string, string> = {
   guid: "must be a UUID",
   url: "must be a URL",
   email: "must be an e-mail address",
@@ -32,9 +32,7 @@ export function describeIssue(issue: z.core.$ZodIssue): string {
       return describeLimit(issue.inclusive ? "at most" : "less than", issue.maximum, issue.origin);
     case "invalid_format":
       // Regular expressions are never shown, so schemas with a pattern define their own message.
-      return (
-        MESSAGES_BY_FORMAT[issue.format] ?? (issue.pattern ? "has the wrong form" : lowerCaseFirst(message))
-      );
+      return FORMAT_RULES[issue.format] ?? (issue.pattern ? "has the wrong form" : lowerCaseFirst(message));
     default:
       return lowerCaseFirst(message);
   }

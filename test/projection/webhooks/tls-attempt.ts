@@ -18,7 +18,7 @@ const result = await send(url, {}, "{}", {
     },
   },
   ...{ applicationId: randomUUID(), allowLoopback: false, connectTimeoutMs: 10_000, timeoutMs: 10_000 },
-  lookup: async () => [{ address: "93.184.216.34", family: 4 }],
+  lookup: async () => ["93.184.216.34"],
   signal: new AbortController().signal,
 });
 real.close();

@@ -7,7 +7,7 @@ import { type MutableProxy, startMutableProxy } from "../../support/mutable-prox
 import { burst, type LimiterWorld, startLimiterWorld } from "./limiters.ts";
 
 const LIMIT = 25;
-const REQUESTS = 120;
+const REQUEST_COUNT = 120;
 
 describe("rate limiter under a burst", function () {
   this.timeout(60_000);
@@ -62,33 +62,37 @@ describe("rate limiter under a burst", function () {
   it("exactly the limit of requests passes while a counter row is locked briefly", async () => {
     const key = randomUUID();
     await lock(key);
-    const outcomes = burst(both, { key, limit: LIMIT, requests: REQUESTS });
+    const outcomes = burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
     await waitForLockedCount();
     await admin.query("ROLLBACK");
     const { passed, refused, ends } = await outcomes;
-    expect({ passed, refused }).to.deep.equal({ passed: LIMIT, refused: REQUESTS - LIMIT });
+    expect({ passed, refused }).to.deep.equal({ passed: LIMIT, refused: REQUEST_COUNT - LIMIT });
     expect(ends.size, "ends of the window").to.equal(1);
   });
 
   it("exactly the limit of requests passes while every response of Postgres takes half a second", async () => {
     proxy.delay(500);
-    const { passed, refused } = await burst(both, { key: randomUUID(), limit: LIMIT, requests: REQUESTS });
-    expect({ passed, refused }).to.deep.equal({ passed: LIMIT, refused: REQUESTS - LIMIT });
+    const { passed, refused } = await burst(both, {
+      key: randomUUID(),
+      limit: LIMIT,
+      requests: REQUEST_COUNT,
+    });
+    expect({ passed, refused }).to.deep.equal({ passed: LIMIT, refused: REQUEST_COUNT - LIMIT });
   });
 
   it("no request passes uncounted while a counter row stays locked, and other keys are not delayed", async () => {
     const [key, stranger] = [randomUUID(), randomUUID()];
     await lock(key);
     const started = performance.now();
-    const outcomes = burst(both, { key, limit: LIMIT, requests: REQUESTS });
+    const outcomes = burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
     await waitForLockedCount();
     for (let n = 1; n <= 20; n += 1) expect((await both[0]!.count(stranger, LIMIT)).used).to.equal(n);
     const { passed, unavailable } = await outcomes;
     await admin.query("ROLLBACK");
-    expect({ passed, unavailable }).to.deep.equal({ passed: 0, unavailable: REQUESTS });
+    expect({ passed, unavailable }).to.deep.equal({ passed: 0, unavailable: REQUEST_COUNT });
     // Each request waits for the previous batch, for its own batch, and for the probe that detects an outage.
     expect(performance.now() - started, "a limit that a busy machine can meet").to.be.below(10_000);
-    expect((await burst(both, { key, limit: LIMIT, requests: REQUESTS })).passed).to.equal(LIMIT);
+    expect((await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT })).passed).to.equal(LIMIT);
   });
 
   it("while Postgres refuses connections, each process permits its share of the remaining requests", async () => {
@@ -98,7 +102,7 @@ describe("rate limiter under a burst", function () {
     const [first] = await Promise.all(both.map((limiter) => limiter.count(key, LIMIT)));
     await both[0]!.count(key, LIMIT);
     proxy.cut();
-    const { passed, unavailable, ends } = await burst(both, { key, limit: LIMIT, requests: REQUESTS });
+    const { passed, unavailable, ends } = await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
     expect(unavailable).to.equal(0);
     expect(13 + passed).to.be.within(LIMIT - 2, LIMIT + 1);
     expect([...ends], "the window goes on").to.deep.equal([first!.endsAt]);
@@ -109,7 +113,7 @@ describe("rate limiter under a burst", function () {
       const sql = "SELECT points FROM rate_limit.counter WHERE key = $1";
       return (await admin.query(sql, [key])).rows[0].points === 13 + passed;
     });
-    const after = await burst(both, { key, limit: LIMIT, requests: REQUESTS });
+    const after = await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
     expect(after.passed).to.equal(Math.max(0, LIMIT - 13 - passed));
   });
 
@@ -132,11 +136,11 @@ describe("rate limiter under a burst", function () {
   it("all processes use the same new window while Postgres does not respond", async () => {
     proxy.mute();
     const key = randomUUID();
-    const { passed, unavailable, ends } = await burst(both, { key, limit: LIMIT, requests: REQUESTS });
+    const { passed, unavailable, ends } = await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
     expect([passed, unavailable]).to.deep.equal([24, 0]);
     expect(ends.size, "ends of the window").to.equal(1);
     const started = performance.now();
-    await burst(both, { key: randomUUID(), limit: LIMIT, requests: REQUESTS });
+    await burst(both, { key: randomUUID(), limit: LIMIT, requests: REQUEST_COUNT });
     expect(performance.now() - started, "no request waits during an outage").to.be.below(1_000);
   });
 

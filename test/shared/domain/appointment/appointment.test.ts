@@ -19,10 +19,10 @@ import {
 import { type AppointmentRequest, decideRequest } from "../../../../shared/domain/appointment/request.ts";
 import { clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
 import { resourceAggregate } from "../../../../shared/domain/clinic/resource.ts";
-import { DomainError } from "../../../../shared/domain/domain-error.ts";
 import type { AppointmentEvent } from "../../../../shared/domain/events/appointment.ts";
 import { branchOpened, clinicRegistered, resourceAdded } from "../../../support/clinics.ts";
 import { fold, given, HAPPENED_AT } from "../../../support/given.ts";
+import { decideOrRefuse } from "../decide-or-refuse.ts";
 
 const [clinicId, branchId, otherBranchId, appointmentId] = ["clinic", "branch", "other", "appointment"];
 const now = Date.parse(HAPPENED_AT);
@@ -234,18 +234,6 @@ describe("appointment", () => {
     );
   });
 });
-
-function decideOrRefuse(
-  decide: (state: Appointment | undefined) => AppointmentEvent[],
-  state: Appointment,
-): AppointmentEvent[] {
-  try {
-    return decide(state);
-  } catch (error) {
-    if (error instanceof DomainError) return [];
-    throw error;
-  }
-}
 
 /** Expects that a history gives the same state by both folds, and that a history without its first event gives none. */
 function expectSameFolds(history: AppointmentEvent[]): void {

@@ -10,9 +10,9 @@ import {
   type QueueTicketStatus,
   queueTicketAggregate,
 } from "../../../../shared/domain/clinic/queue-ticket.ts";
-import { DomainError } from "../../../../shared/domain/domain-error.ts";
 import type { HoldEvent, QueueTicketEvent } from "../../../../shared/domain/events/appointment.ts";
 import { fold, given } from "../../../support/given.ts";
+import { decideOrRefuse } from "../decide-or-refuse.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
 
@@ -141,15 +141,3 @@ describe("a queue ticket", () => {
     );
   });
 });
-
-function decideOrRefuse<State>(
-  decide: (state: State | undefined) => QueueTicketEvent[],
-  state: State | undefined,
-): QueueTicketEvent[] {
-  try {
-    return decide(state);
-  } catch (error) {
-    if (error instanceof DomainError) return [];
-    throw error;
-  }
-}

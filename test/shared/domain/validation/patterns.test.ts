@@ -8,7 +8,7 @@ import { describeIssue } from "../../../../shared/domain/validation/describe-iss
 import * as requestBodies from "../../../../shared/partner-api/request-bodies.ts";
 import { readConfig, type Settings, settings } from "../../../../shared/runtime/config.ts";
 
-/** Values of which each of our patterns refuses at least one. */
+/** Invalid values. Each pattern of the project refuses at least one of them. */
 const INVALID_VALUES = ["", "\u0001", "no such ~ form", "-".repeat(5_000), "ÄÖÜ"];
 
 /** Matches text that contains a regular expression. */

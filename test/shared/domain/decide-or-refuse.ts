@@ -1,0 +1,14 @@
+import { DomainError } from "../../../shared/domain/domain-error.ts";
+
+/** Decides a command. @returns no events if a rule refuses the command */
+export function decideOrRefuse<State, Event>(
+  decide: (state: State | undefined) => Event[],
+  state: State | undefined,
+): Event[] {
+  try {
+    return decide(state);
+  } catch (error) {
+    if (error instanceof DomainError) return [];
+    throw error;
+  }
+}

@@ -47,7 +47,7 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
   const operation: PartnerOperation = partnerOperations[operationId];
   const write: PartnerWrite = partnerWrites[operationId];
   const { status, description, headers = {} } = write.success;
-  const operationHeaders = Object.entries(headers).map(([name, getHeader]) => [
+  const operationHeaders = Object.entries(headers).map(([name, header]) => [
     name,
     { ...header, schema: toJsonSchema(header.schema, "output") },
   ]);

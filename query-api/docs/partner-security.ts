@@ -21,11 +21,11 @@ const scopeDescriptions: Readonly<Record<Scope, string>> = {
 
 /** Describes the base URLs of the given environments as servers. */
 export function describeServers(
-  getOrigin: string,
+  origin: string,
   included: readonly Environment[] = environments.options,
 ): Server[] {
   return included.map((environment) => ({
-    url: audienceOf(getOrigin, environment),
+    url: audienceOf(origin, environment),
     description: environmentNames[environment],
   }));
 }
@@ -39,7 +39,7 @@ export function describeSecuritySchemes(origin: string): OpenApiDocument["compon
       description: `Bearer token for the ${environment} environment, valid for 900 seconds. Send the token request as JSON.`,
       flows: {
         clientCredentials: {
-          tokenUrl: `${audienceOf(getOrigin, environment)}${partnerOperations.exchangeToken.path}`,
+          tokenUrl: `${audienceOf(origin, environment)}${partnerOperations.exchangeToken.path}`,
           scopes: scopeDescriptions,
         },
       },

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect } from "chai";
-import { newSigningKeys } from "./command/audit/world.ts";
+import { createSigningKeys } from "./command/audit/world.ts";
 import { eventually } from "./support/eventually.ts";
 import { queryEnvironment } from "./support/query-environment.ts";
 import { testServers } from "./support/stack.ts";
@@ -65,7 +65,7 @@ describe("the services, compiled for production", function () {
   it("audit finds its page and the page's files", async () => {
     const { eventstoreUrl } = await testServers();
     const { DATABASE_URL } = queryEnvironment;
-    const keys = await newSigningKeys();
+    const keys = await createSigningKeys();
     const env = { PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL, AUDIT_SIGNING_KEYS: keys };
     const files = await filesOfPage("command/audit", env, "/audit");
     expect(files).to.include.members(["/audit/main.js", "/audit/api.js", "/audit/audit.css"]);

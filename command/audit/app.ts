@@ -9,10 +9,10 @@ import { createRouter } from "../../shared/http/router.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { ExportSigner } from "./export/signing.ts";
 import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
-import { type AuditorState, auditorAccess } from "./http/auditor-access.ts";
+import { type AuditorState, requireAuditor } from "./http/auditor-access.ts";
 import { streamEvents } from "./http/events.ts";
 import { streamExport } from "./http/export.ts";
-import { createScanSlots, STATE_LIMITS } from "./http/scan-slots.ts";
+import { createScanSlots, STATE_SLOT_LIMITS } from "./http/scan-slots.ts";
 import { sendDiff, sendState, streamReplay } from "./http/states.ts";
 import { createPageRouter } from "./page/router.ts";
 import { deliveriesQuery, findDeliveries } from "./queries/find-deliveries.ts";
@@ -21,7 +21,7 @@ export interface AuditAppOptions {
   logger: Logger;
   log: EventLog;
   client: EventStoreDBClient;
-  /** Pool with a role that can only read deliveries and attempts. */
+  /** Database pool whose role can read webhook deliveries and attempts, and nothing else. */
   pool: pg.Pool;
   signer: ExportSigner;
   readiness: Readiness;
@@ -29,17 +29,17 @@ export interface AuditAppOptions {
   clock?: () => number;
 }
 
-/** A query without parameters: unknown parameters are refused, so that none is recorded. */
+/** Schema of a query without parameters. Unknown parameters are refused, because the access record contains all parameters. */
 const emptyQuery = z.strictObject({});
 
-/** Creates the audit application: the queries for auditors, the keys that verify exports, and the audit page. */
+/** Creates the HTTP application with the auditors' queries, the public keys that verify exports, and the audit page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
-  const authorize = auditorAccess(log);
+  const authorize = requireAuditor(log);
   const dependencies = {
     ...options,
     takeSlot: createScanSlots(),
-    takeStateSlot: createScanSlots(STATE_LIMITS),
+    takeStateSlot: createScanSlots(STATE_SLOT_LIMITS),
   };
 
   const keys = createRouter<RequestState>().get("/audit/v1/jwks.json", (ctx) => {
@@ -47,7 +47,7 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     ctx.body = signer.jwks;
   });
 
-  const query = createRouter<AuditorState>("/audit/v1")
+  const queries = createRouter<AuditorState>("/audit/v1")
     .all("/me", authorize, async (ctx) => {
       const { id, name, clinicIds, expiresAt } = ctx.state.auditor;
       readQuery(ctx.query, emptyQuery);
@@ -68,7 +68,7 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
 
   const app = createApp({ ...options, retiredPaths: [] });
   app.use(keys.routes());
-  app.use(query.routes());
+  app.use(queries.routes());
   app.use(createPageRouter().routes());
   return app;
 }

@@ -10,12 +10,12 @@ import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { createAuditApp } from "./app.ts";
 import { createExportSigner } from "./export/signing.ts";
 
-/** Time limit of one SQL statement. Milliseconds. */
+/** Time limit for one SQL statement. */
 const STATEMENT_TIMEOUT_MS = 5_000;
 
 /**
- * Starts the audit service. It is a separate process, so that its long reads do not slow down the other services. It
- * requires the event log. Postgres is only needed for webhook deliveries.
+ * Starts the audit service. The service is a separate process, so that its long reads do not slow down the other
+ * services. It requires the event log. It needs Postgres only to show webhook deliveries.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log does not answer or the port cannot be opened
@@ -29,7 +29,7 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
     env,
   );
   const logger = createLogger("audit", config.LOG_LEVEL);
-  const signer = await createExportSigner(config.AUDIT_SIGNING_KEYS.keys);
+  const signer = await createExportSigner(config);
   const client = connectEventStore(config.EVENTSTORE_URL, "audit");
   const pool = createPool({
     url: config.DATABASE_URL,

@@ -8,25 +8,30 @@ import { streamName } from "../../../shared/domain/events/category.ts";
 import { EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 
-/** An access to record. */
+/** An access by an auditor or operator, to be recorded in the event log. */
 export interface Access {
-  /** Null for an operator at the command line. */
+  /** Id of the auditor; null for an operator who uses the command line. */
   auditorId: string | null;
   action: AuditAction;
-  /** The query as given, without undefined members. */
-  asked: Record<string, unknown>;
+  /** Parameters of the query as the caller sent them. Undefined members are not recorded. */
+  query: Record<string, unknown>;
 }
 
 /**
- * Records an access before any data is returned. If it cannot be recorded, no data may be returned.
+ * Appends an access to the event log. Call it before the query runs: without the recorded access, no data may be
+ * returned.
  *
  * @param context the actor, time and request
  * @returns the id of the access
- * @throws {LogUnavailableError}
+ * @throws {LogUnavailableError} if the access cannot be recorded
  */
-export async function recordAccess(log: EventLog, access: Access, context: CommandContext): Promise<string> {
+export async function recordAccess(
+  log: EventLog,
+  { query, ...access }: Access,
+  context: CommandContext,
+): Promise<string> {
   const accessId = randomUUID();
-  const asked = Object.fromEntries(Object.entries(access.asked).filter(([, value]) => value !== undefined));
+  const asked = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
   const event: AuditAccessEvent = { type: "AuditAccessed", data: { accessId, ...access, asked } };
   const stream = streamName(auditAccessCategory, accessId);
   await log.append(stream, EMPTY_STREAM, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);

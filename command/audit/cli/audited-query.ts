@@ -10,45 +10,46 @@ import type { CommandContext } from "../../handling/handle.ts";
 import { recordAccess } from "../access/record-access.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
-/** Options that control the output, not the query. */
-export interface OutputOptions {
+/** Options of a command, in camelCase. `actor` and `json` are no part of the query. */
+export interface CommandOptions {
   actor?: string;
   json?: boolean;
+  [field: string]: unknown;
 }
 
-/** Query fields whose option has another name. */
-const FIELD_OF: Record<string, string> = { doneBy: "actor" };
-const OPTION_OF: Record<string, string> = { actor: "doneBy" };
+/** Command-line options whose name differs from the query field that they set. */
+const FIELD_BY_OPTION: Record<string, string> = { doneBy: "actor" };
+const OPTION_BY_FIELD: Record<string, string> = { actor: "doneBy" };
 
 /**
- * Reads a query from the command line, with the schema of the service.
+ * Validates the options of a command with the schema of a query.
  *
  * @throws {InputError} that names the invalid options
  */
 export function readQuery<Schema extends z.ZodType>(
   schema: Schema,
-  given: Record<string, unknown>,
+  options: Record<string, unknown>,
 ): z.output<Schema> {
   const fields = Object.fromEntries(
-    Object.entries(given).map(([option, value]) => [FIELD_OF[option] ?? option, value]),
+    Object.entries(options).map(([option, value]) => [FIELD_BY_OPTION[option] ?? option, value]),
   );
   const checked = schema.safeParse(fields);
   if (checked.success) return checked.data;
-  // A problem of the whole query has no option name.
-  const nameOf = (field: string) => (field === "" ? "" : optionName(OPTION_OF[field] ?? field));
+  // A problem that concerns several options has an empty field name.
+  const nameOf = (field: string) => (field === "" ? "" : optionName(OPTION_BY_FIELD[field] ?? field));
   throw new InputError(problemsLine(problemsOf(checked.error, fields), nameOf).trim());
 }
 
 /**
- * Records the access in the event log and then runs the query.
+ * Records an access in the event log and then runs the query.
  *
- * @param access.asked the query, as recorded with the access
- * @throws {LogUnavailableError} also if the access cannot be recorded; then nothing is shown
+ * @param access.query parameters of the query, which are recorded with the access
+ * @throws {LogUnavailableError} also if the access cannot be recorded; the query then does not run
  */
 export function withAuditedAccess<Result>(
   terminal: AuditTerminal,
-  access: { actor: string | undefined; action: AuditAction; asked: Record<string, unknown> },
-  work: (dependencies: {
+  access: { actor: string | undefined; action: AuditAction; query: Record<string, unknown> },
+  runQuery: (dependencies: {
     log: EventLog;
     client: EventStoreDBClient;
     context: CommandContext;
@@ -57,11 +58,11 @@ export function withAuditedAccess<Result>(
 ): Promise<Result> {
   const context = operatorContext(access.actor, Date.now());
   return withEventLog(terminal.env, async (log, client) => {
-    const { action, asked } = access;
-    const accessId = await recordAccess(log, { auditorId: null, action, asked }, context);
-    return work({ log, client, context, accessId });
+    const { action, query } = access;
+    const accessId = await recordAccess(log, { auditorId: null, action, query }, context);
+    return runQuery({ log, client, context, accessId });
   });
 }
 
-/** The command line has no access limits: anyone who can connect to the log can read all of it. */
-export const everythingIsVisible = () => true;
+/** Permits all events, because an operator who can connect to the event log can read all of it anyway. */
+export const isVisibleToOperator = () => true;

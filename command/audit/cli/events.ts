@@ -1,32 +1,27 @@
 import { listEvents, listQuery } from "../queries/list-events.ts";
-import { everythingIsVisible, type OutputOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
+import { type CommandOptions, isVisibleToOperator, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createScanProgress } from "./scan-progress.ts";
-import { tableHead, tableRow } from "./table.ts";
+import { formatTableHead, formatTableRow } from "./table.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
-/** Prints events as a table or as one JSON object per line. */
+/** Prints events as a table or, with `--json`, as one JSON object per line. */
 export async function showEvents(
-  { actor, json, ...given }: OutputOptions & Record<string, unknown>,
+  { actor, json, ...options }: CommandOptions,
   terminal: AuditTerminal,
 ): Promise<void> {
-  const query = readQuery(listQuery, given);
-  await withAuditedAccess(terminal, { actor, action: "events", asked: given }, async ({ client }) => {
+  const query = readQuery(listQuery, options);
+  await withAuditedAccess(terminal, { actor, action: "events", query: options }, async ({ client }) => {
     const progress = createScanProgress(terminal);
     const { signal } = new AbortController();
-    const onProgress = progress.show;
-    const { events } = await listEvents(query, {
-      client,
-      isVisible: everythingIsVisible,
-      signal,
-      onProgress,
-    });
+    const readOptions = { client, isVisible: isVisibleToOperator, signal, onProgress: progress.show };
+    const { events } = await listEvents(query, readOptions);
     let count = 0;
     try {
-      if (!json) await terminal.write(`${tableHead(terminal.columns)}\n`);
+      if (!json) await terminal.write(`${formatTableHead(terminal.columns)}\n`);
       for await (const event of events) {
         count += 1;
         progress.end();
-        await terminal.write(`${json ? JSON.stringify(event) : tableRow(event, terminal.columns)}\n`);
+        await terminal.write(`${json ? JSON.stringify(event) : formatTableRow(event, terminal.columns)}\n`);
       }
     } finally {
       progress.end();

@@ -3,22 +3,22 @@ import { failureOf as commandFailureOf, EXIT, type Failure } from "../../cli/fra
 import { TooManyRelatedEventsError } from "../related-events/related-events.ts";
 import { UnreadableStreamError } from "../state/replay.ts";
 
-/** The requested record does not exist, or the export is not verified. */
+/** The requested stream or clinic does not exist. */
 export class NotFoundError extends Error {
   override readonly name = "NotFoundError";
 }
 
-/**
- * Returns the message and exit code for an error: those of the operator's command line, and 3 for a record that does
- * not exist or an export that is not verified.
- */
-export function failureOf(error: unknown): Failure {
-  if (
-    error instanceof NotFoundError ||
-    error instanceof UnreadableStreamError ||
-    error instanceof TooManyRelatedEventsError
-  )
-    return { code: EXIT.refused, line: error.message };
+/** The export is altered, incomplete, or not the expected one. */
+export class NotVerifiedError extends Error {
+  override readonly name = "NotVerifiedError";
+}
+
+const REFUSALS = [NotFoundError, NotVerifiedError, UnreadableStreamError, TooManyRelatedEventsError];
+
+/** Converts an error to its message and the exit code of the command line. */
+export function toFailure(error: unknown): Failure {
   if (error instanceof StartError) return { code: EXIT.badInput, line: error.message };
+  if (error instanceof Error && REFUSALS.some((refusal) => error instanceof refusal))
+    return { code: EXIT.refused, line: error.message };
   return commandFailureOf(error);
 }

@@ -6,7 +6,7 @@ import { runAudit } from "./run-audit.ts";
 
 const { stdin, stdout, stderr, env } = process;
 
-// A reader such as `head` may close the output early.
+// A program that reads the output, such as `head`, may close the pipe early. That is not an error.
 stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
 
 process.exitCode = await runAudit(process.argv.slice(2), {
@@ -17,21 +17,21 @@ process.exitCode = await runAudit(process.argv.slice(2), {
   err: (line) => stderr.write(`${line}\n`),
   redraw: stderr.isTTY ? (text) => stderr.write(`\r\x1b[K${text}`) : undefined,
   columns: stdout.isTTY ? stdout.columns : undefined,
-  key: stdin.isTTY && stdout.isTTY ? () => readKey(stdin) : undefined,
+  readKey: stdin.isTTY && stdout.isTTY ? () => readKey(stdin) : undefined,
 });
 
-/** Keys that quit, including Ctrl-C and Ctrl-D, which a terminal in raw mode passes on. */
-const END = new Set(["q", "Q", "\u0003", "\u0004"]);
+/** Keys that quit. A terminal in raw mode passes Ctrl-C and Ctrl-D on as ordinary keys. */
+const QUIT_KEYS = new Set(["q", "Q", "\u0003", "\u0004"]);
 
-/** Waits for Enter or Space (next) or q (end). Other keys are ignored. */
-export async function readKey(stdin: ReadStream): Promise<"next" | "end"> {
+/** Waits until the user presses Enter or Space (returns `next`) or q (returns `end`). Other keys are ignored. */
+async function readKey(stdin: ReadStream): Promise<"next" | "end"> {
   stdin.setRawMode(true);
   try {
     for (;;) {
       stdin.resume();
       const [keys] = (await once(stdin, "data")) as [Buffer];
       for (const key of keys.toString("utf8")) {
-        if (END.has(key)) return "end";
+        if (QUIT_KEYS.has(key)) return "end";
         if (key === "\r" || key === "\n" || key === " ") return "next";
       }
     }

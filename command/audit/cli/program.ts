@@ -8,25 +8,29 @@ import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
 import { type VerifyOptions, verifyFile } from "./verify-file.ts";
 
-const CALL = "npm run audit --";
-const STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
-const CLINIC = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const COMMAND_PREFIX = "npm run audit --";
+const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
+const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
-/** Creates the auditors' command line. Errors are thrown, not printed. */
+/** Creates the program that parses the auditors' command line and runs its commands. Errors are thrown, not printed. */
 export function createProgram(terminal: AuditTerminal): Program {
   const program = new Program("audit")
-    .description("Shows and proves what is recorded in the event log. Each access is itself recorded.")
+    .description(
+      "Shows, exports and verifies the events in the event log. Each use is itself recorded in the event log.",
+    )
     .exitOverride()
     .configureOutput({ writeOut: (text) => void terminal.write(text), writeErr: () => {} })
     .configureHelp({ helpWidth: 110 });
-  addEvents(program, terminal);
-  addStates(program, terminal);
-  addExport(program, terminal);
+  addEventsCommand(program, terminal);
+  addStateCommands(program, terminal);
+  addExportCommand(program, terminal);
+  addVerifyCommand(program, terminal);
+  addKeysCommand(program, terminal);
   return program;
 }
 
-/** Adds a command with the options that all audited commands share. */
-function auditedCommand(program: Program, name: string, description: string): Program {
+/** Adds a command whose runs are recorded as accesses, with the options that all of these commands share. */
+function addAuditedCommand(program: Program, name: string, description: string): Program {
   return program
     .command(name)
     .description(description)
@@ -34,28 +38,31 @@ function auditedCommand(program: Program, name: string, description: string): Pr
     .option("--json", "print one JSON object per line");
 }
 
-const BY =
-  "time to compare: occurred (reported by the writer) or stored (recorded by the log); default: occurred";
-const POINT = "a revision, position:<n>, a date-time with an offset, start or end";
+const BY_HELP =
+  "time of an event to compare: occurred (reported by the writer) or stored (recorded by the log); default: occurred";
+const POINT_HELP = "a revision, position:<n>, a date-time with an offset, start or end";
 
-function addEvents(program: Program, terminal: AuditTerminal): void {
-  const events = auditedCommand(
+function addEventsCommand(program: Program, terminal: AuditTerminal): void {
+  const events = addAuditedCommand(
     program,
     "events",
-    "Lists the events of a stream, or all events related to one object.",
+    "Lists the events of a stream, or all events related to one object, such as an appointment or a clinic.",
   );
   events.option("--stream <name>", "events of this stream");
   for (const kind of subjectKinds) events.option(`--${kind} <uuid>`, SUBJECT_HELP[kind]);
   events
     .option("--from <time>", "events at or after this time, RFC 3339")
     .option("--to <time>", "events before this time, RFC 3339")
-    .option("--by <time>", BY)
+    .option("--by <time>", BY_HELP)
     .option("--type <names>", "only these event types, separated by commas")
     .option("--done-by <actor>", "only events of this actor: an id, or type:id such as operator:ada")
     .option("--after <position>", "only events after this log position")
     .option("--limit <number>", "maximum number of events")
-    .addHelpText("after", `\nExample:\n  ${CALL} events --appointment ${STREAM.slice(12)} --actor ada`)
-    .action((given) => showEvents(given, terminal));
+    .addHelpText(
+      "after",
+      `\nExample:\n  ${COMMAND_PREFIX} events --appointment ${EXAMPLE_STREAM.slice(12)} --actor ada`,
+    )
+    .action((options) => showEvents(options, terminal));
 }
 
 const SUBJECT_HELP: Record<(typeof subjectKinds)[number], string> = {
@@ -65,68 +72,67 @@ const SUBJECT_HELP: Record<(typeof subjectKinds)[number], string> = {
   clinic: "events of a clinic",
   application:
     "events of a partner application: credentials, installations, endpoints, appointments, deliveries",
-  correlation: "events of one request and their consequences",
+  correlation: "events of one request, by its correlation id, and their consequences",
   auditor: "events of an auditor, including all recorded accesses",
 };
 
-function addStates(program: Program, terminal: AuditTerminal): void {
-  auditedCommand(
+function addStateCommands(program: Program, terminal: AuditTerminal): void {
+  addAuditedCommand(
     program,
     "as-of",
     "Shows the state of a stream at a point in its history, computed by the service's own code.",
   )
-    .argument("<stream>", "such as appointment-<id>")
-    .option("--at <point>", `${POINT}; default: end`)
-    .option("--by <time>", BY)
-    .addHelpText("after", `\nExample:\n  ${CALL} as-of ${STREAM} --at 2026-05-04T12:00:00Z`)
-    .action((stream: string, given) => showState({ stream, ...given }, terminal));
-  auditedCommand(
+    .argument("<stream>", "name of the stream, such as appointment-<id>")
+    .option("--at <point>", `${POINT_HELP}; default: end`)
+    .option("--by <time>", BY_HELP)
+    .addHelpText("after", `\nExample:\n  ${COMMAND_PREFIX} as-of ${EXAMPLE_STREAM} --at 2026-05-04T12:00:00Z`)
+    .action((stream: string, options) => showState({ stream, ...options }, terminal));
+  addAuditedCommand(
     program,
     "diff",
     "Shows the fields that differ between two points in the history of a stream.",
   )
-    .argument("<stream>", "such as appointment-<id>")
-    .option("--from <point>", `${POINT}; default: start`)
-    .option("--to <point>", "same form as --from; default: end")
-    .option("--by <time>", BY)
-    .addHelpText("after", `\nExample:\n  ${CALL} diff ${STREAM} --from 0 --to end`)
-    .action((stream: string, given) => showDiff({ stream, ...given }, terminal));
-  auditedCommand(
+    .argument("<stream>", "name of the stream, such as appointment-<id>")
+    .option("--from <point>", `${POINT_HELP}; default: start`)
+    .option("--to <point>", "a point in the same form as --from; default: end")
+    .option("--by <time>", BY_HELP)
+    .addHelpText("after", `\nExample:\n  ${COMMAND_PREFIX} diff ${EXAMPLE_STREAM} --from 0 --to end`)
+    .action((stream: string, options) => showDiff({ stream, ...options }, terminal));
+  addAuditedCommand(
     program,
     "replay",
-    "Steps through a stream and shows what each event changed. Press Enter for the next event, q to quit.",
+    "Steps through the events of a stream and shows the changes of each. Press Enter for the next event, q to quit.",
   )
-    .argument("<stream>", "such as appointment-<id>")
+    .argument("<stream>", "name of the stream, such as appointment-<id>")
     .option("--all", "show all events without waiting for a key")
-    .addHelpText("after", `\nExample:\n  ${CALL} replay ${STREAM}`)
-    .action((stream: string, given) => showReplay({ stream, ...given }, terminal));
+    .addHelpText("after", `\nExample:\n  ${COMMAND_PREFIX} replay ${EXAMPLE_STREAM}`)
+    .action((stream: string, options) => showReplay({ stream, ...options }, terminal));
 }
 
-function addExport(program: Program, terminal: AuditTerminal): void {
-  auditedCommand(
+function addExportCommand(program: Program, terminal: AuditTerminal): void {
+  addAuditedCommand(
     program,
     "export",
     "Exports the events of a clinic to a file with a signed manifest, which `verify` checks.",
   )
-    .option("--clinic <uuid>", "the clinic (required)")
+    .option("--clinic <uuid>", "clinic whose events are exported (required)")
     .option("--from <time>", "events stored at or after this time, RFC 3339; default: start of the log")
     .option("--to <time>", "events stored before this time, RFC 3339; default: now")
     .option("--out <file>", "output file, which must not exist; default: audit-<clinic>.ndjson")
     .addHelpText(
       "after",
-      `\nExample:\n  ${CALL} export --clinic ${CLINIC} --to 2026-06-01T00:00:00Z --out may.ndjson`,
+      `\nExample:\n  ${COMMAND_PREFIX} export --clinic ${EXAMPLE_CLINIC_ID} --to 2026-06-01T00:00:00Z --out may.ndjson`,
     )
-    .action((given) => exportToFile(given, terminal));
-  addVerify(program, terminal);
+    .action((options) => exportToFile(options, terminal));
 }
 
-function addVerify(program: Program, terminal: AuditTerminal): void {
+function addVerifyCommand(program: Program, terminal: AuditTerminal): void {
   program
     .command("verify")
     .description(
-      "Verifies without the event log that an export is complete and unaltered. Names the first line that is not.",
+      "Verifies that an export is complete and unaltered, or names the first wrong line. Does not need the event log.",
     )
-    .argument("<file>", "the export")
+    .argument("<file>", "file with the export")
     .requiredOption(
       "--key <key>",
       "the trusted key (required): a thumbprint, or a file with a public key or key set as printed by `keys`. Do not take the key from the export itself.",
@@ -142,23 +148,24 @@ function addVerify(program: Program, terminal: AuditTerminal): void {
       "after",
       `\nWithout --clinic, --from and --to, a genuine export of any clinic and range is accepted.
 
-Exit codes: 0 verified, 2 bad input, 3 not verified or not the expected export.
+Exit codes: 0 verified, 2 invalid input, 3 not verified or not the expected export.
 
 Example:
-  ${CALL} verify may.ndjson --key audit-keys.json --clinic ${CLINIC} --from start --to 2026-06-01T00:00:00Z`,
+  ${COMMAND_PREFIX} verify may.ndjson --key audit-keys.json --clinic ${EXAMPLE_CLINIC_ID} --from start --to 2026-06-01T00:00:00Z`,
     )
-    .action((file: string, given: VerifyOptions) => verifyFile(file, given, terminal));
+    .action((file: string, options: VerifyOptions) => verifyFile(file, options, terminal));
+}
+
+function addKeysCommand(program: Program, terminal: AuditTerminal): void {
   program
     .command("keys")
     .description(
       "Prints the public keys that verify exports as a JSON Web Key Set. The first key signs new exports.",
     )
     .option("--thumbprint", "print only the thumbprint of the signing key")
-    .addHelpText("after", `\nExample:\n  ${CALL} keys > audit-keys.json`)
+    .addHelpText("after", `\nExample:\n  ${COMMAND_PREFIX} keys > audit-keys.json`)
     .action(async ({ thumbprint }: { thumbprint?: boolean }) => {
-      const signer = await createExportSigner(
-        readConfig(["AUDIT_SIGNING_KEYS"], terminal.env).AUDIT_SIGNING_KEYS.keys,
-      );
+      const signer = await createExportSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
       await terminal.write(`${thumbprint ? signer.thumbprint : JSON.stringify(signer.jwks)}\n`);
     });
 }

@@ -1,46 +1,55 @@
 import type { AuditEvent } from "../log/audit-event.ts";
-import { fitted, printable } from "./terminal.ts";
+import { escapeControlCharacters, truncateLine } from "./terminal.ts";
 
-/**
- * Title, width on a terminal, width elsewhere, text. Important columns come first, because a narrow terminal
- * truncates the rest.
- */
-const COLUMNS: [title: string, cut: number, whole: number, of: (event: AuditEvent) => string][] = [
-  ["OCCURRED", 24, 24, ({ occurredAt }) => occurredAt ?? "unknown"],
-  ["EVENT", 30, 30, ({ type }) => type],
-  ["BY", 24, 48, ({ actor }) => (actor ? `${actor.type}:${actor.id}` : "unknown")],
-  ["STREAM @ REVISION", 58, 66, ({ stream, revision }) => `${stream} @ ${revision}`],
-  ["REQUEST", 36, 36, ({ correlationId }) => correlationId ?? "unknown"],
-  ["CAUSED BY", 36, 36, causeOf],
-  ["STORED", 24, 24, ({ storedAt }) => storedAt],
-  ["POSITION", 10, 10, ({ position }) => position],
+interface Column {
+  title: string;
+  /** Width on a terminal, in characters. Longer text is truncated. */
+  width: number;
+  /** Width in a file or pipe, in characters. Longer text is printed in full. */
+  fileWidth: number;
+  toText: (event: AuditEvent) => string;
+}
+
+function column(title: string, width: number, toText: Column["toText"], fileWidth = width): Column {
+  return { title, width, fileWidth, toText };
+}
+
+/** The most important columns come first, because a narrow terminal truncates the line at its right end. */
+const COLUMNS: Column[] = [
+  column("OCCURRED", 24, ({ occurredAt }) => occurredAt ?? "unknown"),
+  column("EVENT", 30, ({ type }) => type),
+  column("BY", 24, ({ actor }) => (actor ? `${actor.type}:${actor.id}` : "unknown"), 48),
+  column("STREAM @ REVISION", 58, ({ stream, revision }) => `${stream} @ ${revision}`, 66),
+  column("REQUEST", 36, ({ correlationId }) => correlationId ?? "unknown"),
+  column("CAUSED BY", 36, formatCause),
+  column("STORED", 24, ({ storedAt }) => storedAt),
+  column("POSITION", 10, ({ position }) => position),
 ];
 
-/** @param columns columns width of the terminal; undefined for no truncation */
-export function tableHead(columns: number | undefined): string {
-  return line(
-    COLUMNS.map(([title]) => title),
-    columns,
-  );
+/**
+ * Formats the first line of the table, with the titles of the columns.
+ *
+ * @param terminalWidth in characters; undefined if the output is not a terminal
+ */
+export function formatTableHead(terminalWidth: number | undefined): string {
+  return formatLine(({ title }) => title, terminalWidth);
 }
 
-/** Formats one event as a table row, aligned and truncated to the terminal. */
-export function tableRow(event: AuditEvent, columns: number | undefined): string {
-  return line(
-    COLUMNS.map(([, , , of]) => printable(of(event))),
-    columns,
-  );
+/** Formats an event as a line of the table. The parameters are those of {@link formatTableHead}. */
+export function formatTableRow(event: AuditEvent, terminalWidth: number | undefined): string {
+  return formatLine(({ toText }) => escapeControlCharacters(toText(event)), terminalWidth);
 }
 
-function causeOf({ causationId, correlationId }: AuditEvent): string {
+function formatCause({ causationId, correlationId }: AuditEvent): string {
   if (causationId === null) return "unknown";
   return causationId === correlationId ? "the request" : causationId;
 }
 
-function line(texts: string[], columns: number | undefined): string {
-  const cells = COLUMNS.map(([, cut, whole], index) => {
-    const text = texts[index] ?? "";
-    return columns === undefined ? text.padEnd(whole) : fitted(text, cut).padEnd(cut);
+function formatLine(getText: (column: Column) => string, terminalWidth: number | undefined): string {
+  const cells = COLUMNS.map((column) => {
+    const text = getText(column);
+    if (terminalWidth === undefined) return text.padEnd(column.fileWidth);
+    return truncateLine(text, column.width).padEnd(column.width);
   });
-  return fitted(cells.join("  ").trimEnd(), columns);
+  return truncateLine(cells.join("  ").trimEnd(), terminalWidth);
 }

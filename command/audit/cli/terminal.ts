@@ -1,31 +1,35 @@
-/** Environment of the auditors' command line: variables, streams and keyboard. */
+/** Environment in which the auditors' command line runs: environment variables, output streams and keyboard. */
 export interface AuditTerminal {
   env: NodeJS.ProcessEnv;
-  /** Writes text to standard output. Resolves when the reader keeps up. */
+  /** Writes text to standard output. Resolves when more text can be written without filling the buffer. */
   write(text: string): Promise<void>;
   /** Writes a line to standard error. */
   err(line: string): void;
-  /** Redraws the last line of standard error; undefined if standard error is not a terminal. */
+  /** Replaces the last line on standard error. Undefined if standard error is not a terminal. */
   redraw: ((text: string) => void) | undefined;
-  /** Width of standard output in characters; undefined if standard output is not a terminal. */
+  /** Width of standard output in characters. Undefined if standard output is not a terminal. */
   columns: number | undefined;
-  /** Waits for a key; undefined if standard input is not a terminal. */
-  key: (() => Promise<"next" | "end">) | undefined;
+  /** Waits for the user to press a key. Undefined if standard input or output is not a terminal. */
+  readKey: (() => Promise<"next" | "end">) | undefined;
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are the ones to find
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression finds control characters on purpose
+const CONTROL_CHARACTERS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** Escapes characters that could control the terminal, because stored text may contain them. */
-export function printable(text: string): string {
-  return text.replaceAll(UNSEEN, (character) => {
+/** Escapes the control characters in stored text, because a terminal would obey them. */
+export function escapeControlCharacters(text: string): string {
+  return text.replaceAll(CONTROL_CHARACTERS, (character) => {
     const code = character.codePointAt(0) ?? 0;
     return `\\u${code.toString(16).padStart(4, "0")}`;
   });
 }
 
-/** Truncates a line to the given width. @param columns undefined for no limit */
-export function fitted(line: string, columns: number | undefined): string {
+/**
+ * Truncates a line to a width.
+ *
+ * @param columns the width in characters; undefined if the line is not truncated
+ */
+export function truncateLine(line: string, columns: number | undefined): string {
   const characters = [...line];
   if (columns === undefined || characters.length <= columns) return line;
   return `${characters.slice(0, Math.max(0, columns - 1)).join("")}…`;

@@ -3,15 +3,16 @@ import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { InputError } from "../../cli/framework/failure.ts";
 import type { Manifest } from "../export/manifest.ts";
-import { type Expected, verifyExport } from "../export/verify-export.ts";
-import { isThumbprint, readTrustedKeys, type TrustedKeys } from "../export/verify-key.ts";
-import { NotFoundError } from "./failure.ts";
+import { verifyExport } from "../export/verify-export.ts";
+import { type GetTrustedKey, isThumbprint, readTrustedKeys } from "../export/verify-key.ts";
+import { readQuery } from "./audited-query.ts";
+import { NotVerifiedError } from "./failure.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
-/** Maximum length of an export's line, in characters. */
-const MAX_LINE_BYTES = 16 * 1024 * 1024;
+/** Maximum length of a line in an export, in characters. */
+const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 
-/** Options of `verify` on the command line. */
+/** Options of the command `verify`. */
 export interface VerifyOptions {
   key: string;
   clinic?: string;
@@ -20,83 +21,76 @@ export interface VerifyOptions {
   json?: boolean;
 }
 
-const expectation = z.object({
-  clinicId: uuid.optional(),
-  from: z.union([z.literal("start").transform(() => null), instant]).optional(),
+const expectedExport = z.object({
+  clinic: uuid.optional(),
+  from: z
+    .union(
+      [z.literal("start").transform(() => null), instant],
+      "must be an RFC 3339 date-time with an offset, or start",
+    )
+    .optional(),
   to: instant.optional(),
 });
 
 /**
- * Verifies an export using only the file and the key, without event log, database or network. With expectations, a
- * genuine export of another clinic or range also fails.
+ * Verifies an export using only the file and the key, without event log, database or network. If the options name an
+ * expected clinic or range, a genuine export of another clinic or range is not verified.
  *
  * @throws {InputError} for an invalid option or an unreadable file
- * @throws {NotFoundError} for an export that is altered, incomplete, or not the expected one
+ * @throws {NotVerifiedError} for an export that is altered, incomplete, or not the expected one
  */
 export async function verifyFile(
   file: string,
-  { key, json, ...given }: VerifyOptions,
+  { key, json, ...options }: VerifyOptions,
   terminal: AuditTerminal,
 ): Promise<void> {
-  const verdict = await verifyExport(linesOf(file), await trustedKeys(key), expectedOf(given));
-  if (!verdict.ok) {
-    if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
-    throw new NotFoundError(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
-  }
-  await terminal.write(json ? `${JSON.stringify(verdict)}\n` : `${textOf(file, verdict.manifest)}\n`);
+  const getTrustedKey = await loadTrustedKeys(key);
+  const verdict = await verifyExport(readLines(file), getTrustedKey, readQuery(expectedExport, options));
+  if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
+  if (!verdict.ok)
+    throw new NotVerifiedError(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
+  if (!json) await terminal.write(`${formatManifest(file, verdict.manifest)}\n`);
 }
 
-function expectedOf({ clinic, from, to }: Omit<VerifyOptions, "key" | "json">): Expected {
-  const checked = expectation.safeParse({ clinicId: clinic, from, to });
-  if (checked.success) return checked.data;
-  const wrong = checked.error.issues.map(({ path: [name] }) => WRONG[String(name)]);
-  throw new InputError([...new Set(wrong)].join("; "));
-}
-
-const WRONG: Record<string, string> = {
-  clinicId: "--clinic must be a UUID",
-  from: "--from must be an RFC 3339 date-time with an offset, or start",
-  to: "--to must be an RFC 3339 date-time with an offset",
-};
-
-async function trustedKeys(key: string): Promise<TrustedKeys> {
+async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
   // A thumbprint is never read as a file name: an attacker could provide a file with that name and another key.
   const text = isThumbprint(key.trim()) || !fs.existsSync(key) ? key : fs.readFileSync(key, "utf8");
-  const keys = await readTrustedKeys(text);
-  if (!keys) throw new InputError("--key must be a thumbprint or a file with a public key or key set");
-  return keys;
+  const getTrustedKey = await readTrustedKeys(text);
+  if (!getTrustedKey)
+    throw new InputError("--key must be a thumbprint or a file with a public key or key set");
+  return getTrustedKey;
 }
 
-/** Yields each line with its line ending. The last line may have none. */
-async function* linesOf(file: string): AsyncGenerator<string, void> {
+/** Yields each line of a file, including its line ending. The last line may have no line ending. */
+async function* readLines(file: string): AsyncGenerator<string, void> {
   let rest = "";
   try {
-    // Invalid UTF-8 must be an error, not replaced.
+    // By default, a decoder replaces invalid UTF-8, which would hide an alteration.
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     for await (const chunk of fs.createReadStream(file)) {
       const parts = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split("\n");
       rest = parts.pop() ?? "";
       for (const part of parts) yield `${part}\n`;
-      if (rest.length > MAX_LINE_BYTES) throw new InputError(`${file} is not an export: a line is too long`);
+      if (rest.length > MAX_LINE_LENGTH) throw new InputError(`${file} is not an export: a line is too long`);
     }
     rest += decoder.decode();
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === "ERR_ENCODING_INVALID_ENCODED_DATA")
-      throw new NotFoundError(`${file} is not verified: the file is not valid UTF-8`);
+      throw new NotVerifiedError(`${file} is not verified: the file is not valid UTF-8`);
     if (code !== undefined) throw new InputError(`${file} cannot be read: ${message}`);
     throw error;
   }
   if (rest !== "") yield rest;
 }
 
-function textOf(file: string, { clinicId, stored, count, first, last, made }: Manifest): string {
-  const places = first && last ? `positions ${first.position} to ${last.position}` : "no positions";
+function formatManifest(file: string, { clinicId, stored, count, first, last, made }: Manifest): string {
+  const positions = first && last ? `positions ${first.position} to ${last.position}` : "no positions";
   return [
     `${file} is complete and unaltered`,
     `  clinic   ${clinicId}`,
     `  stored   ${stored.from ?? "from the beginning"} to ${stored.to}`,
-    `  events   ${count}, ${places}`,
+    `  events   ${count}, ${positions}`,
     `  made     ${made.at} by ${made.by.type}:${made.by.id}, when the log ended at ${made.logEnd}`,
   ].join("\n");
 }

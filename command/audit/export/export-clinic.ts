@@ -1,84 +1,101 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
-import { clinicsOf, visibleTo } from "../access/visibility.ts";
+import { createVisibilityFilter, getClinicIds } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { logEnd, scan } from "../log/scan.ts";
-import type { Reading } from "../queries/list-events.ts";
-import { EMPTY_RANGE, endsAfterItBegins } from "../queries/query-fields.ts";
-import { canonicalJson, createChain } from "./chain.ts";
-import { FORMAT, type Manifest } from "./manifest.ts";
-import { createMarks } from "./marks.ts";
+import { readLogEnd, scanLog } from "../log/scan.ts";
+import type { EventReadOptions } from "../queries/list-events.ts";
+import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
+import { createHashChain } from "./chain.ts";
+import { canonicalJson } from "./json.ts";
+import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
+import { createMarkCollector } from "./marks.ts";
 import type { ExportSigner } from "./signing.ts";
 
 export const exportQuery = z
   .strictObject({
     clinic: uuid,
-    /** Compared with the time at which the log stored an event, so that a past range never gets more events. */
+    /** The range limits the times at which the log stored the events, so that a past range never gets more events. */
     from: instant.optional(),
     to: instant.optional(),
   })
-  .refine(endsAfterItBegins, EMPTY_RANGE);
+  .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
 export type ExportQuery = z.output<typeof exportQuery>;
 
-export interface ExportOptions extends Pick<Reading, "client" | "signal" | "onProgress"> {
+/**
+ * Returns the limit of the range that is in the future. Such a range is refused: it may still get events, so an export
+ * could not prove its content.
+ *
+ * @param now milliseconds since 1970
+ */
+export function findFutureLimit(query: ExportQuery, now: number): "from" | "to" | undefined {
+  return (["from", "to"] as const).find((limit) => Date.parse(query[limit] ?? "") > now);
+}
+
+export interface ExportOptions extends Pick<EventReadOptions, "client" | "signal" | "onProgress"> {
   signer: ExportSigner;
   by: Manifest["made"]["by"];
   accessId: string;
-  /** Time of the export, RFC 3339; the default end of the range. */
+  /** Time of the export in RFC 3339, and the default end of the range. */
   now: string;
 }
 
 /**
- * Exports a clinic's events in a time range, one per line, followed by a line with the signed manifest. The export
- * ends at the end of the log when it starts: events appended meanwhile are not included. The same range gives the
- * same lines.
+ * Exports a clinic's events in a time range, one per line, followed by a line with the signed manifest. Events that
+ * are appended after the start of the export are not included. A second export of the same range has the same event
+ * lines.
  *
- * @throws {LogUnavailableError} before the first line or later; the manifest is then missing
+ * @throws {LogUnavailableError} also after some lines; the manifest is then missing
  */
 export async function exportClinic(
   query: ExportQuery,
   options: ExportOptions,
 ): Promise<AsyncGenerator<string, void>> {
-  return lines(query, options, await logEnd(options.client));
+  return generateLines(query, options, await readLogEnd(options.client));
 }
 
-async function* lines(
+async function* generateLines(
   query: ExportQuery,
   options: ExportOptions,
-  through: bigint,
+  logEnd: bigint,
 ): AsyncGenerator<string, void> {
   const { client, signal, onProgress, signer, now } = options;
   const stored = { from: query.from ?? null, to: query.to ?? now };
-  const chain = createChain();
-  const marks = createMarks();
+  const chain = createHashChain();
+  const collector = createMarkCollector();
   let count = 0;
   let first: Manifest["first"] = null;
   let last: Manifest["last"] = null;
-  for await (const { shown } of scan({ client, prefixes: undefined, through, signal, onProgress })) {
-    if (!isOf(query.clinic, shown) || !isWithin(stored, shown)) continue;
-    const { position, id } = shown;
+  for await (const { auditEvent } of scanLog({
+    client,
+    prefixes: undefined,
+    through: logEnd,
+    signal,
+    onProgress,
+  })) {
+    if (!isOnlyOfClinic(query.clinic, auditEvent) || !isStoredWithin(stored, auditEvent)) continue;
+    const { position, id } = auditEvent;
     count += 1;
     first ??= { position, id };
     last = { position, id };
-    const event = canonicalJson(shown);
-    // The members of the line are in canonical order.
+    const event = canonicalJson(auditEvent);
     const link = chain.add(event);
-    marks.add(link);
+    collector.add(link);
+    // The members `chain` and `event` are in canonical order.
     yield `{"chain":"${link}","event":${event}}\n`;
   }
   if (signal.aborted) return;
-  const made = { at: now, by: options.by, accessId: options.accessId, logEnd: String(through) };
-  const contents = { count, first, last, chain: chain.head, marks: marks.marks() };
-  const manifest: Manifest = { format: FORMAT, clinicId: query.clinic, stored, ...contents, made };
+  const made = { at: now, by: options.by, accessId: options.accessId, logEnd: String(logEnd) };
+  const contents = { count, first, last, chain: chain.head, marks: collector.getMarks() };
+  const manifest: Manifest = { format: EXPORT_FORMAT, clinicId: query.clinic, stored, ...contents, made };
   const signature = await signer.sign(canonicalJson(manifest));
   yield `${canonicalJson({ manifest, signature })}\n`;
 }
 
-/** Returns whether an event belongs to the clinic only. An event that names two clinics is in neither's export. */
-function isOf(clinicId: string, event: AuditEvent): boolean {
-  return clinicsOf(event).length > 0 && visibleTo([clinicId])(event);
+/** Returns true if the clinic is the only one that the event names. An export omits events of several clinics. */
+function isOnlyOfClinic(clinicId: string, event: AuditEvent): boolean {
+  return getClinicIds(event).length > 0 && createVisibilityFilter([clinicId])(event);
 }
 
-function isWithin({ from, to }: Manifest["stored"], { storedAt }: AuditEvent): boolean {
+function isStoredWithin({ from, to }: Manifest["stored"], { storedAt }: AuditEvent): boolean {
   return (from === null || storedAt >= from) && storedAt < to;
 }

@@ -1,18 +1,24 @@
-/** Shortened links along the hash chain. They locate the first difference between two chains; they are no proof. */
+/**
+ * Shortened links of a hash chain, one per interval of lines. Marks locate the first difference between two chains.
+ * They are too short to prove that two chains are equal.
+ */
 export interface Marks {
-  /** Number of lines between two marks: 1, or a power of 2 for a long export. */
+  /** Number of lines from one mark to the next: 1, or a power of 2 for a long export. */
   every: number;
   links: string[];
 }
 
-/** Maximum number of marks. Up to this number of lines, each line has a mark. */
+/** Maximum number of marks. An export with at most this number of events has a mark for each line. */
 const MAX_MARKS = 4_096;
 
-/** Length of a mark in hex digits. */
+/** Length of a mark, in hex digits. */
 const MARK_LENGTH = 16;
 
-/** Collects marks line by line. If there are too many, every other mark is dropped. */
-export function createMarks(most = MAX_MARKS): { add(link: string): void; marks(): Marks } {
+/**
+ * Collects the marks of a hash chain as its links are added. If the number of marks exceeds the maximum, every second
+ * mark is dropped and the interval doubles.
+ */
+export function createMarkCollector(maxMarks = MAX_MARKS): { add(link: string): void; getMarks(): Marks } {
   let every = 1;
   let links: string[] = [];
   let lines = 0;
@@ -20,28 +26,28 @@ export function createMarks(most = MAX_MARKS): { add(link: string): void; marks(
     add(link) {
       lines += 1;
       if (lines % every === 0) links.push(link.slice(0, MARK_LENGTH));
-      if (links.length <= most) return;
+      if (links.length <= maxMarks) return;
       links = links.filter((_, index) => index % 2 === 1);
       every *= 2;
     },
-    marks: () => ({ every, links }),
+    getMarks: () => ({ every, links }),
   };
 }
 
 /**
- * Locates the first difference between two chains.
+ * Locates the first difference between two hash chains.
  *
- * @returns the range of lines that contains the first difference
+ * @returns the first and the last line of the interval that contains the difference, counted from 1
  */
-export function firstDifference(one: Marks, other: Marks): { first: number; last: number } {
-  const every = Math.max(one.every, other.every);
-  const [a, b] = [thinned(one, every), thinned(other, every)];
+export function findFirstDifference(left: Marks, right: Marks): { first: number; last: number } {
+  const every = Math.max(left.every, right.every);
+  const [a, b] = [selectMarks(left, every), selectMarks(right, every)];
   let same = 0;
   while (same < a.length && a[same] === b[same]) same += 1;
   return { first: same * every + 1, last: (same + 1) * every };
 }
 
-function thinned({ every, links }: Marks, wanted: number): string[] {
-  const step = wanted / every;
+function selectMarks({ every, links }: Marks, interval: number): string[] {
+  const step = interval / every;
   return links.filter((_, index) => (index + 1) % step === 0);
 }

@@ -1,33 +1,35 @@
 import { compactVerify } from "jose";
-import { type Chain, canonicalJson, createChain } from "./chain.ts";
+import { createHashChain, type HashChain } from "./chain.ts";
+import { canonicalJson, isCanonicalLine, parseJson } from "./json.ts";
 import { eventLine, type Manifest, manifest, manifestLine } from "./manifest.ts";
-import { createMarks, firstDifference } from "./marks.ts";
+import { createMarkCollector, findFirstDifference } from "./marks.ts";
 import { SIGNATURE_TYPE } from "./signing.ts";
-import { type TrustedKeys, UntrustedKeyError } from "./verify-key.ts";
+import { type GetTrustedKey, UntrustedKeyError } from "./verify-key.ts";
 
-/** Result of a verification: the manifest of a genuine file, or the first line that is wrong. */
-export type Verdict = { ok: true; manifest: Manifest } | ({ ok: false } & Fault);
+/** Result of a verification: the manifest of a genuine export, or the first wrong line and its problem. */
+export type Verdict = { ok: true; manifest: Manifest } | ({ ok: false } & ExportFault);
 
-/** The first line that is wrong, counted from 1, and the reason. */
-interface Fault {
+interface ExportFault {
+  /** Number of the first wrong line, from 1. */
   line: number;
   problem: string;
 }
 
 /**
- * Expected clinic and range of an export. Omitted members are not checked. `from` null expects an export from the
- * start of the log. Times are RFC 3339 in UTC with milliseconds.
+ * Expected clinic and range of an export. Omitted members are not checked. Times are RFC 3339 in UTC with
+ * milliseconds.
  */
-export interface Expected {
-  clinicId?: string | undefined;
+export interface ExpectedExport {
+  clinic?: string | undefined;
+  /** Null for an export from the start of the log. */
   from?: string | null | undefined;
   to?: string | undefined;
 }
 
-/** Summary of the lines read so far. */
-interface Seen {
-  chain: Chain;
-  marks: ReturnType<typeof createMarks>;
+/** Summary of the event lines that have been verified so far. */
+interface ReadSummary {
+  chain: HashChain;
+  collector: ReturnType<typeof createMarkCollector>;
   count: number;
   first: Manifest["first"];
   last: Manifest["last"];
@@ -40,52 +42,47 @@ interface Seen {
  * fit each other but not the signed marks. The marks then locate the first changed line: exactly in an export of up
  * to 4,096 events, else within a few lines.
  *
- * @param lines each with its line ending, if it has one
+ * @param lines each line with its line ending, if it has one
  * @param expected compared with the signed manifest after all lines are verified
  */
 export async function verifyExport(
   lines: AsyncIterable<string>,
-  keys: TrustedKeys,
-  expected: Expected = {},
+  getTrustedKey: GetTrustedKey,
+  expected: ExpectedExport = {},
 ): Promise<Verdict> {
-  const seen: Seen = { chain: createChain(), marks: createMarks(), count: 0, first: null, last: null };
-  let number = 0;
-  let pending: string | undefined;
-  for await (const text of lines) {
-    if (pending !== undefined) {
-      number += 1;
-      const problem = addEvent(pending, seen);
-      if (problem !== undefined) return { ok: false, line: number, problem };
-    }
-    pending = text;
+  const summary: ReadSummary = {
+    chain: createHashChain(),
+    collector: createMarkCollector(),
+    count: 0,
+    first: null,
+    last: null,
+  };
+  const atNextLine = (problem: string): Verdict => ({ ok: false, line: summary.count + 1, problem });
+  let previous: string | undefined;
+  for await (const line of lines) {
+    const problem = previous === undefined ? undefined : verifyEventLine(previous, summary);
+    if (problem !== undefined) return atNextLine(problem);
+    previous = line;
   }
-  number += 1;
-  if (pending === undefined)
-    return { ok: false, line: 1, problem: "the file is empty; the manifest is missing" };
-  const value = parse(pending);
-  if (eventLine.safeParse(value).success) {
-    const problem = addEvent(pending, seen);
-    if (problem !== undefined) return { ok: false, line: number, problem };
-    return {
-      ok: false,
-      line: number + 1,
-      problem: "the file ends here; the manifest is missing, and events may be missing",
-    };
+  if (previous === undefined) return atNextLine("the file is empty; the manifest is missing");
+  if (eventLine.safeParse(parseJson(previous)).success) {
+    const problem = verifyEventLine(previous, summary);
+    return atNextLine(problem ?? "the file ends here; the manifest is missing, and events may be missing");
   }
-  const judged = await judgeEnd(pending, value, seen, keys);
-  if ("problem" in judged) return { ok: false, ...judged };
-  const problem = unexpected(judged, expected);
-  return problem === undefined ? { ok: true, manifest: judged } : { ok: false, line: number, problem };
+  const result = await verifyManifestLine(previous, summary, getTrustedKey);
+  if ("problem" in result) return { ok: false, ...result };
+  const problem = describeDifferences(result, expected);
+  return problem === undefined ? { ok: true, manifest: result } : atNextLine(problem);
 }
 
-/** @returns the difference between a verified manifest and the expectation; undefined if there is none */
-function unexpected(
+/** Returns the differences between a verified manifest and the expected export; undefined if there is none. */
+function describeDifferences(
   { clinicId, stored }: Manifest,
-  { clinicId: wanted, from, to }: Expected,
+  { clinic, from, to }: ExpectedExport,
 ): string | undefined {
   const differences: string[] = [];
-  if (wanted !== undefined && clinicId !== wanted)
-    differences.push(`expected clinic ${wanted}, the manifest says ${clinicId}`);
+  if (clinic !== undefined && clinicId !== clinic)
+    differences.push(`expected clinic ${clinic}, the manifest says ${clinicId}`);
   if (from !== undefined && stored.from !== from)
     differences.push(`expected from ${from ?? "start"}, the manifest says ${stored.from ?? "start"}`);
   if (to !== undefined && stored.to !== to)
@@ -93,9 +90,13 @@ function unexpected(
   return differences.length > 0 ? `it is not the expected export: ${differences.join("; ")}` : undefined;
 }
 
-/** @returns the problem of the line; undefined if there is none */
-function addEvent(text: string, seen: Seen): string | undefined {
-  const value = parse(text);
+/**
+ * Verifies a line as the next event of the export, and adds the event to the summary.
+ *
+ * @returns the problem of the line; undefined if there is none
+ */
+function verifyEventLine(text: string, summary: ReadSummary): string | undefined {
+  const value = parseJson(text);
   const line = eventLine.safeParse(value);
   if (!line.success) {
     return manifestLine.safeParse(value).success
@@ -103,50 +104,51 @@ function addEvent(text: string, seen: Seen): string | undefined {
       : "the line is not an event";
   }
   const { chain, event } = line.data;
-  if (!isCanonical(text, value)) return "the line is not in its canonical form";
-  const link = seen.chain.add(canonicalJson(event));
+  if (!isCanonicalLine(text, value)) return "the line is not in its canonical form";
+  const link = summary.chain.add(canonicalJson(event));
   if (link !== chain) {
     return "the line does not fit the hash chain: it was altered or inserted, or a line before it was removed";
   }
   const { position, id } = event;
-  seen.marks.add(link);
-  seen.count += 1;
-  seen.first ??= { position, id };
-  seen.last = { position, id };
+  summary.collector.add(link);
+  summary.count += 1;
+  summary.first ??= { position, id };
+  summary.last = { position, id };
   return undefined;
 }
 
 /**
- * Checks the last line. The events are checked against the signed text first, because the manifest itself may be
- * altered.
+ * Verifies the last line of an export. The events are compared with the signed manifest before the readable manifest
+ * is, because the readable manifest may be altered too.
  */
-async function judgeEnd(
+async function verifyManifestLine(
   text: string,
-  value: unknown,
-  seen: Seen,
-  keys: TrustedKeys,
-): Promise<Manifest | Fault> {
-  const here = (problem: string): Fault => ({ line: seen.count + 1, problem });
+  summary: ReadSummary,
+  getTrustedKey: GetTrustedKey,
+): Promise<Manifest | ExportFault> {
+  const inThisLine = (problem: string): ExportFault => ({ line: summary.count + 1, problem });
+  const value = parseJson(text);
   const line = manifestLine.safeParse(value);
-  if (!line.success) return here("the line is neither an event nor the signed manifest");
-  if (!isCanonical(text, value)) return here("the line is not in its canonical form");
-  const signed = await readSigned(line.data.signature, keys);
-  if ("problem" in signed) return here(signed.problem);
-  const known = manifest.safeParse(parse(signed.text));
-  if (!known.success) return here("the manifest has a format that this release does not support");
-  const { count, chain, first, last, marks } = known.data;
-  if (chain !== seen.chain.head) return partingOf(marks, seen);
+  if (!line.success) return inThisLine("the line is neither an event nor the signed manifest");
+  if (!isCanonicalLine(text, value)) return inThisLine("the line is not in its canonical form");
+  const signed = await verifySignature(line.data.signature, getTrustedKey);
+  if ("problem" in signed) return inThisLine(signed.problem);
+  const checked = manifest.safeParse(parseJson(signed.text));
+  if (!checked.success) return inThisLine("the manifest has a format that this release does not support");
+  const { count, chain, first, last, marks } = checked.data;
+  if (chain !== summary.chain.head) return locateChange(marks, summary);
   if (signed.text !== canonicalJson(line.data.manifest))
-    return here("the manifest differs from the signed manifest");
-  if (count !== seen.count)
-    return here(`the manifest lists ${count} events, but the file contains ${seen.count}`);
-  const ends = canonicalJson({ first, last }) === canonicalJson({ first: seen.first, last: seen.last });
-  return ends ? known.data : here("the manifest names a different first or last event");
+    return inThisLine("the manifest differs from the signed manifest");
+  if (count !== summary.count)
+    return inThisLine(`the manifest lists ${count} events, but the file contains ${summary.count}`);
+  if (canonicalJson({ first, last }) !== canonicalJson({ first: summary.first, last: summary.last }))
+    return inThisLine("the manifest names a different first or last event");
+  return checked.data;
 }
 
-/** Locates the first changed line if the lines fit each other but a different chain was signed. */
-function partingOf(signed: Manifest["marks"], seen: Seen): Fault {
-  const { first, last } = firstDifference(signed, seen.marks.marks());
+/** Locates the first changed line of a file whose lines fit each other, but whose hash chain is not the signed one. */
+function locateChange(signedMarks: Manifest["marks"], { collector }: ReadSummary): ExportFault {
+  const { first, last } = findFirstDifference(signedMarks, collector.getMarks());
   const changed = first === last ? "the line was" : `a line from here up to line ${last} was`;
   return {
     line: first,
@@ -154,35 +156,18 @@ function partingOf(signed: Manifest["marks"], seen: Seen): Fault {
   };
 }
 
-async function readSigned(
+async function verifySignature(
   signature: string,
-  keys: TrustedKeys,
+  getTrustedKey: GetTrustedKey,
 ): Promise<{ text: string } | { problem: string }> {
   try {
     const options = { algorithms: ["EdDSA"] };
-    const { payload, protectedHeader } = await compactVerify(signature, keys.getKey, options);
+    const { payload, protectedHeader } = await compactVerify(signature, getTrustedKey, options);
     if (protectedHeader.typ !== SIGNATURE_TYPE)
       return { problem: "the signature is not for an audit export" };
     return { text: Buffer.from(payload).toString("utf8") };
   } catch (error) {
     if (error instanceof UntrustedKeyError) return { problem: error.message };
     return { problem: "the signature is invalid" };
-  }
-}
-
-/** Returns whether a line is the canonical JSON of its value with a line ending. */
-function isCanonical(text: string, value: unknown): boolean {
-  try {
-    return text === `${canonicalJson(value)}\n`;
-  } catch {
-    return false;
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

@@ -1,5 +1,6 @@
 import { type CompactVerifyGetKey, calculateJwkThumbprint, type JWK } from "jose";
 import { z } from "zod";
+import { parseJson } from "./json.ts";
 
 const publicKey = z.looseObject({
   kty: z.literal("OKP"),
@@ -9,55 +10,44 @@ const publicKey = z.looseObject({
 });
 const keySet = z.object({ keys: z.array(publicKey).min(1) });
 
-/** Keys that the verifier trusts. */
-export interface TrustedKeys {
-  getKey: CompactVerifyGetKey;
-}
+/** Returns the key that verifies a signature. Throws {@link UntrustedKeyError} if the key is not trusted. */
+export type GetTrustedKey = CompactVerifyGetKey;
 
-/** The signing key is not trusted. */
+/** The key that signed the export is not trusted. */
 export class UntrustedKeyError extends Error {
   override readonly name = "UntrustedKeyError";
 }
 
-/** Returns whether a text has the form of a thumbprint: base64url of 32 bytes. */
+/** Returns true for text in the form of a thumbprint: base64url of 32 bytes. */
 export function isThumbprint(text: string): boolean {
   return /^[\w-]{43}$/.test(text);
 }
 
 /**
- * Reads the trusted keys: JSON of a public key or key set, or a thumbprint (RFC 7638, SHA-256) of the key in the
- * file.
+ * Reads the keys that the verifier trusts.
  *
+ * @param text JSON of a public key or key set, or the thumbprint (RFC 7638, SHA-256) of a key that the export contains
  * @returns undefined for any other text
  */
-export async function readTrustedKeys(text: string): Promise<TrustedKeys | undefined> {
-  const thumbprints = isThumbprint(text.trim()) ? [text.trim()] : await thumbprintsOf(text);
+export async function readTrustedKeys(text: string): Promise<GetTrustedKey | undefined> {
+  const thumbprints = isThumbprint(text.trim()) ? [text.trim()] : await computeThumbprints(text);
   if (!thumbprints) return undefined;
   const trusted = new Set(thumbprints);
-  return {
-    async getKey({ jwk }) {
-      const brought = publicKey.safeParse(jwk);
-      if (!brought.success) throw new UntrustedKeyError("the signature does not contain its public key");
-      const thumbprint = await calculateJwkThumbprint(brought.data as JWK);
-      if (!trusted.has(thumbprint))
-        throw new UntrustedKeyError(`the signature was made by an untrusted key, thumbprint ${thumbprint}`);
-      const { kty, crv, x } = brought.data;
-      return { kty, crv, x, alg: "EdDSA" };
-    },
+  return async ({ jwk }) => {
+    const embedded = publicKey.safeParse(jwk);
+    if (!embedded.success) throw new UntrustedKeyError("the signature does not contain its public key");
+    const thumbprint = await calculateJwkThumbprint(embedded.data as JWK);
+    if (!trusted.has(thumbprint))
+      throw new UntrustedKeyError(`the signature was made by an untrusted key, thumbprint ${thumbprint}`);
+    const { kty, crv, x } = embedded.data;
+    return { kty, crv, x, alg: "EdDSA" };
   };
 }
 
-async function thumbprintsOf(text: string): Promise<string[] | undefined> {
-  const set = keySet.safeParse(parse(text));
-  const one = publicKey.safeParse(parse(text));
-  const keys = set.success ? set.data.keys : one.success ? [one.data] : undefined;
-  return keys && Promise.all(keys.map((key) => calculateJwkThumbprint(key as JWK)));
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+async function computeThumbprints(text: string): Promise<string[] | undefined> {
+  const value = parseJson(text);
+  const set = keySet.safeParse(value);
+  const key = publicKey.safeParse(value);
+  const keys = set.success ? set.data.keys : key.success ? [key.data] : undefined;
+  return keys && Promise.all(keys.map((jwk) => calculateJwkThumbprint(jwk as JWK)));
 }

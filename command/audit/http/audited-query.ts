@@ -8,11 +8,12 @@ import { recordAccess } from "../access/record-access.ts";
 import type { AuditorState } from "./auditor-access.ts";
 
 export type AuditContext = Koa.ParameterizedContext<AuditorState>;
+export type AuditHandler = (ctx: AuditContext) => Promise<void>;
 
 /**
- * Reads the query of a request.
+ * Validates the query parameters of a request.
  *
- * @throws {ApiError} 400 `invalid_query` with details
+ * @throws {ApiError} 400 `invalid_query`, with details that name the invalid parameters
  */
 export function readQuery<Schema extends z.ZodType>(
   query: AuditContext["query"],
@@ -30,28 +31,21 @@ export function readQuery<Schema extends z.ZodType>(
 }
 
 /**
- * Records the auditor's access.
+ * Records the access of the auditor who sends the request. Call it before the query runs.
  *
+ * @param query the parameters to record; default: all parameters of the request
  * @returns the id of the access
- * @throws {LogUnavailableError} if the access cannot be recorded; no data may be returned
+ * @throws {LogUnavailableError} if the access cannot be recorded; no data may then be returned
  */
 export function recordRequestAccess(
   log: EventLog,
   ctx: AuditContext,
   action: AuditAction,
-  asked: Record<string, unknown> = { ...ctx.query },
+  query: Record<string, unknown> = { ...ctx.query },
 ): Promise<string> {
   const { auditor, correlationId, now } = ctx.state;
-  return recordAccess(
-    log,
-    { auditorId: auditor.id, action, asked },
-    {
-      actor: { type: "auditor", id: auditor.id },
-      clinicId: null,
-      environment: null,
-      correlationId,
-      causationId: correlationId,
-      now,
-    },
-  );
+  const actor = { type: "auditor", id: auditor.id } as const;
+  const request = { correlationId, causationId: correlationId, now };
+  const context = { actor, clinicId: null, environment: null, ...request };
+  return recordAccess(log, { auditorId: auditor.id, action, query }, context);
 }

@@ -7,79 +7,84 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import type { RequestState } from "../../../shared/http/app.ts";
 import { callerAddress } from "../../../shared/http/caller-address.ts";
 import { authenticate } from "../access/authenticate.ts";
-import { type IsVisible, visibleTo } from "../access/visibility.ts";
+import { createVisibilityFilter, type IsVisible } from "../access/visibility.ts";
 
-/** State of an auditor's request. */
+/** State of a request after the auditor has been authenticated. */
 export interface AuditorState extends RequestState {
   auditor: Auditor;
   isVisible: IsVisible;
 }
 
-/** Maximum number of requests per minute of one auditor. */
-const REQUESTS_PER_MINUTE = 240;
+/** Maximum number of requests that one auditor may send per minute. */
+const MAX_REQUESTS_PER_MINUTE = 240;
 
 /**
- * Maximum number of invalid credentials per minute from one address. Each costs a read of the event log. Guessing a
- * credential is infeasible, so more are a flood that must not reach the log.
+ * Maximum number of invalid credentials that one address may send per minute. The limit protects the event log, which
+ * is read for each invalid credential. It need not prevent guessing, because a credential has 256 random bits.
  */
-const MAX_REFUSED_PER_MINUTE = 300;
+const MAX_INVALID_CREDENTIALS_PER_MINUTE = 300;
 
 /**
- * Maximum number of valid credentials that are remembered. Their holders are not blocked by a flood from the same
- * address.
+ * Maximum number of valid credentials that are remembered. A flood of invalid credentials does not block remembered
+ * credentials from the same address.
  */
-const MAX_KNOWN_CREDENTIALS = 1_000;
+const MAX_REMEMBERED_CREDENTIALS = 1_000;
 
 /**
- * Requires an auditor's credential, the method GET, and a request rate below the limit. Each process counts
- * separately.
+ * Creates the middleware that requires the method GET, an auditor's credential, and a request rate below the limit.
+ * Each process counts requests separately.
  */
-export function auditorAccess(log: EventLog): Koa.Middleware<AuditorState> {
-  const limiter = new RateLimiterMemory({ points: REQUESTS_PER_MINUTE, duration: 60 });
-  const recognise = recogniser(log);
+export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
+  const limiter = new RateLimiterMemory({ points: MAX_REQUESTS_PER_MINUTE, duration: 60 });
+  const authenticateRequest = createAuthenticator(log);
   return async (ctx, next) => {
     if (ctx.method !== "GET") throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET" } });
-    const auditor = await recognise(ctx);
-    await limiter.consume(auditor.id).catch(tooMany);
+    const auditor = await authenticateRequest(ctx);
+    await limiter.consume(auditor.id).catch(throwRateLimitError);
     ctx.state.auditor = auditor;
-    ctx.state.isVisible = visibleTo(auditor.clinicIds);
+    ctx.state.isVisible = createVisibilityFilter(auditor.clinicIds);
     await next();
   };
 }
 
 /**
- * Authenticates requests, and keeps a flood of invalid credentials from the event log. Throws as {@link
- * authenticate}.
+ * Creates a function that authenticates requests and that keeps a flood of invalid credentials away from the event
+ * log. The function throws the errors of {@link authenticate}, and {@link ApiError} 429 during a flood.
  */
-function recogniser(log: EventLog): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
-  const refused = new RateLimiterMemory({ points: MAX_REFUSED_PER_MINUTE, duration: 60 });
-  const good = new Set<string>();
+function createAuthenticator(
+  log: EventLog,
+): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
+  const invalidCredentials = new RateLimiterMemory({
+    points: MAX_INVALID_CREDENTIALS_PER_MINUTE,
+    duration: 60,
+  });
+  const remembered = new Set<string>();
   return async (ctx) => {
     const header = ctx.get("Authorization");
-    const credential = createHash("sha256").update(header).digest("base64");
+    const credentialHash = createHash("sha256").update(header).digest("base64");
     const address = callerAddress(ctx.ip);
-    const flood = good.has(credential) ? null : await refused.get(address);
-    if (flood && flood.consumedPoints >= MAX_REFUSED_PER_MINUTE) tooMany(flood);
+    const usage = remembered.has(credentialHash) ? null : await invalidCredentials.get(address);
+    if (usage && usage.consumedPoints >= MAX_INVALID_CREDENTIALS_PER_MINUTE) throwRateLimitError(usage);
     try {
       const auditor = await authenticate(log, header, ctx.state.now);
-      good.add(credential);
-      for (const oldest of good) {
-        if (good.size <= MAX_KNOWN_CREDENTIALS) break;
-        good.delete(oldest);
+      remembered.add(credentialHash);
+      for (const oldest of remembered) {
+        if (remembered.size <= MAX_REMEMBERED_CREDENTIALS) break;
+        remembered.delete(oldest);
       }
       return auditor;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      good.delete(credential);
-      await refused.consume(address).catch(tooMany);
+      remembered.delete(credentialHash);
+      await invalidCredentials.consume(address).catch(throwRateLimitError);
       throw error;
     }
   };
 }
 
-/** @throws {ApiError} 429 for a count; other errors are rethrown */
-function tooMany(counted: unknown): never {
-  if (!(counted instanceof RateLimiterRes)) throw counted;
-  const after = String(Math.max(1, Math.ceil(counted.msBeforeNext / 1000)));
-  throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": after } });
+/** Throws {@link ApiError} 429 if the cause is an exceeded limit. Rethrows any other cause. */
+function throwRateLimitError(cause: unknown): never {
+  if (!(cause instanceof RateLimiterRes)) throw cause;
+  const retryAfter = String(Math.max(1, Math.ceil(cause.msBeforeNext / 1000)));
+  throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfter } });
 }

@@ -3,8 +3,8 @@ import { z } from "zod";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { ScanProgress } from "../log/scan.ts";
 import { type EventList, type ListQuery, listEvents, listQuery } from "../queries/list-events.ts";
-import { type AuditContext, readQuery, recordRequestAccess } from "./audited-query.ts";
-import { type TakeSlot, withSlot } from "./scan-slots.ts";
+import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
+import { streamWithSlot, type TakeSlot } from "./scan-slots.ts";
 
 export interface AuditDependencies {
   log: EventLog;
@@ -12,31 +12,27 @@ export interface AuditDependencies {
   takeSlot: TakeSlot;
 }
 
-/** `progress` requests progress lines between the events. */
-const question = z.object({ progress: z.enum(["true", "false"]).default("false") });
+/** Schema of the parameter that requests progress lines between the events. */
+const progressQuery = z.object({ progress: z.enum(["true", "false"]).default("false") });
 
 /**
- * GET /audit/v1/events: the matching events, one per line. The last line is `{"end": …}`; a response without it is
- * incomplete.
+ * GET /audit/v1/events: the matching events, one per line. The last line is `{"end": …}`. A response without this line
+ * is incomplete.
  */
-export function streamEvents({
-  log,
-  client,
-  takeSlot,
-}: AuditDependencies): (ctx: AuditContext) => Promise<void> {
+export function streamEvents({ log, client, takeSlot }: AuditDependencies): AuditHandler {
   return async (ctx) => {
-    const { progress, ...query } = ctx.query;
-    const asked = readQuery(query, listQuery);
-    const wanted = readQuery(progress === undefined ? {} : { progress }, question).progress === "true";
-    await withSlot(ctx, takeSlot, async (signal) => {
-      await recordRequestAccess(log, ctx, "events", query);
+    const { progress, ...recordedQuery } = ctx.query;
+    const query = readQuery(recordedQuery, listQuery);
+    const reportsProgress = readQuery({ progress }, progressQuery).progress === "true";
+    await streamWithSlot(ctx, takeSlot, async (signal) => {
+      await recordRequestAccess(log, ctx, "events", recordedQuery);
       let latest: ScanProgress = { read: 0, share: 0 };
-      const onProgress = (now: ScanProgress) => {
-        latest = now;
+      const onProgress = (progress: ScanProgress) => {
+        latest = progress;
       };
-      const list = await listEvents(asked, { client, isVisible: ctx.state.isVisible, signal, onProgress });
-      const progressLine = () => `${JSON.stringify({ progress: latest })}\n`;
-      return { lines: toLines(list, asked), progress: wanted ? progressLine : undefined };
+      const list = await listEvents(query, { client, isVisible: ctx.state.isVisible, signal, onProgress });
+      const getProgressLine = () => `${JSON.stringify({ progress: latest })}\n`;
+      return { lines: toLines(list, query), getProgressLine: reportsProgress ? getProgressLine : undefined };
     });
   };
 }
@@ -49,7 +45,7 @@ async function* toLines({ events, through }: EventList, { limit }: ListQuery): A
     last = event.position;
     yield `${JSON.stringify(event)}\n`;
   }
-  // A full page may be the last page. The next page is then empty.
+  // A list that reaches the limit may have a next page, which can be empty.
   const next = count === limit ? last : null;
   yield `${JSON.stringify({ end: { count, next, through: String(through) } })}\n`;
 }

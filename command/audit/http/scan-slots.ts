@@ -2,71 +2,73 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import type { AuditContext } from "./audited-query.ts";
 import { type LineStream, streamLines } from "./stream-lines.ts";
 
-/** Maximum number of concurrent queries: of all auditors, and of one auditor. */
+/** Maximum numbers of concurrent queries. */
 export interface SlotLimits {
-  all: number;
-  each: number;
+  total: number;
+  perAuditor: number;
 }
 
-/** Limits for scans and other long responses. */
-const SCAN_LIMITS: SlotLimits = { all: 4, each: 2 };
+/** Limits for queries with a streamed response: scans, replays and exports. */
+const SCAN_SLOT_LIMITS: SlotLimits = { total: 4, perAuditor: 2 };
 
-/** Limits for queries with a short response, which may still read a long stream. */
-export const STATE_LIMITS: SlotLimits = { all: 8, each: 4 };
+/** Limits for queries with one JSON object as response, which may still read a long stream. */
+export const STATE_SLOT_LIMITS: SlotLimits = { total: 8, perAuditor: 4 };
 
-/** Retry-After header of a refused query. Seconds. */
+/** Value of the Retry-After header if no slot is free. Seconds. */
 const RETRY_AFTER_S = 5;
 
+/** Takes a slot for an auditor. Returns a function that releases the slot. */
+export type TakeSlot = (auditorId: string) => () => void;
+
 /**
- * Limits the number of concurrent scans.
+ * Limits the number of concurrent queries.
  *
- * @returns a function that takes a slot for an auditor and returns a function that releases it
+ * @returns a function that takes a slot, or throws {@link ApiError} 429 `too_many_scans` if no slot is free
  */
-export function createScanSlots(limits = SCAN_LIMITS): (auditorId: string) => () => void {
-  const taken = new Map<string, number>();
-  let all = 0;
+export function createScanSlots(limits = SCAN_SLOT_LIMITS): TakeSlot {
+  const takenByAuditor = new Map<string, number>();
+  let total = 0;
   return (auditorId) => {
-    const own = taken.get(auditorId) ?? 0;
-    if (all >= limits.all || own >= limits.each) {
+    const taken = takenByAuditor.get(auditorId) ?? 0;
+    if (total >= limits.total || taken >= limits.perAuditor) {
       throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER_S) } });
     }
-    all += 1;
-    taken.set(auditorId, own + 1);
-    let held = true;
+    total += 1;
+    takenByAuditor.set(auditorId, taken + 1);
+    let isReleased = false;
     return () => {
-      if (!held) return;
-      held = false;
-      all -= 1;
-      const left = (taken.get(auditorId) ?? 1) - 1;
-      if (left === 0) taken.delete(auditorId);
-      else taken.set(auditorId, left);
+      if (isReleased) return;
+      isReleased = true;
+      total -= 1;
+      const left = (takenByAuditor.get(auditorId) ?? 1) - 1;
+      if (left === 0) takenByAuditor.delete(auditorId);
+      else takenByAuditor.set(auditorId, left);
     };
   };
 }
 
-export type TakeSlot = ReturnType<typeof createScanSlots>;
-
 /**
- * Streams lines while holding a slot. When the response ends, the slot is released and the signal aborts. A client
- * that disconnects thus ends its scan.
+ * Takes a slot and streams lines as the response. When the response ends, the slot is released and the signal aborts,
+ * so a client that disconnects also ends its scan.
  *
+ * @param start starts the query and returns its lines
  * @throws {ApiError} 429 `too_many_scans`
  */
-export async function withSlot(
+export async function streamWithSlot(
   ctx: AuditContext,
   takeSlot: TakeSlot,
-  begin: (signal: AbortSignal) => Promise<Omit<LineStream, "over">>,
+  start: (signal: AbortSignal) => Promise<Omit<LineStream, "onEnd">>,
 ): Promise<void> {
   const release = takeSlot(ctx.state.auditor.id);
-  const end = new AbortController();
-  const over = () => {
-    end.abort();
+  const controller = new AbortController();
+  const onEnd = () => {
+    controller.abort();
     release();
   };
   try {
-    streamLines(ctx, { ...(await begin(end.signal)), over });
+    streamLines(ctx, { ...(await start(controller.signal)), onEnd });
   } catch (error) {
-    over();
+    onEnd();
     throw error;
   }
 }

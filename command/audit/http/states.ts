@@ -1,40 +1,41 @@
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { replay, replayQuery, type StreamReading, UnreadableStreamError } from "../state/replay.ts";
-import { diff, diffQuery, stateAt, stateQuery } from "../state/state-at.ts";
-import { type AuditContext, readQuery, recordRequestAccess } from "./audited-query.ts";
+import { replayQuery, replayStream, type StreamReadOptions, UnreadableStreamError } from "../state/replay.ts";
+import { compareStates, diffQuery, getStateAt, stateQuery } from "../state/state-at.ts";
+import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import type { AuditDependencies } from "./events.ts";
-import { type TakeSlot, withSlot } from "./scan-slots.ts";
+import { streamWithSlot, type TakeSlot } from "./scan-slots.ts";
 
-/** States have separate slots, so that they do not wait for scans. */
+/** State queries have their own slots, so that scans do not delay them. */
 type StateDependencies = AuditDependencies & { takeStateSlot: TakeSlot };
 
 /** GET /audit/v1/state: the state of a stream at a point in its history. */
-export function sendState(dependencies: StateDependencies): (ctx: AuditContext) => Promise<void> {
-  return sendObject(dependencies, "state", stateQuery, stateAt);
+export function sendState(dependencies: StateDependencies): AuditHandler {
+  return sendQueryResult(dependencies, "state", stateQuery, getStateAt);
 }
 
 /** GET /audit/v1/diff: the differences between two points in the history of a stream. */
-export function sendDiff(dependencies: StateDependencies): (ctx: AuditContext) => Promise<void> {
-  return sendObject(dependencies, "diff", diffQuery, diff);
+export function sendDiff(dependencies: StateDependencies): AuditHandler {
+  return sendQueryResult(dependencies, "diff", diffQuery, compareStates);
 }
 
-/** Answers a query about one stream. A stream outside the auditor's limit is 404, as if it did not exist. */
-function sendObject<Schema extends z.ZodType>(
+/** Throws the same 404 for a stream that the auditor may not see as for a stream that does not exist. */
+function sendQueryResult<Schema extends z.ZodType>(
   { log, client, takeStateSlot }: StateDependencies,
   action: AuditAction,
   schema: Schema,
-  find: (query: z.output<Schema>, reading: StreamReading) => Promise<object | undefined>,
-): (ctx: AuditContext) => Promise<void> {
+  run: (query: z.output<Schema>, readOptions: StreamReadOptions) => Promise<object | undefined>,
+): AuditHandler {
   return async (ctx) => {
     const query = readQuery(ctx.query, schema);
     const release = takeStateSlot(ctx.state.auditor.id);
     try {
       await recordRequestAccess(log, ctx, action);
-      const found = await find(query, { client, isVisible: ctx.state.isVisible }).catch(unreadable);
-      if (!found) throw new ApiError(404, "stream_not_found");
-      ctx.body = { ok: true, ...found };
+      const { isVisible } = ctx.state;
+      const result = await run(query, { client, isVisible }).catch(throwStreamNotReadable);
+      if (!result) throw new ApiError(404, "stream_not_found");
+      ctx.body = { ok: true, ...result };
     } finally {
       release();
     }
@@ -42,17 +43,14 @@ function sendObject<Schema extends z.ZodType>(
 }
 
 /** GET /audit/v1/replay: each event of a stream with its changes and the resulting state, one per line. */
-export function streamReplay({
-  log,
-  client,
-  takeSlot,
-}: AuditDependencies): (ctx: AuditContext) => Promise<void> {
+export function streamReplay({ log, client, takeSlot }: AuditDependencies): AuditHandler {
   return async (ctx) => {
     const { stream } = readQuery(ctx.query, replayQuery);
-    await withSlot(ctx, takeSlot, async () => {
+    await streamWithSlot(ctx, takeSlot, async () => {
       await recordRequestAccess(log, ctx, "replay");
-      const steps = replay(stream, { client, isVisible: ctx.state.isVisible });
-      const first = await steps.next().catch(unreadable);
+      const steps = replayStream(stream, { client, isVisible: ctx.state.isVisible });
+      // The first step is read before the response starts, so that a missing stream still results in a 404.
+      const first = await steps.next().catch(throwStreamNotReadable);
       if (first.done) throw new ApiError(404, "stream_not_found");
       return { lines: toLines(first.value, steps) };
     });
@@ -69,7 +67,8 @@ async function* toLines(first: object, rest: AsyncIterable<object>): AsyncGenera
   yield `${JSON.stringify({ end: { count } })}\n`;
 }
 
-function unreadable(error: unknown): never {
+/** Converts {@link UnreadableStreamError} to {@link ApiError} 409. Rethrows any other error. */
+function throwStreamNotReadable(error: unknown): never {
   if (error instanceof UnreadableStreamError)
     throw new ApiError(409, "stream_not_readable", { cause: error });
   throw error;

@@ -1,64 +1,58 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
+import { settlesWithin } from "../../../shared/runtime/timeout.ts";
 import type { AuditContext } from "./audited-query.ts";
 
-/** Interval between progress lines, if requested. Milliseconds. */
-const REPORT_INTERVAL_MS = 1_000;
+/** Interval between progress lines, if the client requested progress. */
+const PROGRESS_INTERVAL_MS = 1_000;
 
-/** A client that reads nothing for this long is disconnected, to free its scan slot. Milliseconds. */
+/** Time after which a client that reads nothing is disconnected, to free its scan slot. */
 const STALL_TIMEOUT_MS = 120_000;
 
 export interface LineStream {
-  /** Lines with line endings, read as fast as the client reads them. */
+  /** Lines with line endings, read as fast as the client reads the response. */
   lines: AsyncIterable<string>;
-  /** Returns a progress line; undefined if not requested. */
-  progress?: (() => string) | undefined;
-  /** Called once when the response has ended for any reason. */
-  over(): void;
+  /** Returns a line that reports the progress; undefined if the client did not request progress. */
+  getProgressLine?: (() => string) | undefined;
+  /** Called once, when the response has ended for any reason. */
+  onEnd(): void;
 }
 
 /**
- * Streams lines as the response. If the client disconnects or stops reading, the source is ended. If the source
- * fails, the connection is cut, so that a client cannot mistake a part for the whole.
+ * Streams lines as the response. If the client disconnects or stops reading, the iteration over the lines ends. If the
+ * iteration fails, the connection is closed, so that a client cannot mistake an incomplete response for a complete one.
  *
- * @param stalledAfter milliseconds
+ * @param stallTimeout milliseconds until a client that reads nothing is disconnected
  */
 export function streamLines(
   ctx: AuditContext,
-  { lines, progress, over }: LineStream,
-  stalledAfter = STALL_TIMEOUT_MS,
+  { lines, getProgressLine, onEnd }: LineStream,
+  stallTimeout = STALL_TIMEOUT_MS,
 ): void {
   const out = new PassThrough();
-  const gone = new AbortController();
+  const closed = new AbortController();
   out.once("close", () => {
-    gone.abort();
-    over();
+    closed.abort();
+    onEnd();
   });
   const timer = setInterval(() => {
-    if (progress && !out.writableNeedDrain && out.writable) out.write(progress());
-  }, REPORT_INTERVAL_MS);
-  const drained = async () => {
-    const stalled = setTimeout(() => {
+    if (getProgressLine && !out.writableNeedDrain && out.writable) out.write(getProgressLine());
+  }, PROGRESS_INTERVAL_MS);
+  const writeLines = async () => {
+    for await (const line of lines) {
+      if (closed.signal.aborted) return;
+      if (out.write(line)) continue;
+      if (await settlesWithin(once(out, "drain", { signal: closed.signal }), stallTimeout)) continue;
       ctx.state.log.warn("response aborted: the client stopped reading");
       out.destroy(new Error("the client stopped reading"));
-    }, stalledAfter);
-    try {
-      await once(out, "drain", { signal: gone.signal });
-    } finally {
-      clearTimeout(stalled);
-    }
-  };
-  const pump = async () => {
-    for await (const line of lines) {
-      if (gone.signal.aborted) return;
-      if (!out.write(line)) await drained();
+      return;
     }
     out.end();
   };
-  pump()
+  writeLines()
     .catch((error: unknown) => {
-      if (gone.signal.aborted) return;
-      ctx.state.log.error({ error }, "response aborted: the source failed");
+      if (closed.signal.aborted) return;
+      ctx.state.log.error({ error }, "response aborted: the source of the lines failed");
       out.destroy(error as Error);
     })
     .finally(() => clearInterval(timer));

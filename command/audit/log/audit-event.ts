@@ -3,7 +3,7 @@ import { type EventMetadata, eventMetadata } from "../../../shared/domain/events
 import { EventSchemaError, parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
-/** An event as auditors see it. */
+/** An event in the form in which auditors see it. */
 export interface AuditEvent {
   /** Log position, in decimal digits. */
   position: string;
@@ -16,29 +16,29 @@ export interface AuditEvent {
   occurredAt: Instant | null;
   /** Time at which the log stored the event. */
   storedAt: Instant;
-  /** Actor who caused the event. */
+  /** Person or program whose action caused the event. */
   actor: { type: string; id: string } | null;
   clinicId: string | null;
   environment: string | null;
-  /** Id of the request that led to the event. */
+  /** Id of the request that directly or indirectly caused the event. */
   correlationId: string | null;
   /** Id of the request or event that directly caused the event. */
   causationId: string | null;
   schemaVersion: number | null;
-  /** Stored data without secrets. */
+  /** Data of the event as stored. Secrets are replaced by a placeholder. */
   data: unknown;
-  /** Reason why this release cannot read the event; absent if it can. */
+  /** Reason why this release cannot read the event. Absent if the event is readable. */
   problem?: string;
 }
 
-/** An event of the log, as shown to auditors and as parsed by the service. */
+/** An event of the log in two forms: for auditors, and for the service's own code. */
 export interface LogEvent {
-  shown: AuditEvent;
-  /** Undefined if this release cannot read the event. */
+  auditEvent: AuditEvent;
+  /** The event as validated by the event catalog. Undefined if this release cannot read the event. */
   parsed: (CatalogEvent & { metadata: EventMetadata }) | undefined;
 }
 
-/** An event as returned by the client of the event log. */
+/** An event as the EventStoreDB client returns it. */
 export interface EventStoreClientEvent {
   id: string;
   type: string;
@@ -51,15 +51,15 @@ export interface EventStoreClientEvent {
 }
 
 /**
- * Converts an event for auditors. An event that this release cannot read is included with its problem.
+ * Converts a stored event. If this release cannot read the event, the result contains the reason.
  *
- * @param position log position, if the event itself does not have it
+ * @param position log position, for an event without a position of its own
  */
 export function toLogEvent(event: EventStoreClientEvent, position?: bigint): LogEvent {
   const metadata = eventMetadata.safeParse(event.metadata).data;
-  const data = withoutSecrets(event.data);
-  const { parsed, problem } = parse({ type: event.type, data: event.data, metadata: event.metadata });
-  const shown: AuditEvent = {
+  const data = withholdSecrets(event.data);
+  const { parsed, problem } = parseEvent({ type: event.type, data: event.data, metadata: event.metadata });
+  const auditEvent: AuditEvent = {
     position: String(position ?? event.position?.commit ?? 0n),
     stream: event.streamId,
     revision: Number(event.revision),
@@ -76,32 +76,35 @@ export function toLogEvent(event: EventStoreClientEvent, position?: bigint): Log
     data,
     ...(problem === undefined ? {} : { problem }),
   };
-  return { shown, parsed };
+  return { auditEvent, parsed };
 }
 
-function parse(event: { type: string; data: unknown; metadata: unknown }): {
+function parseEvent(event: { type: string; data: unknown; metadata: unknown }): {
   parsed: LogEvent["parsed"];
   problem?: string;
 } {
   try {
     const parsed = parseStoredEvent(event);
-    return { parsed: { ...parsed, data: withoutSecrets(parsed.data) } as LogEvent["parsed"] };
+    return { parsed: { ...parsed, data: withholdSecrets(parsed.data) } as LogEvent["parsed"] };
   } catch (error) {
     if (!(error instanceof EventSchemaError)) throw error;
     return { parsed: undefined, problem: error.message };
   }
 }
 
-/** Members that hold hashes and ciphertexts of secrets, which auditors do not need. */
-const SECRETS = new Set(["secretHash", "encryptedSecret"]);
-const WITHHELD = "(withheld)";
+/** Fields with hashes and ciphertexts of secrets, which auditors do not need. */
+const SECRET_FIELDS = new Set(["secretHash", "encryptedSecret"]);
+const WITHHELD_TEXT = "(withheld)";
 
-function withoutSecrets(value: unknown): unknown {
+function withholdSecrets(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  // Data that is not JSON is returned as bytes.
+  // The client returns data that is not JSON as bytes.
   if (value instanceof Uint8Array) return Buffer.from(value).toString("base64");
-  if (Array.isArray(value)) return value.map(withoutSecrets);
+  if (Array.isArray(value)) return value.map(withholdSecrets);
   return Object.fromEntries(
-    Object.entries(value).map(([key, member]) => [key, SECRETS.has(key) ? WITHHELD : withoutSecrets(member)]),
+    Object.entries(value).map(([key, member]) => [
+      key,
+      SECRET_FIELDS.has(key) ? WITHHELD_TEXT : withholdSecrets(member),
+    ]),
   );
 }

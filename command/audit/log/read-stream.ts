@@ -2,17 +2,17 @@ import { type EventStoreDBClient, StreamNotFoundError } from "@eventstore/db-cli
 import { readWithin } from "../../../shared/eventstore/log.ts";
 import { type EventStoreClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
 
-/** Number of events that are read at a time. */
-const PAGE = 1_000;
+/** Maximum number of events in one request to the event log. */
+const PAGE_SIZE = 1_000;
 
-/** Time limit for one page. Milliseconds. */
+/** Time limit for one request to the event log. */
 const PAGE_TIMEOUT_MS = 10_000;
 
 /**
- * Reads the events of one stream in order; none if the stream does not exist. Events appended meanwhile may be
- * included.
+ * Reads the events of one stream in order. Yields nothing if the stream does not exist. May include events that are
+ * appended during the read.
  *
- * @throws {LogUnavailableError}
+ * @throws {LogUnavailableError} if the event log cannot be read
  */
 export async function* readStreamEvents(
   client: EventStoreDBClient,
@@ -22,13 +22,17 @@ export async function* readStreamEvents(
     const page = await readPage(client, stream, from);
     yield* page;
     const last = page.at(-1);
-    if (page.length < PAGE || !last) return;
-    from = BigInt(last.shown.revision) + 1n;
+    if (page.length < PAGE_SIZE || !last) return;
+    from = BigInt(last.auditEvent.revision) + 1n;
   }
 }
 
 async function readPage(client: EventStoreDBClient, stream: string, from: bigint): Promise<LogEvent[]> {
-  const read = client.readStream(stream, { fromRevision: from, maxCount: PAGE, deadline: PAGE_TIMEOUT_MS });
+  const read = client.readStream(stream, {
+    fromRevision: from,
+    maxCount: PAGE_SIZE,
+    deadline: PAGE_TIMEOUT_MS,
+  });
   const events: LogEvent[] = [];
   try {
     for await (const { event } of readWithin(PAGE_TIMEOUT_MS, read))

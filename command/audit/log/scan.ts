@@ -5,6 +5,7 @@ import {
   type EventStoreDBClient,
   excludeSystemEvents,
   type Filter,
+  type Position,
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
@@ -12,91 +13,86 @@ import { LogUnavailableError, readWithin, toLogError } from "../../../shared/eve
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import { type EventStoreClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
 
-/** Progress of a scan. */
+/** Progress of a scan of the event log. */
 export interface ScanProgress {
-  /** Number of events that were read. */
+  /** Number of events that the scan has read. */
   read: number;
-  /** Fraction of the log that was scanned, from 0 to 1. */
+  /** Fraction of the log that has been scanned, from 0 to 1. */
   share: number;
 }
 
 export interface ScanOptions {
   client: EventStoreDBClient;
-  /** Prefixes of stream names. The server omits all other streams. Undefined for all streams. */
+  /** Prefixes of the names of the streams to scan. Undefined for all streams. The server omits all other streams. */
   prefixes: readonly string[] | undefined;
   /** Log position at which the scan ends, inclusive. */
   through: bigint;
-  /** Ends the scan. */
+  /** Ends the scan when it aborts. */
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
 
-/** Time limit for a single request to the log. Milliseconds. */
-const ANSWER_TIMEOUT_MS = 4_000;
+/** Time limit for a single request to the event log. */
+const REQUEST_TIMEOUT_MS = 4_000;
 
-/** Time after which a scan without any item fails. Milliseconds. */
-const SILENCE = 10_000;
+/** Time after which a scan fails if the event log sends nothing. */
+const SILENCE_TIMEOUT_MS = 10_000;
 
-/** The server reports its progress after this many times 32 filtered events. */
+/** Number of 32-event batches after which the server reports the position of a filtered scan. */
 const CHECKPOINT_INTERVAL = 32;
 
 /**
- * Returns the current end of the log.
+ * Returns the position of the last event in the log.
  *
- * @throws {LogUnavailableError}
+ * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function logEnd(client: EventStoreDBClient): Promise<bigint> {
+export async function readLogEnd(client: EventStoreDBClient): Promise<bigint> {
   const read = client.readAll({
     direction: BACKWARDS,
     fromPosition: END,
     maxCount: 1,
-    deadline: ANSWER_TIMEOUT_MS,
+    deadline: REQUEST_TIMEOUT_MS,
   });
   let end = 0n;
-  for await (const { event, commitPosition } of readWithin(ANSWER_TIMEOUT_MS, read))
+  for await (const { event, commitPosition } of readWithin(REQUEST_TIMEOUT_MS, read))
     end = commitPosition ?? event?.position?.commit ?? end;
   return end;
 }
 
 /**
- * Scans the log from its start to a position, as fast as the consumer reads.
+ * Yields the events of the log from its start to a position, as fast as the consumer reads them. If the signal aborts,
+ * the scan ends without an error.
  *
- * @throws {LogUnavailableError}
+ * @throws {LogUnavailableError} if the event log fails, stops sending events, or ends the subscription early
  */
-export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void> {
+export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, void> {
   const { client, through, signal, onProgress } = options;
   if (signal.aborted) return;
-  const push = (to: AllStreamSubscription, mark: Mark) => to.push(mark);
-  const subscription = client.subscribeToAll({
-    fromPosition: START,
-    filter: filterFor(options.prefixes, (at, position) => {
-      push(at, { mark: "checkpoint", position: position.commit });
-    }),
-  });
-  subscription.on("caughtUp", () => push(subscription, { mark: "caughtUp" }));
-  const remove = onAbort(signal, () => subscription.destroy());
-  const watch = watchdog(() =>
+  const subscription = client.subscribeToAll({ fromPosition: START, filter: createFilter(options.prefixes) });
+  subscription.on("caughtUp", () => subscription.push({ mark: "caughtUp" } satisfies ScanMark));
+  const removeListener = onAbort(signal, () => subscription.destroy());
+  const watchdog = createWatchdog(() =>
     subscription.destroy(new LogUnavailableError("the event log stopped sending events")),
   );
-  const share = (position: bigint) => (through === 0n ? 1 : Number(position) / Number(through));
+  const getShare = (position: bigint) => (through === 0n ? 1 : Number(position) / Number(through));
   let read = 0;
   try {
-    for await (const given of subscription as AsyncIterable<Given>) {
-      watch.heard();
-      if ("mark" in given) {
-        if (given.mark === "caughtUp" || given.position > through) return;
-        onProgress?.({ read, share: share(given.position) });
+    for await (const item of subscription as AsyncIterable<SubscriptionItem>) {
+      watchdog.restart();
+      if ("mark" in item) {
+        if (item.mark === "caughtUp" || item.position > through) return;
+        onProgress?.({ read, share: getShare(item.position) });
         continue;
       }
-      const position = given.commitPosition ?? given.event?.position?.commit;
+      const position = item.commitPosition ?? item.event?.position?.commit;
       if (position === undefined) throw new Error("the event log returned an event without a position");
       if (position > through) return;
-      if (!given.event) continue;
+      if (!item.event) continue;
       read += 1;
-      onProgress?.({ read, share: share(position) });
-      watch.busy();
-      yield toLogEvent(given.event, position);
-      watch.heard();
+      onProgress?.({ read, share: getShare(position) });
+      watchdog.pause();
+      yield toLogEvent(item.event, position);
+      watchdog.restart();
       if (position === through) return;
     }
     if (!signal.aborted)
@@ -104,46 +100,46 @@ export async function* scan(options: ScanOptions): AsyncGenerator<LogEvent, void
   } catch (error) {
     if (!signal.aborted) throw toLogError(error);
   } finally {
-    watch.end();
-    remove();
-    await subscription.unsubscribe().catch(ignoreNeverConnected);
+    watchdog.end();
+    removeListener();
+    await subscription.unsubscribe().catch(ignoreConnectionError);
   }
 }
 
-type Mark = { mark: "caughtUp" } | { mark: "checkpoint"; position: bigint };
-type Given = Mark | { event?: EventStoreClientEvent; commitPosition?: bigint };
+/** Item that the scan inserts among the events of the subscription. */
+type ScanMark = { mark: "caughtUp" } | { mark: "checkpoint"; position: bigint };
+type SubscriptionItem = ScanMark | { event?: EventStoreClientEvent; commitPosition?: bigint };
 
 /**
- * Unsubscribing from a call that never connected fails with the connection error, which the loop has already thrown.
+ * If a subscription never connected, unsubscribing fails with the connection error. The scan has then already thrown
+ * that error.
  */
-function ignoreNeverConnected(): void {}
+function ignoreConnectionError(): void {}
 
-function filterFor(
-  prefixes: readonly string[] | undefined,
-  checkpointReached: NonNullable<Parameters<typeof excludeSystemEvents>[0]>["checkpointReached"],
-): Filter {
-  const options = {
-    checkpointInterval: CHECKPOINT_INTERVAL,
-    ...(checkpointReached && { checkpointReached }),
+function createFilter(prefixes: readonly string[] | undefined): Filter {
+  const checkpointReached = (subscription: AllStreamSubscription, position: Position) => {
+    subscription.push({ mark: "checkpoint", position: position.commit } satisfies ScanMark);
   };
+  const options = { checkpointInterval: CHECKPOINT_INTERVAL, checkpointReached };
   return prefixes ? streamNameFilter({ prefixes: [...prefixes], ...options }) : excludeSystemEvents(options);
 }
 
 /**
- * Calls `silent` if the log sends nothing for too long. Time in which the consumer processes an event is not counted.
+ * Calls `onSilence` if the event log sends nothing for too long. Pause the watchdog while the consumer processes an
+ * event.
  */
-function watchdog(silent: () => void): { heard(): void; busy(): void; end(): void } {
-  let since: number | undefined = performance.now();
+function createWatchdog(onSilence: () => void): { restart(): void; pause(): void; end(): void } {
+  let startedAt: number | undefined = performance.now();
   const timer = setInterval(() => {
-    if (since !== undefined && performance.now() - since > SILENCE) silent();
+    if (startedAt !== undefined && performance.now() - startedAt > SILENCE_TIMEOUT_MS) onSilence();
   }, 1_000);
   timer.unref();
   return {
-    heard() {
-      since = performance.now();
+    restart() {
+      startedAt = performance.now();
     },
-    busy() {
-      since = undefined;
+    pause() {
+      startedAt = undefined;
     },
     end: () => clearInterval(timer),
   };

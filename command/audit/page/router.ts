@@ -5,8 +5,8 @@ import type { RequestState } from "../../../shared/http/app.ts";
 import { type Page, servePages, toPage } from "../../../shared/http/pages.ts";
 import { createRouter } from "../../../shared/http/router.ts";
 
-/** Allows only files of this origin, no inline or evaluated scripts, and no framing. */
-const HEADERS = {
+/** Headers that allow the page only files of its own origin, and no inline scripts, evaluated scripts or framing. */
+const PAGE_HEADERS = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
   "Referrer-Policy": "no-referrer",
@@ -15,28 +15,27 @@ const HEADERS = {
   "Cache-Control": "no-cache",
 };
 
-/** Serves the audit page at GET /audit. The page contains no data; it requests data with the auditor's credential. */
+/** Serves the audit page at GET /audit. The page contains no data. It requests data with the auditor's credential. */
 export function createPageRouter(): Router<RequestState> {
   const router = createRouter<RequestState>();
-  servePages(router, readSite(), HEADERS);
+  servePages(router, readSite(), PAGE_HEADERS);
   return router;
 }
 
-const TYPES: Record<string, string> = {
+const CONTENT_TYPES: Record<string, string> = {
   ".html": "text/html",
   ".css": "text/css",
   ".js": "text/javascript",
   ".svg": "image/svg+xml",
 };
 
-/** Folder of the page's files. */
-const folder = path.join(import.meta.dirname, "assets");
+const ASSETS_FOLDER = path.join(import.meta.dirname, "assets");
 
-/** Reads the page at /audit and its files once. */
+/** Reads all files of the audit page into memory. `index.html` is served at /audit, the other files below /audit. */
 export function readSite(): Page[] {
-  return readdirSync(folder).map((name) => {
-    const body = readFileSync(path.join(folder, name));
-    const type = TYPES[path.extname(name)];
+  return readdirSync(ASSETS_FOLDER).map((name) => {
+    const body = readFileSync(path.join(ASSETS_FOLDER, name));
+    const type = CONTENT_TYPES[path.extname(name)];
     if (type === undefined) throw new Error(`no content type is known for the page file ${name}`);
     return toPage(name === "index.html" ? "/audit" : `/audit/${name}`, type, body);
   });

@@ -1,77 +1,54 @@
 import type pg from "pg";
 import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
-import { categoryOf, streamField } from "./query-fields.ts";
+import { getCategoryName, streamField } from "./query-fields.ts";
 
-/** Query by stream: of a delivered event, of an endpoint, or of a delivery. */
+/** Query for deliveries. The stream is that of the delivered event, of an endpoint, or of a delivery. */
 export const deliveriesQuery = z.strictObject({ stream: streamField });
 
-/** A delivery with its attempts, without the body. */
-export interface DeliveryRow {
-  id: string;
-  endpointId: string;
-  clinicId: string;
-  applicationId: string;
-  eventId: string;
-  type: string;
-  stream: string;
-  revision: number;
-  status: string;
-  correlationId: string;
-  nextAttemptAt: string | null;
-  createdAt: string;
-  updatedAt: string;
-  attempts: {
-    number: number;
-    startedAt: string;
-    durationMs: number | null;
-    statusCode: number | null;
-    error: string | null;
-    answer: string | null;
-  }[];
-}
-
-/** Maximum number of deliveries, and of attempts of each; the newest are returned. */
+/** Maximum number of deliveries in a response. The newest are returned. */
 const MAX_DELIVERIES = 200;
-const MAX_ATTEMPTS = 50;
+/** Maximum number of attempts of each delivery in a response. The newest are returned. */
+const MAX_ATTEMPTS_PER_DELIVERY = 50;
 
 const attempts = `SELECT json_agg(json_build_object('number', t.number, 'startedAt', rfc3339(t.started_at),
     'durationMs', t.duration_ms, 'statusCode', t.status_code, 'error', t.error, 'answer', t.answer) ORDER BY t.number)
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
-    ORDER BY number DESC LIMIT ${MAX_ATTEMPTS}) t`;
+    ORDER BY number DESC LIMIT ${MAX_ATTEMPTS_PER_DELIVERY}) t`;
 
-/** $1: the value; $2: the clinics, null for all. */
-const select = (where: string) => `SELECT d.delivery_id AS id, d.endpoint_id AS "endpointId",
+/** Parameters of the SQL: $1 is the value in the condition, $2 the array of permitted clinics (null for all). */
+const selectDeliveries = (condition: string) => `SELECT d.delivery_id AS id, d.endpoint_id AS "endpointId",
     d.clinic_id AS "clinicId", d.application_id AS "applicationId", d.event_id AS "eventId", d.event_type AS type,
     d.event_stream AS stream, d.event_revision::float8 AS revision, d.status, d.correlation_id AS "correlationId",
     rfc3339(d.next_attempt_at) AS "nextAttemptAt", rfc3339(d.created_at) AS "createdAt",
     rfc3339(d.updated_at) AS "updatedAt", coalesce((${attempts}), '[]') AS attempts
   FROM webhooks.delivery d
-  WHERE ${where} AND ($2::uuid[] IS NULL OR d.clinic_id = ANY ($2::uuid[]))
+  WHERE ${condition} AND ($2::uuid[] IS NULL OR d.clinic_id = ANY ($2::uuid[]))
   ORDER BY d.created_at DESC, d.delivery_id LIMIT ${MAX_DELIVERIES}`;
 
 const statements = {
-  stream: { name: "deliveries of a stream", text: select("d.event_stream = $1") },
-  webhookEndpoint: { name: "deliveries of an endpoint", text: select("d.endpoint_id = $1::uuid") },
-  webhookDelivery: { name: "a delivery", text: select("d.delivery_id = $1::uuid") },
+  stream: { name: "deliveries of a stream", text: selectDeliveries("d.event_stream = $1") },
+  webhookEndpoint: { name: "deliveries of an endpoint", text: selectDeliveries("d.endpoint_id = $1::uuid") },
+  webhookDelivery: { name: "a delivery", text: selectDeliveries("d.delivery_id = $1::uuid") },
 };
 
 /**
- * Finds the deliveries of a stream, newest first, within the permitted clinics.
+ * Finds the deliveries that belong to a stream and to the permitted clinics, newest first, each with its attempts.
  *
- * @param clinicIds the permitted clinics; null for all
- * @throws the error of the database
+ * @param stream stream of the delivered event, of an endpoint, or of a delivery
+ * @param clinicIds ids of the permitted clinics; null for all clinics
+ * @throws {Error} the error of the database
  */
 export async function findDeliveries(
   pool: pg.Pool,
   stream: string,
   clinicIds: readonly string[] | null,
-): Promise<DeliveryRow[]> {
-  const category = categoryOf(stream);
+): Promise<object[]> {
+  const category = getCategoryName(stream);
   if (category !== "webhookEndpoint" && category !== "webhookDelivery") {
-    return (await pool.query<DeliveryRow>({ ...statements.stream, values: [stream, clinicIds] })).rows;
+    return (await pool.query<object>({ ...statements.stream, values: [stream, clinicIds] })).rows;
   }
   const id = uuid.safeParse(stream.slice(category.length + 1));
   if (!id.success) return [];
-  return (await pool.query<DeliveryRow>({ ...statements[category], values: [id.data, clinicIds] })).rows;
+  return (await pool.query<object>({ ...statements[category], values: [id.data, clinicIds] })).rows;
 }

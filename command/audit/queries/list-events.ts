@@ -1,30 +1,36 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
+import { uuid } from "../../../shared/domain/events/fields.ts";
 import type { IsVisible } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
-import { logEnd, type ScanProgress, scan } from "../log/scan.ts";
+import { readLogEnd, type ScanProgress, scanLog } from "../log/scan.ts";
 import {
   createRelatedEventsFinder,
-  prefixesFor,
+  getStreamPrefixes,
   type Subject,
   type SubjectKind,
-  subjectId,
   subjectKinds,
 } from "../related-events/related-events.ts";
-import { EMPTY_RANGE, endsAfterItBegins, filterFields, passes, streamField } from "./query-fields.ts";
+import {
+  createEventFilter,
+  EMPTY_RANGE_ISSUE,
+  filterFields,
+  isRangeNotEmpty,
+  streamField,
+} from "./query-fields.ts";
 
-const subjectFields = Object.fromEntries(subjectKinds.map((kind) => [kind, subjectId.optional()])) as Record<
+const subjectFields = Object.fromEntries(subjectKinds.map((kind) => [kind, uuid.optional()])) as Record<
   SubjectKind,
-  z.ZodOptional<typeof subjectId>
+  z.ZodOptional<typeof uuid>
 >;
 
-/** Fields of the query: one stream or one subject, and filters. */
-export const listFields = {
+/** Fields of a query for events: one stream or one subject, and filters. */
+const listFields = {
   stream: streamField.optional(),
   ...subjectFields,
   ...filterFields,
-  /** Only events after this log position. */
+  /** Log position after which the list starts. */
   after: z
     .string()
     .regex(/^\d{1,20}$/, "must be a position")
@@ -39,45 +45,47 @@ export const listQuery = z
     (query) => [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1,
     { message: `must have exactly one of stream, ${subjectKinds.join(", ")}` },
   )
-  .refine(endsAfterItBegins, EMPTY_RANGE);
+  .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
 export type ListQuery = z.output<typeof listQuery>;
 
-/** Source of the events, and the access limit of the reader. */
-export interface Reading {
+/** Source of the events, and the filter that limits which events the reader may see. */
+export interface EventReadOptions {
   client: EventStoreDBClient;
   isVisible: IsVisible;
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
 
-/** A list of events that is ready to be read. */
+/** A list of events, which are read from the log while the caller iterates over them. */
 export interface EventList {
-  /** End of the log when the query started; the list ends here. */
+  /** Log position of the last event when the query started. The list contains no later events. */
   through: bigint;
-  /** Events in log order. @throws {LogUnavailableError} @throws {TooManyRelatedEventsError} */
+  /** Events in log order. The iteration throws {@link LogUnavailableError} or {@link TooManyRelatedEventsError}. */
   events: AsyncGenerator<AuditEvent, void>;
 }
 
 /**
- * Lists the matching events that the reader may see. Events are read on demand, in bounded memory.
+ * Lists the events that match the query and that the reader may see. Memory use does not depend on the number of
+ * listed events.
  *
- * @throws {LogUnavailableError}
+ * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function listEvents(query: ListQuery, reading: Reading): Promise<EventList> {
-  const through = await logEnd(reading.client);
-  return { through, events: pick(query, candidates(query, through, reading), reading.isVisible) };
+export async function listEvents(query: ListQuery, readOptions: EventReadOptions): Promise<EventList> {
+  const through = await readLogEnd(readOptions.client);
+  const candidates = readCandidates(query, through, readOptions);
+  return { through, events: filterEvents(query, candidates, readOptions.isVisible) };
 }
 
-async function* pick(
+async function* filterEvents(
   query: ListQuery,
   events: AsyncIterable<AuditEvent>,
   isVisible: IsVisible,
 ): AsyncGenerator<AuditEvent, void> {
-  const wanted = passes(query);
+  const matchesFilters = createEventFilter(query);
   let left = query.limit ?? Number.POSITIVE_INFINITY;
   for await (const event of events) {
     if (query.after !== undefined && BigInt(event.position) <= query.after) continue;
-    if (!isVisible(event) || !wanted(event)) continue;
+    if (!isVisible(event) || !matchesFilters(event)) continue;
     yield event;
     left -= 1;
     if (left === 0) return;
@@ -85,30 +93,30 @@ async function* pick(
 }
 
 /**
- * Yields all events of the stream or related to the subject, including invisible ones: later events may be related to
- * them.
+ * Yields all events of the stream, or all events related to the subject. Includes events that the reader may not see,
+ * because a visible event may be related to the subject only through them.
  */
-async function* candidates(
+async function* readCandidates(
   query: ListQuery,
   through: bigint,
-  { client, signal, onProgress }: Reading,
+  { client, signal, onProgress }: EventReadOptions,
 ): AsyncGenerator<AuditEvent, void> {
   if (query.stream !== undefined) {
-    for await (const { shown } of readStreamEvents(client, query.stream)) {
-      if (signal.aborted || BigInt(shown.position) > through) return;
-      yield shown;
+    for await (const { auditEvent } of readStreamEvents(client, query.stream)) {
+      if (signal.aborted || BigInt(auditEvent.position) > through) return;
+      yield auditEvent;
     }
     return;
   }
-  const subject = subjectOf(query);
-  const concerns = createRelatedEventsFinder(subject);
-  const prefixes = prefixesFor(subject.kind);
-  for await (const { shown } of scan({ client, prefixes, through, signal, onProgress })) {
-    if (concerns(shown)) yield shown;
+  const subject = getSubject(query);
+  const isRelated = createRelatedEventsFinder(subject);
+  const prefixes = getStreamPrefixes(subject.kind);
+  for await (const { auditEvent } of scanLog({ client, prefixes, through, signal, onProgress })) {
+    if (isRelated(auditEvent)) yield auditEvent;
   }
 }
 
-function subjectOf(query: ListQuery): Subject {
+function getSubject(query: ListQuery): Subject {
   for (const kind of subjectKinds) {
     const id = query[kind];
     if (id !== undefined) return { kind, id };

@@ -3,9 +3,9 @@ import { categories } from "../../../shared/domain/events/catalog.ts";
 import { instant, word } from "../../../shared/domain/events/fields.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 
-const knownTypes = new Set<string>(categories.flatMap(({ events }) => Object.keys(events)));
+const eventTypes = new Set<string>(categories.flatMap(({ events }) => Object.keys(events)));
 
-/** Which time of an event a filter compares: when it occurred, or when the log stored it. */
+/** Time that a filter compares: the time when an event occurred, or the time when the log stored the event. */
 export const timeBasisField = z.enum(["occurred", "stored"]).default("occurred");
 export type TimeBasis = z.infer<typeof timeBasisField>;
 
@@ -19,42 +19,41 @@ export const filterFields = {
     .transform((text) => text.split(",").map((type) => type.trim()))
     .pipe(
       z.array(
-        z.string().refine((type) => knownTypes.has(type), "must name event types, such as ClinicRegistered"),
+        z.string().refine((type) => eventTypes.has(type), "must name event types, such as ClinicRegistered"),
       ),
     )
     .optional(),
   actor: word(220).optional(),
 };
 
-/**
- * Returns whether a time range is not empty. An empty range is an error, because an empty list would look like a
- * result.
- */
-export function endsAfterItBegins({
-  from,
-  to,
-}: {
+interface TimeRange {
   from?: string | undefined;
   to?: string | undefined;
-}): boolean {
+}
+
+/**
+ * Returns true if a time range can contain events. An empty range is refused, because the reader could mistake the
+ * empty list for a result.
+ */
+export function isRangeNotEmpty({ from, to }: TimeRange): boolean {
   return from === undefined || to === undefined || from < to;
 }
 
-export const EMPTY_RANGE = { path: ["to"], message: "must be later than from" };
+export const EMPTY_RANGE_ISSUE = { path: ["to"], message: "must be later than from" };
 
-const schema = z.object(filterFields);
-export type EventFilter = z.output<typeof schema>;
+const filterSchema = z.object(filterFields);
 
 /**
+ * Creates a predicate that returns true for events that match a filter.
+ *
  * @param filter.from inclusive
  * @param filter.to exclusive
  * @param filter.actor `type:id`, or an id of any actor type
  */
-export function passes(filter: Omit<EventFilter, "by"> & { by?: TimeBasis }): (event: AuditEvent) => boolean {
-  const { from, to, by, type, actor } = filter;
-  const types = type && new Set(type);
-  return (event) => {
-    const at = timeOf(event, by ?? "occurred");
+export function createEventFilter({ from, to, by, type, actor }: z.output<typeof filterSchema>) {
+  const types = type && new Set<string>(type);
+  return (event: AuditEvent): boolean => {
+    const at = getEventTime(event, by);
     if (from !== undefined && at < from) return false;
     if (to !== undefined && at >= to) return false;
     if (types && !types.has(event.type)) return false;
@@ -63,19 +62,20 @@ export function passes(filter: Omit<EventFilter, "by"> & { by?: TimeBasis }): (e
   };
 }
 
-/** Returns the time to compare. An event without an occurrence time is compared by its storage time. */
-export function timeOf({ occurredAt, storedAt }: AuditEvent, by: TimeBasis): string {
+/** Returns the time of an event that filters compare. An event without an occurrence time has only a storage time. */
+export function getEventTime({ occurredAt, storedAt }: AuditEvent, by: TimeBasis): string {
   return by === "stored" ? storedAt : (occurredAt ?? storedAt);
 }
 
-const names = new Set<string>(categories.map(({ name }) => name));
+const categoryNames = new Set<string>(categories.map(({ name }) => name));
 
 /** Name of a stream of the catalog, `<category>-<id>`. */
 export const streamField = word(300).refine(
-  (name) => names.has(categoryOf(name)) && name.includes("-"),
+  (name) => categoryNames.has(getCategoryName(name)),
   "must name a stream, such as appointment-<id>",
 );
 
-export function categoryOf(stream: string): string {
+/** Returns the category in the name of a stream; the empty string for a name without a hyphen. */
+export function getCategoryName(stream: string): string {
   return stream.slice(0, Math.max(0, stream.indexOf("-")));
 }

@@ -1,98 +1,105 @@
-import { uuid } from "../../../shared/domain/events/fields.ts";
-import { clinicsOf } from "../access/visibility.ts";
+import { getClinicIds } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 
-/** Returns whether an event is related to the subject. Must be called for all events of the log, in order. */
+/** Returns true if an event is related to the subject. Must be called for all events of the log, in log order. */
 export type IsRelated = (event: AuditEvent) => boolean;
 
-/** Maximum number of ids in memory, about 60 MB. */
+/** Maximum number of ids in one set. A full set occupies about 60 MB of memory. */
 const MAX_FOLLOWED_IDS = 500_000;
 
-/** Appointments are followed by id, because a queue ticket may name only its appointment. */
-const APPOINTMENTS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
+/** Event types that start an appointment. Appointments are followed by id, because a queue ticket may name only its appointment. */
+const APPOINTMENT_ID_FIELDS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
 
-/** More events are related to the subject than can be followed. */
+/** The subject has more related events than can be followed. */
 export class TooManyRelatedEventsError extends Error {
   override readonly name = "TooManyRelatedEventsError";
 }
 
 /**
- * Finds the events related to a subject in one pass over the log:
+ * Creates a predicate that finds the events related to a subject in one pass over the log:
  *
- * - clinic: every event that names the clinic.
- * - correlation id: every event of that request, and all direct and indirect consequences.
- * - auditor: the auditor's stream, and every access of the auditor.
- * - appointment, customer, animal or application: events with its id in their data; the rest of a stream that starts
- *   with such an event; all direct and indirect consequences; and the deliveries of these events. Appointments, a
- *   customer's animals, and an application's installations and endpoints are followed by their own ids too. An
- *   application is also related to its own actions.
+ * - Clinic: all events that name the clinic.
+ * - Correlation id: all events of the request, with their direct and indirect consequences.
+ * - Auditor: the events of the auditor's stream, and all accesses of the auditor.
+ * - Appointment, customer, animal or application: all events whose data contains the id; all later events of a stream
+ *   that starts with such an event; the deliveries of these events; and the direct and indirect consequences of these
+ *   events. Appointments, a customer's animals, and an application's installations and endpoints are also followed by
+ *   their own ids. Actions of an application are related to the application.
  *
- * An access is related to the auditor and the request, not to the viewed records.
+ * An access is related to the auditor and to the request, not to the records that the auditor viewed.
  *
- * @param most maximum number of ids; {@link TooManyRelatedEventsError} is thrown beyond it
+ * @param maxIds maximum number of ids; beyond it, the predicate throws {@link TooManyRelatedEventsError}
  */
-export function createRelatedEventsFinder({ kind, id }: Subject, most = MAX_FOLLOWED_IDS): IsRelated {
+export function createRelatedEventsFinder({ kind, id }: Subject, maxIds = MAX_FOLLOWED_IDS): IsRelated {
   switch (kind) {
     case "clinic":
-      return (event) => clinicsOf(event).includes(id);
+      return (event) => getClinicIds(event).includes(id);
     case "auditor":
-      return (event) =>
-        event.stream === `auditor-${id}` || (event.actor?.type === "auditor" && event.actor.id === id);
+      return (event) => event.stream === `auditor-${id}` || isActor(event, "auditor", id);
     case "correlation":
-      return following(most, (event) => event.correlationId === id);
+      return followConsequences(maxIds, (event) => event.correlationId === id);
     case "application":
-      return followingStreams(id, most, {
-        also: (event) => event.actor?.type === "application" && event.actor.id === id,
-        alsoIds: {
-          ...APPOINTMENTS,
+      return followStreams(
+        id,
+        maxIds,
+        {
+          ...APPOINTMENT_ID_FIELDS,
           InstallationRequested: "installationId",
           WebhookEndpointRegistered: "endpointId",
         },
-      });
+        (event) => isActor(event, "application", id),
+      );
     case "customer":
-      return followingStreams(id, most, {
-        alsoIds: { ...APPOINTMENTS, AnimalRegistered: "animalId" },
-      });
+      return followStreams(id, maxIds, { ...APPOINTMENT_ID_FIELDS, AnimalRegistered: "animalId" });
     default:
-      return followingStreams(id, most, { alsoIds: APPOINTMENTS });
+      return followStreams(id, maxIds, APPOINTMENT_ID_FIELDS);
   }
 }
 
-/** Follows the events that a predicate selects, and their consequences. */
-function following(most: number, picks: (event: AuditEvent) => boolean): IsRelated {
-  const known = new Set<string>();
+function isActor({ actor }: AuditEvent, type: string, id: string): boolean {
+  return actor?.type === type && actor.id === id;
+}
+
+/** Creates a predicate for the events that another predicate selects, and for their consequences. */
+function followConsequences(maxIds: number, isSelected: (event: AuditEvent) => boolean): IsRelated {
+  const eventIds = new Set<string>();
   return (event) => {
-    if (!picks(event) && !known.has(event.causationId ?? "")) return false;
-    remember(known, event.id, most);
+    if (!isSelected(event) && !eventIds.has(event.causationId ?? "")) return false;
+    addWithinLimit(eventIds, event.id, maxIds);
     return true;
   };
 }
 
-interface Ties {
-  /** Selects further events. */
-  also?: (event: AuditEvent) => boolean;
-  /** By event type, the field with a further id to follow. */
-  alsoIds?: Record<string, string>;
-}
-
-function followingStreams(id: string, most: number, { also, alsoIds = {} }: Ties): IsRelated {
+/**
+ * Creates a predicate for the events that contain a followed id, for the streams that start with such an event, and for
+ * their deliveries and consequences.
+ *
+ * @param idFields by event type, the field that contains a further id to follow
+ * @param isAlsoRelated selects further events
+ */
+function followStreams(
+  id: string,
+  maxIds: number,
+  idFields: Record<string, string>,
+  isAlsoRelated: (event: AuditEvent) => boolean = () => false,
+): IsRelated {
   const ids = new Set([id]);
   const streams = new Set<string>();
-  return following(most, (event) => {
-    const carries = mentions(event.data, ids);
-    const isFollowed = streams.has(event.stream) || streams.has(sourceStream(event) ?? "");
-    if (!carries && !isFollowed && !also?.(event)) return false;
-    if ((carries && startsLife(event)) || (isFollowed && isDelivery(event)))
-      remember(streams, event.stream, most);
-    const more = alsoIds[event.type];
-    const tied = more === undefined ? undefined : member(event.data, more);
-    if (carries && typeof tied === "string") remember(ids, tied.toLowerCase(), most);
+  return followConsequences(maxIds, (event) => {
+    const hasFollowedId = containsAnyId(event.data, ids);
+    const isFollowed = streams.has(event.stream) || streams.has(getSourceStream(event) ?? "");
+    if (!hasFollowedId && !isFollowed && !isAlsoRelated(event)) return false;
+    if ((hasFollowedId && isFirstOfObject(event)) || (isFollowed && isDelivery(event)))
+      addWithinLimit(streams, event.stream, maxIds);
+    const idField = idFields[event.type];
+    const furtherId = idField === undefined ? undefined : getMember(event.data, idField);
+    if (hasFollowedId && typeof furtherId === "string") addWithinLimit(ids, furtherId.toLowerCase(), maxIds);
     return true;
   });
 }
 
-/** A reset contains facts about many objects and starts the life of none of them. */
-function startsLife({ revision, type }: AuditEvent): boolean {
+/** Returns true for the first event of an object. A sandbox reset names many objects, but is not their first event. */
+function isFirstOfObject({ revision, type }: AuditEvent): boolean {
   return revision === 0 && type !== "SandboxReset";
 }
 
@@ -100,31 +107,31 @@ function isDelivery({ stream }: AuditEvent): boolean {
   return stream.startsWith("webhookDelivery-");
 }
 
-/** Returns the stream of the delivered event. */
-function sourceStream({ data }: AuditEvent): string | undefined {
-  const stream = member(member(data, "source"), "stream");
+/** Returns the stream of the event that a delivery delivers. Undefined for other events. */
+function getSourceStream({ data }: AuditEvent): string | undefined {
+  const stream = getMember(getMember(data, "source"), "stream");
   return typeof stream === "string" ? stream : undefined;
 }
 
-function mentions(value: unknown, ids: ReadonlySet<string>): boolean {
+function containsAnyId(value: unknown, ids: ReadonlySet<string>): boolean {
   if (typeof value === "string") return value.length === 36 && ids.has(value.toLowerCase());
   if (typeof value !== "object" || value === null) return false;
-  return Object.values(value).some((inner) => mentions(inner, ids));
+  return Object.values(value).some((member) => containsAnyId(member, ids));
 }
 
-function member(value: unknown, key: string): unknown {
+function getMember(value: unknown, key: string): unknown {
   return typeof value === "object" && value !== null ? (value as Record<string, unknown>)[key] : undefined;
 }
 
-function remember(known: Set<string>, id: string, most: number): void {
-  known.add(id);
-  if (known.size > most) {
-    throw new TooManyRelatedEventsError(`more than ${most} related events; choose a narrower subject`);
+function addWithinLimit(ids: Set<string>, id: string, maxIds: number): void {
+  ids.add(id);
+  if (ids.size > maxIds) {
+    throw new TooManyRelatedEventsError(`more than ${maxIds} related events; choose a narrower subject`);
   }
 }
 
-/** Subject kinds, each with the prefixes of the streams that can contain related events. */
-const reach = {
+/** By kind of subject, the prefixes of the streams that can contain related events. Undefined for all streams. */
+const STREAM_PREFIXES = {
   appointment: ["appointment-", "queueTicket-", "webhookDelivery-", "webhookEndpoint-", "sandbox-"],
   customer: [
     ...["customer-", "animal-", "appointment-", "queueTicket-"],
@@ -143,19 +150,16 @@ const reach = {
   auditor: ["auditor-", "auditAccess-"],
 } as const satisfies Record<string, readonly string[] | undefined>;
 
-export type SubjectKind = keyof typeof reach;
-export const subjectKinds = Object.keys(reach) as SubjectKind[];
+export type SubjectKind = keyof typeof STREAM_PREFIXES;
+export const subjectKinds = Object.keys(STREAM_PREFIXES) as SubjectKind[];
 
-/** An object whose related events are requested. */
+/** An object, request or auditor whose related events are listed. */
 export interface Subject {
   kind: SubjectKind;
   id: string;
 }
 
-/** Returns the stream prefixes to scan; undefined for all streams. The server omits other streams. */
-export function prefixesFor(kind: SubjectKind): readonly string[] | undefined {
-  return reach[kind];
+/** Returns the stream prefixes to scan for related events; undefined for all streams. */
+export function getStreamPrefixes(kind: SubjectKind): readonly string[] | undefined {
+  return STREAM_PREFIXES[kind];
 }
-
-/** A UUID in any RFC 9562 text form, converted to lower case. */
-export const subjectId = uuid;

@@ -1,27 +1,27 @@
-/** A changed field. `before` is absent for an added field, `after` for a removed field. */
+/** A changed field. `before` is absent for an added field. `after` is absent for a removed field. */
 export interface Change {
-  /** Such as `status`, `subscription.plan`, `assignments[<id>].active`. */
+  /** Path of the field, such as `status`, `subscription.plan` or `assignments[<id>].active`. */
   path: string;
   before?: unknown;
   after?: unknown;
 }
 
 /**
- * Returns the fields that differ between two states, in the order of the fields. Lists of objects with ids are
- * compared by id, other lists as a whole.
+ * Returns the fields that differ between two states, in the order of the fields. Lists of objects with ids are compared
+ * by id. Other lists are compared as a whole.
  */
-export function changesBetween(before: unknown, after: unknown): Change[] {
+export function findChanges(before: unknown, after: unknown): Change[] {
   return [...compare("", before, after)];
 }
 
 function* compare(path: string, before: unknown, after: unknown): Generator<Change> {
-  const [was, is] = [fieldsOf(before, after), fieldsOf(after, before)];
-  // An added or removed object is reported field by field.
-  if ((was && (is || after === undefined)) || (is && before === undefined)) {
-    yield* compareFields(path, was ?? new Map(), is ?? new Map());
+  const [fieldsBefore, fieldsAfter] = [toFields(before, after), toFields(after, before)];
+  // If an object is added or removed, each of its fields is a change.
+  if ((fieldsBefore && (fieldsAfter || after === undefined)) || (fieldsAfter && before === undefined)) {
+    yield* compareFields(path, fieldsBefore ?? new Map(), fieldsAfter ?? new Map());
     return;
   }
-  if (same(before, after)) return;
+  if (hasSameJson(before, after)) return;
   yield {
     path,
     ...(before === undefined ? {} : { before }),
@@ -31,23 +31,24 @@ function* compare(path: string, before: unknown, after: unknown): Generator<Chan
 
 function* compareFields(
   path: string,
-  was: Map<string, unknown>,
-  is: Map<string, unknown>,
+  before: Map<string, unknown>,
+  after: Map<string, unknown>,
 ): Generator<Change> {
-  for (const key of new Set([...was.keys(), ...is.keys()])) {
+  for (const key of new Set([...before.keys(), ...after.keys()])) {
     const inner = path === "" || key.startsWith("[") ? `${path}${key}` : `${path}.${key}`;
-    yield* compare(inner, was.get(key), is.get(key));
+    yield* compare(inner, before.get(key), after.get(key));
   }
 }
 
 /**
- * Returns the fields of an object, or the items of a list by id; undefined for a value that is compared as a whole.
+ * Returns the fields of an object, or the items of a list by id. Returns undefined for a value that is compared as a
+ * whole.
  *
- * @param other the other value: an empty list is treated like the other list
+ * @param counterpart the value with which `value` is compared; it decides how an empty list is compared
  */
-function fieldsOf(value: unknown, other: unknown): Map<string, unknown> | undefined {
-  if (Array.isArray(value) && value.length === 0 && Array.isArray(other)) {
-    return fieldsOf(other, undefined) && new Map();
+function toFields(value: unknown, counterpart: unknown): Map<string, unknown> | undefined {
+  if (Array.isArray(value) && value.length === 0 && Array.isArray(counterpart)) {
+    return toFields(counterpart, undefined) && new Map();
   }
   if (typeof value !== "object" || value === null) return undefined;
   if (!Array.isArray(value)) {
@@ -62,6 +63,6 @@ function fieldsOf(value: unknown, other: unknown): Map<string, unknown> | undefi
   return pairs.length === value.length && pairs.length > 0 ? new Map(pairs) : undefined;
 }
 
-function same(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
+function hasSameJson(before: unknown, after: unknown): boolean {
+  return JSON.stringify(before) === JSON.stringify(after);
 }

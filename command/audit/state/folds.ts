@@ -18,9 +18,9 @@ import { deliveryAggregate } from "../../../shared/domain/partner/webhook-delive
 import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
 import { toSandbox } from "../../operations/sandbox-operations.ts";
-import { categoryOf } from "../queries/query-fields.ts";
+import { getCategoryName } from "../queries/query-fields.ts";
 
-/** Returns the state after one more event of a stream. Pure. */
+/** Pure function that returns the state of a stream after one more event. */
 export type Fold = (state: unknown, event: RecordedEvent) => unknown;
 
 const aggregates = [
@@ -42,13 +42,13 @@ folds.set("sandbox", (_, event) => {
 });
 
 /**
- * Returns the fold of a stream: the `evolve` that the service's own commands use. For a category without an
- * aggregate, the state is the last event of each type.
+ * Returns the function that folds the events of a stream: the `evolve` function that commands use. For a category
+ * without an aggregate, the state contains the data of the last event of each type.
  */
-export function foldOf(stream: string): Fold {
-  return folds.get(categoryOf(stream)) ?? lastOfEachType;
+export function getFold(stream: string): Fold {
+  return folds.get(getCategoryName(stream)) ?? keepLastOfEachType;
 }
 
-function lastOfEachType(state: unknown, { type, data }: CatalogEvent): unknown {
+function keepLastOfEachType(state: unknown, { type, data }: CatalogEvent): unknown {
   return { ...(state as Record<string, unknown> | undefined), [type]: data };
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { instant } from "../../../shared/domain/events/fields.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { type TimeBasis, timeOf } from "../queries/query-fields.ts";
+import { getEventTime, type TimeBasis } from "../queries/query-fields.ts";
 
 /** A point in the history of a stream. */
 export type Point =
@@ -10,7 +10,10 @@ export type Point =
   | { kind: "position"; position: bigint }
   | { kind: "time"; time: string };
 
-/** `3` or `revision:3`, `position:8812`, a date-time or `time:…`, `start` (before the first event) or `end`. */
+/**
+ * A point in the history of a stream, as text: `3` or `revision:3`, `position:8812`, a date-time or `time:…`, `start`
+ * (before the first event) or `end`.
+ */
 export const streamPointField = z.string().transform((text, context): Point => {
   const [kind, value] = /^(revision|position|time):(.*)$/.exec(text)?.slice(1) ?? [undefined, text];
   if (text === "start" || text === "end") return { kind: text };
@@ -27,8 +30,8 @@ export const streamPointField = z.string().transform((text, context): Point => {
   return z.NEVER;
 });
 
-/** Returns whether an event is at or before a point. */
-export function isUpTo(point: Point, by: TimeBasis): (event: AuditEvent) => boolean {
+/** Creates a predicate that returns true for events at or before a point. */
+export function createPointFilter(point: Point, by: TimeBasis): (event: AuditEvent) => boolean {
   switch (point.kind) {
     case "start":
       return () => false;
@@ -39,6 +42,6 @@ export function isUpTo(point: Point, by: TimeBasis): (event: AuditEvent) => bool
     case "position":
       return ({ position }) => BigInt(position) <= point.position;
     case "time":
-      return (event) => timeOf(event, by) <= point.time;
+      return (event) => getEventTime(event, by) <= point.time;
   }
 }

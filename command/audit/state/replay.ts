@@ -1,12 +1,11 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
-import type { IsVisible } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
+import type { EventReadOptions } from "../queries/list-events.ts";
 import { streamField } from "../queries/query-fields.ts";
-import { type Change, changesBetween } from "./changes.ts";
-import { foldOf } from "./folds.ts";
+import { type Change, findChanges } from "./changes.ts";
+import { getFold } from "./folds.ts";
 
 export const replayQuery = z.strictObject({ stream: streamField });
 
@@ -17,57 +16,53 @@ export interface ReplayStep {
   state: unknown;
 }
 
-/** Replays a stream event by event. Throws as {@link walk} does. */
-export async function* replay(stream: string, reading: StreamReading): AsyncGenerator<ReplayStep, void> {
-  for await (const { event, before, after } of walk(stream, reading)) {
-    yield { event, changes: changesBetween(before, after), state: after ?? null };
+/** Yields each event of a stream with its changes and the resulting state. Throws the errors of {@link foldStream}. */
+export async function* replayStream(
+  stream: string,
+  readOptions: StreamReadOptions,
+): AsyncGenerator<ReplayStep, void> {
+  for await (const { event, before, after } of foldStream(stream, readOptions)) {
+    yield { event, changes: findChanges(before, after), state: after ?? null };
   }
 }
 
 /** An event with the states before and after it. The state before the first event is undefined. */
-export interface Step {
+export interface StateTransition {
   event: AuditEvent;
   before: unknown;
   after: unknown;
 }
 
-/** The stream contains an event that this release cannot read, so later states are unknown. */
+/** The stream contains an event that this release cannot read, so the states after the event are unknown. */
 export class UnreadableStreamError extends Error {
   override readonly name = "UnreadableStreamError";
 }
 
-export interface StreamReading {
-  client: EventStoreDBClient;
-  isVisible: IsVisible;
-}
+/** Source of the events, and the filter that limits which events the reader may see. */
+export type StreamReadOptions = Pick<EventReadOptions, "client" | "isVisible">;
 
 /**
- * Folds the events of a stream that the reader may see and the predicate selects, as the service does.
+ * Folds the events of a stream with the same function as the service's commands. Events that the reader may not see and
+ * events that the predicate excludes are skipped.
  *
- * @throws {UnreadableStreamError}
- * @throws {LogUnavailableError}
+ * @throws {UnreadableStreamError} at an event that this release cannot read
+ * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function* walk(
+export async function* foldStream(
   stream: string,
-  { client, isVisible }: StreamReading,
-  picks: (event: AuditEvent) => boolean = () => true,
-): AsyncGenerator<Step, void> {
-  const fold = foldOf(stream);
+  { client, isVisible }: StreamReadOptions,
+  isIncluded: (event: AuditEvent) => boolean = () => true,
+): AsyncGenerator<StateTransition, void> {
+  const fold = getFold(stream);
   let state: unknown;
-  for await (const { shown, parsed } of readStreamEvents(client, stream)) {
-    if (!isVisible(shown) || !picks(shown)) continue;
+  for await (const { auditEvent, parsed } of readStreamEvents(client, stream)) {
+    if (!isVisible(auditEvent) || !isIncluded(auditEvent)) continue;
+    const { id, revision, position, problem } = auditEvent;
     if (!parsed)
-      throw new UnreadableStreamError(
-        `stream ${stream} cannot be read at revision ${shown.revision}: ${shown.problem}`,
-      );
-    const place = {
-      id: shown.id,
-      stream,
-      revision: BigInt(shown.revision),
-      position: BigInt(shown.position),
-    };
+      throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${problem}`);
+    const location = { id, stream, revision: BigInt(revision), position: BigInt(position) };
     const before = state;
-    state = fold(before, { ...parsed, ...place } as RecordedEvent);
-    yield { event: shown, before, after: state };
+    state = fold(before, { ...parsed, ...location } as RecordedEvent);
+    yield { event: auditEvent, before, after: state };
   }
 }

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { streamField, timeBasisField } from "../queries/query-fields.ts";
-import { type Change, changesBetween } from "./changes.ts";
-import { isUpTo, type Point, streamPointField } from "./point.ts";
-import { type StreamReading, walk } from "./replay.ts";
+import { streamField, type TimeBasis, timeBasisField } from "../queries/query-fields.ts";
+import { type Change, findChanges } from "./changes.ts";
+import { createPointFilter, type Point, streamPointField } from "./point.ts";
+import { foldStream, type StreamReadOptions } from "./replay.ts";
 
 export const stateQuery = z.strictObject({
   stream: streamField,
@@ -20,18 +20,18 @@ export const diffQuery = z.strictObject({
 });
 export type DiffQuery = z.output<typeof diffQuery>;
 
-/** The last event that is included in a state. */
+/** Summary of the last event that a state includes. */
 type LastEvent = Pick<AuditEvent, "revision" | "position" | "type" | "occurredAt" | "storedAt">;
 
-export interface StateAt {
+export interface StreamState {
   stream: string;
-  /** Null before the first event. */
+  /** The last event that the state includes; null at a point before the first event. */
   last: LastEvent | null;
-  /** Null before the first visible event. */
+  /** Null if the state includes no event that the reader may see. */
   state: unknown;
 }
 
-export interface Diff {
+export interface StateDiff {
   stream: string;
   from: LastEvent | null;
   to: LastEvent | null;
@@ -39,43 +39,49 @@ export interface Diff {
 }
 
 /**
- * Returns the state of a stream at a point in its history, computed by the service's own code. For a time, the state
- * includes the events that had occurred (or had been stored) by then, in stream order.
+ * Returns the state of a stream at a point in its history, computed by the service's own code. If the point is a time,
+ * the state includes the events that had occurred (or had been stored) by then, in stream order.
  *
- * @returns undefined if the stream does not exist for this reader
- * @throws {UnreadableStreamError}
- * @throws {LogUnavailableError}
+ * @returns undefined if the stream does not exist, or if the reader may see none of its events
+ * @throws {UnreadableStreamError} if this release cannot read an event of the stream
+ * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function stateAt(query: StateQuery, reading: StreamReading): Promise<StateAt | undefined> {
+export async function getStateAt(
+  query: StateQuery,
+  readOptions: StreamReadOptions,
+): Promise<StreamState | undefined> {
   const { stream } = query;
-  const found = await foldUpTo(query.stream, query.at, query.by, reading);
-  return found && { stream, last: found.last, state: found.state ?? null };
+  const folded = await foldUpTo(stream, query.at, query.by, readOptions);
+  return folded && { stream, last: folded.last, state: folded.state ?? null };
 }
 
 /**
- * Returns the differences between two points in the history of a stream. Returns and throws as {@link stateAt} does.
+ * Returns the differences between the states of a stream at two points in its history. Returns undefined and throws
+ * errors as {@link getStateAt} does.
  */
-export async function diff(query: DiffQuery, reading: StreamReading): Promise<Diff | undefined> {
+export async function compareStates(
+  query: DiffQuery,
+  readOptions: StreamReadOptions,
+): Promise<StateDiff | undefined> {
   const { stream, by } = query;
-  const one = await foldUpTo(stream, query.from, by, reading);
-  const other = await foldUpTo(stream, query.to, by, reading);
-  if (!one || !other) return undefined;
-  return { stream, from: one.last, to: other.last, changes: changesBetween(one.state, other.state) };
+  const from = await foldUpTo(stream, query.from, by, readOptions);
+  const to = await foldUpTo(stream, query.to, by, readOptions);
+  return from && to && { stream, from: from.last, to: to.last, changes: findChanges(from.state, to.state) };
 }
 
-async function foldUpTo(stream: string, point: Point, by: StateQuery["by"], reading: StreamReading) {
-  const wanted = isUpTo(point, by);
+async function foldUpTo(stream: string, point: Point, by: TimeBasis, readOptions: StreamReadOptions) {
+  const isBeforePoint = createPointFilter(point, by);
   let exists = false;
-  const picks = (event: AuditEvent) => {
+  const isIncluded = (event: AuditEvent) => {
     exists = true;
-    return wanted(event);
+    return isBeforePoint(event);
   };
   let last: LastEvent | null = null;
   let state: unknown;
-  for await (const step of walk(stream, reading, picks)) {
-    const { revision, position, type, occurredAt, storedAt } = step.event;
+  for await (const { event, after } of foldStream(stream, readOptions, isIncluded)) {
+    const { revision, position, type, occurredAt, storedAt } = event;
     last = { revision, position, type, occurredAt, storedAt };
-    state = step.after;
+    state = after;
   }
   return exists ? { last, state } : undefined;
 }

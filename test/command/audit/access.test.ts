@@ -7,29 +7,29 @@ import type { AuditAccessEvent, AuditorEvent } from "../../../shared/domain/even
 import { clinic as clinicCli } from "../cli/terminal.ts";
 import {
   type AuditWorld,
-  askAudit,
-  clinicWithHistory,
-  deliver,
-  type History,
+  type ClinicHistory,
+  createClinicWithHistory,
+  insertDeliveries,
+  requestAudit,
   startAuditWorld,
   type TestAuditor,
 } from "./world.ts";
 
 describe("auditors' access", () => {
   let world: AuditWorld;
-  let own: History;
-  let foreign: History;
+  let own: ClinicHistory;
+  let foreign: ClinicHistory;
   let auditor: TestAuditor;
 
   before(async () => {
     world = await startAuditWorld();
-    [own, foreign] = [await clinicWithHistory(world.log), await clinicWithHistory(world.log)];
-    auditor = await world.auditor([own.clinicId]);
+    [own, foreign] = [await createClinicWithHistory(world.log), await createClinicWithHistory(world.log)];
+    auditor = await world.registerAuditor([own.clinicId]);
   });
   after(() => world.stop());
 
   it("is for holders of a credential, told by themselves who they are", async () => {
-    const { status, body, headers } = await auditor.ask("/audit/v1/me");
+    const { status, body, headers } = await auditor.request("/audit/v1/me");
     expect(status).to.equal(200);
     const { auditorId: id } = auditor;
     expect(body.auditor).to.deep.equal({ id, name: "Ada Audit", clinicIds: [own.clinicId], expiresAt: null });
@@ -37,16 +37,17 @@ describe("auditors' access", () => {
   });
 
   const asked = (path = "/audit/v1/me", headers: Record<string, string> = {}) =>
-    askAudit(`${world.url}${path}`, headers);
+    requestAudit(`${world.url}${path}`, headers);
   const bearer = (credential: string) => ({ Authorization: `Bearer ${credential}` });
 
   it("answers a credential that is unknown, wrong, revoked or expired alike", async () => {
-    const wrong = auditor.credential.slice(0, -43) + (await world.auditor(null)).credential.slice(-43);
+    const wrong =
+      auditor.credential.slice(0, -43) + (await world.registerAuditor(null)).credential.slice(-43);
     const unknown = `aud_${randomUUID().replaceAll("-", "")}_${auditor.credential.slice(-43)}`;
-    const revoked = await world.auditor(null);
-    expect((await revoked.ask("/audit/v1/me")).status).to.equal(200);
+    const revoked = await world.registerAuditor(null);
+    expect((await revoked.request("/audit/v1/me")).status).to.equal(200);
     await revoked.revoke();
-    const expired = await world.auditor(null, new Date(Date.now() - 1).toISOString());
+    const expired = await world.registerAuditor(null, new Date(Date.now() - 1).toISOString());
     for (const credential of [wrong, unknown, revoked.credential, expired.credential, "aud_x", "x"]) {
       const { status, body, headers } = await asked("/audit/v1/me", bearer(credential));
       expect([status, body.error]).to.deep.equal([401, "invalid_token"]);
@@ -56,8 +57,8 @@ describe("auditors' access", () => {
   });
 
   it("lets a credential in until it expires", async () => {
-    const soon = await world.auditor(null, new Date(Date.now() + 60_000).toISOString());
-    expect((await soon.ask("/audit/v1/me")).status).to.equal(200);
+    const soon = await world.registerAuditor(null, new Date(Date.now() + 60_000).toISOString());
+    expect((await soon.request("/audit/v1/me")).status).to.equal(200);
   });
 
   it("is read only", async () => {
@@ -71,12 +72,12 @@ describe("auditors' access", () => {
   });
 
   it("is recorded before anything is answered: who, what, when, by which request", async () => {
-    const looker = await world.auditor(null);
+    const looker = await world.registerAuditor(null);
     const path = `/audit/v1/events?stream=${own.stream}&type=AppointmentConfirmed`;
-    const { headers, status } = await looker.ask(path);
+    const { headers, status } = await looker.request(path);
     expect(status).to.equal(200);
     const correlationId = headers.get("X-Correlation-ID");
-    const { lines } = await looker.ask(`/audit/v1/events?auditor=${looker.auditorId}`);
+    const { lines } = await looker.request(`/audit/v1/events?auditor=${looker.auditorId}`);
     expect(lines.map(({ type }) => type)).to.deep.equal([
       "AuditorRegistered",
       "AuditAccessed",
@@ -95,25 +96,29 @@ describe("auditors' access", () => {
   });
 
   it("shows a stranger nothing of another clinic, by whatever way of asking", async () => {
-    const { stream, clinicId, customerId, animalId, appointmentId, request } = foreign;
+    const { stream, clinicId, customerId, animalId, appointmentId, requestContext } = foreign;
     for (const question of [
       ...[`stream=${stream}`, `stream=clinic-${clinicId}`, `clinic=${clinicId}`, `customer=${customerId}`],
-      ...[`animal=${animalId}`, `appointment=${appointmentId}`, `correlation=${request.correlationId}`],
+      ...[
+        `animal=${animalId}`,
+        `appointment=${appointmentId}`,
+        `correlation=${requestContext.correlationId}`,
+      ],
       ...[`auditor=${auditor.auditorId}`, `stream=auditor-${auditor.auditorId}`],
     ]) {
-      const { status, lines, end } = await auditor.ask(`/audit/v1/events?${question}`);
+      const { status, lines, end } = await auditor.request(`/audit/v1/events?${question}`);
       expect([status, lines, end.count], question).to.deep.equal([200, [], 0]);
     }
     for (const path of [`state?stream=${stream}`, `diff?stream=${stream}`, `replay?stream=${stream}`]) {
-      const { status, body } = await auditor.ask(`/audit/v1/${path}`);
+      const { status, body } = await auditor.request(`/audit/v1/${path}`);
       expect([status, body.error], path).to.deep.equal([404, "stream_not_found"]);
-      const { status: none, body: nothing } = await auditor.ask(
+      const { status: none, body: nothing } = await auditor.request(
         `/audit/v1/${path.replace(stream, `appointment-${randomUUID()}`)}`,
       );
       expect([none, nothing.error]).to.deep.equal([404, "stream_not_found"]);
     }
     for (const clinic of [clinicId, randomUUID()]) {
-      const { status, body } = await auditor.ask(`/audit/v1/export?clinic=${clinic}`);
+      const { status, body } = await auditor.request(`/audit/v1/export?clinic=${clinic}`);
       expect([status, body.error]).to.deep.equal([404, "clinic_not_found"]);
     }
   });
@@ -136,8 +141,8 @@ describe("auditors' access", () => {
       ]);
     }
     const path = `/audit/v1/events?correlation=${correlationId}`;
-    expect((await auditor.ask(path)).lines.map(({ clinicId }) => clinicId)).to.deep.equal([own.clinicId]);
-    expect((await (await world.auditor(null)).ask(path)).lines).to.have.length(2);
+    expect((await auditor.request(path)).lines.map(({ clinicId }) => clinicId)).to.deep.equal([own.clinicId]);
+    expect((await (await world.registerAuditor(null)).request(path)).lines).to.have.length(2);
   });
 
   it("is given and taken by the operator's command line, which shows the credential once", async () => {
@@ -168,7 +173,7 @@ describe("auditors' access", () => {
   });
 
   it("costs the same for an unknown and a wrong credential: one read of the log", async () => {
-    const { credential } = await world.auditor(null);
+    const { credential } = await world.registerAuditor(null);
     const unknown = `aud_${randomUUID().replaceAll("-", "")}_${credential.slice(-43)}`;
     const wrong = credential.slice(0, -43) + auditor.credential.slice(-43);
     for (const given of [unknown, wrong]) {
@@ -206,9 +211,9 @@ describe("auditors' access", () => {
   });
 
   it("shows the deliveries of the auditor's clinics, and 503 if the database is unavailable", async () => {
-    await deliver(world, own, "gone");
+    await insertDeliveries(world, own, "gone");
     const path = `/audit/v1/deliveries?stream=${own.stream}`;
-    const { body } = await auditor.ask(path);
+    const { body } = await auditor.request(path);
     expect(body.deliveries).to.have.length(1);
     expect(body.deliveries[0]).to.deep.include({
       clinicId: own.clinicId,
@@ -219,15 +224,21 @@ describe("auditors' access", () => {
     expect(body.deliveries[0].attempts[0]).to.include({ number: 1, statusCode: 500, answer: "gone" });
     const { id, endpointId } = body.deliveries[0];
     for (const stream of [`webhookDelivery-${id}`, `webhookEndpoint-${endpointId}`]) {
-      expect((await auditor.ask(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(1);
-      const stranger = await world.auditor([foreign.clinicId]);
-      expect((await stranger.ask(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(0);
+      expect((await auditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(
+        1,
+      );
+      const stranger = await world.registerAuditor([foreign.clinicId]);
+      expect(
+        (await stranger.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries,
+      ).to.have.length(0);
     }
-    expect((await (await world.auditor(null)).ask(path)).body.deliveries).to.have.length(2);
+    expect((await (await world.registerAuditor(null)).request(path)).body.deliveries).to.have.length(2);
     const service = await startAudit({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
-    const answer = await askAudit(`${service.url}${path}`, bearer(auditor.credential));
+    const answer = await requestAudit(`${service.url}${path}`, bearer(auditor.credential));
     expect([answer.status, answer.body.error]).to.deep.equal([503, "data_source_unavailable"]);
-    expect((await askAudit(`${service.url}/audit/v1/me`, bearer(auditor.credential))).status).to.equal(200);
+    expect((await requestAudit(`${service.url}/audit/v1/me`, bearer(auditor.credential))).status).to.equal(
+      200,
+    );
     await service.stop();
   });
 
@@ -259,7 +270,7 @@ describe("auditors' access", () => {
       ),
     ];
     for (const [path, field] of wrong) {
-      const { status, body } = await auditor.ask(`/audit/v1/${path}`);
+      const { status, body } = await auditor.request(`/audit/v1/${path}`);
       expect([status, body.error, body.details[0].path], path).to.deep.equal([400, "invalid_query", field]);
     }
   });

@@ -2,14 +2,17 @@ import { runAudit } from "../../../command/audit/cli/run-audit.ts";
 import type { AuditTerminal } from "../../../command/audit/cli/terminal.ts";
 
 /** What came of a command line. */
-export interface Ran {
+export interface CommandResult {
   code: number;
   out: string;
   err: string[];
 }
 
 /** Runs a command line in this process, as `main.ts` does it. */
-export async function audit(words: string[], more: Partial<AuditTerminal> = {}): Promise<Ran> {
+export async function runAuditCommand(
+  words: string[],
+  more: Partial<AuditTerminal> = {},
+): Promise<CommandResult> {
   let out = "";
   const err: string[] = [];
   const code = await runAudit(words, {
@@ -18,7 +21,7 @@ export async function audit(words: string[], more: Partial<AuditTerminal> = {}):
       out += text;
     },
     err: (line) => err.push(line),
-    ...{ redraw: undefined, columns: undefined, key: undefined },
+    ...{ redraw: undefined, columns: undefined, readKey: undefined },
     ...more,
   });
   return { code, out, err };

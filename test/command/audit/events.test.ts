@@ -2,15 +2,15 @@ import { randomUUID } from "node:crypto";
 import path from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { scan } from "../../../command/audit/log/scan.ts";
+import { scanLog } from "../../../command/audit/log/scan.ts";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { makeTestRoot } from "../../support/stack.ts";
-import { audit } from "./cli-terminal.ts";
+import { runAuditCommand } from "./cli-terminal.ts";
 import {
   type AuditWorld,
-  clinicWithHistory,
-  type History,
+  type ClinicHistory,
+  createClinicWithHistory,
   startAuditWorld,
   type TestAuditor,
   typesOf,
@@ -20,21 +20,21 @@ const LIFE = ["AppointmentRequested", "AppointmentConfirmed", "AppointmentCancel
 
 describe("a list of events", () => {
   let world: AuditWorld;
-  let history: History;
+  let history: ClinicHistory;
   let auditor: TestAuditor;
 
   before(async () => {
     world = await startAuditWorld();
-    history = await clinicWithHistory(world.log, "\u001b[2J<b>loud</b>");
-    auditor = await world.auditor(null);
+    history = await createClinicWithHistory(world.log, "\u001b[2J<b>loud</b>");
+    auditor = await world.registerAuditor(null);
   });
   after(() => world.stop());
 
   it("contains actor, time, request and cause of each event", async () => {
-    const { lines, end, headers } = await auditor.ask(`/audit/v1/events?stream=${history.stream}`);
+    const { lines, end, headers } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
     expect(headers.get("Content-Type")).to.match(/^application\/x-ndjson/);
     expect(typesOf(lines)).to.deep.equal(LIFE);
-    const { correlationId } = history.request;
+    const { correlationId } = history.requestContext;
     const { storedAt, position, id, data, ...first } = lines[0];
     expect(first).to.deep.equal({
       ...{ stream: history.stream, revision: 0, type: "AppointmentRequested", schemaVersion: 2 },
@@ -48,10 +48,11 @@ describe("a list of events", () => {
   });
 
   it("contains all events related to one object, in log order", async () => {
-    const of = async (question: string) => typesOf((await auditor.ask(`/audit/v1/events?${question}`)).lines);
+    const of = async (question: string) =>
+      typesOf((await auditor.request(`/audit/v1/events?${question}`)).lines);
     expect(await of(`appointment=${history.appointmentId}`)).to.deep.equal(LIFE);
     expect(await of(`animal=${history.animalId.toUpperCase()}`)).to.deep.equal(["AnimalRegistered", ...LIFE]);
-    expect(await of(`correlation=${history.request.correlationId}`)).to.deep.equal(LIFE.slice(0, 1));
+    expect(await of(`correlation=${history.requestContext.correlationId}`)).to.deep.equal(LIFE.slice(0, 1));
     const all = ["CustomerRegistered", "AnimalRegistered", ...LIFE];
     expect(await of(`customer=${history.customerId}`)).to.deep.equal(all);
     expect(await of(`clinic=${history.clinicId}`)).to.include.members([
@@ -63,7 +64,7 @@ describe("a list of events", () => {
 
   it("is filtered by time, type and actor, and paged", async () => {
     const of = async (more: string) => {
-      const { lines, end } = await auditor.ask(`/audit/v1/events?stream=${history.stream}&${more}`);
+      const { lines, end } = await auditor.request(`/audit/v1/events?stream=${history.stream}&${more}`);
       return [typesOf(lines).map((type) => LIFE.indexOf(type)), end.next] as const;
     };
     expect(await of("from=2026-05-04T08:10:00Z&to=2026-05-04T10:20:00%2B02:00")).to.deep.equal([[1], null]);
@@ -78,7 +79,7 @@ describe("a list of events", () => {
   });
 
   describe("at the command line", () => {
-    const run = (words: string[], columns?: number) => audit(words, { env: world.env, columns });
+    const run = (words: string[], columns?: number) => runAuditCommand(words, { env: world.env, columns });
 
     it("is a table, aligned and truncated to the terminal, with control characters escaped", async () => {
       const words = ["events", "--appointment", history.appointmentId, "--actor", "ada"];
@@ -88,7 +89,7 @@ describe("a list of events", () => {
       expect(rows.map((row) => row.slice(head.indexOf("EVENT")).split(" ")[0])).to.deep.equal(LIFE);
       expect(rows.every((row) => [...row].length === 100 && row.endsWith("…"))).to.equal(true);
       const wide = await run(words);
-      expect(wide.out).to.contain(history.request.correlationId).and.to.contain("the request");
+      expect(wide.out).to.contain(history.requestContext.correlationId).and.to.contain("the request");
     });
 
     it("is recorded with the operator's name", async () => {
@@ -98,8 +99,8 @@ describe("a list of events", () => {
       const found = [];
       const prefixes = ["auditAccess-"];
       const { signal } = new AbortController();
-      for await (const { shown } of scan({ client, prefixes, through: 2n ** 53n, signal })) {
-        if (shown.actor?.id === actor) found.push(shown.data);
+      for await (const { auditEvent } of scanLog({ client, prefixes, through: 2n ** 53n, signal })) {
+        if (auditEvent.actor?.id === actor) found.push(auditEvent.data);
       }
       await client.dispose();
       expect(found).to.have.length(1);
@@ -119,7 +120,7 @@ describe("a list of events", () => {
         "--done-by",
         "operator:test",
       ]);
-      const { lines } = await auditor.ask(`/audit/v1/events?stream=${history.stream}`);
+      const { lines } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
       expect(
         out
           .trimEnd()
@@ -147,7 +148,7 @@ describe("a list of events", () => {
 
     it("reports in one line that the event log is unavailable", async () => {
       const env = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
-      const ran = await audit(["events", "--clinic", randomUUID()], { env });
+      const ran = await runAuditCommand(["events", "--clinic", randomUUID()], { env });
       expect(ran).to.deep.equal({
         code: 4,
         out: "",
@@ -181,7 +182,7 @@ describe("an event that the catalog cannot read", () => {
   });
 
   it("is listed with its problem, and never folded", async () => {
-    const auditor = await world.auditor(null);
+    const auditor = await world.registerAuditor(null);
     const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const stream = `portalUser-${randomUUID()}`;
     await client.appendToStream(
@@ -189,14 +190,14 @@ describe("an event that the catalog cannot read", () => {
       jsonEvent({ type: "ClinicSelected", data: { secretHash: "abc", odd: 1 } }),
     );
     await client.dispose();
-    const { lines } = await auditor.ask(`/audit/v1/events?stream=${stream}`);
+    const { lines } = await auditor.request(`/audit/v1/events?stream=${stream}`);
     expect(lines[0]).to.deep.include({
       actor: null,
       occurredAt: null,
       data: { secretHash: "(withheld)", odd: 1 },
     });
     expect(lines[0].problem).to.contain("does not fit its schema");
-    const { status, body } = await auditor.ask(`/audit/v1/state?stream=${stream}`);
+    const { status, body } = await auditor.request(`/audit/v1/state?stream=${stream}`);
     expect([status, body.error]).to.deep.equal([409, "stream_not_readable"]);
   });
 
@@ -205,7 +206,7 @@ describe("an event that the catalog cannot read", () => {
     const stream = `portalUser-${randomUUID()}`;
     await client.appendToStream(stream, jsonEvent({ type: "Odd\u001b]0;owned\u0007", data: {} }));
     await client.dispose();
-    const { code, err } = await audit(["as-of", stream], { env: world.env });
+    const { code, err } = await runAuditCommand(["as-of", stream], { env: world.env });
     expect([code, err.length]).to.deep.equal([3, 1]);
     expect(err[0]).to.contain("Odd\\u001b]0;owned\\u0007 is unknown to this release");
   });

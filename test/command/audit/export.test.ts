@@ -3,22 +3,23 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { CompactSign, importJWK } from "jose";
-import { canonicalJson, createChain } from "../../../command/audit/export/chain.ts";
+import { createHashChain } from "../../../command/audit/export/chain.ts";
+import { canonicalJson } from "../../../command/audit/export/json.ts";
 import { cancelAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { operatorContext } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
-import { audit } from "./cli-terminal.ts";
+import { runAuditCommand } from "./cli-terminal.ts";
 import {
   type AuditWorld,
-  clinicWithHistory,
-  type History,
-  newSigningKeys,
+  type ClinicHistory,
+  createClinicWithHistory,
+  createSigningKeys,
   startAuditWorld,
 } from "./world.ts";
 
 describe("an export", () => {
   let world: AuditWorld;
-  let history: History;
+  let history: ClinicHistory;
   let folder: string;
   let keyFile: string;
   let file: string;
@@ -26,7 +27,7 @@ describe("an export", () => {
 
   before(async () => {
     world = await startAuditWorld();
-    history = await clinicWithHistory(world.log, "notes with \u2028 and ünïcode 🐾");
+    history = await createClinicWithHistory(world.log, "notes with \u2028 and ünïcode 🐾");
     folder = makeTestRoot();
     keyFile = path.join(folder, "keys.json");
     fs.writeFileSync(keyFile, (await run(["keys"])).out);
@@ -38,7 +39,7 @@ describe("an export", () => {
   });
   after(() => world.stop());
 
-  const run = (words: string[], env: NodeJS.ProcessEnv = world.env) => audit(words, { env });
+  const run = (words: string[], env: NodeJS.ProcessEnv = world.env) => runAuditCommand(words, { env });
   /** Offline: no setting is given. */
   const verify = (name: string, key = keyFile) => run(["verify", name, "--key", key, "--json"], {});
 
@@ -163,7 +164,7 @@ describe("an export", () => {
 
   /** The file of somebody who knows how it is made, with a chain and a manifest that fit. */
   async function forged(keys: string, change: (event: Record<string, unknown>) => void) {
-    const chain = createChain();
+    const chain = createHashChain();
     const made = lines.slice(0, -1).map((line, index) => {
       const { event } = JSON.parse(line);
       if (index === 2) change(event);
@@ -186,7 +187,7 @@ describe("an export", () => {
   }
 
   it("is not verified if chain and manifest were recomputed, with another key or the old signature", async () => {
-    const { made, resigned, manifest, own } = await forged(await newSigningKeys(), (event) => {
+    const { made, resigned, manifest, own } = await forged(await createSigningKeys(), (event) => {
       event.type = "Forged";
     });
     expect(await verdict(resigned))
@@ -203,7 +204,7 @@ describe("an export", () => {
   });
 
   it("is not verified by an untrusted key, and verification without a key is refused", async () => {
-    const other = JSON.parse(await newSigningKeys());
+    const other = JSON.parse(await createSigningKeys());
     expect((await verdict(lines.join(""), JSON.stringify(other))).code).to.equal(3);
     const { code, err } = await verify(file, "no key");
     expect([code, err[0]]).to.satisfy(
@@ -214,7 +215,7 @@ describe("an export", () => {
 
   it("is not verified by a file named like the thumbprint that contains another key", async () => {
     const thumbprint = (await run(["keys", "--thumbprint"])).out.trim();
-    const others = await newSigningKeys();
+    const others = await createSigningKeys();
     const { resigned } = await forged(others, (event) => {
       event.type = "Forged";
     });
@@ -336,9 +337,9 @@ describe("an export", () => {
 
   it("of the same range has the same bytes except for its time and creator", async () => {
     const to = new Date().toISOString();
-    const auditor = await world.auditor([history.clinicId]);
+    const auditor = await world.registerAuditor([history.clinicId]);
     const get = async () =>
-      (await auditor.ask(`/audit/v1/export?clinic=${history.clinicId}&to=${to}`)).text.split(/(?<=\n)/);
+      (await auditor.request(`/audit/v1/export?clinic=${history.clinicId}&to=${to}`)).text.split(/(?<=\n)/);
     const [one, other] = [await get(), await get()];
     expect(one.slice(0, -1)).to.deep.equal(other.slice(0, -1));
     const [first, second] = [one, other].map((text) => JSON.parse(text.at(-1) ?? "").manifest);
@@ -348,8 +349,8 @@ describe("an export", () => {
   });
 
   it("can be empty and is still verified", async () => {
-    const auditor = await world.auditor(null);
-    const { text, status } = await auditor.ask(
+    const auditor = await world.registerAuditor(null);
+    const { text, status } = await auditor.request(
       `/audit/v1/export?clinic=${history.clinicId}&to=2020-01-01T00:00:00Z`,
     );
     expect(status).to.equal(200);
@@ -379,9 +380,9 @@ describe("an export", () => {
         await cancelAppointment(world.log, { appointmentId, clinicId, reason: null }, context);
       }
     })();
-    const auditor = await world.auditor([clinicId]);
+    const auditor = await world.registerAuditor([clinicId]);
     for (let round = 0; round < 3; round += 1) {
-      const { text } = await auditor.ask(`/audit/v1/export?clinic=${clinicId}`);
+      const { text } = await auditor.request(`/audit/v1/export?clinic=${clinicId}`);
       const { ok, manifest } = await verdict(text);
       expect(ok).to.equal(true);
       expect(BigInt(manifest.last.position) <= BigInt(manifest.made.logEnd)).to.equal(true);

@@ -11,7 +11,7 @@ import type { RunningService } from "../../../shared/runtime/run-service.ts";
 import { eventually } from "../../support/eventually.ts";
 import { operatorContext } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
-import { type AuditWorld, askAudit, startAuditWorld } from "./world.ts";
+import { type AuditWorld, requestAudit, startAuditWorld } from "./world.ts";
 
 /** Ten events of 60 kB. @returns their stream */
 async function appendLong(log: EventLog, clinicId: string): Promise<string> {
@@ -71,7 +71,7 @@ describe("a list of events that is long", () => {
     return { Authorization: `Bearer ${credential}` };
   };
   const ask = (headers: Record<string, string>, more = "") =>
-    askAudit(`${service.url}${question}${more}`, headers);
+    requestAudit(`${service.url}${question}${more}`, headers);
   /** An answer that nobody reads: it stands still when the buffers are full. */
   const begin = (headers: Record<string, string>) =>
     new Promise<http.IncomingMessage>((resolve, reject) => {
@@ -91,7 +91,7 @@ describe("a list of events that is long", () => {
   it("does not bypass the limit: only a few states are folded at a time", async () => {
     const headers = await newcomer();
     const stream = await appendLong(log, randomUUID());
-    const state = () => askAudit(`${service.url}/audit/v1/state?stream=${stream}`, headers);
+    const state = () => requestAudit(`${service.url}/audit/v1/state?stream=${stream}`, headers);
     const answers = await Promise.all(Array.from({ length: 40 }, state));
     const told = answers.map(({ status, body }) => (status === 200 ? "told" : body.error));
     expect(new Set(told)).to.deep.equal(new Set(["told", "too_many_scans"]));

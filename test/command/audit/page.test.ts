@@ -4,9 +4,9 @@ import type { Browser, Page } from "playwright-core";
 import { startChromium } from "../../support/chromium.ts";
 import {
   type AuditWorld,
-  clinicWithHistory,
-  deliver,
-  type History,
+  type ClinicHistory,
+  createClinicWithHistory,
+  insertDeliveries,
   startAuditWorld,
   type TestAuditor,
 } from "./world.ts";
@@ -16,7 +16,7 @@ const ATTACK = `<img src=x onerror="document.title='taken'"><script>document.tit
 describe("the page /audit", function () {
   this.timeout(60_000);
   let world: AuditWorld;
-  let history: History;
+  let history: ClinicHistory;
   let auditor: TestAuditor;
   let browser: Browser;
   let page: Page;
@@ -25,9 +25,9 @@ describe("the page /audit", function () {
 
   before(async () => {
     world = await startAuditWorld();
-    history = await clinicWithHistory(world.log, ATTACK);
-    await deliver(world, history, ATTACK);
-    auditor = await world.auditor([history.clinicId]);
+    history = await createClinicWithHistory(world.log, ATTACK);
+    await insertDeliveries(world, history, ATTACK);
+    auditor = await world.registerAuditor([history.clinicId]);
     browser = await startChromium();
     page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
     page.on("pageerror", (error) => complaints.push(`thrown: ${error.message}`));
@@ -157,11 +157,11 @@ describe("the page /audit", function () {
   });
 
   it("follows links, goes back, and finds nothing of another clinic", async () => {
-    const foreign = await clinicWithHistory(world.log);
+    const foreign = await createClinicWithHistory(world.log);
     await page.goto(`${world.url}/audit#stream=${history.stream}`);
     await page.getByText("3 events").waitFor();
     await page.getByRole("button", { name: "Appointment requested" }).click();
-    await page.getByRole("link", { name: history.request.correlationId }).click();
+    await page.getByRole("link", { name: history.requestContext.correlationId }).click();
     await page.getByText("1 event", { exact: true }).waitFor();
     await page.goBack();
     await page.getByText("3 events").waitFor();

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
 import {
   createRelatedEventsFinder,
-  prefixesFor,
+  getStreamPrefixes,
   type Subject,
   TooManyRelatedEventsError,
 } from "../../../command/audit/related-events/related-events.ts";
@@ -75,7 +75,7 @@ const log: Record<string, AuditEvent> = {
 
 const concerned = (subject: Subject) => {
   const concerns = createRelatedEventsFinder(subject);
-  const prefixes = prefixesFor(subject.kind);
+  const prefixes = getStreamPrefixes(subject.kind);
   const isRead = ({ stream }: AuditEvent) => prefixes?.some((prefix) => stream.startsWith(prefix)) ?? true;
   return Object.keys(log).filter(
     (name) => isRead(log[name] as AuditEvent) && concerns(log[name] as AuditEvent),

@@ -1,17 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { AuditTerminal } from "../../../command/audit/cli/terminal.ts";
-import { changesBetween } from "../../../command/audit/state/changes.ts";
-import { foldOf } from "../../../command/audit/state/folds.ts";
+import { findChanges } from "../../../command/audit/state/changes.ts";
+import { getFold } from "../../../command/audit/state/folds.ts";
 import { load } from "../../../command/handling/handle.ts";
 import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
 import { customerAggregate } from "../../../shared/domain/clinic/customer.ts";
 import { categories } from "../../../shared/domain/events/catalog.ts";
-import { audit } from "./cli-terminal.ts";
+import { runAuditCommand } from "./cli-terminal.ts";
 import {
   type AuditWorld,
-  clinicWithHistory,
-  type History,
+  type ClinicHistory,
+  createClinicWithHistory,
   startAuditWorld,
   type TestAuditor,
 } from "./world.ts";
@@ -61,31 +61,31 @@ describe("changesBetween", () => {
   ];
   for (const [what, before, after, changes] of cases) {
     it(`tells ${what}`, () => {
-      expect(changesBetween(before, after)).to.deep.equal(changes);
+      expect(findChanges(before, after)).to.deep.equal(changes);
     });
   }
 });
 
 describe("the state of a stream", () => {
   let world: AuditWorld;
-  let history: History;
+  let history: ClinicHistory;
   let auditor: TestAuditor;
 
   before(async () => {
     world = await startAuditWorld();
-    history = await clinicWithHistory(world.log);
-    auditor = await world.auditor([history.clinicId]);
+    history = await createClinicWithHistory(world.log);
+    auditor = await world.registerAuditor([history.clinicId]);
   });
   after(() => world.stop());
 
   const state = async (at: string) =>
-    (await auditor.ask(`/audit/v1/state?stream=${history.stream}&at=${encodeURIComponent(at)}`)).body;
+    (await auditor.request(`/audit/v1/state?stream=${history.stream}&at=${encodeURIComponent(at)}`)).body;
 
   it("is what the service itself folds", async () => {
     const { state: folded, last } = await state("end");
     expect(folded).to.deep.equal((await load(world.log, appointmentAggregate, history.appointmentId)).state);
     expect(last).to.include({ revision: 2, type: "AppointmentCancelled" });
-    const { body } = await auditor.ask(`/audit/v1/state?stream=customer-${history.customerId}`);
+    const { body } = await auditor.request(`/audit/v1/state?stream=customer-${history.customerId}`);
     expect(body.state).to.deep.equal((await load(world.log, customerAggregate, history.customerId)).state);
   });
 
@@ -101,28 +101,28 @@ describe("the state of a stream", () => {
       ["2026-05-04T09:00:00Z", "cancelled"],
     ];
     for (const [at, status] of statuses) expect((await state(at)).state?.status, at).to.equal(status);
-    const { lines } = await auditor.ask(`/audit/v1/events?stream=${history.stream}`);
+    const { lines } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
     expect((await state(`position:${lines[1].position}`)).state.status).to.equal("confirmed");
     expect((await state(`position:${BigInt(lines[1].position) - 1n}`)).state.status).to.equal("requested");
-    const stored = await auditor.ask(
+    const stored = await auditor.request(
       `/audit/v1/state?stream=${history.stream}&at=2026-05-05T00:00:00Z&by=stored`,
     );
     expect(stored.body).to.include({ state: null, last: null, ok: true });
   });
 
   it("differs between two points field by field", async () => {
-    const { body } = await auditor.ask(`/audit/v1/diff?stream=${history.stream}&from=0&to=1`);
+    const { body } = await auditor.request(`/audit/v1/diff?stream=${history.stream}&from=0&to=1`);
     expect(body.changes).to.deep.equal([
       { path: "status", before: "requested", after: "confirmed" },
       { path: "updatedAt", before: "2026-05-04T08:00:00.000Z", after: "2026-05-04T08:10:00.000Z" },
     ]);
     expect([body.from.revision, body.to.revision]).to.deep.equal([0, 1]);
-    const back = (await auditor.ask(`/audit/v1/diff?stream=${history.stream}&from=1&to=0`)).body.changes;
+    const back = (await auditor.request(`/audit/v1/diff?stream=${history.stream}&from=1&to=0`)).body.changes;
     expect(back[0]).to.deep.equal({ path: "status", before: "confirmed", after: "requested" });
   });
 
   it("is stepped through, each event with what it changed", async () => {
-    const { lines, end } = await auditor.ask(`/audit/v1/replay?stream=${history.stream}`);
+    const { lines, end } = await auditor.request(`/audit/v1/replay?stream=${history.stream}`);
     expect(lines.map(({ event }) => event.revision)).to.deep.equal([0, 1, 2]);
     expect(lines[0].changes).to.deep.include({ path: "status", after: "requested" });
     expect(lines[2].changes[0]).to.deep.equal({ path: "status", before: "confirmed", after: "cancelled" });
@@ -131,10 +131,10 @@ describe("the state of a stream", () => {
 
   it("is had of every category of the catalog", async () => {
     for (const { name } of categories) {
-      const fold = foldOf(`${name}-${randomUUID()}`);
+      const fold = getFold(`${name}-${randomUUID()}`);
       expect(fold, name).to.be.a("function");
     }
-    const { body } = await (await world.auditor(null)).ask(
+    const { body } = await (await world.registerAuditor(null)).request(
       `/audit/v1/state?stream=auditor-${auditor.auditorId}`,
     );
     expect(body.state).to.include({ name: "Ada Audit", secretHash: "(withheld)", revoked: false });
@@ -142,7 +142,7 @@ describe("the state of a stream", () => {
 
   describe("at the command line", () => {
     const run = (words: string[], more: Partial<AuditTerminal> = {}) =>
-      audit(words, { env: world.env, ...more });
+      runAuditCommand(words, { env: world.env, ...more });
 
     it("is shown for people, and as JSON", async () => {
       const words = ["as-of", history.stream, "--at", "1"];
@@ -159,11 +159,11 @@ describe("the state of a stream", () => {
     it("is replayed key by key at a keyboard, until q", async () => {
       const keys: ("next" | "end")[] = ["next", "end"];
       let pressed = 0;
-      const key = async () => keys[pressed++] ?? "end";
-      const stepped = await run(["replay", history.stream], { key });
+      const readKey = async () => keys[pressed++] ?? "end";
+      const stepped = await run(["replay", history.stream], { readKey });
       expect(stepped.out.match(/^@ \d/gm)).to.deep.equal(["@ 0", "@ 1"]);
       expect([pressed, stepped.err]).to.deep.equal([2, ["(Enter: next event; q: quit)"]]);
-      const all = await run(["replay", history.stream, "--all"], { key });
+      const all = await run(["replay", history.stream, "--all"], { readKey });
       expect([all.out.match(/^@ \d/gm)?.length, pressed]).to.deep.equal([3, 2]);
       expect((await run(["replay", history.stream])).out).to.equal(all.out);
     });

@@ -26,18 +26,18 @@ export interface AuditWorld {
   /** What the service and the command line run with. */
   env: NodeJS.ProcessEnv;
   /** Registers an auditor of the clinics, null for all. */
-  auditor(clinicIds: string[] | null, expiresAt?: string): Promise<TestAuditor>;
+  registerAuditor(clinicIds: string[] | null, expiresAt?: string): Promise<TestAuditor>;
   stop(): Promise<void>;
 }
 
 export interface TestAuditor {
   auditorId: string;
   credential: string;
-  ask(path: string, headers?: Record<string, string>): Promise<AuditAnswer>;
+  request(path: string, headers?: Record<string, string>): Promise<AuditResponse>;
   revoke(): Promise<void>;
 }
 
-export interface AuditAnswer {
+export interface AuditResponse {
   status: number;
   headers: Headers;
   text: string;
@@ -50,7 +50,7 @@ export interface AuditAnswer {
   end: any;
 }
 
-export async function newSigningKeys(kid = "audit-test"): Promise<string> {
+export async function createSigningKeys(kid = "audit-test"): Promise<string> {
   const { privateKey } = await generateKeyPair("EdDSA", { crv: "Ed25519", extractable: true });
   return JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid }] });
 }
@@ -68,7 +68,7 @@ export async function startAuditWorld(
     LOG_LEVEL: "fatal",
     EVENTSTORE_URL: logUrl,
     DATABASE_URL: database.urls.audit,
-    AUDIT_SIGNING_KEYS: await newSigningKeys(),
+    AUDIT_SIGNING_KEYS: await createSigningKeys(),
     ...more,
   };
   const service = await startAudit(env);
@@ -79,7 +79,8 @@ export async function startAuditWorld(
     log,
     database,
     env,
-    auditor: (clinicIds, expiresAt) => newAuditor(service.url, log, clinicIds, expiresAt ?? null),
+    registerAuditor: (clinicIds, expiresAt) =>
+      createTestAuditor(service.url, log, clinicIds, expiresAt ?? null),
     async stop() {
       await service.stop();
       await client.dispose();
@@ -88,7 +89,7 @@ export async function startAuditWorld(
   };
 }
 
-async function newAuditor(
+async function createTestAuditor(
   url: string,
   log: EventLog,
   clinicIds: string[] | null,
@@ -100,15 +101,18 @@ async function newAuditor(
   return {
     auditorId,
     credential,
-    ask: (path, headers = {}) =>
-      askAudit(`${url}${path}`, { Authorization: `Bearer ${credential}`, ...headers }),
+    request: (path, headers = {}) =>
+      requestAudit(`${url}${path}`, { Authorization: `Bearer ${credential}`, ...headers }),
     revoke: async () => {
       await revokeAuditor(log, { auditorId, reason: null }, operatorContext());
     },
   };
 }
 
-export async function askAudit(url: string, headers: Record<string, string> = {}): Promise<AuditAnswer> {
+export async function requestAudit(
+  url: string,
+  headers: Record<string, string> = {},
+): Promise<AuditResponse> {
   const response = await fetch(url, { headers });
   requireNoSniffing(response);
   const text = await response.text();
@@ -124,35 +128,38 @@ export async function askAudit(url: string, headers: Record<string, string> = {}
   return { status: response.status, headers: response.headers, text, body, lines, end };
 }
 
-export interface History extends TestClinic {
+export interface ClinicHistory extends TestClinic {
   appointmentId: string;
   stream: string;
   /** The request that made the appointment. */
-  request: CommandContext;
+  requestContext: CommandContext;
 }
 
 /** A clinic with one appointment of its customer's animal: requested, confirmed, cancelled. */
-export async function clinicWithHistory(log: EventLog, notes: string | null = null): Promise<History> {
+export async function createClinicWithHistory(
+  log: EventLog,
+  notes: string | null = null,
+): Promise<ClinicHistory> {
   const clinic = await createClinic(log);
   const appointmentId = randomUUID();
   const { clinicId, branchId, animalId } = clinic;
-  const request = operatorContext(Date.parse("2026-05-04T08:00:00Z"));
-  const later = (minutes: number) => ({ ...operatorContext(request.now + minutes * 60_000) });
+  const requestContext = operatorContext(Date.parse("2026-05-04T08:00:00Z"));
+  const later = (minutes: number) => ({ ...operatorContext(requestContext.now + minutes * 60_000) });
   const when = { scheduledAt: "2026-05-06T10:00:00.000Z", durationMinutes: 30 };
   await requestAppointment(
     log,
     { appointmentId, clinicId, branchId, animalId, ...when, reason: "Check-up", notes },
-    request,
+    requestContext,
   );
   await confirmAppointment(log, { appointmentId, clinicId }, later(10));
   await cancelAppointment(log, { appointmentId, clinicId, reason: "Moved away" }, later(20));
-  return { ...clinic, appointmentId, stream: `appointment-${appointmentId}`, request };
+  return { ...clinic, appointmentId, stream: `appointment-${appointmentId}`, requestContext };
 }
 
 /** Deliveries of the appointment's first event, one of them of another clinic; the other was answered. */
-export async function deliver(
+export async function insertDeliveries(
   world: AuditWorld,
-  { stream, clinicId }: History,
+  { stream, clinicId }: ClinicHistory,
   answer: string,
 ): Promise<void> {
   const client = new pg.Client(world.database.urls.projection);

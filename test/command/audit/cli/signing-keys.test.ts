@@ -1,13 +1,15 @@
 import { expect } from "chai";
-import { audit } from "../cli-terminal.ts";
-import { newSigningKeys } from "../world.ts";
+import { runAuditCommand } from "../cli-terminal.ts";
+import { createSigningKeys } from "../world.ts";
 
 describe("the keys that sign audit exports", () => {
   it("are those of AUDIT_SIGNING_KEYS, without which one line names the setting", async () => {
-    const { code, out } = await audit(["keys"], { env: { AUDIT_SIGNING_KEYS: await newSigningKeys("own") } });
+    const { code, out } = await runAuditCommand(["keys"], {
+      env: { AUDIT_SIGNING_KEYS: await createSigningKeys("own") },
+    });
     expect(code).to.equal(0);
     expect(JSON.parse(out).keys.map(({ kid }: { kid: string }) => kid)).to.deep.equal(["own"]);
-    const missing = await audit(["keys"], { env: {} });
+    const missing = await runAuditCommand(["keys"], { env: {} });
     expect([missing.code, missing.err.length, missing.out]).to.deep.equal([2, 1, ""]);
     expect(missing.err[0]).to.match(/^audit: settings: AUDIT_SIGNING_KEYS is missing [^\n]*$/);
   });

@@ -1,11 +1,11 @@
 import { expect } from "chai";
-import { createMarks, firstDifference } from "../../../../command/audit/export/marks.ts";
+import { createMarkCollector, findFirstDifference } from "../../../../command/audit/export/marks.ts";
 
 describe("the marks of an export", () => {
   const marksOf = (links: string[], most: number) => {
-    const marks = createMarks(most);
+    const marks = createMarkCollector(most);
     for (const link of links) marks.add(link);
-    return marks.marks();
+    return marks.getMarks();
   };
   const links = Array.from({ length: 20 }, (_, index) => String(index + 1).padStart(16, "0"));
   const from = (line: number) =>
@@ -19,11 +19,11 @@ describe("the marks of an export", () => {
 
   it("locate the first difference of two chains", () => {
     for (const line of [1, 7, 20]) {
-      const exact = firstDifference(marksOf(links, 20), marksOf(from(line), 20));
+      const exact = findFirstDifference(marksOf(links, 20), marksOf(from(line), 20));
       expect(exact).to.deep.equal({ first: line, last: line });
-      const { first, last } = firstDifference(marksOf(links, 6), marksOf(from(line), 20));
+      const { first, last } = findFirstDifference(marksOf(links, 6), marksOf(from(line), 20));
       expect(first <= line && line <= last && last - first < 4).to.equal(true);
     }
-    expect(firstDifference(marksOf(links, 20), marksOf(links.slice(0, 15), 20)).first).to.equal(16);
+    expect(findFirstDifference(marksOf(links, 20), marksOf(links.slice(0, 15), 20)).first).to.equal(16);
   });
 });

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pino from "pino";
-import { type AuditorState, auditorAccess } from "../../../../command/audit/http/auditor-access.ts";
+import { type AuditorState, requireAuditor } from "../../../../command/audit/http/auditor-access.ts";
 import { createApp } from "../../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../../shared/http/listen.ts";
 import { type AuditWorld, startAuditWorld } from "../world.ts";
@@ -19,7 +19,7 @@ describe("a flood of invalid credentials", () => {
     }) as typeof world.log.read;
     const logger = pino({ level: "silent" });
     const app = createApp({ logger, retiredPaths: [], trustProxy: true, readiness: async () => ({}) });
-    app.use(auditorAccess({ ...world.log, read }) as never);
+    app.use(requireAuditor({ ...world.log, read }) as never);
     app.use((ctx) => {
       ctx.body = { id: (ctx.state as AuditorState).auditor.id };
     });
@@ -39,7 +39,7 @@ describe("a flood of invalid credentials", () => {
   const unknown = () => `aud_${randomUUID().replaceAll("-", "")}_${"A".repeat(43)}`;
 
   it("does not reach the event log beyond a limit, and does not block auditors with a valid credential", async () => {
-    const [early, late] = [await world.auditor(null), await world.auditor(null)];
+    const [early, late] = [await world.registerAuditor(null), await world.registerAuditor(null)];
     const [flooder, elsewhere] = ["192.0.2.1", "192.0.2.2"];
     expect((await ask(early.credential, flooder)).status).to.equal(200);
     const statuses: number[] = [];

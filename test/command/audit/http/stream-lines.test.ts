@@ -15,16 +15,16 @@ describe("a response in lines", () => {
   /** Serves the lines, and tells when the answer is over and how far it came. */
   async function serve(stalledAfter: number) {
     let told = 0;
-    let over = () => {};
+    let onEnd = () => {};
     const ended = new Promise<void>((resolve) => {
-      over = resolve;
+      onEnd = resolve;
     });
     async function* lines() {
       for (; told < LINES; told += 1) yield LINE;
     }
     const logger = pino({ level: "silent" });
     const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
-    app.use((ctx) => streamLines(ctx as unknown as AuditContext, { lines: lines(), over }, stalledAfter));
+    app.use((ctx) => streamLines(ctx as unknown as AuditContext, { lines: lines(), onEnd }, stalledAfter));
     const server = await listen(app.callback(), "127.0.0.1", 0);
     return { ...server, ended, told: () => told };
   }

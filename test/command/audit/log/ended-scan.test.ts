@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
-import { scan } from "../../../../command/audit/log/scan.ts";
+import { scanLog } from "../../../../command/audit/log/scan.ts";
 import { findReplayableDeliveries } from "../../../../command/operations/recover-deliveries.ts";
 import { LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 
@@ -21,7 +21,7 @@ describe("a scan of the event log that the server ends early", () => {
   it("fails for an auditor, so that nothing incomplete is signed", async () => {
     const { signal } = new AbortController();
     const options = { client: endedByServer(), prefixes: undefined, through: 7n, signal };
-    expect(await outcomeOf(scan(options).next())).to.be.instanceOf(LogUnavailableError);
+    expect(await outcomeOf(scanLog(options).next())).to.be.instanceOf(LogUnavailableError);
   });
 
   it("fails for the recovery of deliveries, so that none is left out", async () => {

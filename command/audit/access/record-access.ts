@@ -25,14 +25,11 @@ export interface Access {
  * @returns the id of the access
  * @throws {LogUnavailableError} if the access cannot be recorded
  */
-export async function recordAccess(
-  log: EventLog,
-  { query, ...access }: Access,
-  context: CommandContext,
-): Promise<string> {
+export async function recordAccess(log: EventLog, access: Access, context: CommandContext): Promise<string> {
   const accessId = randomUUID();
+  const { query, ...details } = access;
   const asked = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
-  const event: AuditAccessEvent = { type: "AuditAccessed", data: { accessId, ...access, asked } };
+  const event: AuditAccessEvent = { type: "AuditAccessed", data: { accessId, ...details, asked } };
   const stream = streamName(auditAccessCategory, accessId);
   await log.append(stream, EMPTY_STREAM, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
   return accessId;

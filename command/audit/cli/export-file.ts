@@ -37,19 +37,11 @@ export async function exportToFile(
     const lines = await exportClinic(query, { client, signal, onProgress: progress.show, ...made });
     const lineCount = await writeAtomically(file, lines).finally(() => progress.end());
     const result = { file, events: lineCount - 1, key: signer.thumbprint };
-    const range = { clinic: query.clinic, from: query.from ?? "start", to: query.to ?? made.now };
-    await terminal.write(json ? `${JSON.stringify(result)}\n` : `${formatResult({ ...result, ...range })}\n`);
+    const { clinic, from = "start", to = made.now } = query;
+    const verifyCommand = `verify ${file} --key ${result.key} --clinic ${clinic} --from ${from} --to ${to}`;
+    const text = `export: wrote ${result.events} events to ${file}\nverify it with: npm run audit -- ${verifyCommand}`;
+    await terminal.write(`${json ? JSON.stringify(result) : text}\n`);
   });
-}
-
-function formatResult({
-  file,
-  events,
-  key,
-  ...range
-}: Record<"file" | "key" | "clinic" | "from" | "to", string> & { events: number }): string {
-  const expected = `--clinic ${range.clinic} --from ${range.from} --to ${range.to}`;
-  return `export: wrote ${events} events to ${file}\nverify it with: npm run audit -- verify ${file} --key ${key} ${expected}`;
 }
 
 async function requireClinic(log: EventLog, clinicId: string): Promise<void> {

@@ -8,7 +8,6 @@ import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
 import { type VerifyOptions, verifyFile } from "./verify-file.ts";
 
-const COMMAND_PREFIX = "npm run audit --";
 const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
@@ -16,7 +15,7 @@ const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 export function createProgram(terminal: AuditTerminal): Program {
   const program = new Program("audit")
     .description(
-      "Shows, exports and verifies the events in the event log. Each use is itself recorded in the event log.",
+      "Shows, exports and verifies recorded events. Each access to the event log is itself recorded in the log.",
     )
     .exitOverride()
     .configureOutput({ writeOut: (text) => void terminal.write(text), writeErr: () => {} })
@@ -29,11 +28,15 @@ export function createProgram(terminal: AuditTerminal): Program {
   return program;
 }
 
+/** Returns the help text for an example of a command. */
+function formatExample(args: string): string {
+  return `\nExample:\n  npm run audit -- ${args}`;
+}
+
 /** Adds a command whose runs are recorded as accesses, with the options that all of these commands share. */
-function addAuditedCommand(program: Program, name: string, description: string): Program {
+function addAuditedCommand(program: Program, name: string): Program {
   return program
     .command(name)
-    .description(description)
     .option("--actor <name>", "name of the operator, recorded with the access; default: your user name")
     .option("--json", "print one JSON object per line");
 }
@@ -43,9 +46,7 @@ const BY_HELP =
 const POINT_HELP = "a revision, position:<n>, a date-time with an offset, start or end";
 
 function addEventsCommand(program: Program, terminal: AuditTerminal): void {
-  const events = addAuditedCommand(
-    program,
-    "events",
+  const events = addAuditedCommand(program, "events").description(
     "Lists the events of a stream, or all events related to one object, such as an appointment or a clinic.",
   );
   events.option("--stream <name>", "events of this stream");
@@ -58,10 +59,7 @@ function addEventsCommand(program: Program, terminal: AuditTerminal): void {
     .option("--done-by <actor>", "only events of this actor: an id, or type:id such as operator:ada")
     .option("--after <position>", "only events after this log position")
     .option("--limit <number>", "maximum number of events")
-    .addHelpText(
-      "after",
-      `\nExample:\n  ${COMMAND_PREFIX} events --appointment ${EXAMPLE_STREAM.slice(12)} --actor ada`,
-    )
+    .addHelpText("after", formatExample(`events --appointment ${EXAMPLE_STREAM.slice(12)} --actor ada`))
     .action((options) => showEvents(options, terminal));
 }
 
@@ -77,51 +75,41 @@ const SUBJECT_HELP: Record<(typeof subjectKinds)[number], string> = {
 };
 
 function addStateCommands(program: Program, terminal: AuditTerminal): void {
-  addAuditedCommand(
-    program,
-    "as-of",
-    "Shows the state of a stream at a point in its history, computed by the service's own code.",
-  )
+  addAuditedCommand(program, "as-of")
+    .description("Shows the state of a stream at a point in its history, computed by the service's own code.")
     .argument("<stream>", "name of the stream, such as appointment-<id>")
     .option("--at <point>", `${POINT_HELP}; default: end`)
     .option("--by <time>", BY_HELP)
-    .addHelpText("after", `\nExample:\n  ${COMMAND_PREFIX} as-of ${EXAMPLE_STREAM} --at 2026-05-04T12:00:00Z`)
+    .addHelpText("after", formatExample(`as-of ${EXAMPLE_STREAM} --at 2026-05-04T12:00:00Z`))
     .action((stream: string, options) => showState({ stream, ...options }, terminal));
-  addAuditedCommand(
-    program,
-    "diff",
-    "Shows the fields that differ between two points in the history of a stream.",
-  )
+  addAuditedCommand(program, "diff")
+    .description("Shows the fields that differ between two points in the history of a stream.")
     .argument("<stream>", "name of the stream, such as appointment-<id>")
     .option("--from <point>", `${POINT_HELP}; default: start`)
     .option("--to <point>", "a point in the same form as --from; default: end")
     .option("--by <time>", BY_HELP)
-    .addHelpText("after", `\nExample:\n  ${COMMAND_PREFIX} diff ${EXAMPLE_STREAM} --from 0 --to end`)
+    .addHelpText("after", formatExample(`diff ${EXAMPLE_STREAM} --from 0 --to end`))
     .action((stream: string, options) => showDiff({ stream, ...options }, terminal));
-  addAuditedCommand(
-    program,
-    "replay",
-    "Steps through the events of a stream and shows the changes of each. Press Enter for the next event, q to quit.",
-  )
+  addAuditedCommand(program, "replay")
+    .description(
+      "Steps through the events of a stream and shows the changes of each. Press Enter for the next event, q to quit.",
+    )
     .argument("<stream>", "name of the stream, such as appointment-<id>")
     .option("--all", "show all events without waiting for a key")
-    .addHelpText("after", `\nExample:\n  ${COMMAND_PREFIX} replay ${EXAMPLE_STREAM}`)
+    .addHelpText("after", formatExample(`replay ${EXAMPLE_STREAM}`))
     .action((stream: string, options) => showReplay({ stream, ...options }, terminal));
 }
 
 function addExportCommand(program: Program, terminal: AuditTerminal): void {
-  addAuditedCommand(
-    program,
-    "export",
-    "Exports the events of a clinic to a file with a signed manifest, which `verify` checks.",
-  )
+  addAuditedCommand(program, "export")
+    .description("Exports the events of a clinic to a file with a signed manifest, which `verify` checks.")
     .option("--clinic <uuid>", "clinic whose events are exported (required)")
     .option("--from <time>", "events stored at or after this time, RFC 3339; default: start of the log")
     .option("--to <time>", "events stored before this time, RFC 3339; default: now")
     .option("--out <file>", "output file, which must not exist; default: audit-<clinic>.ndjson")
     .addHelpText(
       "after",
-      `\nExample:\n  ${COMMAND_PREFIX} export --clinic ${EXAMPLE_CLINIC_ID} --to 2026-06-01T00:00:00Z --out may.ndjson`,
+      formatExample(`export --clinic ${EXAMPLE_CLINIC_ID} --to 2026-06-01T00:00:00Z --out may.ndjson`),
     )
     .action((options) => exportToFile(options, terminal));
 }
@@ -140,18 +128,16 @@ function addVerifyCommand(program: Program, terminal: AuditTerminal): void {
     .option("--clinic <uuid>", "expected clinic of the export")
     .option(
       "--from <time>",
-      "expected start of the range, as given to `export`; `start` for the start of the log",
+      "expected start of the range, as passed to `export`; `start` for the start of the log",
     )
-    .option("--to <time>", "expected end of the range, as given to `export`")
+    .option("--to <time>", "expected end of the range, as passed to `export`")
     .option("--json", "print the result as one line of JSON")
     .addHelpText(
       "after",
       `\nWithout --clinic, --from and --to, a genuine export of any clinic and range is accepted.
 
 Exit codes: 0 verified, 2 invalid input, 3 not verified or not the expected export.
-
-Example:
-  ${COMMAND_PREFIX} verify may.ndjson --key audit-keys.json --clinic ${EXAMPLE_CLINIC_ID} --from start --to 2026-06-01T00:00:00Z`,
+${formatExample(`verify may.ndjson --key audit-keys.json --clinic ${EXAMPLE_CLINIC_ID} --from start --to 2026-06-01T00:00:00Z`)}`,
     )
     .action((file: string, options: VerifyOptions) => verifyFile(file, options, terminal));
 }
@@ -160,10 +146,10 @@ function addKeysCommand(program: Program, terminal: AuditTerminal): void {
   program
     .command("keys")
     .description(
-      "Prints the public keys that verify exports as a JSON Web Key Set. The first key signs new exports.",
+      "Prints a JSON Web Key Set with the public keys that verify exports. The first key signs new exports.",
     )
     .option("--thumbprint", "print only the thumbprint of the signing key")
-    .addHelpText("after", `\nExample:\n  ${COMMAND_PREFIX} keys > audit-keys.json`)
+    .addHelpText("after", formatExample(`keys > audit-keys.json`))
     .action(async ({ thumbprint }: { thumbprint?: boolean }) => {
       const signer = await createExportSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
       await terminal.write(`${thumbprint ? signer.thumbprint : JSON.stringify(signer.jwks)}\n`);

@@ -8,15 +8,12 @@ const FIRST_REPORT_DELAY_MS = 2_000;
 const REPORT_INTERVAL_MS = { terminal: 250, file: 5_000 };
 
 /** Creates a reporter that shows the progress of a long scan on standard error. */
-export function createScanProgress(terminal: AuditTerminal): {
-  show(progress: ScanProgress): void;
-  end(): void;
-} {
+export function createScanProgress(terminal: AuditTerminal) {
   const startedAt = performance.now();
   const interval = REPORT_INTERVAL_MS[terminal.redraw ? "terminal" : "file"];
   let reportedAt = startedAt + FIRST_REPORT_DELAY_MS - interval;
   return {
-    show({ read, share }) {
+    show({ read, share }: ScanProgress): void {
       const now = performance.now();
       if (now - reportedAt < interval) return;
       reportedAt = now;
@@ -25,6 +22,7 @@ export function createScanProgress(terminal: AuditTerminal): {
       if (terminal.redraw) terminal.redraw(text);
       else terminal.err(text);
     },
+    /** Clears the progress line on a terminal. */
     end: () => terminal.redraw?.(""),
   };
 }

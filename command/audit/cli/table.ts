@@ -5,25 +5,21 @@ interface Column {
   title: string;
   /** Width on a terminal, in characters. Longer text is truncated. */
   width: number;
-  /** Width in a file or pipe, in characters. Longer text is printed in full. */
-  fileWidth: number;
+  /** Width in a file or pipe, in characters; default: `width`. Longer text is printed in full. */
+  fileWidth?: number;
   toText: (event: AuditEvent) => string;
-}
-
-function column(title: string, width: number, toText: Column["toText"], fileWidth = width): Column {
-  return { title, width, fileWidth, toText };
 }
 
 /** The most important columns come first, because a narrow terminal truncates the line at its right end. */
 const COLUMNS: Column[] = [
-  column("OCCURRED", 24, ({ occurredAt }) => occurredAt ?? "unknown"),
-  column("EVENT", 30, ({ type }) => type),
-  column("BY", 24, ({ actor }) => (actor ? `${actor.type}:${actor.id}` : "unknown"), 48),
-  column("STREAM @ REVISION", 58, ({ stream, revision }) => `${stream} @ ${revision}`, 66),
-  column("REQUEST", 36, ({ correlationId }) => correlationId ?? "unknown"),
-  column("CAUSED BY", 36, formatCause),
-  column("STORED", 24, ({ storedAt }) => storedAt),
-  column("POSITION", 10, ({ position }) => position),
+  { title: "OCCURRED", width: 24, toText: ({ occurredAt }) => occurredAt ?? "unknown" },
+  { title: "EVENT", width: 30, toText: ({ type }) => type },
+  { title: "BY", width: 24, fileWidth: 48, toText: formatActor },
+  { title: "STREAM @ REVISION", width: 58, fileWidth: 66, toText: formatLocation },
+  { title: "REQUEST", width: 36, toText: ({ correlationId }) => correlationId ?? "unknown" },
+  { title: "CAUSED BY", width: 36, toText: formatCause },
+  { title: "STORED", width: 24, toText: ({ storedAt }) => storedAt },
+  { title: "POSITION", width: 10, toText: ({ position }) => position },
 ];
 
 /**
@@ -40,6 +36,14 @@ export function formatTableRow(event: AuditEvent, terminalWidth: number | undefi
   return formatLine(({ toText }) => escapeControlCharacters(toText(event)), terminalWidth);
 }
 
+function formatActor({ actor }: AuditEvent): string {
+  return actor ? `${actor.type}:${actor.id}` : "unknown";
+}
+
+function formatLocation({ stream, revision }: AuditEvent): string {
+  return `${stream} @ ${revision}`;
+}
+
 function formatCause({ causationId, correlationId }: AuditEvent): string {
   if (causationId === null) return "unknown";
   return causationId === correlationId ? "the request" : causationId;
@@ -48,7 +52,7 @@ function formatCause({ causationId, correlationId }: AuditEvent): string {
 function formatLine(getText: (column: Column) => string, terminalWidth: number | undefined): string {
   const cells = COLUMNS.map((column) => {
     const text = getText(column);
-    if (terminalWidth === undefined) return text.padEnd(column.fileWidth);
+    if (terminalWidth === undefined) return text.padEnd(column.fileWidth ?? column.width);
     return truncateLine(text, column.width).padEnd(column.width);
   });
   return truncateLine(cells.join("  ").trimEnd(), terminalWidth);

@@ -5,7 +5,7 @@ import { InputError } from "../../cli/framework/failure.ts";
 import type { Manifest } from "../export/manifest.ts";
 import { verifyExport } from "../export/verify-export.ts";
 import { type GetTrustedKey, isThumbprint, readTrustedKeys } from "../export/verify-key.ts";
-import { readQuery } from "./audited-query.ts";
+import { type CommandOptions, readQuery } from "./audited-query.ts";
 import { NotVerifiedError } from "./failure.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
@@ -13,13 +13,7 @@ import type { AuditTerminal } from "./terminal.ts";
 const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 
 /** Options of the command `verify`. */
-export interface VerifyOptions {
-  key: string;
-  clinic?: string;
-  from?: string;
-  to?: string;
-  json?: boolean;
-}
+export type VerifyOptions = CommandOptions & { key: string };
 
 const expectedExport = z.object({
   clinic: uuid.optional(),

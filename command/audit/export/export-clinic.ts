@@ -5,7 +5,7 @@ import type { AuditEvent } from "../log/audit-event.ts";
 import { readLogEnd, scanLog } from "../log/scan.ts";
 import type { EventReadOptions } from "../queries/list-events.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
-import { createHashChain } from "./chain.ts";
+import { CHAIN_SEED, nextLink } from "./chain.ts";
 import { canonicalJson } from "./json.ts";
 import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
 import { createMarkCollector } from "./marks.ts";
@@ -60,7 +60,7 @@ async function* generateLines(
 ): AsyncGenerator<string, void> {
   const { client, signal, onProgress, signer, now } = options;
   const stored = { from: query.from ?? null, to: query.to ?? now };
-  const chain = createHashChain();
+  let link = CHAIN_SEED;
   const collector = createMarkCollector();
   let count = 0;
   let first: Manifest["first"] = null;
@@ -78,14 +78,14 @@ async function* generateLines(
     first ??= { position, id };
     last = { position, id };
     const event = canonicalJson(auditEvent);
-    const link = chain.add(event);
+    link = nextLink(link, event);
     collector.add(link);
     // The members `chain` and `event` are in canonical order.
     yield `{"chain":"${link}","event":${event}}\n`;
   }
   if (signal.aborted) return;
   const made = { at: now, by: options.by, accessId: options.accessId, logEnd: String(logEnd) };
-  const contents = { count, first, last, chain: chain.head, marks: collector.getMarks() };
+  const contents = { count, first, last, chain: link, marks: collector.getMarks() };
   const manifest: Manifest = { format: EXPORT_FORMAT, clinicId: query.clinic, stored, ...contents, made };
   const signature = await signer.sign(canonicalJson(manifest));
   yield `${canonicalJson({ manifest, signature })}\n`;

@@ -1,5 +1,5 @@
 import { compactVerify } from "jose";
-import { createHashChain, type HashChain } from "./chain.ts";
+import { CHAIN_SEED, nextLink } from "./chain.ts";
 import { canonicalJson, isCanonicalLine, parseJson } from "./json.ts";
 import { eventLine, type Manifest, manifest, manifestLine } from "./manifest.ts";
 import { createMarkCollector, findFirstDifference } from "./marks.ts";
@@ -28,7 +28,8 @@ export interface ExpectedExport {
 
 /** Summary of the event lines that have been verified so far. */
 interface ReadSummary {
-  chain: HashChain;
+  /** The last link of the hash chain. */
+  link: string;
   collector: ReturnType<typeof createMarkCollector>;
   count: number;
   first: Manifest["first"];
@@ -51,7 +52,7 @@ export async function verifyExport(
   expected: ExpectedExport = {},
 ): Promise<Verdict> {
   const summary: ReadSummary = {
-    chain: createHashChain(),
+    link: CHAIN_SEED,
     collector: createMarkCollector(),
     count: 0,
     first: null,
@@ -105,12 +106,11 @@ function verifyEventLine(text: string, summary: ReadSummary): string | undefined
   }
   const { chain, event } = line.data;
   if (!isCanonicalLine(text, value)) return "the line is not in its canonical form";
-  const link = summary.chain.add(canonicalJson(event));
-  if (link !== chain) {
+  summary.link = nextLink(summary.link, canonicalJson(event));
+  if (summary.link !== chain)
     return "the line does not fit the hash chain: it was altered or inserted, or a line before it was removed";
-  }
   const { position, id } = event;
-  summary.collector.add(link);
+  summary.collector.add(chain);
   summary.count += 1;
   summary.first ??= { position, id };
   summary.last = { position, id };
@@ -136,7 +136,7 @@ async function verifyManifestLine(
   const checked = manifest.safeParse(parseJson(signed.text));
   if (!checked.success) return inThisLine("the manifest has a format that this release does not support");
   const { count, chain, first, last, marks } = checked.data;
-  if (chain !== summary.chain.head) return locateChange(marks, summary);
+  if (chain !== summary.link) return locateChange(marks, summary);
   if (signed.text !== canonicalJson(line.data.manifest))
     return inThisLine("the manifest differs from the signed manifest");
   if (count !== summary.count)

@@ -1,3 +1,4 @@
+import type { RecordedEvent } from "@eventstore/db-client";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { type EventMetadata, eventMetadata } from "../../../shared/domain/events/metadata.ts";
 import { EventSchemaError, parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
@@ -38,29 +39,16 @@ export interface LogEvent {
   parsed: (CatalogEvent & { metadata: EventMetadata }) | undefined;
 }
 
-/** An event as the EventStoreDB client returns it. */
-export interface EventStoreClientEvent {
-  id: string;
-  type: string;
-  streamId: string;
-  revision: bigint;
-  created: Date;
-  data: unknown;
-  metadata: unknown;
-  position?: { commit: bigint };
-}
-
 /**
  * Converts a stored event. If this release cannot read the event, the result contains the reason.
  *
  * @param position log position, for an event without a position of its own
  */
-export function toLogEvent(event: EventStoreClientEvent, position?: bigint): LogEvent {
+export function toLogEvent(event: RecordedEvent, position = event.position?.commit): LogEvent {
   const metadata = eventMetadata.safeParse(event.metadata).data;
-  const data = withholdSecrets(event.data);
-  const { parsed, problem } = parseEvent({ type: event.type, data: event.data, metadata: event.metadata });
+  const { parsed, problem } = parseEvent(event);
   const auditEvent: AuditEvent = {
-    position: String(position ?? event.position?.commit ?? 0n),
+    position: String(position ?? 0n),
     stream: event.streamId,
     revision: Number(event.revision),
     id: event.id,
@@ -73,16 +61,13 @@ export function toLogEvent(event: EventStoreClientEvent, position?: bigint): Log
     correlationId: metadata?.$correlationId ?? null,
     causationId: metadata?.$causationId ?? null,
     schemaVersion: metadata?.schemaVersion ?? null,
-    data,
+    data: withholdSecrets(event.data),
     ...(problem === undefined ? {} : { problem }),
   };
   return { auditEvent, parsed };
 }
 
-function parseEvent(event: { type: string; data: unknown; metadata: unknown }): {
-  parsed: LogEvent["parsed"];
-  problem?: string;
-} {
+function parseEvent(event: RecordedEvent): { parsed: LogEvent["parsed"]; problem?: string } {
   try {
     const parsed = parseStoredEvent(event);
     return { parsed: { ...parsed, data: withholdSecrets(parsed.data) } as LogEvent["parsed"] };

@@ -1,6 +1,6 @@
 import { type EventStoreDBClient, StreamNotFoundError } from "@eventstore/db-client";
 import { readWithin } from "../../../shared/eventstore/log.ts";
-import { type EventStoreClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
+import { type LogEvent, toLogEvent } from "./audit-event.ts";
 
 /** Maximum number of events in one request to the event log. */
 const PAGE_SIZE = 1_000;
@@ -36,7 +36,7 @@ async function readPage(client: EventStoreDBClient, stream: string, from: bigint
   const events: LogEvent[] = [];
   try {
     for await (const { event } of readWithin(PAGE_TIMEOUT_MS, read))
-      if (event) events.push(toLogEvent(event as EventStoreClientEvent));
+      if (event) events.push(toLogEvent(event));
   } catch (error) {
     if (error instanceof StreamNotFoundError) return [];
     throw error;

@@ -6,12 +6,13 @@ import {
   excludeSystemEvents,
   type Filter,
   type Position,
+  type RecordedEvent,
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
 import { LogUnavailableError, readWithin, toLogError } from "../../../shared/eventstore/log.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";
-import { type EventStoreClientEvent, type LogEvent, toLogEvent } from "./audit-event.ts";
+import { type LogEvent, toLogEvent } from "./audit-event.ts";
 
 /** Progress of a scan of the event log. */
 export interface ScanProgress {
@@ -108,7 +109,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, v
 
 /** Item that the scan inserts among the events of the subscription. */
 type ScanMark = { mark: "caughtUp" } | { mark: "checkpoint"; position: bigint };
-type SubscriptionItem = ScanMark | { event?: EventStoreClientEvent; commitPosition?: bigint };
+type SubscriptionItem = ScanMark | { event?: RecordedEvent; commitPosition?: bigint };
 
 /**
  * If a subscription never connected, unsubscribing fails with the connection error. The scan has then already thrown

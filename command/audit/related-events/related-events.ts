@@ -130,17 +130,20 @@ function addWithinLimit(ids: Set<string>, id: string, maxIds: number): void {
   }
 }
 
+/** Prefixes of the streams that can contain events related to an appointment. */
+const APPOINTMENT_PREFIXES = [
+  "appointment-",
+  "queueTicket-",
+  "webhookDelivery-",
+  "webhookEndpoint-",
+  "sandbox-",
+];
+
 /** By kind of subject, the prefixes of the streams that can contain related events. Undefined for all streams. */
 const STREAM_PREFIXES = {
-  appointment: ["appointment-", "queueTicket-", "webhookDelivery-", "webhookEndpoint-", "sandbox-"],
-  customer: [
-    ...["customer-", "animal-", "appointment-", "queueTicket-"],
-    ...["webhookDelivery-", "webhookEndpoint-", "sandbox-"],
-  ],
-  animal: [
-    ...["animal-", "appointment-", "queueTicket-"],
-    ...["webhookDelivery-", "webhookEndpoint-", "sandbox-"],
-  ],
+  appointment: APPOINTMENT_PREFIXES,
+  customer: ["customer-", "animal-", ...APPOINTMENT_PREFIXES],
+  animal: ["animal-", ...APPOINTMENT_PREFIXES],
   clinic: undefined,
   application: [
     ...["partnerApplication-", "installation-", "webhookEndpoint-", "webhookEndpointPlaces-"],

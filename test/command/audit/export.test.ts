@@ -3,7 +3,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { CompactSign, importJWK } from "jose";
-import { createHashChain } from "../../../command/audit/export/chain.ts";
+import { CHAIN_SEED, nextLink } from "../../../command/audit/export/chain.ts";
 import { canonicalJson } from "../../../command/audit/export/json.ts";
 import { cancelAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { operatorContext } from "../../support/partner.ts";
@@ -164,14 +164,15 @@ describe("an export", () => {
 
   /** The file of somebody who knows how it is made, with a chain and a manifest that fit. */
   async function forged(keys: string, change: (event: Record<string, unknown>) => void) {
-    const chain = createHashChain();
+    let link = CHAIN_SEED;
     const made = lines.slice(0, -1).map((line, index) => {
       const { event } = JSON.parse(line);
       if (index === 2) change(event);
-      return `${canonicalJson({ chain: chain.add(canonicalJson(event)), event })}\n`;
+      link = nextLink(link, canonicalJson(event));
+      return `${canonicalJson({ chain: link, event })}\n`;
     });
     const { manifest } = JSON.parse(lines.at(-1) ?? "");
-    manifest.chain = chain.head;
+    manifest.chain = link;
     const [jwk] = JSON.parse(keys).keys;
     const { kty, crv, x } = jwk;
     const signature = await new CompactSign(Buffer.from(canonicalJson(manifest)))

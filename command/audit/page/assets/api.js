@@ -1,25 +1,24 @@
-/** The credential stays in this tab. It is sent in a header and never appears in a URL. */
-const KEY = "auditor-credential";
+const STORAGE_KEY = "auditor-credential";
 
+/** The auditor's credential, which is stored only in this tab. It is sent in a header and never appears in a URL. */
 export const credential = {
-  get: () => sessionStorage.getItem(KEY),
-  set: (text) => sessionStorage.setItem(KEY, text),
-  forget: () => sessionStorage.removeItem(KEY),
+  get: () => sessionStorage.getItem(STORAGE_KEY),
+  set: (text) => sessionStorage.setItem(STORAGE_KEY, text),
+  remove: () => sessionStorage.removeItem(STORAGE_KEY),
 };
 
-/** The service refused a request or could not answer it. */
-export class Refused extends Error {
+/** The service returned an error. */
+export class ServiceError extends Error {
   constructor(status, code, details, retryAfter) {
-    super(wordsFor(status, code, details, retryAfter));
+    super(describeError(status, code, details, retryAfter));
     this.status = status;
-    this.code = code;
   }
 }
 
-function wordsFor(status, code, details, retryAfter) {
+function describeError(status, code, details, retryAfter) {
   if (status === 400 && details) return details.map(({ path, message }) => `${path}: ${message}`).join("; ");
-  const again = retryAfter ? ` Try again in ${retryAfter} s.` : "";
-  const words = {
+  const retryText = retryAfter ? ` Try again in ${retryAfter} s.` : "";
+  const texts = {
     invalid_token: "The credential is invalid, expired or revoked.",
     too_many_scans: "Too many searches are running.",
     rate_limit_exceeded: "Too many requests in one minute.",
@@ -29,12 +28,12 @@ function wordsFor(status, code, details, retryAfter) {
     stream_not_readable:
       "The stream contains an event that this release cannot read, so its state cannot be shown.",
   };
-  return (words[code] ?? `The service answered ${status} ${code}.`) + again;
+  return (texts[code] ?? `The service returned the error ${status} ${code}.`) + retryText;
 }
 
 async function request(path, query, signal) {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
-  const response = await fetch(`/audit/v1/${path}?${new URLSearchParams(given)}`, {
+  const parameters = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const response = await fetch(`/audit/v1/${path}?${new URLSearchParams(parameters)}`, {
     headers: { Authorization: `Bearer ${credential.get()}` },
     cache: "no-store",
     credentials: "omit",
@@ -42,24 +41,25 @@ async function request(path, query, signal) {
   });
   if (response.ok) return response;
   const { error, details } = await response.json().catch(() => ({ error: "unknown" }));
-  throw new Refused(response.status, error, details, response.headers.get("Retry-After"));
+  throw new ServiceError(response.status, error, details, response.headers.get("Retry-After"));
 }
 
-/** Requests one JSON response. */
-export async function ask(path, query, signal) {
+/** Sends a query whose response is one JSON object, and returns the object. */
+export async function fetchJson(path, query, signal) {
   return (await request(path, query, signal)).json();
 }
 
 /**
- * Requests a response in lines and yields each line as it arrives. An incomplete response is an error.
+ * Sends a query whose response is a list with one JSON object per line, and yields each object as it arrives. Throws an
+ * error if the response is incomplete.
  *
- * @returns the last line, which marks a complete response
+ * @returns the content of the last line, which marks a complete response
  */
-export async function* askLines(path, query, signal) {
+export async function* fetchLines(path, query, signal) {
   const response = await request(path, query, signal);
   let rest = "";
   let end;
-  for await (const chunk of chunksOf(response.body.pipeThrough(new TextDecoderStream()))) {
+  for await (const chunk of readChunks(response.body.pipeThrough(new TextDecoderStream()))) {
     const lines = (rest + chunk).split("\n");
     rest = lines.pop();
     for (const line of lines) {
@@ -68,12 +68,12 @@ export async function* askLines(path, query, signal) {
       else yield value;
     }
   }
-  if (!end) throw new Error("The response ended early. Try again.");
+  if (!end) throw new Error("The response is incomplete. Try again.");
   return end;
 }
 
-/** Not every browser supports iteration over a stream. */
-async function* chunksOf(stream) {
+/** Yields the chunks of a stream. Some browsers cannot iterate over a stream directly. */
+async function* readChunks(stream) {
   const reader = stream.getReader();
   try {
     for (;;) {

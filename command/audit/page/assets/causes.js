@@ -1,48 +1,36 @@
-import { byId, h } from "./dom.js";
-import { addressOf } from "./search.js";
+import { byId, emptyText, h } from "./dom.js";
+import { toUrlFragment } from "./search.js";
 import { shortId } from "./text.js";
-import { eventButton } from "./timeline.js";
+import { createEventButton } from "./timeline.js";
 
-/** Shows causes: requests, the events that they caused, and the consequences of those events. */
-export function showCauses(events, onChoose) {
+/** Shows a tree of causes: requests, the events that they caused, and the consequences of those events. */
+export function showCauses(events, onSelect) {
   const panel = byId("panel-causes");
-  if (events.length === 0) return panel.replaceChildren(h("p", { class: "empty" }, "No events."));
-  const known = new Set(events.map(({ id }) => id));
-  const byCause = new Map();
+  if (events.length === 0) return panel.replaceChildren(emptyText("No events."));
+  const eventIds = new Set(events.map(({ id }) => id));
+  const eventsByCause = new Map();
   for (const event of events) {
     const cause = event.causationId ?? "unknown";
-    if (!byCause.has(cause)) byCause.set(cause, []);
-    byCause.get(cause).push(event);
+    if (!eventsByCause.has(cause)) eventsByCause.set(cause, []);
+    eventsByCause.get(cause).push(event);
   }
-  const branch = (event) => {
-    const caused = byCause.get(event.id) ?? [];
-    return h(
-      "li",
-      {},
-      eventButton(event, onChoose),
-      caused.length > 0 ? h("ul", {}, ...caused.map(branch)) : "",
-    );
+  const createBranch = (event) => {
+    const caused = eventsByCause.get(event.id) ?? [];
+    const consequences = caused.length > 0 ? h("ul", {}, ...caused.map(createBranch)) : "";
+    return h("li", {}, createEventButton(event, onSelect), consequences);
   };
-  const roots = [...byCause.keys()].filter((cause) => !known.has(cause));
-  panel.replaceChildren(
-    h(
-      "ul",
-      { class: "causes" },
-      ...roots.map((cause) =>
-        h("li", {}, rootLabel(cause, byCause.get(cause)), h("ul", {}, ...byCause.get(cause).map(branch))),
-      ),
-    ),
-  );
+  const roots = [...eventsByCause.keys()].filter((cause) => !eventIds.has(cause));
+  const items = roots.map((cause) => {
+    const caused = eventsByCause.get(cause);
+    return h("li", {}, createRootLabel(cause, caused), h("ul", {}, ...caused.map(createBranch)));
+  });
+  panel.replaceChildren(h("ul", { class: "causes" }, ...items));
 }
 
-function rootLabel(cause, caused) {
+function createRootLabel(cause, caused) {
   const isRequest = caused.some(({ correlationId }) => correlationId === cause);
   if (cause === "unknown") return h("p", { class: "root" }, "Cause unknown");
   if (!isRequest) return h("p", { class: "root" }, `Caused by ${cause}, which is not in this list`);
-  return h(
-    "p",
-    { class: "root" },
-    "Request ",
-    h("a", { href: addressOf({ kind: "correlation", id: cause }), title: cause }, shortId(cause)),
-  );
+  const href = toUrlFragment({ kind: "correlation", id: cause });
+  return h("p", { class: "root" }, "Request ", h("a", { href, title: cause }, shortId(cause)));
 }

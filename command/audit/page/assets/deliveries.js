@@ -1,36 +1,31 @@
-import { ask } from "./api.js";
-import { byId, h } from "./dom.js";
+import { fetchJson } from "./api.js";
+import { byId, createTable, emptyText, h } from "./dom.js";
 import { shortId, streamParts, timeText } from "./text.js";
 
 /** Maximum number of streams whose deliveries are requested. */
 const MAX_STREAMS = 20;
 
-/** Shows the deliveries of the listed events with their attempts. */
-export async function showDeliveries(question, events, signal) {
+/** Shows the webhook deliveries of the listed events, each with its attempts. */
+export async function showDeliveries(search, events, signal) {
   const panel = byId("panel-deliveries");
-  const streams = streamsOf(question, events);
-  panel.replaceChildren(h("p", { class: "empty" }, "Loading …"));
-  const found = new Map();
+  const streams = listStreams(search, events);
+  panel.replaceChildren(emptyText("Loading …"));
+  const deliveries = new Map();
   for (const stream of streams.slice(0, MAX_STREAMS)) {
-    for (const delivery of (await ask("deliveries", { stream }, signal)).deliveries)
-      found.set(delivery.id, delivery);
+    for (const delivery of (await fetchJson("deliveries", { stream }, signal)).deliveries)
+      deliveries.set(delivery.id, delivery);
   }
   const left = streams.length - MAX_STREAMS;
+  const hint = `Deliveries of ${left} more streams are not shown. Narrow the search to see them.`;
   panel.replaceChildren(
-    found.size === 0 ? h("p", { class: "empty" }, "No webhook deliveries for these events.") : "",
-    ...[...found.values()].map(card),
-    left > 0
-      ? h(
-          "p",
-          { class: "hint" },
-          `Deliveries of ${left} more streams are not shown. Narrow the search to see them.`,
-        )
-      : "",
+    deliveries.size === 0 ? emptyText("No webhook deliveries for these events.") : "",
+    ...[...deliveries.values()].map(createDelivery),
+    left > 0 ? h("p", { class: "hint" }, hint) : "",
   );
 }
 
-/** Deliveries are found by the stream of the delivered event; for an application, by its endpoints. */
-function streamsOf({ kind, id }, events) {
+/** Lists the streams whose deliveries are requested: those of the delivered events; for an application, its endpoints. */
+function listStreams({ kind, id }, events) {
   const categories = kind === "application" ? ["webhookEndpoint"] : ["appointment", "webhookDelivery"];
   const listed = events
     .map(({ stream }) => stream)
@@ -38,7 +33,7 @@ function streamsOf({ kind, id }, events) {
   return [...new Set(kind === "stream" ? [id, ...listed] : listed)];
 }
 
-function card(delivery) {
+function createDelivery(delivery) {
   const { id, type, status, endpointId, createdAt, nextAttemptAt, attempts, revision } = delivery;
   return h(
     "article",
@@ -51,14 +46,12 @@ function card(delivery) {
       h("span", { title: endpointId }, shortId(endpointId)),
       nextAttemptAt ? ` · next attempt ${timeText(nextAttemptAt)}` : "",
     ),
-    attempts.length === 0 ? h("p", { class: "empty" }, "No attempt yet.") : attemptTable(id, attempts),
+    attempts.length === 0 ? emptyText("No attempt yet.") : createAttemptTable(id, attempts),
   );
 }
 
-function attemptTable(deliveryId, attempts) {
-  const head = ["#", "Started", "Duration", "Result", "Response body"].map((title) =>
-    h("th", { scope: "col" }, title),
-  );
+function createAttemptTable(deliveryId, attempts) {
+  const titles = ["#", "Started", "Duration", "Result", "Response body"];
   const rows = attempts.map(({ number, startedAt, durationMs, statusCode, error, answer }) =>
     h(
       "tr",
@@ -70,9 +63,5 @@ function attemptTable(deliveryId, attempts) {
       h("td", { class: "said" }, answer ?? ""),
     ),
   );
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": `Attempts of ${shortId(deliveryId)}` },
-    h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)),
-  );
+  return createTable(`Attempts of ${shortId(deliveryId)}`, titles, rows);
 }

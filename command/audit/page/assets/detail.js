@@ -1,26 +1,26 @@
-import { askLines } from "./api.js";
-import { byId, h } from "./dom.js";
-import { addressOf } from "./search.js";
+import { fetchLines } from "./api.js";
+import { byId, createTable, emptyText, h } from "./dom.js";
+import { toUrlFragment } from "./search.js";
 import { actorText, timeText, typeText, valueText } from "./text.js";
 
-/** Maximum number of events of a stream that are shown. */
+/** Maximum number of events that are read from a stream. */
 const MAX_STEPS = 2_000;
 
-/** Shows the selected event, its changes, and the state of its stream at any point. */
-export function createDetail({ onChoose, onAlert }) {
-  const streams = new Map();
+/** Creates the view that shows the selected event, its changes, and the state of its stream after any event. */
+export function createDetail({ onSelect, onError }) {
+  const stepsByStream = new Map();
   let reading = new AbortController();
 
-  /** Each stream is read once per search. */
-  async function stepsOf(stream, signal) {
-    const kept = streams.get(stream);
-    if (kept) return kept;
+  /** Reads the events of a stream, their changes and the states. Each stream is read once per search. */
+  async function readSteps(stream, signal) {
+    const cached = stepsByStream.get(stream);
+    if (cached) return cached;
     const steps = [];
-    for await (const step of askLines("replay", { stream }, signal)) {
+    for await (const step of fetchLines("replay", { stream }, signal)) {
       steps.push(step);
       if (steps.length === MAX_STEPS) break;
     }
-    streams.set(stream, steps);
+    stepsByStream.set(stream, steps);
     return steps;
   }
 
@@ -30,26 +30,24 @@ export function createDetail({ onChoose, onAlert }) {
     const { signal } = reading;
     const body = byId("detail-body");
     byId("detail-title").textContent = typeText(event.type);
-    const state = h("div", { class: "state" }, h("p", { class: "empty" }, "Loading the stream …"));
+    const state = h("div", { class: "state" }, emptyText("Loading the stream …"));
     body.replaceChildren(
       event.problem ? h("p", { class: "alert" }, event.problem) : "",
-      facts(event),
+      createFacts(event),
       state,
-      h("details", {}, h("summary", {}, "Data as stored"), pre(event.data, "Data as stored")),
+      h("details", {}, h("summary", {}, "Data as stored"), createJson(event.data, "Data as stored")),
     );
     try {
-      const steps = await stepsOf(event.stream, signal);
+      const steps = await readSteps(event.stream, signal);
       if (signal.aborted) return;
       const index = steps.findIndex((step) => step.event.id === event.id);
       if (index < 0)
-        state.replaceChildren(
-          h("p", { class: "empty" }, "The stream is too long: the state at this event cannot be shown."),
-        );
-      else state.replaceChildren(...stateOf(steps, index, onChoose));
+        state.replaceChildren(emptyText("The stream is too long to show the state after this event."));
+      else state.replaceChildren(...createState(steps, index, onSelect));
     } catch (error) {
       if (signal.aborted) return;
-      state.replaceChildren(h("p", { class: "empty" }, error.message));
-      onAlert(error);
+      state.replaceChildren(emptyText(error.message));
+      onError(error);
     }
   }
 
@@ -57,23 +55,22 @@ export function createDetail({ onChoose, onAlert }) {
     show,
     clear() {
       reading.abort();
-      streams.clear();
+      stepsByStream.clear();
       byId("detail-title").textContent = "Event";
-      byId("detail-body").replaceChildren(h("p", { class: "empty" }, "Select an event to see its changes."));
+      byId("detail-body").replaceChildren(emptyText("Select an event to see its changes."));
     },
   };
 }
 
-function facts(event) {
+/** Creates the list of the event's metadata. */
+function createFacts(event) {
   const { stream, revision, correlationId, causationId, actor } = event;
-  const link = (kind, id, text = id) => h("a", { href: addressOf({ kind, id }) }, text);
+  const link = (kind, id) => h("a", { href: toUrlFragment({ kind, id }) }, id);
+  const actorName = actor ? `${actor.type} ${actor.id}` : actorText(actor);
   const rows = [
     ["Occurred", `${timeText(event.occurredAt)} UTC`],
     ["Stored", `${timeText(event.storedAt)} UTC`],
-    [
-      "Done by",
-      h("span", { title: actor?.id ?? "" }, actor ? `${actor.type} ${actor.id}` : actorText(actor)),
-    ],
+    ["Done by", h("span", { title: actor?.id ?? "" }, actorName)],
     ["Stream", h("span", {}, link("stream", stream), ` @ ${revision}`)],
     ["Request", correlationId ? link("correlation", correlationId) : "unknown"],
     ["Caused by", causationId === correlationId ? "the request" : (causationId ?? "unknown")],
@@ -88,38 +85,36 @@ function facts(event) {
   );
 }
 
-/** The slider moves from event to event and shows the state right after it. */
-function stateOf(steps, index, onChoose) {
+/** Creates the changes of an event and the state after the event. The slider selects another event of the stream. */
+function createState(steps, index, onSelect) {
   const { changes, state, event } = steps[index];
   const last = steps.length - 1;
   const slider = h("input", {
     ...{ type: "range", id: "point", min: 0, max: last, step: 1, value: index, disabled: last === 0 },
     "aria-valuetext": `after event ${index + 1} of ${steps.length}, ${typeText(event.type)}`,
-    onchange: ({ target }) => onChoose(steps[Number(target.value)].event, true),
+    onchange: ({ target }) => onSelect(steps[Number(target.value)].event, true),
   });
-  const go = (to, text) =>
-    h(
-      "button",
-      { type: "button", disabled: to < 0 || to > last, onclick: () => onChoose(steps[to].event) },
-      text,
-    );
+  const createStepButton = (to, text) => {
+    const onclick = () => onSelect(steps[to].event);
+    return h("button", { type: "button", disabled: to < 0 || to > last, onclick }, text);
+  };
+  const buttons = [createStepButton(index - 1, "Previous"), createStepButton(index + 1, "Next")];
   return [
     h("h3", {}, "Changes"),
-    changes.length === 0 ? h("p", { class: "empty" }, "No changes in the state.") : changeTable(changes),
+    changes.length === 0 ? emptyText("No changes in the state.") : createChangeTable(changes),
     h("h3", {}, "State after the event"),
     h(
       "div",
       { class: "points" },
       h("label", { for: "point" }, `After event ${index + 1} of ${steps.length}`),
       slider,
-      h("div", { class: "go" }, go(index - 1, "Previous"), go(index + 1, "Next")),
+      h("div", { class: "go" }, ...buttons),
     ),
-    stateTable(state, new Set(changes.map(({ path }) => path))),
+    createStateTable(state, new Set(changes.map(({ path }) => path))),
   ];
 }
 
-function changeTable(changes) {
-  const head = ["Field", "Before", "After"].map((title) => h("th", { scope: "col" }, title));
+function createChangeTable(changes) {
   const rows = changes.map((change) =>
     h(
       "tr",
@@ -129,42 +124,31 @@ function changeTable(changes) {
       h("td", { class: "after" }, valueText(change.after)),
     ),
   );
-  return scroll(
-    "Changes",
-    h("table", { class: "changes" }, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)),
-  );
+  return createTable("Changes", ["Field", "Before", "After"], rows, { class: "changes" });
 }
 
-function stateTable(state, changed) {
-  if (state === null) return h("p", { class: "empty" }, "No state.");
-  const rows = [...leaves("", state)].map(([path, value]) =>
-    h(
-      "tr",
-      changed.has(path) ? { class: "changed" } : {},
-      h("th", { scope: "row" }, path, changed.has(path) ? h("span", { class: "tag" }, "changed") : ""),
-      h("td", {}, valueText(value)),
-    ),
-  );
-  const head = h("tr", {}, h("th", { scope: "col" }, "Field"), h("th", { scope: "col" }, "Value"));
-  return scroll("State", h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));
+function createStateTable(state, changedPaths) {
+  if (state === null) return emptyText("No state.");
+  const rows = [...listFields("", state)].map(([path, value]) => {
+    const isChanged = changedPaths.has(path);
+    const title = h("th", { scope: "row" }, path, isChanged ? h("span", { class: "tag" }, "changed") : "");
+    return h("tr", isChanged ? { class: "changed" } : {}, title, h("td", {}, valueText(value)));
+  });
+  return createTable("State", ["Field", "Value"], rows);
 }
 
-/** Yields the fields of a state with the same paths as in changes. */
-function* leaves(path, value) {
+/** Yields the fields of a state. Their paths are the same as in the changes. */
+function* listFields(path, value) {
   if (typeof value !== "object" || value === null) return yield [path, value];
-  const keyed =
+  const hasIds =
     Array.isArray(value) && value.length > 0 && value.every((item) => typeof item?.id === "string");
-  if (Array.isArray(value) && !keyed) return yield [path, value];
-  const entries = keyed ? value.map((item) => [`[${item.id}]`, item]) : Object.entries(value);
+  if (Array.isArray(value) && !hasIds) return yield [path, value];
+  const entries = hasIds ? value.map((item) => [`[${item.id}]`, item]) : Object.entries(value);
   if (entries.length === 0) return yield [path, value];
   for (const [key, inner] of entries)
-    yield* leaves(path === "" || keyed ? `${path}${key}` : `${path}.${key}`, inner);
+    yield* listFields(path === "" || hasIds ? `${path}${key}` : `${path}.${key}`, inner);
 }
 
-function scroll(label, table) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
-}
-
-function pre(value, label) {
+function createJson(value, label) {
   return h("pre", { tabindex: "0", role: "region", "aria-label": label }, JSON.stringify(value, null, 2));
 }

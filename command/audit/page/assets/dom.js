@@ -2,7 +2,7 @@
  * Creates an element. Strings become text nodes and are never parsed as HTML.
  *
  * @param {string} tag
- * @param {Record<string, unknown>} attributes `onclick` and similar are listeners; undefined and false are omitted
+ * @param {Record<string, unknown>} attributes functions such as `onclick` are listeners; undefined and false are omitted
  * @param {...(Node | string)} children
  */
 export function h(tag, attributes = {}, ...children) {
@@ -16,7 +16,22 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Returns the element with an id. */
+/** Creates a paragraph that explains why there is nothing to show. */
+export function emptyText(text) {
+  return h("p", { class: "empty" }, text);
+}
+
+/** Creates a table in a region that scrolls on narrow screens. Each row is a `tr` element. */
+export function createTable(label, titles, rows, attributes = {}) {
+  const head = h("tr", {}, ...titles.map((title) => h("th", { scope: "col" }, title)));
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h("table", attributes, h("thead", {}, head), h("tbody", {}, ...rows)),
+  );
+}
+
+/** Returns the element with the given id. Throws an error if the page has no such element. */
 export function byId(id) {
   const element = document.getElementById(id);
   if (!element) throw new Error(`the page has no element #${id}`);

@@ -1,121 +1,119 @@
-import { ask, askLines, credential, Refused } from "./api.js";
+import { credential, fetchJson, fetchLines, ServiceError } from "./api.js";
 import { showCauses } from "./causes.js";
 import { showDeliveries } from "./deliveries.js";
 import { createDetail } from "./detail.js";
 import { byId } from "./dom.js";
-import { addressOf, queryOf, questionInAddress, startSearch } from "./search.js";
-import { startTabs } from "./tabs.js";
-import { createTimeline, markChosen } from "./timeline.js";
+import { initSearchForm, readSearchFromUrl, toQueryParameters, toUrlFragment } from "./search.js";
+import { initTabs } from "./tabs.js";
+import { createTimeline, markSelected } from "./timeline.js";
 
-/** Number of events per page. */
-const PAGE = 500;
+/** Number of events that one request loads. */
+const PAGE_SIZE = 500;
 
 /** The current search and its results. */
-let question;
+let currentSearch;
 let events = [];
-let next = null;
+let nextPosition = null;
 let searching = new AbortController();
 
-const status = (text) => {
+const showStatus = (text) => {
   byId("status").textContent = text;
 };
-const alert = (text) => {
+const showAlert = (text) => {
   byId("alert").textContent = text;
 };
 
-const detail = createDetail({ onChoose: choose, onAlert: refusedEntry });
-const timeline = createTimeline(
-  (event) => choose(event),
-  () => read(),
-);
-const tabs = startTabs(showTab);
-const search = startSearch((asked) => {
-  const address = addressOf(asked);
-  // Searching for the same again does not change the address, so the search is started here.
-  if (address === location.hash) begin(asked);
-  else location.hash = address;
+const detail = createDetail({ onSelect: selectEvent, onError: signOutIfUnauthorized });
+const timeline = createTimeline(selectEvent, loadPage);
+const tabs = initTabs(showTab);
+const searchForm = initSearchForm((search) => {
+  const fragment = toUrlFragment(search);
+  // Repeating a search does not change the URL, so no `hashchange` event would start it.
+  if (fragment === location.hash) startSearch(search);
+  else location.hash = fragment;
 });
 
-function choose(event, fromSlider = false) {
-  markChosen(event.id);
+function selectEvent(event, isFromSlider = false) {
+  markSelected(event.id);
   detail.show(event).then(() => {
-    if (fromSlider) document.getElementById("point")?.focus();
+    if (isFromSlider) document.getElementById("point")?.focus();
     else if (matchMedia("(max-width: 64rem)").matches) byId("detail-title").focus();
   });
 }
 
-/** Starts a search and clears the results of the previous one. */
-function begin(asked) {
-  question = asked;
+/** Starts a search and clears the results of the previous search. */
+function startSearch(search) {
+  currentSearch = search;
   events = [];
-  next = null;
-  search.show(asked);
+  nextPosition = null;
+  searchForm.show(search);
   detail.clear();
   timeline.clear();
   tabs.show("timeline");
   byId("results").hidden = false;
-  read();
+  loadPage();
 }
 
-/** Loads the first or the next page of events. */
-async function read() {
+/** Loads the next page of events, or the first page of a new search. */
+async function loadPage() {
   searching.abort();
   searching = new AbortController();
   const { signal } = searching;
-  alert("");
-  status("Searching …");
+  showAlert("");
+  showStatus("Searching …");
   timeline.offerMore(false);
-  const query = { ...queryOf(question), limit: PAGE, progress: true, after: next ?? undefined };
+  const position = { limit: PAGE_SIZE, after: nextPosition ?? undefined };
+  const query = { ...toQueryParameters(currentSearch), ...position, progress: true };
   try {
-    const lines = askLines("events", query, signal);
+    const lines = fetchLines("events", query, signal);
     for (let line = await lines.next(); ; line = await lines.next()) {
-      if (line.done) return ended(line.value);
+      if (line.done) return endPage(line.value);
       if (line.value.progress)
-        status(`Searching: ${Math.floor(line.value.progress.share * 100)} % of the log`);
-      else add(line.value);
+        showStatus(`Searching: ${Math.floor(line.value.progress.share * 100)} % of the log`);
+      else addEvent(line.value);
     }
   } catch (error) {
     if (signal.aborted) return;
-    status("");
-    alert(error.message);
-    refusedEntry(error);
+    showStatus("");
+    showAlert(error.message);
+    signOutIfUnauthorized(error);
   }
 }
 
-function add(event) {
+function addEvent(event) {
   events.push(event);
   timeline.add(event);
 }
 
-function ended(end) {
-  next = end.next;
-  if (events.length === 0) timeline.empty();
+/** Shows the number of events after the last line of a page. */
+function endPage({ next }) {
+  nextPosition = next;
+  if (events.length === 0) timeline.showEmpty();
   timeline.offerMore(next !== null);
-  status(
-    `${events.length} ${events.length === 1 ? "event" : "events"}${next === null ? "" : " so far, there may be more"}`,
-  );
-  showTab(tabs.shown());
+  const count = `${events.length} ${events.length === 1 ? "event" : "events"}`;
+  showStatus(next === null ? count : `${count} so far, there may be more`);
+  showTab(tabs.getShownTab());
 }
 
 function showTab(name) {
-  if (name === "causes") showCauses(events, choose);
-  if (name === "deliveries" && question) {
-    showDeliveries(question, events, searching.signal).catch((error) => {
+  if (name === "causes") showCauses(events, selectEvent);
+  if (name === "deliveries" && currentSearch) {
+    showDeliveries(currentSearch, events, searching.signal).catch((error) => {
       if (searching.signal.aborted) return;
       byId("panel-deliveries").replaceChildren();
-      alert(error.message);
-      refusedEntry(error);
+      showAlert(error.message);
+      signOutIfUnauthorized(error);
     });
   }
 }
 
-/** An invalid credential ends the session. */
-function refusedEntry(error) {
-  if (error instanceof Refused && error.status === 401) leave(error.message);
+/** Signs the auditor out if the service refused the credential. */
+function signOutIfUnauthorized(error) {
+  if (error instanceof ServiceError && error.status === 401) signOut(error.message);
 }
 
-async function enter() {
-  const { auditor } = await ask("me", {});
+async function signIn() {
+  const { auditor } = await fetchJson("me", {});
   const count = auditor.clinicIds?.length;
   const scope = count === undefined ? "all clinics" : `${count} ${count === 1 ? "clinic" : "clinics"}`;
   byId("who-name").textContent = `${auditor.name}, ${scope}`;
@@ -123,21 +121,21 @@ async function enter() {
   byId("sign-in").hidden = true;
   byId("desk").hidden = false;
   byId("subject").focus();
-  const asked = questionInAddress();
-  if (asked) begin(asked);
+  const search = readSearchFromUrl();
+  if (search) startSearch(search);
 }
 
-function leave(reason) {
+function signOut(reason) {
   searching.abort();
-  credential.forget();
-  question = undefined;
+  credential.remove();
+  currentSearch = undefined;
   events = [];
   detail.clear();
   timeline.clear();
   byId("panel-causes").replaceChildren();
   byId("panel-deliveries").replaceChildren();
-  status("");
-  alert("");
+  showStatus("");
+  showAlert("");
   for (const id of ["who", "desk", "results"]) byId(id).hidden = true;
   byId("sign-in").hidden = false;
   byId("sign-in-alert").textContent = reason;
@@ -150,11 +148,11 @@ byId("sign-in-form").addEventListener("submit", (event) => {
   credential.set(field.value.trim());
   field.value = "";
   byId("sign-in-alert").textContent = "";
-  enter().catch((error) => leave(error.message));
+  signIn().catch((error) => signOut(error.message));
 });
-byId("sign-out").addEventListener("click", () => leave(""));
+byId("sign-out").addEventListener("click", () => signOut(""));
 addEventListener("hashchange", () => {
-  const asked = questionInAddress();
-  if (asked && credential.get()) begin(asked);
+  const search = readSearchFromUrl();
+  if (search && credential.get()) startSearch(search);
 });
-if (credential.get()) enter().catch((error) => leave(error.message));
+if (credential.get()) signIn().catch((error) => signOut(error.message));

@@ -1,74 +1,67 @@
 import { byId } from "./dom.js";
 
-const KINDS = [
-  "appointment",
-  "customer",
-  "animal",
-  "clinic",
-  "application",
-  "correlation",
-  "auditor",
-  "stream",
-];
-const NARROW = ["from", "to", "by", "type", "actor"];
+const FILTERS = ["from", "to", "by", "type", "actor"];
 
-/** The search is stored in the URL's fragment, so that the Back button works. Ids are not secret. */
-export function questionInAddress() {
-  const given = new URLSearchParams(location.hash.slice(1));
-  const kind = KINDS.find((name) => given.get(name));
-  return (
-    kind && {
-      kind,
-      id: given.get(kind),
-      ...Object.fromEntries(NARROW.map((name) => [name, given.get(name) ?? ""])),
-    }
-  );
+/**
+ * Reads the search from the URL's fragment, where it is stored so that the Back button works. A search is not secret,
+ * because it contains only ids and filters. Returns undefined if the fragment contains no search.
+ */
+export function readSearchFromUrl() {
+  const parameters = new URLSearchParams(location.hash.slice(1));
+  const kinds = [...byId("kind").options].map(({ value }) => value);
+  const kind = kinds.find((name) => parameters.get(name));
+  const filters = Object.fromEntries(FILTERS.map((name) => [name, parameters.get(name) ?? ""]));
+  return kind && { kind, id: parameters.get(kind), ...filters };
 }
 
 /** Returns the URL fragment of a search. */
-export function addressOf({ kind, id, ...more }) {
-  const narrow = Object.entries(more).filter(([, value]) => value && value !== "occurred");
-  return `#${new URLSearchParams([[kind, id], ...narrow])}`;
+export function toUrlFragment({ kind, id, ...filters }) {
+  const changedFilters = Object.entries(filters).filter(([, value]) => value && value !== "occurred");
+  return `#${new URLSearchParams([[kind, id], ...changedFilters])}`;
 }
 
-/** Returns the query parameters of a search. */
-export function queryOf({ kind, id, from, to, by, type, actor }) {
+/** Returns the query parameters of a search for the operation `events`. */
+export function toQueryParameters({ kind, id, from, to, by, type, actor }) {
   return {
     [kind]: id,
-    from: from && utc(from),
-    to: to && utc(to),
+    from: from && toUtc(from),
+    to: to && toUtc(to),
     by,
     type: type?.replaceAll(" ", ""),
     actor,
   };
 }
 
-/** The browser's date-time field has no offset; its value is read as UTC. */
-function utc(text) {
+/** Converts the value of a date-time field, which has no offset, to a date-time in UTC. */
+function toUtc(text) {
   return `${text.length === 16 ? `${text}:00` : text}Z`;
 }
 
-/** @param {(question: object) => void} onQuestion called when a search is submitted */
-export function startSearch(onQuestion) {
+/**
+ * Initializes the search form.
+ *
+ * @param {(search: object) => void} onSubmit called when the user submits a search
+ */
+export function initSearchForm(onSubmit) {
   const kind = byId("kind");
-  const label = () => {
+  const showPlaceholder = () => {
     const isStream = kind.value === "stream";
     byId("subject-label").textContent = isStream ? "Name" : "Id";
     byId("subject").placeholder = `${isStream ? "appointment-" : ""}00000000-0000-0000-0000-000000000000`;
   };
-  kind.addEventListener("change", label);
+  kind.addEventListener("change", showPlaceholder);
   byId("search-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const narrow = Object.fromEntries(NARROW.map((name) => [name, byId(name).value.trim()]));
-    onQuestion({ kind: kind.value, id: byId("subject").value.trim(), ...narrow });
+    const filters = Object.fromEntries(FILTERS.map((name) => [name, byId(name).value.trim()]));
+    onSubmit({ kind: kind.value, id: byId("subject").value.trim(), ...filters });
   });
   return {
     /** Fills the form with a search. */
-    show(question) {
-      kind.value = question.kind;
-      byId("subject").value = question.id;
-      for (const name of NARROW) byId(name).value = question[name] || (name === "by" ? "occurred" : "");
-      label();
+    show(search) {
+      kind.value = search.kind;
+      byId("subject").value = search.id;
+      for (const name of FILTERS) byId(name).value = search[name] || (name === "by" ? "occurred" : "");
+      showPlaceholder();
     },
   };
 }

@@ -3,19 +3,19 @@ import { byId } from "./dom.js";
 const NAMES = ["timeline", "causes", "deliveries"];
 
 /**
- * Tabs with keyboard support: the arrow keys move, Home and End go to the first and last tab.
+ * Initializes the tabs. The left and right arrow keys select the previous or next tab, Home and End the first or last.
  *
- * @param {(name: string) => void} onShow called when a tab is shown
+ * @param {(name: string) => void} onShow called with the name of the tab that is shown
  */
-export function startTabs(onShow) {
-  const show = (name, focus) => {
-    for (const other of NAMES) {
-      const tab = byId(`tab-${other}`);
-      tab.setAttribute("aria-selected", String(other === name));
-      tab.tabIndex = other === name ? 0 : -1;
-      byId(`panel-${other}`).hidden = other !== name;
+export function initTabs(onShow) {
+  const show = (name, takesFocus) => {
+    for (const tabName of NAMES) {
+      const tab = byId(`tab-${tabName}`);
+      tab.setAttribute("aria-selected", String(tabName === name));
+      tab.tabIndex = tabName === name ? 0 : -1;
+      byId(`panel-${tabName}`).hidden = tabName !== name;
     }
-    if (focus) byId(`tab-${name}`).focus();
+    if (takesFocus) byId(`tab-${name}`).focus();
     onShow(name);
   };
   NAMES.forEach((name, index) => {
@@ -30,6 +30,6 @@ export function startTabs(onShow) {
   });
   return {
     show: (name) => show(name, false),
-    shown: () => NAMES.find((name) => !byId(`panel-${name}`).hidden),
+    getShownTab: () => NAMES.find((name) => !byId(`panel-${name}`).hidden),
   };
 }

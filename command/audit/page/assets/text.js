@@ -1,12 +1,17 @@
-/** Formats values for display. */
+/** Functions that format values for display. */
 
-/** `AppointmentConfirmed` → `Appointment confirmed` */
+/** Splits a name into words in lower case: `webhookDelivery` → `webhook delivery` */
+export function nameText(name) {
+  return name.replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+}
+
+/** Formats an event type: `AppointmentConfirmed` → `Appointment confirmed` */
 export function typeText(type) {
-  const words = type.replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+  const words = nameText(type);
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** `2026-05-04T08:00:00.000Z` → `2026-05-04 08:00:00.000` */
+/** Formats a time: `2026-05-04T08:00:00.000Z` → `2026-05-04 08:00:00.000` */
 export function timeText(instant) {
   return instant ? instant.replace("T", " ").replace("Z", "") : "unknown";
 }
@@ -15,23 +20,18 @@ export function actorText(actor) {
   return actor ? `${actor.type} ${shortId(actor.id)}` : "unknown";
 }
 
-/** Returns the beginning of an id, which is enough to distinguish ids in a list. */
+/** Returns the first 8 characters of a UUID, which are enough to distinguish ids in a list. */
 export function shortId(id) {
   return /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(id) ? id.slice(0, 8) : id;
 }
 
-/** The category and the id of a stream. */
+/** Returns the category and the id in the name of a stream. */
 export function streamParts(stream) {
   const at = stream.indexOf("-");
   return at < 0 ? [stream, ""] : [stream.slice(0, at), stream.slice(at + 1)];
 }
 
-/** Formats a value as JSON on one line; undefined is a dash. */
+/** Formats a value as JSON on one line. An undefined value becomes a dash. */
 export function valueText(value) {
   return value === undefined ? "—" : JSON.stringify(value);
-}
-
-/** `webhookDelivery` → `webhook delivery` */
-export function categoryText(category) {
-  return category.replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
 }

@@ -1,9 +1,12 @@
-import { byId, h } from "./dom.js";
-import { actorText, categoryText, shortId, streamParts, timeText, typeText } from "./text.js";
+import { byId, emptyText, h } from "./dom.js";
+import { actorText, nameText, shortId, streamParts, timeText, typeText } from "./text.js";
 
-/** Creates the button of an event, for the timeline and the causes. */
-export function eventButton(event, onChoose) {
+/** Creates the button that selects an event. The timeline and the tree of causes use the same button. */
+export function createEventButton(event, onSelect) {
   const [category, id] = streamParts(event.stream);
+  const time = event.occurredAt ?? event.storedAt;
+  const problem = event.problem ? h("span", { class: "tag bad" }, "unreadable") : "";
+  const categoryTag = h("span", { class: "tag" }, nameText(category));
   return h(
     "button",
     {
@@ -11,37 +14,27 @@ export function eventButton(event, onChoose) {
       class: "event",
       "data-event": event.id,
       "data-category": category,
-      onclick: () => onChoose(event),
+      onclick: () => onSelect(event),
     },
-    h(
-      "span",
-      { class: "what" },
-      typeText(event.type),
-      event.problem ? h("span", { class: "tag bad" }, "unreadable") : "",
-    ),
-    h("time", { datetime: event.occurredAt ?? event.storedAt }, timeText(event.occurredAt ?? event.storedAt)),
-    h(
-      "span",
-      { class: "where" },
-      h("span", { class: "tag" }, categoryText(category)),
-      ` ${shortId(id)} @ ${event.revision}`,
-    ),
+    h("span", { class: "what" }, typeText(event.type), problem),
+    h("time", { datetime: time }, timeText(time)),
+    h("span", { class: "where" }, categoryTag, ` ${shortId(id)} @ ${event.revision}`),
     h("span", { class: "by" }, `by ${actorText(event.actor)}`),
   );
 }
 
 /** Marks the selected event in all views. */
-export function markChosen(id) {
+export function markSelected(id) {
   for (const button of document.querySelectorAll("button.event")) {
     if (button.dataset.event === id) button.setAttribute("aria-current", "true");
     else button.removeAttribute("aria-current");
   }
 }
 
-/** Shows the events in log order. The up and down arrow keys move between them. */
-export function createTimeline(onChoose, onMore) {
+/** Creates the list of events in log order. The up and down arrow keys move the focus from event to event. */
+export function createTimeline(onSelect, onMore) {
   const panel = byId("panel-timeline");
-  const list = h("ol", { class: "timeline", onkeydown: move });
+  const list = h("ol", { class: "timeline", onkeydown: moveFocus });
   const more = h("button", { type: "button", class: "more", onclick: onMore, hidden: true }, "Show more");
   return {
     clear() {
@@ -49,18 +42,19 @@ export function createTimeline(onChoose, onMore) {
       more.hidden = true;
       panel.replaceChildren(list, more);
     },
-    add: (event) => list.append(h("li", {}, eventButton(event, onChoose))),
-    empty: () => panel.replaceChildren(h("p", { class: "empty" }, "No events found that you may see.")),
-    offerMore(is) {
-      more.hidden = !is;
+    add: (event) => list.append(h("li", {}, createEventButton(event, onSelect))),
+    showEmpty: () => panel.replaceChildren(emptyText("No events found that you may see.")),
+    /** Shows or hides the button that loads the next page. */
+    offerMore(isOffered) {
+      more.hidden = !isOffered;
     },
   };
 }
 
-function move(event) {
-  const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
-  const to = step && event.target.closest("li")?.[step]?.querySelector("button");
-  if (!to) return;
+function moveFocus(event) {
+  const sibling = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  const button = sibling && event.target.closest("li")?.[sibling]?.querySelector("button");
+  if (!button) return;
   event.preventDefault();
-  to.focus();
+  button.focus();
 }

@@ -28,7 +28,7 @@ describe("auditors' access", () => {
   });
   after(() => world.stop());
 
-  it("is for holders of a credential, told by themselves who they are", async () => {
+  it("GET /audit/v1/me returns the auditor to whom the credential belongs", async () => {
     const { status, body, headers } = await auditor.request("/audit/v1/me");
     expect(status).to.equal(200);
     const { auditorId: id } = auditor;
@@ -36,11 +36,11 @@ describe("auditors' access", () => {
     expect(headers.get("Cache-Control")).to.equal("no-store");
   });
 
-  const asked = (path = "/audit/v1/me", headers: Record<string, string> = {}) =>
-    requestAudit(`${world.url}${path}`, headers);
+  const requestMe = (headers: Record<string, string> = {}) =>
+    requestAudit(`${world.url}/audit/v1/me`, headers);
   const bearer = (credential: string) => ({ Authorization: `Bearer ${credential}` });
 
-  it("answers a credential that is unknown, wrong, revoked or expired alike", async () => {
+  it("the audit API returns the same 401 for an unknown, wrong, revoked or expired credential", async () => {
     const wrong =
       auditor.credential.slice(0, -43) + (await world.registerAuditor(null)).credential.slice(-43);
     const unknown = `aud_${randomUUID().replaceAll("-", "")}_${auditor.credential.slice(-43)}`;
@@ -49,19 +49,19 @@ describe("auditors' access", () => {
     await revoked.revoke();
     const expired = await world.registerAuditor(null, new Date(Date.now() - 1).toISOString());
     for (const credential of [wrong, unknown, revoked.credential, expired.credential, "aud_x", "x"]) {
-      const { status, body, headers } = await asked("/audit/v1/me", bearer(credential));
+      const { status, body, headers } = await requestMe(bearer(credential));
       expect([status, body.error]).to.deep.equal([401, "invalid_token"]);
       expect(headers.get("WWW-Authenticate")).to.equal('Bearer error="invalid_token"');
     }
-    expect((await asked()).body.error).to.equal("missing_token");
+    expect((await requestMe()).body.error).to.equal("missing_token");
   });
 
-  it("lets a credential in until it expires", async () => {
+  it("the audit API accepts a credential until it expires", async () => {
     const soon = await world.registerAuditor(null, new Date(Date.now() + 60_000).toISOString());
     expect((await soon.request("/audit/v1/me")).status).to.equal(200);
   });
 
-  it("is read only", async () => {
+  it("GET is the only method that the audit API allows", async () => {
     for (const method of ["POST", "PUT", "DELETE", "PATCH"]) {
       const response = await fetch(`${world.url}/audit/v1/events?clinic=${own.clinicId}`, {
         method,
@@ -71,33 +71,33 @@ describe("auditors' access", () => {
     }
   });
 
-  it("is recorded before anything is answered: who, what, when, by which request", async () => {
-    const looker = await world.registerAuditor(null);
+  it("an access is recorded with auditor, query, time and correlation id before the response is sent", async () => {
+    const observer = await world.registerAuditor(null);
     const path = `/audit/v1/events?stream=${own.stream}&type=AppointmentConfirmed`;
-    const { headers, status } = await looker.request(path);
+    const { headers, status } = await observer.request(path);
     expect(status).to.equal(200);
     const correlationId = headers.get("X-Correlation-ID");
-    const { lines } = await looker.request(`/audit/v1/events?auditor=${looker.auditorId}`);
+    const { lines } = await observer.request(`/audit/v1/events?auditor=${observer.auditorId}`);
     expect(lines.map(({ type }) => type)).to.deep.equal([
       "AuditorRegistered",
       "AuditAccessed",
       "AuditAccessed",
     ]);
-    expect(lines[1]).to.deep.include({ correlationId, actor: { type: "auditor", id: looker.auditorId } });
+    expect(lines[1]).to.deep.include({ correlationId, actor: { type: "auditor", id: observer.auditorId } });
     expect(Date.now() - Date.parse(lines[1].occurredAt)).to.be.within(0, 60_000);
     expect(lines[1].data).to.deep.include({
-      auditorId: looker.auditorId,
+      auditorId: observer.auditorId,
       action: "events",
       asked: { stream: own.stream, type: "AppointmentConfirmed" },
     });
     expect(lines[0].data.secretHash).to.equal("(withheld)");
     const [access] = await world.log.read<AuditAccessEvent>(lines[2].stream);
-    expect(access?.data.asked).to.deep.equal({ auditor: looker.auditorId });
+    expect(access?.data.asked).to.deep.equal({ auditor: observer.auditorId });
   });
 
-  it("shows a stranger nothing of another clinic, by whatever way of asking", async () => {
+  it("no query returns events, states or exports of a clinic that is outside the auditor's scope", async () => {
     const { stream, clinicId, customerId, animalId, appointmentId, requestContext } = foreign;
-    for (const question of [
+    for (const query of [
       ...[`stream=${stream}`, `stream=clinic-${clinicId}`, `clinic=${clinicId}`, `customer=${customerId}`],
       ...[
         `animal=${animalId}`,
@@ -106,16 +106,16 @@ describe("auditors' access", () => {
       ],
       ...[`auditor=${auditor.auditorId}`, `stream=auditor-${auditor.auditorId}`],
     ]) {
-      const { status, lines, end } = await auditor.request(`/audit/v1/events?${question}`);
-      expect([status, lines, end.count], question).to.deep.equal([200, [], 0]);
+      const { status, lines, end } = await auditor.request(`/audit/v1/events?${query}`);
+      expect([status, lines, end.count], query).to.deep.equal([200, [], 0]);
     }
     for (const path of [`state?stream=${stream}`, `diff?stream=${stream}`, `replay?stream=${stream}`]) {
       const { status, body } = await auditor.request(`/audit/v1/${path}`);
       expect([status, body.error], path).to.deep.equal([404, "stream_not_found"]);
-      const { status: none, body: nothing } = await auditor.request(
+      const missing = await auditor.request(
         `/audit/v1/${path.replace(stream, `appointment-${randomUUID()}`)}`,
       );
-      expect([none, nothing.error]).to.deep.equal([404, "stream_not_found"]);
+      expect([missing.status, missing.body.error]).to.deep.equal([404, "stream_not_found"]);
     }
     for (const clinic of [clinicId, randomUUID()]) {
       const { status, body } = await auditor.request(`/audit/v1/export?clinic=${clinic}`);
@@ -123,7 +123,7 @@ describe("auditors' access", () => {
     }
   });
 
-  it("shows of a request that spans two clinics the auditor's own part alone", async () => {
+  it("an auditor of one clinic sees only that clinic's events of a request that changed two clinics", async () => {
     const correlationId = randomUUID();
     for (const { clinicId, customerId } of [own, foreign]) {
       await world.log.append(`customer-${randomUUID()}`, -1n, [
@@ -145,19 +145,17 @@ describe("auditors' access", () => {
     expect((await (await world.registerAuditor(null)).request(path)).lines).to.have.length(2);
   });
 
-  it("is given and taken by the operator's command line, which shows the credential once", async () => {
+  it("the operator's command line registers an auditor, prints the credential once, and revokes the auditor", async () => {
     const env = { EVENTSTORE_URL: world.env.EVENTSTORE_URL };
     const register = ["auditor", "register", "--name", "Ada", "--clinics", own.clinicId, "--json"];
     const { code, out } = await clinicCli(register, { env });
     const { id, credential } = JSON.parse(out.join("\n"));
     expect(code).to.equal(0);
-    expect((await asked("/audit/v1/me", bearer(credential))).body.auditor.clinicIds).to.deep.equal([
-      own.clinicId,
-    ]);
+    expect((await requestMe(bearer(credential))).body.auditor.clinicIds).to.deep.equal([own.clinicId]);
     const [registered] = await world.log.read<AuditorEvent>(`auditor-${id}`);
     expect(JSON.stringify(registered?.data)).not.to.contain(credential.slice(-43));
     expect((await clinicCli(["auditor", "revoke", "--id", id], { env })).code).to.equal(0);
-    expect((await asked("/audit/v1/me", bearer(credential))).status).to.equal(401);
+    expect((await requestMe(bearer(credential))).status).to.equal(401);
     const refused: [string[], string][] = [
       [["auditor", "register", "--name", "Ada", "--id", id], "auditor_exists"],
       [["auditor", "register", "--name", "Ada", "--clinics", randomUUID()], "clinic_not_found"],
@@ -172,7 +170,7 @@ describe("auditors' access", () => {
     }
   });
 
-  it("costs the same for an unknown and a wrong credential: one read of the log", async () => {
+  it("authentication reads the log once for an unknown auditor, and once for a wrong secret", async () => {
     const { credential } = await world.registerAuditor(null);
     const unknown = `aud_${randomUUID().replaceAll("-", "")}_${credential.slice(-43)}`;
     const wrong = credential.slice(0, -43) + auditor.credential.slice(-43);
@@ -190,7 +188,7 @@ describe("auditors' access", () => {
     }
   });
 
-  it("the audit service can read only deliveries and attempts in the database, without bodies, and cannot write", async () => {
+  it("the database role of the audit service can read only deliveries without bodies, and attempts, and cannot write", async () => {
     const client = new pg.Client(world.database.urls.audit);
     await client.connect();
     await client.query("SELECT delivery_id, status FROM webhooks.delivery");
@@ -204,13 +202,13 @@ describe("auditors' access", () => {
       "CREATE TABLE webhooks.mine ()",
       "CREATE TABLE public.mine ()",
     ]) {
-      const told = await client.query(sql).catch((error: Error) => error.message);
-      expect(told, sql).to.contain("permission denied");
+      const message = await client.query(sql).catch((error: Error) => error.message);
+      expect(message, sql).to.contain("permission denied");
     }
     await client.end();
   });
 
-  it("shows the deliveries of the auditor's clinics, and 503 if the database is unavailable", async () => {
+  it("GET /audit/v1/deliveries returns deliveries of the auditor's clinics, or 503 if the database is unavailable", async () => {
     await insertDeliveries(world, own, "gone");
     const path = `/audit/v1/deliveries?stream=${own.stream}`;
     const { body } = await auditor.request(path);
@@ -227,27 +225,27 @@ describe("auditors' access", () => {
       expect((await auditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(
         1,
       );
-      const stranger = await world.registerAuditor([foreign.clinicId]);
+      const foreignAuditor = await world.registerAuditor([foreign.clinicId]);
       expect(
-        (await stranger.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries,
+        (await foreignAuditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries,
       ).to.have.length(0);
     }
     expect((await (await world.registerAuditor(null)).request(path)).body.deliveries).to.have.length(2);
     const service = await startAudit({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
-    const answer = await requestAudit(`${service.url}${path}`, bearer(auditor.credential));
-    expect([answer.status, answer.body.error]).to.deep.equal([503, "data_source_unavailable"]);
+    const response = await requestAudit(`${service.url}${path}`, bearer(auditor.credential));
+    expect([response.status, response.body.error]).to.deep.equal([503, "data_source_unavailable"]);
     expect((await requestAudit(`${service.url}/audit/v1/me`, bearer(auditor.credential))).status).to.equal(
       200,
     );
     await service.stop();
   });
 
-  it("refuses an invalid query with details", async () => {
-    const wrong: [string, string][] = [
+  it("the audit API returns 400 for an invalid query and names the invalid parameter", async () => {
+    const invalidQueries: [string, string][] = [
       ["events", "query"],
       [`events?stream=${own.stream}&clinic=${own.clinicId}`, "query"],
       ["events?stream=kitchen-1", "stream"],
-      // What cannot be recorded cannot be asked.
+      // A query that the access event cannot store is refused.
       ["events?stream=appointment-%00", "stream"],
       [`events?clinic=${own.clinicId}&actor=%00`, "actor"],
       ...["state", "diff", "replay", "deliveries"].map((name): [string, string] => [
@@ -269,7 +267,7 @@ describe("auditors' access", () => {
         ]),
       ),
     ];
-    for (const [path, field] of wrong) {
+    for (const [path, field] of invalidQueries) {
       const { status, body } = await auditor.request(`/audit/v1/${path}`);
       expect([status, body.error, body.details[0].path], path).to.deep.equal([400, "invalid_query", field]);
     }

@@ -1,28 +1,28 @@
 import { runAudit } from "../../../command/audit/cli/run-audit.ts";
 import type { AuditTerminal } from "../../../command/audit/cli/terminal.ts";
 
-/** What came of a command line. */
+/** Exit code and output of a command. */
 export interface CommandResult {
   code: number;
   out: string;
   err: string[];
 }
 
-/** Runs a command line in this process, as `main.ts` does it. */
+/** Runs the auditors' command line in this process, without a terminal unless the caller provides one. */
 export async function runAuditCommand(
-  words: string[],
-  more: Partial<AuditTerminal> = {},
+  args: string[],
+  terminal: Partial<AuditTerminal> = {},
 ): Promise<CommandResult> {
   let out = "";
   const err: string[] = [];
-  const code = await runAudit(words, {
+  const code = await runAudit(args, {
     env: {},
     write: async (text) => {
       out += text;
     },
     err: (line) => err.push(line),
     ...{ redraw: undefined, columns: undefined, readKey: undefined },
-    ...more,
+    ...terminal,
   });
   return { code, out, err };
 }

@@ -13,13 +13,13 @@ import { operatorContext } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { type AuditWorld, requestAudit, startAuditWorld } from "./world.ts";
 
-/** Ten events of 60 kB. @returns their stream */
-async function appendLong(log: EventLog, clinicId: string): Promise<string> {
+/** Appends ten events of 60 kB each to a new stream. Returns the name of the stream. */
+async function appendLargeEvents(log: EventLog, clinicId: string): Promise<string> {
   const { correlationId, actor } = operatorContext();
-  const place = { clinicId, branchId: randomUUID(), resourceType: "room", name: "Room", capacity: 1 };
+  const resource = { clinicId, branchId: randomUUID(), resourceType: "room", name: "Room", capacity: 1 };
   const events = Array.from({ length: 10 }, () => {
     const metadata = { blob: "x".repeat(60_000) };
-    const data = { resourceId: randomUUID(), ...place, timezone: "Europe/Zurich", metadata };
+    const data = { resourceId: randomUUID(), ...resource, timezone: "Europe/Zurich", metadata };
     return {
       id: randomUUID(),
       event: { type: "ResourceAdded" as const, data },
@@ -34,16 +34,16 @@ async function appendLong(log: EventLog, clinicId: string): Promise<string> {
   return stream;
 }
 
-describe("a list of events that is long", () => {
+describe("a long list of events", () => {
   let world: AuditWorld;
   const clinicId = randomUUID();
-  const ends: (() => Promise<unknown>)[] = [];
+  const stops: (() => Promise<unknown>)[] = [];
   let dir: string;
   let server: LogServer;
   let service: RunningService;
   let log: EventLog;
 
-  // A log of its own: it is stopped, and nobody else must read what it holds.
+  // The test stops its event log, and other tests must not read the large events. So it starts its own.
   before(async () => {
     world = await startAuditWorld();
     dir = path.join(makeTestRoot(), "log");
@@ -51,9 +51,9 @@ describe("a list of events that is long", () => {
     const url = `esdb://127.0.0.1:${server.port}?tls=false`;
     const client = connectEventStore(url, "test");
     log = createEventLog(client);
-    for (let part = 0; part < 24; part += 1) await appendLong(log, clinicId);
+    for (let part = 0; part < 24; part += 1) await appendLargeEvents(log, clinicId);
     service = await startAudit({ ...world.env, EVENTSTORE_URL: url });
-    ends.push(
+    stops.push(
       () => service.stop(),
       () => client.dispose(),
       () => server.stop(),
@@ -61,63 +61,63 @@ describe("a list of events that is long", () => {
     );
   });
   after(async () => {
-    for (const end of ends) await end();
+    for (const stop of stops) await stop();
   });
 
-  const question = `/audit/v1/events?clinic=${clinicId}`;
-  const newcomer = async () => {
+  const eventsPath = `/audit/v1/events?clinic=${clinicId}`;
+  const createCredentialHeader = async () => {
     const input = { auditorId: randomUUID(), name: "Ada", clinicIds: null, expiresAt: null };
     const { credential } = await registerAuditor(log, input, operatorContext());
     return { Authorization: `Bearer ${credential}` };
   };
-  const ask = (headers: Record<string, string>, more = "") =>
-    requestAudit(`${service.url}${question}${more}`, headers);
-  /** An answer that nobody reads: it stands still when the buffers are full. */
-  const begin = (headers: Record<string, string>) =>
+  const request = (headers: Record<string, string>, parameters = "") =>
+    requestAudit(`${service.url}${eventsPath}${parameters}`, headers);
+  /** Sends a request without reading the response, so that the response stops when the buffers are full. */
+  const startResponse = (headers: Record<string, string>) =>
     new Promise<http.IncomingMessage>((resolve, reject) => {
-      http.get(`${service.url}${question}`, { headers, agent: false }, resolve).on("error", reject);
+      http.get(`${service.url}${eventsPath}`, { headers, agent: false }, resolve).on("error", reject);
     });
 
-  it("is limited to a few at a time, and ends when its client disconnects", async () => {
-    const [one, other] = [await newcomer(), await newcomer()];
-    const underWay = [await begin(one), await begin(one)];
-    const { status, headers, body } = await ask(one);
+  it("an auditor can have only two scans at a time, and a scan ends when its client disconnects", async () => {
+    const [one, other] = [await createCredentialHeader(), await createCredentialHeader()];
+    const openResponses = [await startResponse(one), await startResponse(one)];
+    const { status, headers, body } = await request(one);
     expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([429, "too_many_scans", "5"]);
-    expect((await ask(other)).end.count).to.equal(240);
-    for (const answer of underWay) answer.destroy();
-    await eventually("the slots are free", async () => (await ask(one, "&limit=1")).status === 200);
+    expect((await request(other)).end.count).to.equal(240);
+    for (const response of openResponses) response.destroy();
+    await eventually("the slots are free", async () => (await request(one, "&limit=1")).status === 200);
   });
 
-  it("does not bypass the limit: only a few states are folded at a time", async () => {
-    const headers = await newcomer();
-    const stream = await appendLong(log, randomUUID());
-    const state = () => requestAudit(`${service.url}/audit/v1/state?stream=${stream}`, headers);
-    const answers = await Promise.all(Array.from({ length: 40 }, state));
-    const told = answers.map(({ status, body }) => (status === 200 ? "told" : body.error));
-    expect(new Set(told)).to.deep.equal(new Set(["told", "too_many_scans"]));
-    expect((await state()).status).to.equal(200);
+  it("only a limited number of states are folded at a time for one auditor", async () => {
+    const headers = await createCredentialHeader();
+    const stream = await appendLargeEvents(log, randomUUID());
+    const requestState = () => requestAudit(`${service.url}/audit/v1/state?stream=${stream}`, headers);
+    const responses = await Promise.all(Array.from({ length: 40 }, requestState));
+    const results = responses.map(({ status, body }) => (status === 200 ? "success" : body.error));
+    expect(new Set(results)).to.deep.equal(new Set(["success", "too_many_scans"]));
+    expect((await requestState()).status).to.equal(200);
   });
 
-  it("reports its progress on request", async () => {
-    const { status, end } = await ask(await newcomer(), "&progress=true&limit=5");
+  it("GET /audit/v1/events with progress=true returns a complete list", async () => {
+    const { status, end } = await request(await createCredentialHeader(), "&progress=true&limit=5");
     expect([status, end.count]).to.deep.equal([200, 5]);
   });
 
-  it("is cut if the event log fails; then 503 with Retry-After until the log is available", async () => {
-    const headers = await newcomer();
-    const response = await begin(headers);
+  it("a list is cut off if the event log fails, and queries return 503 until the log is available", async () => {
+    const headers = await createCredentialHeader();
+    const response = await startResponse(headers);
     expect(response.statusCode).to.equal(200);
     await server.stop();
     let end = "";
-    const broken = await (async () => {
+    const errorCode = await (async () => {
       for await (const chunk of response) end = (end + chunk).slice(-1_000);
     })().catch((error: NodeJS.ErrnoException) => error.code);
-    expect([broken, end.includes('{"end":')]).to.deep.equal(["ECONNRESET", false]);
-    const refused = await ask(headers);
+    expect([errorCode, end.includes('{"end":')]).to.deep.equal(["ECONNRESET", false]);
+    const refused = await request(headers);
     expect([refused.status, refused.body.error]).to.deep.equal([503, "event_log_unavailable"]);
     expect(Number(refused.headers.get("Retry-After"))).to.be.greaterThan(0);
     const ready = await fetch(`${service.url}/health/ready`);
-    // Where the log is, is nobody's business who asks.
+    // The response must not reveal the address of the event log.
     expect([ready.status, await ready.json()]).to.deep.equal([
       503,
       { ok: false, parts: { eventstore: "unavailable" } },
@@ -125,8 +125,8 @@ describe("a list of events that is long", () => {
     const { port } = server;
     server = await startLogServer({ dir, host: "127.0.0.1", port, sync: false });
     await eventually(
-      "the service answers again",
-      async () => (await ask(headers, "&limit=1")).status === 200,
+      "the service returns 200 again",
+      async () => (await request(headers, "&limit=1")).status === 200,
     );
   });
 });

@@ -11,7 +11,7 @@ import {
   type TestAuditor,
 } from "./world.ts";
 
-const ATTACK = `<img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`;
+const ATTACK = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
 
 describe("the page /audit", function () {
   this.timeout(60_000);
@@ -20,7 +20,7 @@ describe("the page /audit", function () {
   let auditor: TestAuditor;
   let browser: Browser;
   let page: Page;
-  /** What the page did that it should not have done. */
+  /** Errors, console messages, requests to other origins and leaked credentials of the page. */
   const complaints: string[] = [];
 
   before(async () => {
@@ -30,12 +30,12 @@ describe("the page /audit", function () {
     auditor = await world.registerAuditor([history.clinicId]);
     browser = await startChromium();
     page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
-    page.on("pageerror", (error) => complaints.push(`thrown: ${error.message}`));
+    page.on("pageerror", (error) => complaints.push(`uncaught error: ${error.message}`));
     page.on("console", (message) => complaints.push(`console ${message.type()}: ${message.text()}`));
     page.on("request", (request) => {
       const url = new URL(request.url());
-      if (url.origin !== world.url) complaints.push(`left: ${url}`);
-      if (request.url().includes(auditor.credential)) complaints.push("the credential stands in an address");
+      if (url.origin !== world.url) complaints.push(`request to another origin: ${url}`);
+      if (request.url().includes(auditor.credential)) complaints.push("a URL contains the credential");
     });
     await page.goto(`${world.url}/audit`);
   });
@@ -45,11 +45,13 @@ describe("the page /audit", function () {
     await world?.stop();
   });
 
-  const accessible = async (what: string) => {
+  const requireAccessible = async (view: string) => {
     await page.evaluate(axe.source);
     const found = await page.evaluate<axe.AxeResults>("axe.run()");
-    const told = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-    expect(told, what).to.deep.equal([]);
+    const violations = found.violations.map(
+      ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`,
+    );
+    expect(violations, view).to.deep.equal([]);
   };
   const timeline = () => page.locator("#panel-timeline .what").allInnerTexts();
 
@@ -65,7 +67,7 @@ describe("the page /audit", function () {
     await page.locator("#status", { hasText: /\d events?/ }).waitFor();
   }
 
-  it("has a content security policy that forbids other origins and inline code", async () => {
+  it("the audit page has a content security policy that forbids other origins and inline code", async () => {
     const { headers, status } = await fetch(`${world.url}/audit`);
     const policy = headers.get("Content-Security-Policy") ?? "";
     expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([
@@ -74,27 +76,27 @@ describe("the page /audit", function () {
       true,
     ]);
     expect((await fetch(`${world.url}/audit`, { method: "POST" })).status).to.equal(405);
-    expect((await fetch(`${world.url}/audit/`)).status, "another spelling").to.equal(404);
+    expect((await fetch(`${world.url}/audit/`)).status, "a path with a trailing slash").to.equal(404);
     expect((await fetch(`${world.url}/audit/../main.ts`)).status).to.equal(404);
   });
 
-  it("refuses an invalid credential and shows the reason", async () => {
-    await accessible("signing in");
+  it("the audit page refuses an invalid credential and shows the reason", async () => {
+    await requireAccessible("signing in");
     await signIn(`${auditor.credential.slice(0, -1)}~`);
     await page.getByText("The credential is invalid").waitFor();
     expect(await page.locator("#desk").isVisible()).to.equal(false);
-    // The browser's own word on the refusal.
+    // The browser itself logs the 401 to the console.
     expect(complaints.splice(0).filter((line) => !line.includes("401"))).to.deep.equal([]);
   });
 
-  it("signs an auditor in and shows the name", async () => {
+  it("the audit page signs an auditor in and shows the name", async () => {
     await signIn(auditor.credential);
     await page.getByText("Ada Audit, 1 clinic").waitFor();
     expect(await page.evaluate("document.activeElement.id")).to.equal("subject");
-    await accessible("the desk");
+    await requireAccessible("the desk");
   });
 
-  it("shows the events of an appointment, each with its changes", async () => {
+  it("the audit page shows the events of an appointment, each with its changes", async () => {
     await search("appointment", history.appointmentId);
     expect(await timeline()).to.deep.equal([
       "Appointment requested",
@@ -107,10 +109,10 @@ describe("the page /audit", function () {
     expect(await page.locator(".facts").innerText())
       .to.contain("operator test")
       .and.to.contain("2026-05-04 08:10:00.000 UTC");
-    await accessible("an event");
+    await requireAccessible("an event");
   });
 
-  it("shows the state at any point, by slider, button and keyboard", async () => {
+  it("the audit page shows the state after the event that is selected by slider, button or keyboard", async () => {
     const status = (value: string) =>
       page
         .getByRole("region", { name: "State" })
@@ -131,7 +133,7 @@ describe("the page /audit", function () {
     );
   });
 
-  it("shows stored text as text, never as HTML", async () => {
+  it("the audit page shows stored text as text, never as HTML", async () => {
     await page.getByRole("button", { name: "Appointment requested" }).click();
     await page.getByRole("region", { name: "State" }).getByText("onerror").waitFor();
     await page.getByText("Data as stored").click();
@@ -140,12 +142,12 @@ describe("the page /audit", function () {
     expect(await page.locator("#desk img, #desk script").count()).to.equal(0);
   });
 
-  it("shows causes and deliveries, only of the auditor's clinics", async () => {
+  it("the audit page shows causes and deliveries, but only of the auditor's clinics", async () => {
     await page.getByRole("tab", { name: "Timeline" }).focus();
     await page.keyboard.press("ArrowRight");
     await page.locator("#panel-causes .root").first().waitFor();
     expect(await page.locator("#panel-causes .root").count()).to.equal(3);
-    await accessible("the causes");
+    await requireAccessible("the causes");
     await page.keyboard.press("End");
     await page.getByRole("article").first().waitFor();
     expect(await page.getByRole("article").count()).to.equal(1);
@@ -153,10 +155,10 @@ describe("the page /audit", function () {
       .to.contain("failed")
       .and.contain("42 ms")
       .and.contain("onerror");
-    await accessible("the deliveries");
+    await requireAccessible("the deliveries");
   });
 
-  it("follows links, goes back, and finds nothing of another clinic", async () => {
+  it("the audit page supports links and the Back button, and finds no events of another clinic", async () => {
     const foreign = await createClinicWithHistory(world.log);
     await page.goto(`${world.url}/audit#stream=${history.stream}`);
     await page.getByText("3 events").waitFor();
@@ -169,16 +171,16 @@ describe("the page /audit", function () {
     await page.getByText("No events found that you may see.").waitFor();
   });
 
-  it("fits a narrow screen", async () => {
+  it("the audit page fits a narrow screen", async () => {
     await page.setViewportSize({ width: 320, height: 640 });
     await search("appointment", history.appointmentId);
     await page.getByRole("button", { name: "Appointment confirmed" }).click();
     await page.getByRole("region", { name: "State" }).waitFor();
     expect(await page.evaluate("document.documentElement.scrollWidth")).to.be.at.most(320);
-    await accessible("a narrow screen");
+    await requireAccessible("a narrow screen");
   });
 
-  it("signs out after a revocation and keeps no data", async () => {
+  it("the audit page signs a revoked auditor out and removes all data", async () => {
     await auditor.revoke();
     await page.locator("#subject").press("Enter");
     await page.getByText("The credential is invalid").waitFor();

@@ -11,11 +11,19 @@ const id = (last: number) => `00000000-0000-4000-8000-${String(last).padStart(12
 const [CLINIC, CUSTOMER, ANIMAL, APPOINTMENT, OTHER] = [id(1), id(2), id(3), id(4), id(5)];
 const [APPLICATION, ENDPOINT, DELIVERY, TICKET, REQUEST] = [id(6), id(7), id(8), id(9), id(10)];
 
-let made = 100;
+let lastNumber = 100;
 function event(stream: string, revision: number, type: string, more: Partial<AuditEvent> = {}): AuditEvent {
-  made += 1;
+  lastNumber += 1;
   return {
-    ...{ position: String(made), stream, revision, id: id(made), type, schemaVersion: 1, environment: null },
+    ...{
+      position: String(lastNumber),
+      stream,
+      revision,
+      id: id(lastNumber),
+      type,
+      schemaVersion: 1,
+      environment: null,
+    },
     ...{ occurredAt: null, storedAt: "2026-05-04T08:00:00.000Z", actor: null, clinicId: CLINIC },
     ...{ correlationId: id(99), causationId: id(99), data: {} },
     ...more,
@@ -29,7 +37,7 @@ const confirmed = event(`appointment-${APPOINTMENT}`, 1, "AppointmentConfirmed",
 const replayed = event(`webhookDelivery-${DELIVERY}`, 1, "WebhookDeliveryReplayRequested", {
   data: { deliveryId: DELIVERY, endpointId: ENDPOINT },
 });
-/** A log in which much happens. */
+/** A log with events of several clinics, customers and partners, by a name that the expectations use. */
 const log: Record<string, AuditEvent> = {
   clinic: event(`clinic-${CLINIC}`, 0, "ClinicRegistered", { data: { clinicId: CLINIC } }),
   customer: event(`customer-${CUSTOMER}`, 0, "CustomerRegistered", { data: { customerId: CUSTOMER } }),
@@ -64,31 +72,32 @@ const log: Record<string, AuditEvent> = {
   disabled: event(`webhookEndpoint-${ENDPOINT}`, 1, "WebhookEndpointDisabled", {
     ...{ causationId: replayed.id, data: { endpointId: ENDPOINT, reason: "no_success" } },
   }),
-  elsewhere: event(`customer-${id(11)}`, 0, "CustomerRegistered", {
+  otherCustomer: event(`customer-${id(11)}`, 0, "CustomerRegistered", {
     clinicId: id(12),
     data: { clinicId: id(12) },
   }),
-  looked: event(`auditAccess-${id(13)}`, 0, "AuditAccessed", {
+  accessed: event(`auditAccess-${id(13)}`, 0, "AuditAccessed", {
     ...{ clinicId: null, actor: { type: "auditor", id: id(14) }, data: { asked: { customer: CUSTOMER } } },
   }),
 };
 
-const concerned = (subject: Subject) => {
-  const concerns = createRelatedEventsFinder(subject);
+const listRelated = (subject: Subject) => {
+  const isRelated = createRelatedEventsFinder(subject);
   const prefixes = getStreamPrefixes(subject.kind);
-  const isRead = ({ stream }: AuditEvent) => prefixes?.some((prefix) => stream.startsWith(prefix)) ?? true;
+  const isScanned = ({ stream }: AuditEvent) => prefixes?.some((prefix) => stream.startsWith(prefix)) ?? true;
   return Object.keys(log).filter(
-    (name) => isRead(log[name] as AuditEvent) && concerns(log[name] as AuditEvent),
+    (name) => isScanned(log[name] as AuditEvent) && isRelated(log[name] as AuditEvent),
   );
 };
 
-const life = ["requested", "confirmed", "ticket", "called", "failed", "replayed", "disabled"];
+/** Events of the appointment, its queue ticket and its webhook delivery. */
+const appointmentEvents = ["requested", "confirmed", "ticket", "called", "failed", "replayed", "disabled"];
 
-describe("the events related to", () => {
+describe("createRelatedEventsFinder", () => {
   const cases: [Subject, string[]][] = [
-    [{ kind: "appointment", id: APPOINTMENT }, life],
-    [{ kind: "animal", id: ANIMAL }, ["animal", "weighed", ...life]],
-    [{ kind: "customer", id: CUSTOMER }, ["customer", "animal", "weighed", ...life]],
+    [{ kind: "appointment", id: APPOINTMENT }, appointmentEvents],
+    [{ kind: "animal", id: ANIMAL }, ["animal", "weighed", ...appointmentEvents]],
+    [{ kind: "customer", id: CUSTOMER }, ["customer", "animal", "weighed", ...appointmentEvents]],
     [
       { kind: "application", id: APPLICATION },
       ["application", "endpoint", "requested", "confirmed", "failed", "replayed", "disabled"],
@@ -96,20 +105,20 @@ describe("the events related to", () => {
     [{ kind: "correlation", id: REQUEST }, ["confirmed", "failed"]],
     [
       { kind: "clinic", id: CLINIC },
-      Object.keys(log).filter((name) => !["application", "elsewhere", "looked"].includes(name)),
+      Object.keys(log).filter((name) => !["application", "otherCustomer", "accessed"].includes(name)),
     ],
-    [{ kind: "clinic", id: id(12) }, ["elsewhere"]],
-    [{ kind: "auditor", id: id(14) }, ["looked"]],
+    [{ kind: "clinic", id: id(12) }, ["otherCustomer"]],
+    [{ kind: "auditor", id: id(14) }, ["accessed"]],
     [{ kind: "appointment", id: OTHER }, ["otherRequested"]],
     [{ kind: "customer", id: id(77) }, []],
   ];
   for (const [subject, names] of cases) {
-    it(`${subject.kind} ${subject.id.slice(-2)}: ${names.join(", ") || "nothing"}`, () => {
-      expect(concerned(subject)).to.have.members(names);
+    it(`the events related to ${subject.kind} ${subject.id.slice(-2)} are: ${names.join(", ") || "none"}`, () => {
+      expect(listRelated(subject)).to.have.members(names);
     });
   }
 
-  it("an animal include an imported appointment, and events that only name that appointment", () => {
+  it("the events related to an animal include an imported appointment, and events that name only the appointment", () => {
     const [imported, ticket] = [
       event(`appointment-${id(21)}`, 0, "AppointmentImported", {
         ...{ clinicId: CLINIC, data: { appointmentId: id(21), animalId: ANIMAL, clinicId: CLINIC } },
@@ -118,13 +127,13 @@ describe("the events related to", () => {
         ...{ clinicId: CLINIC, data: { ticketId: id(22), appointmentId: id(21) } },
       }),
     ];
-    const concerns = createRelatedEventsFinder({ kind: "animal", id: ANIMAL });
-    expect([imported, ticket].map(concerns)).to.deep.equal([true, true]);
+    const isRelated = createRelatedEventsFinder({ kind: "animal", id: ANIMAL });
+    expect([imported, ticket].map(isRelated)).to.deep.equal([true, true]);
   });
 
-  it("a subject cannot exceed the maximum number of ids", () => {
-    const concerns = createRelatedEventsFinder({ kind: "customer", id: CUSTOMER }, 2);
-    expect(() => Object.values(log).map(concerns)).to.throw(
+  it("createRelatedEventsFinder throws an error if a subject has more ids than the maximum", () => {
+    const isRelated = createRelatedEventsFinder({ kind: "customer", id: CUSTOMER }, 2);
+    expect(() => Object.values(log).map(isRelated)).to.throw(
       TooManyRelatedEventsError,
       "more than 2 related events",
     );

@@ -16,11 +16,11 @@ import {
   type TestAuditor,
 } from "./world.ts";
 
-describe("changesBetween", () => {
+describe("findChanges", () => {
   const cases: [string, unknown, unknown, object[]][] = [
-    ["a value", { a: 1, b: 2 }, { a: 1, b: 3 }, [{ path: "b", before: 2, after: 3 }]],
+    ["a changed value", { a: 1, b: 2 }, { a: 1, b: 3 }, [{ path: "b", before: 2, after: 3 }]],
     [
-      "a field that comes and one that goes",
+      "an added and a removed field",
       { a: 1 },
       { b: null },
       [
@@ -28,10 +28,20 @@ describe("changesBetween", () => {
         { path: "b", after: null },
       ],
     ],
-    ["the inside of an object", { a: { b: 1 } }, { a: { b: 2 } }, [{ path: "a.b", before: 1, after: 2 }]],
-    ["a list as a whole", { a: [1, 2] }, { a: [2, 1] }, [{ path: "a", before: [1, 2], after: [2, 1] }]],
     [
-      "a list of things with ids, by id",
+      "a changed field of an object",
+      { a: { b: 1 } },
+      { a: { b: 2 } },
+      [{ path: "a.b", before: 1, after: 2 }],
+    ],
+    [
+      "a list without ids, as a whole",
+      { a: [1, 2] },
+      { a: [2, 1] },
+      [{ path: "a", before: [1, 2], after: [2, 1] }],
+    ],
+    [
+      "a list of objects with ids, by id",
       {
         a: [
           { id: "x", on: true },
@@ -47,7 +57,7 @@ describe("changesBetween", () => {
       [{ path: "a[y].on", before: true, after: false }],
     ],
     [
-      "the first state",
+      "each field of the first state",
       undefined,
       { a: { b: 1 }, c: null },
       [
@@ -55,12 +65,17 @@ describe("changesBetween", () => {
         { path: "c", after: null },
       ],
     ],
-    ["nothing", { a: [{ id: "x" }] }, { a: [{ id: "x" }] }, []],
-    ["an object that was null", { a: null }, { a: { b: 1 } }, [{ path: "a", before: null, after: { b: 1 } }]],
-    ["a list that was empty", { a: [] }, { a: [{ id: "x" }] }, [{ path: "a[x].id", after: "x" }]],
+    ["no changes of equal states", { a: [{ id: "x" }] }, { a: [{ id: "x" }] }, []],
+    [
+      "an object that replaces null",
+      { a: null },
+      { a: { b: 1 } },
+      [{ path: "a", before: null, after: { b: 1 } }],
+    ],
+    ["an item in a list that was empty", { a: [] }, { a: [{ id: "x" }] }, [{ path: "a[x].id", after: "x" }]],
   ];
-  for (const [what, before, after, changes] of cases) {
-    it(`tells ${what}`, () => {
+  for (const [change, before, after, changes] of cases) {
+    it(`findChanges reports ${change}`, () => {
       expect(findChanges(before, after)).to.deep.equal(changes);
     });
   }
@@ -81,7 +96,7 @@ describe("the state of a stream", () => {
   const state = async (at: string) =>
     (await auditor.request(`/audit/v1/state?stream=${history.stream}&at=${encodeURIComponent(at)}`)).body;
 
-  it("is what the service itself folds", async () => {
+  it("GET /audit/v1/state returns the state that the service's own commands fold", async () => {
     const { state: folded, last } = await state("end");
     expect(folded).to.deep.equal((await load(world.log, appointmentAggregate, history.appointmentId)).state);
     expect(last).to.include({ revision: 2, type: "AppointmentCancelled" });
@@ -89,7 +104,7 @@ describe("the state of a stream", () => {
     expect(body.state).to.deep.equal((await load(world.log, customerAggregate, history.customerId)).state);
   });
 
-  it("is had at a revision, a position and a time", async () => {
+  it("GET /audit/v1/state returns the state of a stream at a revision, a position or a time", async () => {
     const statuses: [string, string | undefined][] = [
       ["start", undefined],
       ["0", "requested"],
@@ -110,7 +125,7 @@ describe("the state of a stream", () => {
     expect(stored.body).to.include({ state: null, last: null, ok: true });
   });
 
-  it("differs between two points field by field", async () => {
+  it("GET /audit/v1/diff returns the fields that differ between two points of a stream", async () => {
     const { body } = await auditor.request(`/audit/v1/diff?stream=${history.stream}&from=0&to=1`);
     expect(body.changes).to.deep.equal([
       { path: "status", before: "requested", after: "confirmed" },
@@ -121,7 +136,7 @@ describe("the state of a stream", () => {
     expect(back[0]).to.deep.equal({ path: "status", before: "confirmed", after: "requested" });
   });
 
-  it("is stepped through, each event with what it changed", async () => {
+  it("GET /audit/v1/replay returns each event of a stream with its changes and the resulting state", async () => {
     const { lines, end } = await auditor.request(`/audit/v1/replay?stream=${history.stream}`);
     expect(lines.map(({ event }) => event.revision)).to.deep.equal([0, 1, 2]);
     expect(lines[0].changes).to.deep.include({ path: "status", after: "requested" });
@@ -129,7 +144,7 @@ describe("the state of a stream", () => {
     expect([lines[2].state.status, end.count]).to.deep.equal(["cancelled", 3]);
   });
 
-  it("is had of every category of the catalog", async () => {
+  it("a stream of any category of the catalog can be folded, and secrets in its state are withheld", async () => {
     for (const { name } of categories) {
       const fold = getFold(`${name}-${randomUUID()}`);
       expect(fold, name).to.be.a("function");
@@ -144,19 +159,18 @@ describe("the state of a stream", () => {
     const run = (words: string[], more: Partial<AuditTerminal> = {}) =>
       runAuditCommand(words, { env: world.env, ...more });
 
-    it("is shown for people, and as JSON", async () => {
+    it("the commands `as-of` and `diff` print text, or JSON with --json", async () => {
       const words = ["as-of", history.stream, "--at", "1"];
       const { code, out } = await run(words);
-      expect([code, out]).to.satisfy(
-        ([exit, text]: [number, string]) => exit === 0 && text.includes('"status": "confirmed"'),
-      );
+      expect(code).to.equal(0);
+      expect(out).to.contain('"status": "confirmed"');
       expect(JSON.parse((await run([...words, "--json"])).out).state.status).to.equal("confirmed");
       expect((await run(["diff", history.stream, "--from", "0", "--to", "1"])).out).to.contain(
         'status: "requested" → "confirmed"',
       );
     });
 
-    it("is replayed key by key at a keyboard, until q", async () => {
+    it("the command `replay` prints one event per key press until the user presses q", async () => {
       const keys: ("next" | "end")[] = ["next", "end"];
       let pressed = 0;
       const readKey = async () => keys[pressed++] ?? "end";

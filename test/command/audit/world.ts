@@ -1,4 +1,4 @@
-/** An audit service in this process on the shared servers, and clinics with a history to look at. */
+/** An audit service in this process that uses the shared servers, and clinics whose events auditors can query. */
 import { randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair } from "jose";
 import pg from "pg";
@@ -23,9 +23,9 @@ export interface AuditWorld {
   url: string;
   log: EventLog;
   database: TestDatabase;
-  /** What the service and the command line run with. */
+  /** Settings of the audit service and of the auditors' command line. */
   env: NodeJS.ProcessEnv;
-  /** Registers an auditor of the clinics, null for all. */
+  /** Registers an auditor who may see the given clinics, or all records if `clinicIds` is null. */
   registerAuditor(clinicIds: string[] | null, expiresAt?: string): Promise<TestAuditor>;
   stop(): Promise<void>;
 }
@@ -41,12 +41,12 @@ export interface AuditResponse {
   status: number;
   headers: Headers;
   text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
   body: any;
-  /** Of an answer in lines: the events, or steps, without the last line. */
-  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects
+  /** JSON objects of a response in lines, without the last line. */
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
   lines: any[];
-  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it expects
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
   end: any;
 }
 
@@ -55,9 +55,14 @@ export async function createSigningKeys(kid = "audit-test"): Promise<string> {
   return JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid }] });
 }
 
-/** @param eventstoreUrl of a log of the test's own, where what it appends would stop everybody else */
+/**
+ * Starts an audit service with its own database.
+ *
+ * @param settings settings that replace the defaults
+ * @param eventstoreUrl event log of the test, if the test appends events that other tests must not read
+ */
 export async function startAuditWorld(
-  more: Record<string, string> = {},
+  settings: Record<string, string> = {},
   eventstoreUrl?: string,
 ): Promise<AuditWorld> {
   const logUrl = eventstoreUrl ?? (await testServers()).eventstoreUrl;
@@ -69,7 +74,7 @@ export async function startAuditWorld(
     EVENTSTORE_URL: logUrl,
     DATABASE_URL: database.urls.audit,
     AUDIT_SIGNING_KEYS: await createSigningKeys(),
-    ...more,
+    ...settings,
   };
   const service = await startAudit(env);
   const client = connectEventStore(logUrl, "test");
@@ -131,11 +136,11 @@ export async function requestAudit(
 export interface ClinicHistory extends TestClinic {
   appointmentId: string;
   stream: string;
-  /** The request that made the appointment. */
+  /** Context of the command that requested the appointment. */
   requestContext: CommandContext;
 }
 
-/** A clinic with one appointment of its customer's animal: requested, confirmed, cancelled. */
+/** Creates a clinic with one appointment, which is requested, confirmed and cancelled. */
 export async function createClinicWithHistory(
   log: EventLog,
   notes: string | null = null,
@@ -144,7 +149,7 @@ export async function createClinicWithHistory(
   const appointmentId = randomUUID();
   const { clinicId, branchId, animalId } = clinic;
   const requestContext = operatorContext(Date.parse("2026-05-04T08:00:00Z"));
-  const later = (minutes: number) => ({ ...operatorContext(requestContext.now + minutes * 60_000) });
+  const later = (minutes: number) => operatorContext(requestContext.now + minutes * 60_000);
   const when = { scheduledAt: "2026-05-06T10:00:00.000Z", durationMinutes: 30 };
   await requestAppointment(
     log,
@@ -156,11 +161,16 @@ export async function createClinicWithHistory(
   return { ...clinic, appointmentId, stream: `appointment-${appointmentId}`, requestContext };
 }
 
-/** Deliveries of the appointment's first event, one of them of another clinic; the other was answered. */
+/**
+ * Inserts two deliveries of the appointment's first event: one of the clinic with one attempt, and one of another
+ * clinic without attempts.
+ *
+ * @param responseBody response body of the attempt
+ */
 export async function insertDeliveries(
   world: AuditWorld,
   { stream, clinicId }: ClinicHistory,
-  answer: string,
+  responseBody: string,
 ): Promise<void> {
   const client = new pg.Client(world.database.urls.projection);
   await client.connect();
@@ -178,7 +188,7 @@ export async function insertDeliveries(
   }
   await client.query("INSERT INTO webhooks.attempt VALUES ($1, 1, now(), 42, 500, NULL, $2)", [
     deliveryId,
-    answer,
+    responseBody,
   ]);
   await client.end();
 }

@@ -30,34 +30,36 @@ describe("a flood of invalid credentials", () => {
     await world.stop();
   });
 
-  const ask = async (credential: string, address: string) => {
+  const request = async (credential: string, address: string) => {
     const headers = { Authorization: `Bearer ${credential}`, "X-Forwarded-For": address };
     const response = await fetch(server.url, { headers });
     await response.arrayBuffer();
     return response;
   };
-  const unknown = () => `aud_${randomUUID().replaceAll("-", "")}_${"A".repeat(43)}`;
+  const createUnknownCredential = () => `aud_${randomUUID().replaceAll("-", "")}_${"A".repeat(43)}`;
 
-  it("does not reach the event log beyond a limit, and does not block auditors with a valid credential", async () => {
-    const [early, late] = [await world.registerAuditor(null), await world.registerAuditor(null)];
-    const [flooder, elsewhere] = ["192.0.2.1", "192.0.2.2"];
-    expect((await ask(early.credential, flooder)).status).to.equal(200);
+  it("a flood of invalid credentials does not reach the event log and does not block auditors with valid credentials", async () => {
+    const [knownAuditor, newAuditor] = [await world.registerAuditor(null), await world.registerAuditor(null)];
+    const [floodAddress, otherAddress] = ["192.0.2.1", "192.0.2.2"];
+    expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(200);
     const statuses: number[] = [];
-    for (let part = 0; part < 15; part += 1) {
-      const answers = await Promise.all(Array.from({ length: 20 }, () => ask(unknown(), flooder)));
-      statuses.push(...answers.map(({ status }) => status));
+    for (let batch = 0; batch < 15; batch += 1) {
+      const responses = await Promise.all(
+        Array.from({ length: 20 }, () => request(createUnknownCredential(), floodAddress)),
+      );
+      statuses.push(...responses.map(({ status }) => status));
     }
     expect(new Set(statuses)).to.deep.equal(new Set([401]));
     const before = reads;
-    const refused = await ask(unknown(), flooder);
+    const refused = await request(createUnknownCredential(), floodAddress);
     expect([refused.status, reads - before]).to.deep.equal([429, 0]);
     expect(Number(refused.headers.get("Retry-After"))).to.be.within(1, 60);
-    expect((await ask(early.credential, flooder)).status).to.equal(200);
-    expect((await ask(late.credential, elsewhere)).status).to.equal(200);
-    await early.revoke();
-    expect((await ask(early.credential, flooder)).status).to.equal(429);
+    expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(200);
+    expect((await request(newAuditor.credential, otherAddress)).status).to.equal(200);
+    await knownAuditor.revoke();
+    expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(429);
     const after = reads;
-    expect((await ask(early.credential, flooder)).status).to.equal(429);
+    expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(429);
     expect(reads - after, "reads for a revoked credential").to.equal(0);
   });
 });

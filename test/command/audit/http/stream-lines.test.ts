@@ -7,47 +7,50 @@ import { streamLines } from "../../../../command/audit/http/stream-lines.ts";
 import { createApp } from "../../../../shared/http/app.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 
-/** Far more than all buffers between the two hold. */
+/** More lines than the buffers between server and client can hold. */
 const LINES = 5_000;
 const LINE = `${"x".repeat(10_000)}\n`;
 
-describe("a response in lines", () => {
-  /** Serves the lines, and tells when the answer is over and how far it came. */
-  async function serve(stalledAfter: number) {
-    let told = 0;
+describe("streamLines", () => {
+  /**
+   * Serves all lines at any path. `ended` resolves when the response has ended; `countLines` returns the number of lines
+   * that have been read from the source.
+   */
+  async function serve(stallTimeout: number) {
+    let lineCount = 0;
     let onEnd = () => {};
     const ended = new Promise<void>((resolve) => {
       onEnd = resolve;
     });
     async function* lines() {
-      for (; told < LINES; told += 1) yield LINE;
+      for (; lineCount < LINES; lineCount += 1) yield LINE;
     }
     const logger = pino({ level: "silent" });
     const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
-    app.use((ctx) => streamLines(ctx as unknown as AuditContext, { lines: lines(), onEnd }, stalledAfter));
+    app.use((ctx) => streamLines(ctx as unknown as AuditContext, { lines: lines(), onEnd }, stallTimeout));
     const server = await listen(app.callback(), "127.0.0.1", 0);
-    return { ...server, ended, told: () => told };
+    return { ...server, ended, countLines: () => lineCount };
   }
 
-  it("ends for a connected client that reads nothing", async () => {
+  it("a streamed response ends if the connected client reads nothing", async () => {
     const server = await serve(300);
     const client = connect(Number(new URL(server.url).port), "127.0.0.1");
-    const hungUp = once(client, "close");
+    const clientClosed = once(client, "close");
     client.on("error", () => undefined);
     client.pause();
     client.write("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     await server.ended;
-    expect(server.told()).to.be.within(1, LINES - 1);
+    expect(server.countLines()).to.be.within(1, LINES - 1);
     client.resume();
-    await hungUp;
+    await clientClosed;
     await server.close();
   });
 
-  it("continues as long as a slow client reads", async () => {
+  it("a streamed response continues as long as a slow client reads", async () => {
     const server = await serve(1_000);
     const response = await fetch(server.url);
     let read = 0;
-    // Slower in all than the patience for one standstill.
+    // The whole response takes longer than the stall timeout.
     const started = performance.now();
     for await (const chunk of response.body ?? []) {
       read += chunk.length;

@@ -5,8 +5,8 @@ import { scanLog } from "../../../../command/audit/log/scan.ts";
 import { findReplayableDeliveries } from "../../../../command/operations/recover-deliveries.ts";
 import { LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 
-/** A client whose subscriptions the server ends at once, without an error. */
-function endedByServer(): EventStoreDBClient {
+/** Creates a client whose subscriptions end immediately without an error, as if the server had ended them. */
+function createEndingClient(): EventStoreDBClient {
   const subscribeToAll = () => {
     const subscription = new PassThrough({ objectMode: true });
     subscription.end();
@@ -15,18 +15,18 @@ function endedByServer(): EventStoreDBClient {
   return { subscribeToAll } as unknown as EventStoreDBClient;
 }
 
-const outcomeOf = (work: Promise<unknown>) => work.catch((error: unknown) => error);
+const getError = (work: Promise<unknown>) => work.catch((error: unknown) => error);
 
 describe("a scan of the event log that the server ends early", () => {
-  it("fails for an auditor, so that nothing incomplete is signed", async () => {
+  it("an auditor's scan fails if the server ends the subscription early, so that no incomplete export is signed", async () => {
     const { signal } = new AbortController();
-    const options = { client: endedByServer(), prefixes: undefined, through: 7n, signal };
-    expect(await outcomeOf(scanLog(options).next())).to.be.instanceOf(LogUnavailableError);
+    const options = { client: createEndingClient(), prefixes: undefined, through: 7n, signal };
+    expect(await getError(scanLog(options).next())).to.be.instanceOf(LogUnavailableError);
   });
 
-  it("fails for the recovery of deliveries, so that none is left out", async () => {
+  it("a recovery of deliveries fails if the server ends the subscription early, so that no delivery is missed", async () => {
     const filter = { endpointId: "7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b", since: 0, until: undefined };
-    expect(await outcomeOf(findReplayableDeliveries(endedByServer(), filter))).to.be.instanceOf(
+    expect(await getError(findReplayableDeliveries(createEndingClient(), filter))).to.be.instanceOf(
       LogUnavailableError,
     );
   });

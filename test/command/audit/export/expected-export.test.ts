@@ -1,0 +1,99 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { type ExportWorld, startExportWorld } from "./export-world.ts";
+
+describe("the verification of an export with an expected clinic and range", () => {
+  const range = { from: "2020-01-01T00:00:00.000Z", to: "2026-06-01T00:00:00.000Z" };
+  let world: ExportWorld;
+  let clinicId: string;
+  /** File with an export of the range. */
+  let file: string;
+  /** Output of the command that wrote the file. */
+  let output: string;
+
+  before(async () => {
+    world = await startExportWorld();
+    clinicId = world.history.clinicId;
+    file = path.join(world.folder, "ranged.ndjson");
+    const options = ["--from", "2020-01-01T01:00:00+01:00", "--to", range.to, "--out", file];
+    output = (await world.run(["export", "--clinic", clinicId, ...options])).out;
+  });
+  after(() => world.stop());
+
+  const verify = async (name: string, ...options: string[]) => {
+    const { code, err, out } = await world.run(["verify", name, "--key", world.keyFile, ...options], {});
+    return { code, line: err.join("\n"), out };
+  };
+
+  it("an export is verified by the command line that the export prints", async () => {
+    const args = /audit -- (verify .*)/.exec(output)?.[1]?.split(" ") ?? [];
+    const options = ["--clinic", clinicId, "--from", range.from, "--to", range.to];
+    expect(args).to.include.members(options);
+    expect((await world.run(args, {})).code).to.equal(0);
+    expect((await verify(world.file, "--from", "start")).code, "an export from the start").to.equal(0);
+  });
+
+  it("an export is verified if the expected times have another offset and the clinic has upper-case digits", async () => {
+    const times = ["--from", "2020-01-01T02:00:00+02:00", "--to", "2026-05-31T23:00:00-01:00"];
+    expect((await verify(file, "--clinic", clinicId.toUpperCase(), ...times)).code).to.equal(0);
+  });
+
+  it("an export of another clinic or range is not verified, and the message names both values", async () => {
+    const other = randomUUID();
+    const line = fs.readFileSync(file, "utf8").trimEnd().split("\n").length;
+    const fromStart = `expected from start, the manifest says ${range.from}`;
+    const toMay = `expected to 2026-05-01T00:00:00.000Z, the manifest says ${range.to}`;
+    const cases: [string[], string][] = [
+      [["--clinic", other], `expected clinic ${other}, the manifest says ${clinicId}`],
+      [["--from", "start"], fromStart],
+      [
+        ["--from", "2020-01-01T00:00:00.001Z"],
+        `expected from 2020-01-01T00:00:00.001Z, the manifest says ${range.from}`,
+      ],
+      [["--to", "2026-05-01T00:00:00Z"], toMay],
+      [["--to", "2026-05-01T00:00:00Z", "--from", "start"], `${fromStart}; ${toMay}`],
+    ];
+    for (const [options, difference] of cases) {
+      const problem = `it is not the expected export: ${difference}`;
+      const result = await verify(file, ...options);
+      expect([result.code, result.line]).to.deep.equal([
+        3,
+        `audit: ${file} is not verified: line ${line}: ${problem}`,
+      ]);
+      const verdict = JSON.parse((await verify(file, ...options, "--json")).out);
+      expect(verdict).to.deep.equal({ ok: false, line, problem });
+    }
+    const fromTheStart = await verify(world.file, "--from", range.from);
+    expect(fromTheStart.line).to.contain(`expected from ${range.from}, the manifest says start`);
+  });
+
+  it("an export is not verified if its manifest was altered to match the expected clinic or range", async () => {
+    const other = randomUUID();
+    const text = fs.readFileSync(file, "utf8");
+    const last = text.trimEnd().lastIndexOf("\n") + 1;
+    const changes: [string, string, string[]][] = [
+      [clinicId, other, ["--clinic", other]],
+      [range.from, "2021-01-01T00:00:00.000Z", ["--from", "2021-01-01T00:00:00Z"]],
+      [range.to, "2026-07-01T00:00:00.000Z", ["--to", "2026-07-01T00:00:00Z"]],
+    ];
+    for (const [from, to, options] of changes) {
+      const name = path.join(world.folder, `${randomUUID()}.ndjson`);
+      const altered = text.slice(last).replaceAll(from, to);
+      expect(altered).not.to.equal(text.slice(last));
+      fs.writeFileSync(name, text.slice(0, last) + altered);
+      const result = await verify(name, ...options);
+      expect(result.code).to.equal(3);
+      expect(result.line).to.contain("the manifest differs from the signed manifest");
+    }
+  });
+
+  it("the command `verify` refuses an invalid expected clinic, start or end", async () => {
+    const result = await verify(file, "--clinic", "x", "--from", "yesterday", "--to", "start");
+    expect([result.code, result.line]).to.deep.equal([
+      2,
+      "audit: --clinic must be a UUID; --from must be an RFC 3339 date-time with an offset, or start; --to must be an RFC 3339 date-time with an offset",
+    ]);
+  });
+});

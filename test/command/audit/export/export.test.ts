@@ -1,0 +1,133 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import {
+  cancelAppointment,
+  requestAppointment,
+} from "../../../../command/operations/appointment-operations.ts";
+import { operatorContext } from "../../../support/partner.ts";
+import { type ExportWorld, startExportWorld } from "./export-world.ts";
+
+describe("an audit export", () => {
+  let world: ExportWorld;
+
+  before(async () => {
+    world = await startExportWorld();
+  });
+  after(() => world.stop());
+
+  const exportTo = (file: string) => world.run(["export", "--clinic", world.history.clinicId, "--out", file]);
+
+  it("an export contains a clinic's events and a signed manifest, and only its owner can read the file", async () => {
+    const { file, folder, lines, history } = world;
+    expect(fs.statSync(file).mode & 0o777).to.equal(0o600);
+    expect(fs.readdirSync(folder)).not.to.include("export.ndjson.part");
+    const { code, manifest } = await world.verify(lines.join(""));
+    expect(code).to.equal(0);
+    expect(manifest).to.deep.include({ format: "clinic-service-audit-export/1", clinicId: history.clinicId });
+    expect(manifest).to.include({ count: lines.length - 1 });
+    const events = lines.slice(0, -1).map((line) => JSON.parse(line).event);
+    expect(events.map(({ type }) => type)).to.include.members(["ClinicRegistered", "AppointmentCancelled"]);
+    expect(manifest.first).to.deep.equal({ position: events[0].position, id: events[0].id });
+    expect(manifest.made.by).to.deep.equal({ type: "operator", id: "ada" });
+    expect(lines.join("")).not.to.contain("encryptedSecret");
+  });
+
+  it("an export does not overwrite an existing file", async () => {
+    const { code, err } = await exportTo(world.file);
+    const line = `audit: --out ${world.file} already exists; choose another file`;
+    expect([code, err]).to.deep.equal([2, [line]]);
+  });
+
+  it("an export that cannot write its file reports the reason in one line and keeps existing files", async () => {
+    const { folder, file } = world;
+    const blocked = path.join(folder, "blocked.ndjson");
+    fs.mkdirSync(path.join(`${blocked}.part`, "inner"), { recursive: true });
+    const cases = [
+      [blocked, "directory"],
+      [path.join(folder, "no-such-folder", "export.ndjson"), "ENOENT"],
+      [path.join(file, "export.ndjson"), "ENOTDIR"],
+    ] as const;
+    for (const [out, reason] of cases) {
+      const { code, err } = await exportTo(out);
+      expect([code, err.length], err.join()).to.deep.equal([2, 1]);
+      expect(err[0]).to.match(/^audit: --out [^\n]*$/);
+      expect(err[0]).to.contain(`${out} cannot be written: `).and.contain(reason);
+      expect(fs.existsSync(out)).to.equal(false);
+    }
+    expect(fs.readdirSync(`${blocked}.part`)).to.deep.equal(["inner"]);
+  });
+
+  it("an export replaces the temporary file that a killed export left behind", async () => {
+    const file = path.join(world.folder, "again.ndjson");
+    fs.writeFileSync(`${file}.part`, "half a li");
+    expect((await exportTo(file)).code).to.equal(0);
+    expect((await world.verify(fs.readFileSync(file, "utf8"))).code).to.equal(0);
+    expect([fs.existsSync(`${file}.part`), fs.statSync(file).mode & 0o777]).to.deep.equal([false, 0o600]);
+  });
+
+  it("two exports of the same range differ only in the time and author in the manifest", async () => {
+    const { clinicId } = world.history;
+    const to = new Date().toISOString();
+    const auditor = await world.registerAuditor([clinicId]);
+    const getLines = async () =>
+      (await auditor.request(`/audit/v1/export?clinic=${clinicId}&to=${to}`)).text.split(/(?<=\n)/);
+    const [one, other] = [await getLines(), await getLines()];
+    expect(one.slice(0, -1)).to.deep.equal(other.slice(0, -1));
+    const [first, second] = [one, other].map((lines) => JSON.parse(lines.at(-1) ?? "").manifest);
+    expect({ ...first, made: null }).to.deep.equal({ ...second, made: null });
+    expect(first.made.accessId).not.to.equal(second.made.accessId);
+    expect((await world.verify(one.join(""))).ok).to.equal(true);
+  });
+
+  it("an export of a range without events is verified", async () => {
+    const auditor = await world.registerAuditor(null);
+    const query = `clinic=${world.history.clinicId}&to=2020-01-01T00:00:00Z`;
+    const { text, status } = await auditor.request(`/audit/v1/export?${query}`);
+    expect(status).to.equal(200);
+    expect(await world.verify(text))
+      .to.deep.include({ ok: true })
+      .and.have.nested.property("manifest.count", 0);
+  });
+
+  it("an export ends at the position where the log ended at its start, although events are appended meanwhile", async () => {
+    const { clinicId, branchId, animalId } = world.history;
+    let isWriting = true;
+    const writer = (async () => {
+      while (isWriting) {
+        const appointmentId = randomUUID();
+        const details = {
+          scheduledAt: new Date(Date.now() + 86_400_000).toISOString(),
+          ...{ durationMinutes: 30, reason: null, notes: null },
+        };
+        const context = operatorContext();
+        const appointment = { appointmentId, clinicId, branchId, animalId, ...details };
+        await requestAppointment(world.log, appointment, context);
+        await cancelAppointment(world.log, { appointmentId, clinicId, reason: null }, context);
+      }
+    })();
+    const auditor = await world.registerAuditor([clinicId]);
+    for (let round = 0; round < 3; round += 1) {
+      const { text } = await auditor.request(`/audit/v1/export?clinic=${clinicId}`);
+      const { ok, manifest } = await world.verify(text);
+      expect(ok).to.equal(true);
+      expect(BigInt(manifest.last.position) <= BigInt(manifest.made.logEnd)).to.equal(true);
+    }
+    isWriting = false;
+    await writer;
+  });
+
+  it("GET /audit/v1/jwks.json returns the public keys of exports without authentication", async () => {
+    const response = await fetch(`${world.url}/audit/v1/jwks.json`);
+    const keys = await response.text();
+    expect(keys).not.to.contain('"d"');
+    expect(JSON.parse(keys)).to.deep.equal(JSON.parse(fs.readFileSync(world.keyFile, "utf8")));
+  });
+
+  it("an export without a signing key fails and reports the missing setting in one line", async () => {
+    const { EVENTSTORE_URL } = world.env;
+    const { code, err } = await world.run(["export", "--clinic", world.history.clinicId], { EVENTSTORE_URL });
+    expect([code, err.length]).to.deep.equal([2, 1]);
+  });
+});

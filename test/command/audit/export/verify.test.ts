@@ -1,0 +1,164 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { CompactSign, importJWK } from "jose";
+import { CHAIN_SEED, nextLink } from "../../../../command/audit/export/chain.ts";
+import { canonicalJson } from "../../../../command/audit/export/json.ts";
+import { createSigningKeys } from "../world.ts";
+import { type ExportWorld, startExportWorld } from "./export-world.ts";
+
+describe("the verification of an export", () => {
+  let world: ExportWorld;
+  let lines: string[];
+
+  before(async () => {
+    world = await startExportWorld();
+    lines = world.lines;
+  });
+  after(() => world.stop());
+
+  const getThumbprint = async () => (await world.run(["keys", "--thumbprint"])).out.trim();
+
+  it("an export is verified with the thumbprint that the command line prints", async () => {
+    const args = ["verify", world.file, "--key", await getThumbprint()];
+    const { code, out } = await world.run(args, {});
+    expect(code).to.equal(0);
+    expect(out).to.contain("complete and unaltered");
+    expect((await world.run([...args, "--json"], {})).code).to.equal(0);
+  });
+
+  const alterLine = (index: number, change: (line: string) => string) =>
+    lines.map((line, place) => (place === index ? change(line) : line)).join("");
+  const alterManifest = (change: (line: string) => string) => alterLine(lines.length - 1, change);
+  const withoutLine = (index: number) => lines.filter((_, place) => place !== index).join("");
+  /** Alteration, content of the altered file, and first wrong line. 0 is the last line, -1 the line before it. */
+  const alterations: [string, () => string, number][] = [
+    ["an event was altered", () => alterLine(3, (line) => line.replace('"operator"', '"system"')), 4],
+    ["an event was removed", () => withoutLine(3), 4],
+    ["the first event was removed", () => withoutLine(0), 1],
+    ["the last event was removed", () => withoutLine(lines.length - 2), -1],
+    ["an event was repeated", () => alterLine(3, (line) => line + line), 5],
+    [
+      "two events were exchanged",
+      () => [...lines.slice(0, 2), lines[3], lines[2], ...lines.slice(4)].join(""),
+      3,
+    ],
+    ["a line contains an additional space", () => alterLine(2, (line) => line.replace(":", ": ")), 3],
+    ["a line has two members `chain`", () => alterLine(2, (line) => line.replace("{", '{"chain":"0",')), 3],
+    ["a line ends with CR LF", () => alterLine(2, (line) => line.replace("\n", "\r\n")), 3],
+    [
+      "a line contains half of a surrogate pair",
+      () => alterLine(2, (line) => line.replace(/"type":"[^"]*"/, '"type":"\\ud800"')),
+      3,
+    ],
+    ["a blank line was inserted", () => alterLine(1, (line) => `${line}\n`), 3],
+    ["the last lines were removed", () => lines.slice(0, 4).join(""), 5],
+    ["the file ends in the middle of a line", () => lines.slice(0, 4).join("").slice(0, -20), 4],
+    ["the file is empty", () => "", 1],
+    ["the last line has no line ending", () => lines.join("").slice(0, -1), 0],
+    ["an event follows the manifest", () => `${lines.join("")}${lines[0]}`, 0],
+    [
+      "the manifest has another number of events",
+      () => alterManifest((line) => line.replace(/"count":\d+/, '"count":1')),
+      0,
+    ],
+    [
+      "the manifest names another clinic",
+      () => alterManifest((line) => line.replace(world.history.clinicId, randomUUID())),
+      0,
+    ],
+    [
+      "the signature of the manifest is empty",
+      () => alterManifest((line) => line.replace(/"signature":"[^"]*"/, '"signature":""')),
+      0,
+    ],
+    [
+      "the signature of the manifest is missing",
+      () => alterManifest((line) => `${canonicalJson({ manifest: JSON.parse(line).manifest })}\n`),
+      0,
+    ],
+  ];
+  for (const [alteration, getContent, line] of alterations) {
+    it(`an export is not verified, and the first wrong line is named, if ${alteration}`, async () => {
+      const { code, ok, line: wrongLine, problem } = await world.verify(getContent());
+      const expected = line > 0 ? line : lines.length + line;
+      expect([code, ok, wrongLine], problem).to.deep.equal([3, false, expected]);
+    });
+  }
+
+  /** Alters the third event and recomputes the hash chain, the manifest and, with the given keys, the signature. */
+  async function forge(signingKeys: string, alter: (event: Record<string, unknown>) => void) {
+    let link = CHAIN_SEED;
+    const eventLines = lines.slice(0, -1).map((line, index) => {
+      const { event } = JSON.parse(line);
+      if (index === 2) alter(event);
+      link = nextLink(link, canonicalJson(event));
+      return `${canonicalJson({ chain: link, event })}\n`;
+    });
+    const { manifest, signature: oldSignature } = JSON.parse(lines.at(-1) ?? "");
+    manifest.chain = link;
+    const [jwk] = JSON.parse(signingKeys).keys;
+    const { kty, crv, x } = jwk;
+    const signature = await new CompactSign(Buffer.from(canonicalJson(manifest)))
+      .setProtectedHeader({ alg: "EdDSA", typ: "audit-export+jws", jwk: { kty, crv, x } })
+      .sign(await importJWK(jwk, "EdDSA"));
+    return {
+      signed: [...eventLines, `${canonicalJson({ manifest, signature })}\n`].join(""),
+      withOldManifest: [...eventLines, lines.at(-1)].join(""),
+      withOldSignature: [...eventLines, `${canonicalJson({ manifest, signature: oldSignature })}\n`].join(""),
+    };
+  }
+  const forgeType = (event: Record<string, unknown>) => {
+    event.type = "Forged";
+  };
+
+  it("an export is not verified if its hash chain was recomputed and signed with another key", async () => {
+    const { signed } = await forge(await createSigningKeys(), forgeType);
+    expect(await world.verify(signed))
+      .to.include({ ok: false, line: lines.length })
+      .and.have.property("problem")
+      .that.contains("untrusted key");
+  });
+
+  it("an export with a recomputed hash chain and an old signature is not verified, and the altered line is named", async () => {
+    const { withOldManifest, withOldSignature } = await forge(await createSigningKeys(), forgeType);
+    expect(await world.verify(withOldManifest)).to.deep.include({ ok: false, line: 3 });
+    expect(await world.verify(withOldSignature)).to.deep.include({ ok: false, line: 3 });
+    const { signed } = await forge(world.env.AUDIT_SIGNING_KEYS ?? "", () => undefined);
+    expect((await world.verify(signed)).ok, "an unaltered export").to.equal(true);
+  });
+
+  it("an export is not verified with another key, and the command `verify` requires a key", async () => {
+    const otherKeys = await createSigningKeys();
+    expect((await world.verify(lines.join(""), otherKeys)).code).to.equal(3);
+    for (const key of ["no key", path.join(world.folder, "nothing")]) {
+      const { code, err } = await world.run(["verify", world.file, "--key", key], {});
+      expect(code).to.equal(2);
+      expect(err[0]).to.match(/^audit: --key must be/);
+    }
+  });
+
+  it("the command `verify` reports a file that does not exist as invalid input", async () => {
+    const missing = path.join(world.folder, "nothing.ndjson");
+    const { code, err } = await world.run(["verify", missing, "--key", world.keyFile], {});
+    expect(code).to.equal(2);
+    expect(err[0]).to.contain(`${missing} cannot be read`);
+  });
+
+  it("a thumbprint is not read as the name of a file that contains another key", async () => {
+    const thumbprint = await getThumbprint();
+    const otherKeys = await createSigningKeys();
+    const { signed } = await forge(otherKeys, forgeType);
+    const workingDirectory = process.cwd();
+    process.chdir(world.folder);
+    try {
+      const { out } = await world.run(["keys"], { ...world.env, AUDIT_SIGNING_KEYS: otherKeys });
+      fs.writeFileSync(thumbprint, out);
+      expect((await world.verify(signed, `./${thumbprint}`)).ok, "with the key of the file").to.equal(true);
+      expect((await world.verify(signed, thumbprint)).problem).to.contain("untrusted key");
+    } finally {
+      process.chdir(workingDirectory);
+    }
+  });
+});

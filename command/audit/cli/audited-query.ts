@@ -36,8 +36,8 @@ export function readQuery<Schema extends z.ZodType>(
   const checked = schema.safeParse(fields);
   if (checked.success) return checked.data;
   // A problem that concerns several options has an empty field name.
-  const nameOf = (field: string) => (field === "" ? "" : optionName(OPTION_BY_FIELD[field] ?? field));
-  throw new InputError(problemsLine(problemsOf(checked.error, fields), nameOf).trim());
+  const getOptionName = (field: string) => (field === "" ? "" : optionName(OPTION_BY_FIELD[field] ?? field));
+  throw new InputError(problemsLine(problemsOf(checked.error, fields), getOptionName).trim());
 }
 
 /**

@@ -56,8 +56,8 @@ async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
  * @returns the number of lines
  */
 async function writeAtomically(file: string, lines: AsyncIterable<string>): Promise<number> {
-  const part = `${file}.part`;
-  const fd = openPartFile(file, part);
+  const partFile = `${file}.part`;
+  const fd = openPartFile(file, partFile);
   let count = 0;
   const countedLines = async function* () {
     for await (const line of lines) {
@@ -66,22 +66,22 @@ async function writeAtomically(file: string, lines: AsyncIterable<string>): Prom
     }
   };
   try {
-    await pipeline(countedLines, fs.createWriteStream(part, { fd, flush: true }));
+    await pipeline(countedLines, fs.createWriteStream(partFile, { fd, flush: true }));
     // Unlike a rename, a link fails if another process has created the file.
-    fs.linkSync(part, file);
+    fs.linkSync(partFile, file);
     return count;
   } catch (error) {
     throw toInputError(file, error);
   } finally {
-    fs.rmSync(part, { force: true });
+    fs.rmSync(partFile, { force: true });
   }
 }
 
 /** Opens the temporary file for writing. A temporary file that a killed export left behind is replaced. */
-function openPartFile(file: string, part: string): number {
+function openPartFile(file: string, partFile: string): number {
   try {
-    fs.rmSync(part, { force: true });
-    return fs.openSync(part, "wx", 0o600);
+    fs.rmSync(partFile, { force: true });
+    return fs.openSync(partFile, "wx", 0o600);
   } catch (error) {
     throw toInputError(file, error);
   }

@@ -13,12 +13,12 @@ export class NotVerifiedError extends Error {
   override readonly name = "NotVerifiedError";
 }
 
-const REFUSALS = [NotFoundError, NotVerifiedError, UnreadableStreamError, TooManyRelatedEventsError];
+const REFUSED_ERRORS = [NotFoundError, NotVerifiedError, UnreadableStreamError, TooManyRelatedEventsError];
 
 /** Converts an error to its message and the exit code of the command line. */
 export function toFailure(error: unknown): Failure {
   if (error instanceof StartError) return { code: EXIT.badInput, line: error.message };
-  if (error instanceof Error && REFUSALS.some((refusal) => error instanceof refusal))
+  if (error instanceof Error && REFUSED_ERRORS.some((refusedError) => error instanceof refusedError))
     return { code: EXIT.refused, line: error.message };
   return commandFailureOf(error);
 }

@@ -16,15 +16,15 @@ export async function runAudit(args: string[], terminal: AuditTerminal): Promise
     await createProgram(terminal).parseAsync(args, { from: "user" });
     return EXIT.done;
   } catch (error) {
-    if (error instanceof CommanderError) return toExitCode(error, terminal);
+    if (error instanceof CommanderError) return reportCommanderError(error, terminal);
     const failure = toFailure(error);
     terminal.err(`audit: ${escapeControlCharacters(failure.line)}`);
     return failure.code;
   }
 }
 
-/** Returns success for help that the user requested, and an error for help that is shown because no command is given. */
-function toExitCode({ code, exitCode, message }: CommanderError, terminal: AuditTerminal): number {
+/** Prints an error of the command-line parser and returns the exit code. Help that the user requested is no error. */
+function reportCommanderError({ code, exitCode, message }: CommanderError, terminal: AuditTerminal): number {
   if (exitCode === 0) return EXIT.done;
   const line = code === "commander.help" ? "no command given; see --help" : message;
   terminal.err(`audit: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);

@@ -1,7 +1,7 @@
 /** Environment in which the auditors' command line runs: environment variables, output streams and keyboard. */
 export interface AuditTerminal {
   env: NodeJS.ProcessEnv;
-  /** Writes text to standard output. Resolves when more text can be written without filling the buffer. */
+  /** Writes text to standard output. Resolves when more text can be written. */
   write(text: string): Promise<void>;
   /** Writes a line to standard error. */
   err(line: string): void;

@@ -85,6 +85,6 @@ function formatManifest(file: string, { clinicId, stored, count, first, last, ma
     `  clinic   ${clinicId}`,
     `  stored   ${stored.from ?? "from the beginning"} to ${stored.to}`,
     `  events   ${count}, ${positions}`,
-    `  made     ${made.at} by ${made.by.type}:${made.by.id}, when the log ended at ${made.logEnd}`,
+    `  created  ${made.at} by ${made.by.type}:${made.by.id}, when the log ended at ${made.logEnd}`,
   ].join("\n");
 }

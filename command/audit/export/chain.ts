@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** The link that precedes the first event in the hash chain of every export. All links are hex. */
+/** The link that precedes the first event in the hash chain of every export. Links are hexadecimal strings. */
 export const CHAIN_SEED = createHash("sha256").update("clinic-service audit export 1").digest("hex");
 
 /**

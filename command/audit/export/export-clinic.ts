@@ -6,7 +6,7 @@ import { readLogEnd, scanLog } from "../log/scan.ts";
 import type { EventReadOptions } from "../queries/list-events.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
 import { CHAIN_SEED, nextLink } from "./chain.ts";
-import { canonicalJson } from "./json.ts";
+import { toCanonicalJson } from "./json.ts";
 import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
 import { createMarkCollector } from "./marks.ts";
 import type { ExportSigner } from "./signing.ts";
@@ -77,7 +77,7 @@ async function* generateLines(
     count += 1;
     first ??= { position, id };
     last = { position, id };
-    const event = canonicalJson(auditEvent);
+    const event = toCanonicalJson(auditEvent);
     link = nextLink(link, event);
     collector.add(link);
     // The members `chain` and `event` are in canonical order.
@@ -87,8 +87,8 @@ async function* generateLines(
   const made = { at: now, by: options.by, accessId: options.accessId, logEnd: String(logEnd) };
   const contents = { count, first, last, chain: link, marks: collector.getMarks() };
   const manifest: Manifest = { format: EXPORT_FORMAT, clinicId: query.clinic, stored, ...contents, made };
-  const signature = await signer.sign(canonicalJson(manifest));
-  yield `${canonicalJson({ manifest, signature })}\n`;
+  const signature = await signer.sign(toCanonicalJson(manifest));
+  yield `${toCanonicalJson({ manifest, signature })}\n`;
 }
 
 /** Returns true if the clinic is the only one that the event names. An export omits events of several clinics. */

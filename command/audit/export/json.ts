@@ -5,7 +5,7 @@ import canonicalize from "canonicalize";
  *
  * @throws {Error} for a value that JSON cannot represent, such as a lone surrogate
  */
-export function canonicalJson(value: unknown): string {
+export function toCanonicalJson(value: unknown): string {
   const text = canonicalize(value);
   if (text === undefined) throw new Error("JSON cannot represent the value");
   return text;
@@ -14,7 +14,7 @@ export function canonicalJson(value: unknown): string {
 /** Returns true if a line is the canonical JSON of the value, followed by a line feed. */
 export function isCanonicalLine(line: string, value: unknown): boolean {
   try {
-    return line === `${canonicalJson(value)}\n`;
+    return line === `${toCanonicalJson(value)}\n`;
   } catch {
     return false;
   }

@@ -1,6 +1,6 @@
 import { compactVerify } from "jose";
 import { CHAIN_SEED, nextLink } from "./chain.ts";
-import { canonicalJson, isCanonicalLine, parseJson } from "./json.ts";
+import { isCanonicalLine, parseJson, toCanonicalJson } from "./json.ts";
 import { eventLine, type Manifest, manifest, manifestLine } from "./manifest.ts";
 import { createMarkCollector, findFirstDifference } from "./marks.ts";
 import { SIGNATURE_TYPE } from "./signing.ts";
@@ -58,22 +58,24 @@ export async function verifyExport(
     first: null,
     last: null,
   };
-  const atNextLine = (problem: string): Verdict => ({ ok: false, line: summary.count + 1, problem });
+  const rejectNextLine = (problem: string): Verdict => ({ ok: false, line: summary.count + 1, problem });
   let previous: string | undefined;
   for await (const line of lines) {
     const problem = previous === undefined ? undefined : verifyEventLine(previous, summary);
-    if (problem !== undefined) return atNextLine(problem);
+    if (problem !== undefined) return rejectNextLine(problem);
     previous = line;
   }
-  if (previous === undefined) return atNextLine("the file is empty; the manifest is missing");
+  if (previous === undefined) return rejectNextLine("the file is empty; the manifest is missing");
   if (eventLine.safeParse(parseJson(previous)).success) {
     const problem = verifyEventLine(previous, summary);
-    return atNextLine(problem ?? "the file ends here; the manifest is missing, and events may be missing");
+    return rejectNextLine(
+      problem ?? "the file ends here; the manifest is missing, and events may be missing",
+    );
   }
   const result = await verifyManifestLine(previous, summary, getTrustedKey);
   if ("problem" in result) return { ok: false, ...result };
   const problem = describeDifferences(result, expected);
-  return problem === undefined ? { ok: true, manifest: result } : atNextLine(problem);
+  return problem === undefined ? { ok: true, manifest: result } : rejectNextLine(problem);
 }
 
 /** Returns the differences between a verified manifest and the expected export; undefined if there is none. */
@@ -106,7 +108,7 @@ function verifyEventLine(text: string, summary: ReadSummary): string | undefined
   }
   const { chain, event } = line.data;
   if (!isCanonicalLine(text, value)) return "the line is not in its canonical form";
-  summary.link = nextLink(summary.link, canonicalJson(event));
+  summary.link = nextLink(summary.link, toCanonicalJson(event));
   if (summary.link !== chain)
     return "the line does not fit the hash chain: it was altered or inserted, or a line before it was removed";
   const { position, id } = event;
@@ -126,23 +128,23 @@ async function verifyManifestLine(
   summary: ReadSummary,
   getTrustedKey: GetTrustedKey,
 ): Promise<Manifest | ExportFault> {
-  const inThisLine = (problem: string): ExportFault => ({ line: summary.count + 1, problem });
+  const toFault = (problem: string): ExportFault => ({ line: summary.count + 1, problem });
   const value = parseJson(text);
   const line = manifestLine.safeParse(value);
-  if (!line.success) return inThisLine("the line is neither an event nor the signed manifest");
-  if (!isCanonicalLine(text, value)) return inThisLine("the line is not in its canonical form");
+  if (!line.success) return toFault("the line is neither an event nor the signed manifest");
+  if (!isCanonicalLine(text, value)) return toFault("the line is not in its canonical form");
   const signed = await verifySignature(line.data.signature, getTrustedKey);
-  if ("problem" in signed) return inThisLine(signed.problem);
+  if ("problem" in signed) return toFault(signed.problem);
   const checked = manifest.safeParse(parseJson(signed.text));
-  if (!checked.success) return inThisLine("the manifest has a format that this release does not support");
+  if (!checked.success) return toFault("the manifest has a format that this release does not support");
   const { count, chain, first, last, marks } = checked.data;
   if (chain !== summary.link) return locateChange(marks, summary);
-  if (signed.text !== canonicalJson(line.data.manifest))
-    return inThisLine("the manifest differs from the signed manifest");
+  if (signed.text !== toCanonicalJson(line.data.manifest))
+    return toFault("the manifest differs from the signed manifest");
   if (count !== summary.count)
-    return inThisLine(`the manifest lists ${count} events, but the file contains ${summary.count}`);
-  if (canonicalJson({ first, last }) !== canonicalJson({ first: summary.first, last: summary.last }))
-    return inThisLine("the manifest names a different first or last event");
+    return toFault(`the manifest lists ${count} events, but the file contains ${summary.count}`);
+  if (toCanonicalJson({ first, last }) !== toCanonicalJson({ first: summary.first, last: summary.last }))
+    return toFault("the manifest names a different first or last event");
   return checked.data;
 }
 

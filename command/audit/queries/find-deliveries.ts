@@ -3,7 +3,7 @@ import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { getCategoryName, streamField } from "./query-fields.ts";
 
-/** Query for deliveries. The stream is that of the delivered event, of an endpoint, or of a delivery. */
+/** Query for deliveries by the stream of a delivered event, of an endpoint, or of a delivery. */
 export const deliveriesQuery = z.strictObject({ stream: streamField });
 
 /** Maximum number of deliveries in a response. The newest are returned. */
@@ -11,7 +11,7 @@ const MAX_DELIVERIES = 200;
 /** Maximum number of attempts of each delivery in a response. The newest are returned. */
 const MAX_ATTEMPTS_PER_DELIVERY = 50;
 
-const attempts = `SELECT json_agg(json_build_object('number', t.number, 'startedAt', rfc3339(t.started_at),
+const attemptsSql = `SELECT json_agg(json_build_object('number', t.number, 'startedAt', rfc3339(t.started_at),
     'durationMs', t.duration_ms, 'statusCode', t.status_code, 'error', t.error, 'answer', t.answer) ORDER BY t.number)
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
     ORDER BY number DESC LIMIT ${MAX_ATTEMPTS_PER_DELIVERY}) t`;
@@ -21,7 +21,7 @@ const selectDeliveries = (condition: string) => `SELECT d.delivery_id AS id, d.e
     d.clinic_id AS "clinicId", d.application_id AS "applicationId", d.event_id AS "eventId", d.event_type AS type,
     d.event_stream AS stream, d.event_revision::float8 AS revision, d.status, d.correlation_id AS "correlationId",
     rfc3339(d.next_attempt_at) AS "nextAttemptAt", rfc3339(d.created_at) AS "createdAt",
-    rfc3339(d.updated_at) AS "updatedAt", coalesce((${attempts}), '[]') AS attempts
+    rfc3339(d.updated_at) AS "updatedAt", coalesce((${attemptsSql}), '[]') AS attempts
   FROM webhooks.delivery d
   WHERE ${condition} AND ($2::uuid[] IS NULL OR d.clinic_id = ANY ($2::uuid[]))
   ORDER BY d.created_at DESC, d.delivery_id LIMIT ${MAX_DELIVERIES}`;

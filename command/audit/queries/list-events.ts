@@ -94,7 +94,7 @@ async function* filterEvents(
 
 /**
  * Yields all events of the stream, or all events related to the subject. Includes events that the reader may not see,
- * because a visible event may be related to the subject only through them.
+ * because a visible event may be related to the subject only through an invisible event.
  */
 async function* readCandidates(
   query: ListQuery,

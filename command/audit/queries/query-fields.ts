@@ -62,7 +62,7 @@ export function createEventFilter({ from, to, by, type, actor }: z.output<typeof
   };
 }
 
-/** Returns the time of an event that filters compare. An event without an occurrence time has only a storage time. */
+/** Returns the time of an event that a filter compares. If the occurrence time is unknown, it is the storage time. */
 export function getEventTime({ occurredAt, storedAt }: AuditEvent, by: TimeBasis): string {
   return by === "stored" ? storedAt : (occurredAt ?? storedAt);
 }

@@ -7,7 +7,10 @@ export type IsRelated = (event: AuditEvent) => boolean;
 /** Maximum number of ids in one set. A full set occupies about 60 MB of memory. */
 const MAX_FOLLOWED_IDS = 500_000;
 
-/** Event types that start an appointment. Appointments are followed by id, because a queue ticket may name only its appointment. */
+/**
+ * By event type, the field with the id of a new appointment. Appointments are followed by id, because the events of a
+ * queue ticket may name only the appointment.
+ */
 const APPOINTMENT_ID_FIELDS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
 
 /** The subject has more related events than can be followed. */

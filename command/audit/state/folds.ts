@@ -30,23 +30,23 @@ const aggregates = [
   ...[applicationAggregate, installationAggregate, endpointAggregate, deliveryAggregate, auditorAggregate],
 ] as const;
 
-const folds = new Map<string, Fold>(
+const foldsByCategory = new Map<string, Fold>(
   (aggregates as readonly { category: Category; evolve: unknown }[]).map(({ category, evolve }) => [
     category.name,
     evolve as Fold,
   ]),
 );
-folds.set("sandbox", (_, event) => {
+foldsByCategory.set("sandbox", (_, event) => {
   const { revision: _r, position: _p, ...state } = toSandbox(event as Parameters<typeof toSandbox>[0]);
   return state;
 });
 
 /**
- * Returns the function that folds the events of a stream: the `evolve` function that commands use. For a category
+ * Returns the function that foldsByCategory the events of a stream: the `evolve` function that commands use. For a category
  * without an aggregate, the state contains the data of the last event of each type.
  */
 export function getFold(stream: string): Fold {
-  return folds.get(getCategoryName(stream)) ?? keepLastOfEachType;
+  return foldsByCategory.get(getCategoryName(stream)) ?? keepLastOfEachType;
 }
 
 function keepLastOfEachType(state: unknown, { type, data }: CatalogEvent): unknown {

@@ -162,8 +162,8 @@ describe("auditors' access", () => {
       [["auditor", "register", "--name", "Ada", "--expires-at", "2020-01-01T00:00:00Z"], "expiry_passed"],
       [["auditor", "revoke", "--id", randomUUID()], "auditor_not_found"],
     ];
-    for (const [words, problem] of refused) {
-      const { code, err } = await clinicCli(words, { env });
+    for (const [args, problem] of refused) {
+      const { code, err } = await clinicCli(args, { env });
       expect([code, err.join()]).to.satisfy(
         ([exit, line]: [number, string]) => exit === 3 && line.includes(problem),
       );

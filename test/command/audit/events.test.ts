@@ -11,13 +11,13 @@ import {
   type AuditWorld,
   type ClinicHistory,
   createClinicWithHistory,
+  getTypes,
   startAuditWorld,
   type TestAuditor,
-  typesOf,
 } from "./world.ts";
 
 /** Event types of the appointment, in order. */
-const LIFE = ["AppointmentRequested", "AppointmentConfirmed", "AppointmentCancelled"];
+const APPOINTMENT_EVENT_TYPES = ["AppointmentRequested", "AppointmentConfirmed", "AppointmentCancelled"];
 
 describe("a list of events", () => {
   let world: AuditWorld;
@@ -34,7 +34,7 @@ describe("a list of events", () => {
   it("GET /audit/v1/events returns the actor, time, request and cause of each event of a stream", async () => {
     const { lines, end, headers } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
     expect(headers.get("Content-Type")).to.match(/^application\/x-ndjson/);
-    expect(typesOf(lines)).to.deep.equal(LIFE);
+    expect(getTypes(lines)).to.deep.equal(APPOINTMENT_EVENT_TYPES);
     const { correlationId } = history.requestContext;
     const { storedAt, position, id, data, ...first } = lines[0];
     expect(first).to.deep.equal({
@@ -49,14 +49,17 @@ describe("a list of events", () => {
   });
 
   it("GET /audit/v1/events returns all events related to one object, in log order", async () => {
-    const list = async (query: string) => typesOf((await auditor.request(`/audit/v1/events?${query}`)).lines);
-    expect(await list(`appointment=${history.appointmentId}`)).to.deep.equal(LIFE);
+    const list = async (query: string) =>
+      getTypes((await auditor.request(`/audit/v1/events?${query}`)).lines);
+    expect(await list(`appointment=${history.appointmentId}`)).to.deep.equal(APPOINTMENT_EVENT_TYPES);
     expect(await list(`animal=${history.animalId.toUpperCase()}`)).to.deep.equal([
       "AnimalRegistered",
-      ...LIFE,
+      ...APPOINTMENT_EVENT_TYPES,
     ]);
-    expect(await list(`correlation=${history.requestContext.correlationId}`)).to.deep.equal(LIFE.slice(0, 1));
-    const all = ["CustomerRegistered", "AnimalRegistered", ...LIFE];
+    expect(await list(`correlation=${history.requestContext.correlationId}`)).to.deep.equal(
+      APPOINTMENT_EVENT_TYPES.slice(0, 1),
+    );
+    const all = ["CustomerRegistered", "AnimalRegistered", ...APPOINTMENT_EVENT_TYPES];
     expect(await list(`customer=${history.customerId}`)).to.deep.equal(all);
     expect(await list(`clinic=${history.clinicId}`)).to.include.members([
       "ClinicRegistered",
@@ -68,7 +71,7 @@ describe("a list of events", () => {
   it("GET /audit/v1/events filters by time, type and actor, and returns pages", async () => {
     const list = async (filters: string) => {
       const { lines, end } = await auditor.request(`/audit/v1/events?stream=${history.stream}&${filters}`);
-      return [typesOf(lines).map((type) => LIFE.indexOf(type)), end.next] as const;
+      return [getTypes(lines).map((type) => APPOINTMENT_EVENT_TYPES.indexOf(type)), end.next] as const;
     };
     expect(await list("from=2026-05-04T08:10:00Z&to=2026-05-04T10:20:00%2B02:00")).to.deep.equal([[1], null]);
     expect((await list("from=2026-05-04T08:10:00Z&by=stored"))[0]).to.deep.equal([0, 1, 2]);
@@ -82,16 +85,18 @@ describe("a list of events", () => {
   });
 
   describe("at the command line", () => {
-    const run = (words: string[], columns?: number) => runAuditCommand(words, { env: world.env, columns });
+    const run = (args: string[], columns?: number) => runAuditCommand(args, { env: world.env, columns });
 
     it("the command `events` prints a table that is aligned and truncated to the width of the terminal", async () => {
-      const words = ["events", "--appointment", history.appointmentId, "--actor", "ada"];
-      const { code, out, err } = await run(words, 100);
+      const args = ["events", "--appointment", history.appointmentId, "--actor", "ada"];
+      const { code, out, err } = await run(args, 100);
       const [head = "", ...rows] = out.trimEnd().split("\n");
       expect([code, err]).to.deep.equal([0, ["3 events"]]);
-      expect(rows.map((row) => row.slice(head.indexOf("EVENT")).split(" ")[0])).to.deep.equal(LIFE);
+      expect(rows.map((row) => row.slice(head.indexOf("EVENT")).split(" ")[0])).to.deep.equal(
+        APPOINTMENT_EVENT_TYPES,
+      );
       expect(rows.every((row) => [...row].length === 100 && row.endsWith("…"))).to.equal(true);
-      const wide = await run(words);
+      const wide = await run(args);
       expect(wide.out).to.contain(history.requestContext.correlationId).and.to.contain("the request");
     });
 
@@ -142,17 +147,21 @@ describe("a list of events", () => {
       [["as-of", `customer-${randomUUID()}`], 3, "audit: stream customer-"],
       [["as-of", "kitchen-1"], 2, "audit: --stream must name a stream"],
     ];
-    for (const [words, code, line] of refused) {
-      it(`running "${["audit", ...words].join(" ").slice(0, 40)}" fails with a line that starts with "${line}"`, async () => {
-        const ran = await run(words);
-        expect([ran.code, ran.err.length, ran.err[0]?.slice(0, line.length)]).to.deep.equal([code, 1, line]);
+    for (const [args, code, line] of refused) {
+      it(`running "${["audit", ...args].join(" ").slice(0, 40)}" fails with a line that starts with "${line}"`, async () => {
+        const result = await run(args);
+        expect([result.code, result.err.length, result.err[0]?.slice(0, line.length)]).to.deep.equal([
+          code,
+          1,
+          line,
+        ]);
       });
     }
 
     it("the command `events` reports in one line that the event log is unavailable", async () => {
       const env = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
-      const ran = await runAuditCommand(["events", "--clinic", randomUUID()], { env });
-      expect(ran).to.deep.equal({
+      const result = await runAuditCommand(["events", "--clinic", randomUUID()], { env });
+      expect(result).to.deep.equal({
         code: 4,
         out: "",
         err: ["audit: the event log is unavailable; check EVENTSTORE_URL and try again"],

@@ -21,7 +21,7 @@ describe("the page /audit", function () {
   let browser: Browser;
   let page: Page;
   /** Errors, console messages, requests to other origins and leaked credentials of the page. */
-  const complaints: string[] = [];
+  const problems: string[] = [];
 
   before(async () => {
     world = await startAuditWorld();
@@ -30,12 +30,12 @@ describe("the page /audit", function () {
     auditor = await world.registerAuditor([history.clinicId]);
     browser = await startChromium();
     page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
-    page.on("pageerror", (error) => complaints.push(`uncaught error: ${error.message}`));
-    page.on("console", (message) => complaints.push(`console ${message.type()}: ${message.text()}`));
+    page.on("pageerror", (error) => problems.push(`uncaught error: ${error.message}`));
+    page.on("console", (message) => problems.push(`console ${message.type()}: ${message.text()}`));
     page.on("request", (request) => {
       const url = new URL(request.url());
-      if (url.origin !== world.url) complaints.push(`request to another origin: ${url}`);
-      if (request.url().includes(auditor.credential)) complaints.push("a URL contains the credential");
+      if (url.origin !== world.url) problems.push(`request to another origin: ${url}`);
+      if (request.url().includes(auditor.credential)) problems.push("a URL contains the credential");
     });
     await page.goto(`${world.url}/audit`);
   });
@@ -86,7 +86,7 @@ describe("the page /audit", function () {
     await page.getByText("The credential is invalid").waitFor();
     expect(await page.locator("#desk").isVisible()).to.equal(false);
     // The browser itself logs the 401 to the console.
-    expect(complaints.splice(0).filter((line) => !line.includes("401"))).to.deep.equal([]);
+    expect(problems.splice(0).filter((line) => !line.includes("401"))).to.deep.equal([]);
   });
 
   it("the audit page signs an auditor in and shows the name", async () => {
@@ -190,6 +190,6 @@ describe("the page /audit", function () {
       "",
     ]);
     expect(await timeline()).to.deep.equal([]);
-    expect(complaints.filter((line) => !line.includes("401"))).to.deep.equal([]);
+    expect(problems.filter((line) => !line.includes("401"))).to.deep.equal([]);
   });
 });

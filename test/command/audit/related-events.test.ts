@@ -7,61 +7,80 @@ import {
   TooManyRelatedEventsError,
 } from "../../../command/audit/related-events/related-events.ts";
 
-const id = (last: number) => `00000000-0000-4000-8000-${String(last).padStart(12, "0")}`;
-const [CLINIC, CUSTOMER, ANIMAL, APPOINTMENT, OTHER] = [id(1), id(2), id(3), id(4), id(5)];
-const [APPLICATION, ENDPOINT, DELIVERY, TICKET, REQUEST] = [id(6), id(7), id(8), id(9), id(10)];
+const createId = (last: number) => `00000000-0000-4000-8000-${String(last).padStart(12, "0")}`;
+const [CLINIC, CUSTOMER, ANIMAL, APPOINTMENT, OTHER] = [
+  createId(1),
+  createId(2),
+  createId(3),
+  createId(4),
+  createId(5),
+];
+const [APPLICATION, ENDPOINT, DELIVERY, TICKET, REQUEST] = [
+  createId(6),
+  createId(7),
+  createId(8),
+  createId(9),
+  createId(10),
+];
 
 let lastNumber = 100;
-function event(stream: string, revision: number, type: string, more: Partial<AuditEvent> = {}): AuditEvent {
+function createEvent(
+  stream: string,
+  revision: number,
+  type: string,
+  more: Partial<AuditEvent> = {},
+): AuditEvent {
   lastNumber += 1;
   return {
     ...{
       position: String(lastNumber),
       stream,
       revision,
-      id: id(lastNumber),
+      id: createId(lastNumber),
       type,
       schemaVersion: 1,
       environment: null,
     },
     ...{ occurredAt: null, storedAt: "2026-05-04T08:00:00.000Z", actor: null, clinicId: CLINIC },
-    ...{ correlationId: id(99), causationId: id(99), data: {} },
+    ...{ correlationId: createId(99), causationId: createId(99), data: {} },
     ...more,
   };
 }
 
-const confirmed = event(`appointment-${APPOINTMENT}`, 1, "AppointmentConfirmed", {
+const confirmed = createEvent(`appointment-${APPOINTMENT}`, 1, "AppointmentConfirmed", {
   correlationId: REQUEST,
   data: { appointmentId: APPOINTMENT },
 });
-const replayed = event(`webhookDelivery-${DELIVERY}`, 1, "WebhookDeliveryReplayRequested", {
+const replayed = createEvent(`webhookDelivery-${DELIVERY}`, 1, "WebhookDeliveryReplayRequested", {
   data: { deliveryId: DELIVERY, endpointId: ENDPOINT },
 });
 /** A log with events of several clinics, customers and partners, by a name that the expectations use. */
 const log: Record<string, AuditEvent> = {
-  clinic: event(`clinic-${CLINIC}`, 0, "ClinicRegistered", { data: { clinicId: CLINIC } }),
-  customer: event(`customer-${CUSTOMER}`, 0, "CustomerRegistered", { data: { customerId: CUSTOMER } }),
-  animal: event(`animal-${ANIMAL}`, 0, "AnimalRegistered", {
+  clinic: createEvent(`clinic-${CLINIC}`, 0, "ClinicRegistered", { data: { clinicId: CLINIC } }),
+  customer: createEvent(`customer-${CUSTOMER}`, 0, "CustomerRegistered", { data: { customerId: CUSTOMER } }),
+  animal: createEvent(`animal-${ANIMAL}`, 0, "AnimalRegistered", {
     data: { animalId: ANIMAL.toUpperCase(), customerId: CUSTOMER },
   }),
-  weighed: event(`animal-${ANIMAL}`, 1, "AnimalWeighed", { data: { animalId: ANIMAL, weightKg: 4 } }),
-  application: event(`partnerApplication-${APPLICATION}`, 0, "ApplicationRegistered", {
+  weighed: createEvent(`animal-${ANIMAL}`, 1, "AnimalWeighed", { data: { animalId: ANIMAL, weightKg: 4 } }),
+  application: createEvent(`partnerApplication-${APPLICATION}`, 0, "ApplicationRegistered", {
     ...{ clinicId: null, data: { applicationId: APPLICATION } },
   }),
-  endpoint: event(`webhookEndpoint-${ENDPOINT}`, 0, "WebhookEndpointRegistered", {
+  endpoint: createEvent(`webhookEndpoint-${ENDPOINT}`, 0, "WebhookEndpointRegistered", {
     data: { endpointId: ENDPOINT, applicationId: APPLICATION },
   }),
-  requested: event(`appointment-${APPOINTMENT}`, 0, "AppointmentRequested", {
+  requested: createEvent(`appointment-${APPOINTMENT}`, 0, "AppointmentRequested", {
     actor: { type: "application", id: APPLICATION },
     data: { appointmentId: APPOINTMENT, animalId: ANIMAL, applicationId: APPLICATION },
   }),
   confirmed,
-  otherRequested: event(`appointment-${OTHER}`, 0, "AppointmentRequested", {
+  otherRequested: createEvent(`appointment-${OTHER}`, 0, "AppointmentRequested", {
     data: { appointmentId: OTHER },
   }),
-  ticket: event(`queueTicket-${TICKET}`, 0, "QueueTicketIssued", { data: { appointmentId: APPOINTMENT } }),
-  called: event(`queueTicket-${TICKET}`, 1, "QueueTicketCalled", { data: { ticketId: TICKET } }),
-  failed: event(`webhookDelivery-${DELIVERY}`, 0, "WebhookDeliveryFailed", {
+  ticket: createEvent(`queueTicket-${TICKET}`, 0, "QueueTicketIssued", {
+    data: { appointmentId: APPOINTMENT },
+  }),
+  called: createEvent(`queueTicket-${TICKET}`, 1, "QueueTicketCalled", { data: { ticketId: TICKET } }),
+  failed: createEvent(`webhookDelivery-${DELIVERY}`, 0, "WebhookDeliveryFailed", {
     ...{ causationId: confirmed.id, correlationId: REQUEST },
     data: {
       ...{ deliveryId: DELIVERY, endpointId: ENDPOINT },
@@ -69,15 +88,19 @@ const log: Record<string, AuditEvent> = {
     },
   }),
   replayed,
-  disabled: event(`webhookEndpoint-${ENDPOINT}`, 1, "WebhookEndpointDisabled", {
+  disabled: createEvent(`webhookEndpoint-${ENDPOINT}`, 1, "WebhookEndpointDisabled", {
     ...{ causationId: replayed.id, data: { endpointId: ENDPOINT, reason: "no_success" } },
   }),
-  otherCustomer: event(`customer-${id(11)}`, 0, "CustomerRegistered", {
-    clinicId: id(12),
-    data: { clinicId: id(12) },
+  otherCustomer: createEvent(`customer-${createId(11)}`, 0, "CustomerRegistered", {
+    clinicId: createId(12),
+    data: { clinicId: createId(12) },
   }),
-  accessed: event(`auditAccess-${id(13)}`, 0, "AuditAccessed", {
-    ...{ clinicId: null, actor: { type: "auditor", id: id(14) }, data: { asked: { customer: CUSTOMER } } },
+  accessed: createEvent(`auditAccess-${createId(13)}`, 0, "AuditAccessed", {
+    ...{
+      clinicId: null,
+      actor: { type: "auditor", id: createId(14) },
+      data: { asked: { customer: CUSTOMER } },
+    },
   }),
 };
 
@@ -107,10 +130,10 @@ describe("createRelatedEventsFinder", () => {
       { kind: "clinic", id: CLINIC },
       Object.keys(log).filter((name) => !["application", "otherCustomer", "accessed"].includes(name)),
     ],
-    [{ kind: "clinic", id: id(12) }, ["otherCustomer"]],
-    [{ kind: "auditor", id: id(14) }, ["accessed"]],
+    [{ kind: "clinic", id: createId(12) }, ["otherCustomer"]],
+    [{ kind: "auditor", id: createId(14) }, ["accessed"]],
     [{ kind: "appointment", id: OTHER }, ["otherRequested"]],
-    [{ kind: "customer", id: id(77) }, []],
+    [{ kind: "customer", id: createId(77) }, []],
   ];
   for (const [subject, names] of cases) {
     it(`the events related to ${subject.kind} ${subject.id.slice(-2)} are: ${names.join(", ") || "none"}`, () => {
@@ -120,11 +143,11 @@ describe("createRelatedEventsFinder", () => {
 
   it("the events related to an animal include an imported appointment, and events that name only the appointment", () => {
     const [imported, ticket] = [
-      event(`appointment-${id(21)}`, 0, "AppointmentImported", {
-        ...{ clinicId: CLINIC, data: { appointmentId: id(21), animalId: ANIMAL, clinicId: CLINIC } },
+      createEvent(`appointment-${createId(21)}`, 0, "AppointmentImported", {
+        ...{ clinicId: CLINIC, data: { appointmentId: createId(21), animalId: ANIMAL, clinicId: CLINIC } },
       }),
-      event(`queueTicket-${id(22)}`, 0, "QueueTicketIssued", {
-        ...{ clinicId: CLINIC, data: { ticketId: id(22), appointmentId: id(21) } },
+      createEvent(`queueTicket-${createId(22)}`, 0, "QueueTicketIssued", {
+        ...{ clinicId: CLINIC, data: { ticketId: createId(22), appointmentId: createId(21) } },
       }),
     ];
     const isRelated = createRelatedEventsFinder({ kind: "animal", id: ANIMAL });

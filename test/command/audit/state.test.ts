@@ -93,11 +93,11 @@ describe("the state of a stream", () => {
   });
   after(() => world.stop());
 
-  const state = async (at: string) =>
+  const requestState = async (at: string) =>
     (await auditor.request(`/audit/v1/state?stream=${history.stream}&at=${encodeURIComponent(at)}`)).body;
 
   it("GET /audit/v1/state returns the state that the service's own commands fold", async () => {
-    const { state: folded, last } = await state("end");
+    const { state: folded, last } = await requestState("end");
     expect(folded).to.deep.equal((await load(world.log, appointmentAggregate, history.appointmentId)).state);
     expect(last).to.include({ revision: 2, type: "AppointmentCancelled" });
     const { body } = await auditor.request(`/audit/v1/state?stream=customer-${history.customerId}`);
@@ -115,10 +115,12 @@ describe("the state of a stream", () => {
       ["time:2026-05-04T10:15:00+02:00", "confirmed"],
       ["2026-05-04T09:00:00Z", "cancelled"],
     ];
-    for (const [at, status] of statuses) expect((await state(at)).state?.status, at).to.equal(status);
+    for (const [at, status] of statuses) expect((await requestState(at)).state?.status, at).to.equal(status);
     const { lines } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
-    expect((await state(`position:${lines[1].position}`)).state.status).to.equal("confirmed");
-    expect((await state(`position:${BigInt(lines[1].position) - 1n}`)).state.status).to.equal("requested");
+    expect((await requestState(`position:${lines[1].position}`)).state.status).to.equal("confirmed");
+    expect((await requestState(`position:${BigInt(lines[1].position) - 1n}`)).state.status).to.equal(
+      "requested",
+    );
     const stored = await auditor.request(
       `/audit/v1/state?stream=${history.stream}&at=2026-05-05T00:00:00Z&by=stored`,
     );
@@ -156,15 +158,15 @@ describe("the state of a stream", () => {
   });
 
   describe("at the command line", () => {
-    const run = (words: string[], more: Partial<AuditTerminal> = {}) =>
-      runAuditCommand(words, { env: world.env, ...more });
+    const run = (args: string[], more: Partial<AuditTerminal> = {}) =>
+      runAuditCommand(args, { env: world.env, ...more });
 
     it("the commands `as-of` and `diff` print text, or JSON with --json", async () => {
-      const words = ["as-of", history.stream, "--at", "1"];
-      const { code, out } = await run(words);
+      const args = ["as-of", history.stream, "--at", "1"];
+      const { code, out } = await run(args);
       expect(code).to.equal(0);
       expect(out).to.contain('"status": "confirmed"');
-      expect(JSON.parse((await run([...words, "--json"])).out).state.status).to.equal("confirmed");
+      expect(JSON.parse((await run([...args, "--json"])).out).state.status).to.equal("confirmed");
       expect((await run(["diff", history.stream, "--from", "0", "--to", "1"])).out).to.contain(
         'status: "requested" → "confirmed"',
       );

@@ -149,15 +149,15 @@ export async function createClinicWithHistory(
   const appointmentId = randomUUID();
   const { clinicId, branchId, animalId } = clinic;
   const requestContext = operatorContext(Date.parse("2026-05-04T08:00:00Z"));
-  const later = (minutes: number) => operatorContext(requestContext.now + minutes * 60_000);
-  const when = { scheduledAt: "2026-05-06T10:00:00.000Z", durationMinutes: 30 };
+  const createContextAfter = (minutes: number) => operatorContext(requestContext.now + minutes * 60_000);
+  const schedule = { scheduledAt: "2026-05-06T10:00:00.000Z", durationMinutes: 30 };
   await requestAppointment(
     log,
-    { appointmentId, clinicId, branchId, animalId, ...when, reason: "Check-up", notes },
+    { appointmentId, clinicId, branchId, animalId, ...schedule, reason: "Check-up", notes },
     requestContext,
   );
-  await confirmAppointment(log, { appointmentId, clinicId }, later(10));
-  await cancelAppointment(log, { appointmentId, clinicId, reason: "Moved away" }, later(20));
+  await confirmAppointment(log, { appointmentId, clinicId }, createContextAfter(10));
+  await cancelAppointment(log, { appointmentId, clinicId, reason: "Moved away" }, createContextAfter(20));
   return { ...clinic, appointmentId, stream: `appointment-${appointmentId}`, requestContext };
 }
 
@@ -193,4 +193,4 @@ export async function insertDeliveries(
   await client.end();
 }
 
-export const typesOf = (events: AuditEvent[]) => events.map(({ type }) => type);
+export const getTypes = (events: AuditEvent[]) => events.map(({ type }) => type);

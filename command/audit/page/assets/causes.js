@@ -1,12 +1,12 @@
-import { byId, emptyText, h } from "./dom.js";
+import { createEmptyText, getElement, h } from "./dom.js";
 import { toUrlFragment } from "./search.js";
-import { shortId } from "./text.js";
+import { shortenId } from "./text.js";
 import { createEventButton } from "./timeline.js";
 
 /** Shows a tree of causes: requests, the events that they caused, and the consequences of those events. */
 export function showCauses(events, onSelect) {
-  const panel = byId("panel-causes");
-  if (events.length === 0) return panel.replaceChildren(emptyText("No events."));
+  const panel = getElement("panel-causes");
+  if (events.length === 0) return panel.replaceChildren(createEmptyText("No events."));
   const eventIds = new Set(events.map(({ id }) => id));
   const eventsByCause = new Map();
   for (const event of events) {
@@ -32,5 +32,5 @@ function createRootLabel(cause, caused) {
   if (cause === "unknown") return h("p", { class: "root" }, "Cause unknown");
   if (!isRequest) return h("p", { class: "root" }, `Caused by ${cause}, which is not in this list`);
   const href = toUrlFragment({ kind: "correlation", id: cause });
-  return h("p", { class: "root" }, "Request ", h("a", { href, title: cause }, shortId(cause)));
+  return h("p", { class: "root" }, "Request ", h("a", { href, title: cause }, shortenId(cause)));
 }

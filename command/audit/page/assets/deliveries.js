@@ -1,15 +1,15 @@
 import { fetchJson } from "./api.js";
-import { byId, createTable, emptyText, h } from "./dom.js";
-import { shortId, streamParts, timeText } from "./text.js";
+import { createEmptyText, createTable, getElement, h } from "./dom.js";
+import { formatTime, shortenId, splitStream } from "./text.js";
 
 /** Maximum number of streams whose deliveries are requested. */
 const MAX_STREAMS = 20;
 
 /** Shows the webhook deliveries of the listed events, each with its attempts. */
 export async function showDeliveries(search, events, signal) {
-  const panel = byId("panel-deliveries");
+  const panel = getElement("panel-deliveries");
   const streams = listStreams(search, events);
-  panel.replaceChildren(emptyText("Loading …"));
+  panel.replaceChildren(createEmptyText("Loading …"));
   const deliveries = new Map();
   for (const stream of streams.slice(0, MAX_STREAMS)) {
     for (const delivery of (await fetchJson("deliveries", { stream }, signal)).deliveries)
@@ -18,18 +18,21 @@ export async function showDeliveries(search, events, signal) {
   const left = streams.length - MAX_STREAMS;
   const hint = `Deliveries of ${left} more streams are not shown. Narrow the search to see them.`;
   panel.replaceChildren(
-    deliveries.size === 0 ? emptyText("No webhook deliveries for these events.") : "",
+    deliveries.size === 0 ? createEmptyText("No webhook deliveries for these events.") : "",
     ...[...deliveries.values()].map(createDelivery),
     left > 0 ? h("p", { class: "hint" }, hint) : "",
   );
 }
 
-/** Lists the streams whose deliveries are requested: those of the delivered events; for an application, its endpoints. */
+/**
+ * Lists the streams whose deliveries are requested. For an application, these are the streams of its endpoints. For any
+ * other search, these are the streams of the listed appointments and deliveries.
+ */
 function listStreams({ kind, id }, events) {
   const categories = kind === "application" ? ["webhookEndpoint"] : ["appointment", "webhookDelivery"];
   const listed = events
     .map(({ stream }) => stream)
-    .filter((stream) => categories.includes(streamParts(stream)[0]));
+    .filter((stream) => categories.includes(splitStream(stream)[0]));
   return [...new Set(kind === "stream" ? [id, ...listed] : listed)];
 }
 
@@ -37,16 +40,16 @@ function createDelivery(delivery) {
   const { id, type, status, endpointId, createdAt, nextAttemptAt, attempts, revision } = delivery;
   return h(
     "article",
-    { class: "delivery", "aria-label": `Delivery ${shortId(id)}` },
+    { class: "delivery", "aria-label": `Delivery ${shortenId(id)}` },
     h("h3", {}, type, " ", h("span", { class: `tag status-${status}` }, status)),
     h(
       "p",
       { class: "hint" },
-      `${timeText(createdAt)} · of the event at revision ${revision} · to endpoint `,
-      h("span", { title: endpointId }, shortId(endpointId)),
-      nextAttemptAt ? ` · next attempt ${timeText(nextAttemptAt)}` : "",
+      `${formatTime(createdAt)} · of the event at revision ${revision} · to endpoint `,
+      h("span", { title: endpointId }, shortenId(endpointId)),
+      nextAttemptAt ? ` · next attempt ${formatTime(nextAttemptAt)}` : "",
     ),
-    attempts.length === 0 ? emptyText("No attempt yet.") : createAttemptTable(id, attempts),
+    attempts.length === 0 ? createEmptyText("No attempt yet.") : createAttemptTable(id, attempts),
   );
 }
 
@@ -57,11 +60,11 @@ function createAttemptTable(deliveryId, attempts) {
       "tr",
       {},
       h("td", {}, String(number)),
-      h("td", {}, timeText(startedAt)),
+      h("td", {}, formatTime(startedAt)),
       h("td", {}, durationMs === null ? "unknown" : `${durationMs} ms`),
       h("td", {}, [statusCode, error].filter((part) => part !== null).join(", ") || "none"),
       h("td", { class: "said" }, answer ?? ""),
     ),
   );
-  return createTable(`Attempts of ${shortId(deliveryId)}`, titles, rows);
+  return createTable(`Attempts of ${shortenId(deliveryId)}`, titles, rows);
 }

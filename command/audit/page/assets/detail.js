@@ -1,15 +1,15 @@
 import { fetchLines } from "./api.js";
-import { byId, createTable, emptyText, h } from "./dom.js";
+import { createEmptyText, createTable, getElement, h } from "./dom.js";
 import { toUrlFragment } from "./search.js";
-import { actorText, timeText, typeText, valueText } from "./text.js";
+import { formatActor, formatTime, formatType, formatValue } from "./text.js";
 
 /** Maximum number of events that are read from a stream. */
 const MAX_STEPS = 2_000;
 
 /** Creates the view that shows the selected event, its changes, and the state of its stream after any event. */
-export function createDetail({ onSelect, onError }) {
+export function createDetailView({ onSelect, onError }) {
   const stepsByStream = new Map();
-  let reading = new AbortController();
+  let readController = new AbortController();
 
   /** Reads the events of a stream, their changes and the states. Each stream is read once per search. */
   async function readSteps(stream, signal) {
@@ -25,12 +25,12 @@ export function createDetail({ onSelect, onError }) {
   }
 
   async function show(event) {
-    reading.abort();
-    reading = new AbortController();
-    const { signal } = reading;
-    const body = byId("detail-body");
-    byId("detail-title").textContent = typeText(event.type);
-    const state = h("div", { class: "state" }, emptyText("Loading the stream …"));
+    readController.abort();
+    readController = new AbortController();
+    const { signal } = readController;
+    const body = getElement("detail-body");
+    getElement("detail-title").textContent = formatType(event.type);
+    const state = h("div", { class: "state" }, createEmptyText("Loading the stream …"));
     body.replaceChildren(
       event.problem ? h("p", { class: "alert" }, event.problem) : "",
       createFacts(event),
@@ -42,11 +42,11 @@ export function createDetail({ onSelect, onError }) {
       if (signal.aborted) return;
       const index = steps.findIndex((step) => step.event.id === event.id);
       if (index < 0)
-        state.replaceChildren(emptyText("The stream is too long to show the state after this event."));
+        state.replaceChildren(createEmptyText("The stream is too long to show the state after this event."));
       else state.replaceChildren(...createState(steps, index, onSelect));
     } catch (error) {
       if (signal.aborted) return;
-      state.replaceChildren(emptyText(error.message));
+      state.replaceChildren(createEmptyText(error.message));
       onError(error);
     }
   }
@@ -54,10 +54,10 @@ export function createDetail({ onSelect, onError }) {
   return {
     show,
     clear() {
-      reading.abort();
+      readController.abort();
       stepsByStream.clear();
-      byId("detail-title").textContent = "Event";
-      byId("detail-body").replaceChildren(emptyText("Select an event to see its changes."));
+      getElement("detail-title").textContent = "Event";
+      getElement("detail-body").replaceChildren(createEmptyText("Select an event to see its changes."));
     },
   };
 }
@@ -66,10 +66,10 @@ export function createDetail({ onSelect, onError }) {
 function createFacts(event) {
   const { stream, revision, correlationId, causationId, actor } = event;
   const link = (kind, id) => h("a", { href: toUrlFragment({ kind, id }) }, id);
-  const actorName = actor ? `${actor.type} ${actor.id}` : actorText(actor);
+  const actorName = actor ? `${actor.type} ${actor.id}` : formatActor(actor);
   const rows = [
-    ["Occurred", `${timeText(event.occurredAt)} UTC`],
-    ["Stored", `${timeText(event.storedAt)} UTC`],
+    ["Occurred", `${formatTime(event.occurredAt)} UTC`],
+    ["Stored", `${formatTime(event.storedAt)} UTC`],
     ["Done by", h("span", { title: actor?.id ?? "" }, actorName)],
     ["Stream", h("span", {}, link("stream", stream), ` @ ${revision}`)],
     ["Request", correlationId ? link("correlation", correlationId) : "unknown"],
@@ -91,7 +91,7 @@ function createState(steps, index, onSelect) {
   const last = steps.length - 1;
   const slider = h("input", {
     ...{ type: "range", id: "point", min: 0, max: last, step: 1, value: index, disabled: last === 0 },
-    "aria-valuetext": `after event ${index + 1} of ${steps.length}, ${typeText(event.type)}`,
+    "aria-valuetext": `after event ${index + 1} of ${steps.length}, ${formatType(event.type)}`,
     onchange: ({ target }) => onSelect(steps[Number(target.value)].event, true),
   });
   const createStepButton = (to, text) => {
@@ -101,7 +101,7 @@ function createState(steps, index, onSelect) {
   const buttons = [createStepButton(index - 1, "Previous"), createStepButton(index + 1, "Next")];
   return [
     h("h3", {}, "Changes"),
-    changes.length === 0 ? emptyText("No changes in the state.") : createChangeTable(changes),
+    changes.length === 0 ? createEmptyText("No changes in the state.") : createChangeTable(changes),
     h("h3", {}, "State after the event"),
     h(
       "div",
@@ -120,19 +120,19 @@ function createChangeTable(changes) {
       "tr",
       {},
       h("th", { scope: "row" }, change.path),
-      h("td", { class: "before" }, valueText(change.before)),
-      h("td", { class: "after" }, valueText(change.after)),
+      h("td", { class: "before" }, formatValue(change.before)),
+      h("td", { class: "after" }, formatValue(change.after)),
     ),
   );
   return createTable("Changes", ["Field", "Before", "After"], rows, { class: "changes" });
 }
 
 function createStateTable(state, changedPaths) {
-  if (state === null) return emptyText("No state.");
+  if (state === null) return createEmptyText("No state.");
   const rows = [...listFields("", state)].map(([path, value]) => {
     const isChanged = changedPaths.has(path);
     const title = h("th", { scope: "row" }, path, isChanged ? h("span", { class: "tag" }, "changed") : "");
-    return h("tr", isChanged ? { class: "changed" } : {}, title, h("td", {}, valueText(value)));
+    return h("tr", isChanged ? { class: "changed" } : {}, title, h("td", {}, formatValue(value)));
   });
   return createTable("State", ["Field", "Value"], rows);
 }

@@ -17,7 +17,7 @@ export function h(tag, attributes = {}, ...children) {
 }
 
 /** Creates a paragraph that explains why there is nothing to show. */
-export function emptyText(text) {
+export function createEmptyText(text) {
   return h("p", { class: "empty" }, text);
 }
 
@@ -32,7 +32,7 @@ export function createTable(label, titles, rows, attributes = {}) {
 }
 
 /** Returns the element with the given id. Throws an error if the page has no such element. */
-export function byId(id) {
+export function getElement(id) {
   const element = document.getElementById(id);
   if (!element) throw new Error(`the page has no element #${id}`);
   return element;

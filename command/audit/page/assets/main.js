@@ -1,8 +1,8 @@
 import { credential, fetchJson, fetchLines, ServiceError } from "./api.js";
 import { showCauses } from "./causes.js";
 import { showDeliveries } from "./deliveries.js";
-import { createDetail } from "./detail.js";
-import { byId } from "./dom.js";
+import { createDetailView } from "./detail.js";
+import { getElement } from "./dom.js";
 import { initSearchForm, readSearchFromUrl, toQueryParameters, toUrlFragment } from "./search.js";
 import { initTabs } from "./tabs.js";
 import { createTimeline, markSelected } from "./timeline.js";
@@ -14,16 +14,16 @@ const PAGE_SIZE = 500;
 let currentSearch;
 let events = [];
 let nextPosition = null;
-let searching = new AbortController();
+let searchController = new AbortController();
 
 const showStatus = (text) => {
-  byId("status").textContent = text;
+  getElement("status").textContent = text;
 };
 const showAlert = (text) => {
-  byId("alert").textContent = text;
+  getElement("alert").textContent = text;
 };
 
-const detail = createDetail({ onSelect: selectEvent, onError: signOutIfUnauthorized });
+const detail = createDetailView({ onSelect: selectEvent, onError: signOutIfUnauthorized });
 const timeline = createTimeline(selectEvent, loadPage);
 const tabs = initTabs(showTab);
 const searchForm = initSearchForm((search) => {
@@ -37,7 +37,7 @@ function selectEvent(event, isFromSlider = false) {
   markSelected(event.id);
   detail.show(event).then(() => {
     if (isFromSlider) document.getElementById("point")?.focus();
-    else if (matchMedia("(max-width: 64rem)").matches) byId("detail-title").focus();
+    else if (matchMedia("(max-width: 64rem)").matches) getElement("detail-title").focus();
   });
 }
 
@@ -50,15 +50,15 @@ function startSearch(search) {
   detail.clear();
   timeline.clear();
   tabs.show("timeline");
-  byId("results").hidden = false;
+  getElement("results").hidden = false;
   loadPage();
 }
 
 /** Loads the next page of events, or the first page of a new search. */
 async function loadPage() {
-  searching.abort();
-  searching = new AbortController();
-  const { signal } = searching;
+  searchController.abort();
+  searchController = new AbortController();
+  const { signal } = searchController;
   showAlert("");
   showStatus("Searching …");
   timeline.offerMore(false);
@@ -98,9 +98,9 @@ function endPage({ next }) {
 function showTab(name) {
   if (name === "causes") showCauses(events, selectEvent);
   if (name === "deliveries" && currentSearch) {
-    showDeliveries(currentSearch, events, searching.signal).catch((error) => {
-      if (searching.signal.aborted) return;
-      byId("panel-deliveries").replaceChildren();
+    showDeliveries(currentSearch, events, searchController.signal).catch((error) => {
+      if (searchController.signal.aborted) return;
+      getElement("panel-deliveries").replaceChildren();
       showAlert(error.message);
       signOutIfUnauthorized(error);
     });
@@ -116,41 +116,41 @@ async function signIn() {
   const { auditor } = await fetchJson("me", {});
   const count = auditor.clinicIds?.length;
   const scope = count === undefined ? "all clinics" : `${count} ${count === 1 ? "clinic" : "clinics"}`;
-  byId("who-name").textContent = `${auditor.name}, ${scope}`;
-  byId("who").hidden = false;
-  byId("sign-in").hidden = true;
-  byId("desk").hidden = false;
-  byId("subject").focus();
+  getElement("who-name").textContent = `${auditor.name}, ${scope}`;
+  getElement("who").hidden = false;
+  getElement("sign-in").hidden = true;
+  getElement("desk").hidden = false;
+  getElement("subject").focus();
   const search = readSearchFromUrl();
   if (search) startSearch(search);
 }
 
 function signOut(reason) {
-  searching.abort();
+  searchController.abort();
   credential.remove();
   currentSearch = undefined;
   events = [];
   detail.clear();
   timeline.clear();
-  byId("panel-causes").replaceChildren();
-  byId("panel-deliveries").replaceChildren();
+  getElement("panel-causes").replaceChildren();
+  getElement("panel-deliveries").replaceChildren();
   showStatus("");
   showAlert("");
-  for (const id of ["who", "desk", "results"]) byId(id).hidden = true;
-  byId("sign-in").hidden = false;
-  byId("sign-in-alert").textContent = reason;
-  byId("credential").focus();
+  for (const id of ["who", "desk", "results"]) getElement(id).hidden = true;
+  getElement("sign-in").hidden = false;
+  getElement("sign-in-alert").textContent = reason;
+  getElement("credential").focus();
 }
 
-byId("sign-in-form").addEventListener("submit", (event) => {
+getElement("sign-in-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const field = byId("credential");
+  const field = getElement("credential");
   credential.set(field.value.trim());
   field.value = "";
-  byId("sign-in-alert").textContent = "";
+  getElement("sign-in-alert").textContent = "";
   signIn().catch((error) => signOut(error.message));
 });
-byId("sign-out").addEventListener("click", () => signOut(""));
+getElement("sign-out").addEventListener("click", () => signOut(""));
 addEventListener("hashchange", () => {
   const search = readSearchFromUrl();
   if (search && credential.get()) startSearch(search);

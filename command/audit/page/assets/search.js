@@ -1,6 +1,6 @@
-import { byId } from "./dom.js";
+import { getElement } from "./dom.js";
 
-const FILTERS = ["from", "to", "by", "type", "actor"];
+const FILTER_NAMES = ["from", "to", "by", "type", "actor"];
 
 /**
  * Reads the search from the URL's fragment, where it is stored so that the Back button works. A search is not secret,
@@ -8,9 +8,9 @@ const FILTERS = ["from", "to", "by", "type", "actor"];
  */
 export function readSearchFromUrl() {
   const parameters = new URLSearchParams(location.hash.slice(1));
-  const kinds = [...byId("kind").options].map(({ value }) => value);
+  const kinds = [...getElement("kind").options].map(({ value }) => value);
   const kind = kinds.find((name) => parameters.get(name));
-  const filters = Object.fromEntries(FILTERS.map((name) => [name, parameters.get(name) ?? ""]));
+  const filters = Object.fromEntries(FILTER_NAMES.map((name) => [name, parameters.get(name) ?? ""]));
   return kind && { kind, id: parameters.get(kind), ...filters };
 }
 
@@ -43,24 +43,26 @@ function toUtc(text) {
  * @param {(search: object) => void} onSubmit called when the user submits a search
  */
 export function initSearchForm(onSubmit) {
-  const kind = byId("kind");
+  const kind = getElement("kind");
   const showPlaceholder = () => {
     const isStream = kind.value === "stream";
-    byId("subject-label").textContent = isStream ? "Name" : "Id";
-    byId("subject").placeholder = `${isStream ? "appointment-" : ""}00000000-0000-0000-0000-000000000000`;
+    getElement("subject-label").textContent = isStream ? "Name" : "Id";
+    getElement("subject").placeholder =
+      `${isStream ? "appointment-" : ""}00000000-0000-0000-0000-000000000000`;
   };
   kind.addEventListener("change", showPlaceholder);
-  byId("search-form").addEventListener("submit", (event) => {
+  getElement("search-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const filters = Object.fromEntries(FILTERS.map((name) => [name, byId(name).value.trim()]));
-    onSubmit({ kind: kind.value, id: byId("subject").value.trim(), ...filters });
+    const filters = Object.fromEntries(FILTER_NAMES.map((name) => [name, getElement(name).value.trim()]));
+    onSubmit({ kind: kind.value, id: getElement("subject").value.trim(), ...filters });
   });
   return {
     /** Fills the form with a search. */
     show(search) {
       kind.value = search.kind;
-      byId("subject").value = search.id;
-      for (const name of FILTERS) byId(name).value = search[name] || (name === "by" ? "occurred" : "");
+      getElement("subject").value = search.id;
+      for (const name of FILTER_NAMES)
+        getElement(name).value = search[name] || (name === "by" ? "occurred" : "");
       showPlaceholder();
     },
   };

@@ -1,6 +1,6 @@
-import { byId } from "./dom.js";
+import { getElement } from "./dom.js";
 
-const NAMES = ["timeline", "causes", "deliveries"];
+const TAB_NAMES = ["timeline", "causes", "deliveries"];
 
 /**
  * Initializes the tabs. The left and right arrow keys select the previous or next tab, Home and End the first or last.
@@ -9,27 +9,29 @@ const NAMES = ["timeline", "causes", "deliveries"];
  */
 export function initTabs(onShow) {
   const show = (name, takesFocus) => {
-    for (const tabName of NAMES) {
-      const tab = byId(`tab-${tabName}`);
+    for (const tabName of TAB_NAMES) {
+      const tab = getElement(`tab-${tabName}`);
       tab.setAttribute("aria-selected", String(tabName === name));
       tab.tabIndex = tabName === name ? 0 : -1;
-      byId(`panel-${tabName}`).hidden = tabName !== name;
+      getElement(`panel-${tabName}`).hidden = tabName !== name;
     }
-    if (takesFocus) byId(`tab-${name}`).focus();
+    if (takesFocus) getElement(`tab-${name}`).focus();
     onShow(name);
   };
-  NAMES.forEach((name, index) => {
-    const tab = byId(`tab-${name}`);
+  TAB_NAMES.forEach((name, index) => {
+    const tab = getElement(`tab-${name}`);
     tab.addEventListener("click", () => show(name, false));
     tab.addEventListener("keydown", (event) => {
-      const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: NAMES.length - 1 }[event.key];
+      const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: TAB_NAMES.length - 1 }[
+        event.key
+      ];
       if (to === undefined) return;
       event.preventDefault();
-      show(NAMES[(to + NAMES.length) % NAMES.length], true);
+      show(TAB_NAMES[(to + TAB_NAMES.length) % TAB_NAMES.length], true);
     });
   });
   return {
     show: (name) => show(name, false),
-    getShownTab: () => NAMES.find((name) => !byId(`panel-${name}`).hidden),
+    getShownTab: () => TAB_NAMES.find((name) => !getElement(`panel-${name}`).hidden),
   };
 }

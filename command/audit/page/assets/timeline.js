@@ -1,12 +1,12 @@
-import { byId, emptyText, h } from "./dom.js";
-import { actorText, nameText, shortId, streamParts, timeText, typeText } from "./text.js";
+import { createEmptyText, getElement, h } from "./dom.js";
+import { formatActor, formatName, formatTime, formatType, shortenId, splitStream } from "./text.js";
 
 /** Creates the button that selects an event. The timeline and the tree of causes use the same button. */
 export function createEventButton(event, onSelect) {
-  const [category, id] = streamParts(event.stream);
+  const [category, id] = splitStream(event.stream);
   const time = event.occurredAt ?? event.storedAt;
   const problem = event.problem ? h("span", { class: "tag bad" }, "unreadable") : "";
-  const categoryTag = h("span", { class: "tag" }, nameText(category));
+  const categoryTag = h("span", { class: "tag" }, formatName(category));
   return h(
     "button",
     {
@@ -16,10 +16,10 @@ export function createEventButton(event, onSelect) {
       "data-category": category,
       onclick: () => onSelect(event),
     },
-    h("span", { class: "what" }, typeText(event.type), problem),
-    h("time", { datetime: time }, timeText(time)),
-    h("span", { class: "where" }, categoryTag, ` ${shortId(id)} @ ${event.revision}`),
-    h("span", { class: "by" }, `by ${actorText(event.actor)}`),
+    h("span", { class: "what" }, formatType(event.type), problem),
+    h("time", { datetime: time }, formatTime(time)),
+    h("span", { class: "where" }, categoryTag, ` ${shortenId(id)} @ ${event.revision}`),
+    h("span", { class: "by" }, `by ${formatActor(event.actor)}`),
   );
 }
 
@@ -33,7 +33,7 @@ export function markSelected(id) {
 
 /** Creates the list of events in log order. The up and down arrow keys move the focus from event to event. */
 export function createTimeline(onSelect, onMore) {
-  const panel = byId("panel-timeline");
+  const panel = getElement("panel-timeline");
   const list = h("ol", { class: "timeline", onkeydown: moveFocus });
   const more = h("button", { type: "button", class: "more", onclick: onMore, hidden: true }, "Show more");
   return {
@@ -43,7 +43,7 @@ export function createTimeline(onSelect, onMore) {
       panel.replaceChildren(list, more);
     },
     add: (event) => list.append(h("li", {}, createEventButton(event, onSelect))),
-    showEmpty: () => panel.replaceChildren(emptyText("No events found that you may see.")),
+    showEmpty: () => panel.replaceChildren(createEmptyText("No events found that you may see.")),
     /** Shows or hides the button that loads the next page. */
     offerMore(isOffered) {
       more.hidden = !isOffered;

@@ -2,28 +2,33 @@ import { expect } from "chai";
 import { createMarkCollector, findFirstDifference } from "../../../../command/audit/export/marks.ts";
 
 describe("the marks of an export", () => {
-  const marksOf = (links: string[], maxMarks: number) => {
+  const collectMarks = (links: string[], maxMarks: number) => {
     const marks = createMarkCollector(maxMarks);
     for (const link of links) marks.add(link);
     return marks.getMarks();
   };
   const links = Array.from({ length: 20 }, (_, index) => String(index + 1).padStart(16, "0"));
-  const differingFrom = (line: number) =>
+  const changeLinksFrom = (line: number) =>
     links.map((link, index) => (index + 1 < line ? link : link.replace("0", "x")));
 
   it("an export has a mark for every line, or for every n-th line if the export is long", () => {
-    expect(marksOf(links, 20)).to.deep.include({ every: 1 });
-    const { every, links: marked } = marksOf(links, 6);
+    expect(collectMarks(links, 20)).to.deep.include({ every: 1 });
+    const { every, links: marked } = collectMarks(links, 6);
     expect([every, marked.map(Number)]).to.deep.equal([4, [4, 8, 12, 16, 20]]);
   });
 
   it("findFirstDifference locates the first line in which two hash chains differ", () => {
     for (const line of [1, 7, 20]) {
-      const exact = findFirstDifference(marksOf(links, 20), marksOf(differingFrom(line), 20));
+      const exact = findFirstDifference(collectMarks(links, 20), collectMarks(changeLinksFrom(line), 20));
       expect(exact).to.deep.equal({ first: line, last: line });
-      const { first, last } = findFirstDifference(marksOf(links, 6), marksOf(differingFrom(line), 20));
+      const { first, last } = findFirstDifference(
+        collectMarks(links, 6),
+        collectMarks(changeLinksFrom(line), 20),
+      );
       expect(first <= line && line <= last && last - first < 4).to.equal(true);
     }
-    expect(findFirstDifference(marksOf(links, 20), marksOf(links.slice(0, 15), 20)).first).to.equal(16);
+    expect(findFirstDifference(collectMarks(links, 20), collectMarks(links.slice(0, 15), 20)).first).to.equal(
+      16,
+    );
   });
 });

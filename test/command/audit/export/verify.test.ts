@@ -4,7 +4,7 @@ import path from "node:path";
 import { expect } from "chai";
 import { CompactSign, importJWK } from "jose";
 import { CHAIN_SEED, nextLink } from "../../../../command/audit/export/chain.ts";
-import { canonicalJson } from "../../../../command/audit/export/json.ts";
+import { toCanonicalJson } from "../../../../command/audit/export/json.ts";
 import { createSigningKeys } from "../world.ts";
 import { type ExportWorld, startExportWorld } from "./export-world.ts";
 
@@ -75,7 +75,7 @@ describe("the verification of an export", () => {
     ],
     [
       "the signature of the manifest is missing",
-      () => alterManifest((line) => `${canonicalJson({ manifest: JSON.parse(line).manifest })}\n`),
+      () => alterManifest((line) => `${toCanonicalJson({ manifest: JSON.parse(line).manifest })}\n`),
       0,
     ],
   ];
@@ -93,20 +93,22 @@ describe("the verification of an export", () => {
     const eventLines = lines.slice(0, -1).map((line, index) => {
       const { event } = JSON.parse(line);
       if (index === 2) alter(event);
-      link = nextLink(link, canonicalJson(event));
-      return `${canonicalJson({ chain: link, event })}\n`;
+      link = nextLink(link, toCanonicalJson(event));
+      return `${toCanonicalJson({ chain: link, event })}\n`;
     });
     const { manifest, signature: oldSignature } = JSON.parse(lines.at(-1) ?? "");
     manifest.chain = link;
     const [jwk] = JSON.parse(signingKeys).keys;
     const { kty, crv, x } = jwk;
-    const signature = await new CompactSign(Buffer.from(canonicalJson(manifest)))
+    const signature = await new CompactSign(Buffer.from(toCanonicalJson(manifest)))
       .setProtectedHeader({ alg: "EdDSA", typ: "audit-export+jws", jwk: { kty, crv, x } })
       .sign(await importJWK(jwk, "EdDSA"));
     return {
-      signed: [...eventLines, `${canonicalJson({ manifest, signature })}\n`].join(""),
+      signed: [...eventLines, `${toCanonicalJson({ manifest, signature })}\n`].join(""),
       withOldManifest: [...eventLines, lines.at(-1)].join(""),
-      withOldSignature: [...eventLines, `${canonicalJson({ manifest, signature: oldSignature })}\n`].join(""),
+      withOldSignature: [...eventLines, `${toCanonicalJson({ manifest, signature: oldSignature })}\n`].join(
+        "",
+      ),
     };
   }
   const forgeType = (event: Record<string, unknown>) => {

@@ -64,7 +64,7 @@ describe("the logs of all services, at their most talkative", () => {
   });
 
   after(async () => {
-    logs.end();
+    logs.stop();
     await receiver.close();
     await provider.close();
     await database.drop();

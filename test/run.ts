@@ -13,10 +13,10 @@ import { splitFiles } from "./support/split-files.ts";
 const bin = (name: string) => path.join(PROJECT, "node_modules", ".bin", name);
 
 /** Tests that stop and kill servers wait for much of their time, so one process more than there are cores is quicker. */
-const PROCESSES = Math.min(2, os.availableParallelism()) + 1;
+const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 1;
 
 /** A process of mocha, its output on the terminal, or in a file until the others have ended. */
-interface Run {
+interface MochaRun {
   words: string[];
   summary: string;
   output?: string;
@@ -29,7 +29,7 @@ await runEntry(async () => {
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "test-run-"));
   const build = path.join(scratch, "build");
   process.env.PROJECT_BUILD = build;
-  const runs = runsOf(process.argv.slice(2), scratch);
+  const runs = planRuns(process.argv.slice(2), scratch);
   const codes = [
     await step(
       "types",
@@ -40,10 +40,10 @@ await runEntry(async () => {
     await step(
       "tests",
       () => runs.map(startMocha),
-      () => showOutput(runs),
+      () => printOutput(runs),
     ),
   ];
-  console.log(sumUp(runs));
+  console.log(summarize(runs));
   fs.rmSync(scratch, { recursive: true });
   process.exitCode = codes.find((code) => code !== 0) ?? 0;
 });
@@ -57,7 +57,7 @@ function linkAssets(build: string): void {
 }
 
 /** What mocha is to run: the arguments given, else all tests, in several processes. */
-function runsOf(given: string[], scratch: string): Run[] {
+function planRuns(given: string[], scratch: string): MochaRun[] {
   const file = (kind: string, index: number) => path.join(scratch, `${kind}-${index}`);
   if (given.length > 0) {
     const files = given.some((word) => word.includes("test/")) ? [] : ["test/**/*.test.ts"];
@@ -66,14 +66,14 @@ function runsOf(given: string[], scratch: string): Run[] {
   const files = fs
     .readdirSync(path.join(PROJECT, "test"), { recursive: true, encoding: "utf8" })
     .flatMap((name) => (name.endsWith(".test.ts") ? [path.join(PROJECT, "test", name)] : []));
-  return splitFiles(files, PROCESSES).map((words, index) => ({
+  return splitFiles(files, MOCHA_PROCESSES).map((words, index) => ({
     words,
     summary: file("summary", index),
     ...(index > 0 && { output: file("output", index) }),
   }));
 }
 
-function startMocha({ words, summary, output }: Run): ChildProcess {
+function startMocha({ words, summary, output }: MochaRun): ChildProcess {
   const strict = process.env.CI ? ["--forbid-only"] : [];
   return start(bin("mocha"), [...strict, ...words], { TEST_SUMMARY: summary }, output);
 }
@@ -121,12 +121,12 @@ function exitCode(child: ChildProcess): Promise<number> {
   });
 }
 
-function showOutput(runs: readonly Run[]): void {
+function printOutput(runs: readonly MochaRun[]): void {
   for (const { output } of runs) if (output !== undefined) fs.writeSync(1, fs.readFileSync(output));
 }
 
 /** A process of mocha that left no summary has failed as a whole. */
-function sumUp(runs: readonly Run[]): string {
+function summarize(runs: readonly MochaRun[]): string {
   const counts: Record<string, number> = { passed: 0, failed: 0 };
   for (const { summary } of runs) {
     const line = fs.existsSync(summary) ? fs.readFileSync(summary, "utf8") : "1 failed";

@@ -5,16 +5,16 @@
  */
 import path from "node:path";
 import { pathToFileURL } from "node:url";
-import { localPaths, localRoot, PROJECT } from "./setup/project.ts";
+import { getLocalPaths, getLocalRoot, PROJECT } from "./setup/project.ts";
 import { runEntry, SetupError } from "./setup/setup-error.ts";
-import { commandLineEnvironment } from "./stack/command-line-environment.ts";
+import { buildCommandLineEnvironment } from "./stack/command-line-environment.ts";
 import { readStackFile, type StackFile } from "./stack/stack-file.ts";
 
 await runEntry(async () => {
   const [program = process.execPath, , entry, ...args] = process.argv;
   if (entry === undefined) throw new SetupError("Usage: command-line.ts <entry.ts> [arguments]");
-  const stack = runningStack(localPaths(localRoot(process.env)).stack);
-  if (stack) Object.assign(process.env, commandLineEnvironment(process.env, stack));
+  const stack = readRunningStack(getLocalPaths(getLocalRoot(process.env)).stack);
+  if (stack) Object.assign(process.env, buildCommandLineEnvironment(process.env, stack));
   else if (!process.env.EVENTSTORE_URL) process.on("exit", explainFailure);
   const file = path.resolve(PROJECT, entry);
   process.argv = [program, file, ...args];
@@ -22,7 +22,7 @@ await runEntry(async () => {
 });
 
 /** A command with its own settings must not fail because of a file that it does not need. */
-function runningStack(file: string): StackFile | undefined {
+function readRunningStack(file: string): StackFile | undefined {
   try {
     return readStackFile(file);
   } catch (error) {

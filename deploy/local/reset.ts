@@ -1,37 +1,37 @@
 /** `npm run reset`: deletes all local data, secrets and logs. The next start creates them again. */
 import fs from "node:fs";
 import { removeLocalRoot } from "./setup/local-root.ts";
-import { lockHolder, tryLock } from "./setup/pid-lock.mjs";
+import { findLockHolder, tryLock } from "./setup/pid-lock.mjs";
 import { openPidRegistry } from "./setup/pid-registry.ts";
-import { localPaths, localRoot, PROJECT, relocationOf } from "./setup/project.ts";
-import { isDiskFull, runEntry, SetupError } from "./setup/setup-error.ts";
+import { getLocalPaths, getLocalRoot, getRelocatedFolder, PROJECT } from "./setup/project.ts";
+import { isDiskFullError, runEntry, SetupError } from "./setup/setup-error.ts";
 
 await runEntry(async () => {
-  const root = localRoot(process.env);
+  const root = getLocalRoot(process.env);
   if (!fs.existsSync(root)) return console.log(`Nothing to delete: ${root} does not exist.`);
-  const paths = localPaths(root);
-  if (!isStack(root, paths.secrets))
+  const paths = getLocalPaths(root);
+  if (!isStackFolder(root, paths.secrets))
     throw new SetupError(`${root} was not created by npm start. Nothing was deleted. Check LOCAL_DIR.`);
-  const holder = holderOrLock(paths.lock);
+  const holder = acquireLock(paths.lock);
   if (holder)
     throw new SetupError(`The stack in ${root} is running as process ${holder.pid}. Stop it first.`);
   await openPidRegistry(paths.pids, (line) => console.log(line)).stopLeftovers();
   removeLocalRoot(root);
-  fs.rmSync(relocationOf(PROJECT), { recursive: true, force: true });
+  fs.rmSync(getRelocatedFolder(PROJECT), { recursive: true, force: true });
   console.log(`Deleted ${root}.`);
 });
 
 /** Takes the lock, or returns its holder. A full disk may leave no space for a lock; reset must still free space. */
-function holderOrLock(lock: string): { pid: number } | undefined {
+function acquireLock(lock: string): { pid: number } | undefined {
   try {
     return tryLock(lock).holder;
   } catch (error) {
-    if (!isDiskFull(error)) throw error;
-    return lockHolder(lock);
+    if (!isDiskFullError(error)) throw error;
+    return findLockHolder(lock);
   }
 }
 
 /** Protects a folder that LOCAL_DIR names by mistake. */
-function isStack(root: string, secrets: string): boolean {
-  return root === localRoot({}) || fs.existsSync(secrets);
+function isStackFolder(root: string, secrets: string): boolean {
+  return root === getLocalRoot({}) || fs.existsSync(secrets);
 }

@@ -4,11 +4,11 @@ import path from "node:path";
 import { LogOutput } from "../../shared/runtime/log-output.ts";
 import { type DemoAccess, seedDemoData } from "./demo-data/demo-data.ts";
 import { requireReachable, requireValidUrls } from "./servers/external-servers.ts";
-import { lineProgress } from "./setup/progress.ts";
-import { localRoot, PROJECT } from "./setup/project.ts";
-import { savedFile } from "./setup/saved-file.ts";
+import { createProgress } from "./setup/progress.ts";
+import { getLocalRoot, PROJECT } from "./setup/project.ts";
+import { createSavedFile } from "./setup/saved-file.ts";
 import { runEntry } from "./setup/setup-error.ts";
-import { PORTAL_COOKIE_NAME, portalIssuer } from "./stack/environment.ts";
+import { getPortalIssuer, PORTAL_COOKIE_NAME } from "./stack/environment.ts";
 import { type Stack, startStack } from "./stack/stack.ts";
 import { writeStackFile } from "./stack/stack-file.ts";
 import type { Component } from "./supervisor/component.ts";
@@ -20,14 +20,14 @@ const output = new LogOutput(1, (lost, since) =>
 const print = (text: string) => output.write(`${text}\n`);
 
 /** One key press, or the death of the bootstrap, can arrive as several signals within this time. Milliseconds. */
-const SAME_SIGNAL_MS = 500;
+const REPEATED_SIGNAL_WINDOW_MS = 500;
 
 await runEntry(async () => {
-  const root = localRoot(process.env);
+  const root = getLocalRoot(process.env);
   const shutdown = shutDownOnSignal();
-  const progress = lineProgress(print, true);
+  const progress = createProgress(print, true);
   const startedAt = Date.now();
-  print(`Starting Clinic Service. Data and logs: ${relative(root)}`);
+  print(`Starting Clinic Service. Data and logs: ${toRelativePath(root)}`);
   requireValidUrls(process.env);
   await requireReachable(process.env);
   const stack = await startStack({
@@ -45,17 +45,17 @@ await runEntry(async () => {
     process.exit();
   });
   shutdown.components = Object.values(stack.components);
-  const stackFile = savedFile(stack.servers.root.paths.stack, progress.line);
+  const stackFile = createSavedFile(stack.servers.root.paths.stack, progress.log);
   process.on("exit", stackFile.remove);
   try {
     const demo = await progress
-      .step("demo data", () => addDemoData(stack, progress.line, shutdown.signal))
+      .step("demo data", () => addDemoData(stack, progress.log, shutdown.signal))
       .catch((error: unknown) => {
         if (!shutdown.signal.aborted) throw error;
       });
     if (demo && !shutdown.signal.aborted) {
       writeStackFile(stack, demo, stackFile);
-      announce(stack, demo, Date.now() - startedAt);
+      printReadyMessage(stack, demo, Date.now() - startedAt);
       await once(shutdown.signal, "abort");
     }
     print("Stopping …");
@@ -76,7 +76,7 @@ function addDemoData(
   return seedDemoData({
     eventstoreUrl: servers.eventstoreUrl,
     portalJwtSecret: secrets.portalJwtSecret,
-    portalJwtIssuer: portalIssuer(urls),
+    portalJwtIssuer: getPortalIssuer(urls),
     portalCookieName: PORTAL_COOKIE_NAME,
     credentialsFile: paths.demo,
     log,
@@ -99,16 +99,16 @@ function shutDownOnSignal(): Shutdown {
   const onSignal = () => {
     controller.abort();
     firstAt ??= Date.now();
-    if (Date.now() - firstAt < SAME_SIGNAL_MS) return;
+    if (Date.now() - firstAt < REPEATED_SIGNAL_WINDOW_MS) return;
     print("Killing the remaining processes …");
-    const ours = shutdown.components.filter((component) => !component.external);
-    Promise.allSettled(ours.map((component) => component.kill9())).then(() => process.exit(130));
+    const ours = shutdown.components.filter((component) => !component.isExternal);
+    Promise.allSettled(ours.map((component) => component.kill())).then(() => process.exit(130));
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, onSignal);
   return shutdown;
 }
 
-function announce(stack: Stack, demo: DemoAccess, tookMs: number): void {
+function printReadyMessage(stack: Stack, demo: DemoAccess, tookMs: number): void {
   const { urls, servers } = stack;
   const database = new URL(servers.databaseUrls.projection);
   print(`
@@ -120,8 +120,8 @@ Clinic Service is ready (${(tookMs / 1000).toFixed(1)} s). Press Ctrl-C to stop.
   event log     ${servers.eventstoreUrl}
   Postgres      ${database.host}${database.pathname}
   NATS          ${servers.natsUrl}
-  logs          ${relative(servers.root.paths.log("*"))}
-  all details   ${relative(servers.root.paths.stack)} (URLs, demo users, applications and auditor)
+  logs          ${toRelativePath(servers.root.paths.log("*"))}
+  all details   ${toRelativePath(servers.root.paths.stack)} (URLs, demo users, applications and auditor)
 
 Try in another terminal:
   npm run demo                    follow an appointment: create, read, webhook, replay
@@ -131,7 +131,7 @@ README.md has example requests for staff, partners and auditors.
 `);
 }
 
-function relative(file: string): string {
+function toRelativePath(file: string): string {
   const inside = path.relative(PROJECT, file);
   return inside.startsWith("..") ? file : inside;
 }

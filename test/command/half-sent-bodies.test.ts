@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { ask, createPartnerWorld, startTestCommand, type TestCommand } from "../support/partner.ts";
-import { expectRefusal, type RawAnswer, sendRaw } from "../support/raw-http.ts";
+import { expectRefusal, type RawResponse, sendRaw } from "../support/raw-http.ts";
 
 /** Fewer than the token requests a minute that one address has. */
 const CLIENTS = 500;
@@ -30,7 +30,7 @@ describe("command, before clients that send half a body", () => {
     expect(ended, "half-sent requests that have ended").to.equal(0);
     for (const answers of await Promise.all(half)) {
       expect(answers).to.have.length(1);
-      expectRefusal(answers[0] as RawAnswer, 408, "request_timeout");
+      expectRefusal(answers[0] as RawResponse, 408, "request_timeout");
     }
   });
 });

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { expect } from "chai";
 import { exportJWK, generateKeyPair } from "jose";
 import { startCommand } from "../../command/start.ts";
-import { nodeEntry } from "../../deploy/local/setup/project.ts";
+import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { eventually } from "../support/eventually.ts";
@@ -36,7 +36,7 @@ describe("command process", () => {
   });
 
   function run(env: Record<string, string>) {
-    const { command, args } = nodeEntry("command/main.ts");
+    const { command, args } = buildNodeCommand("command/main.ts");
     const child = spawn(command, args, { env });
     running.add(child);
     const said = { out: "", err: "" };

@@ -169,7 +169,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
   });
 
   it("event log killed: writes answer 503 with Retry-After, reads work, and all services reconnect", async () => {
-    await stack.components.eventstore.kill9();
+    await stack.components.eventstore.kill();
     const refused = await create();
     expect(refused.status).to.equal(503);
     expect(Number(refused.headers.get("retry-after"))).to.be.greaterThan(0);
@@ -186,7 +186,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
       const work = createContinuously();
       try {
         await eventually("work is under way", () => created.size >= before + 20);
-        await stack.components[name].kill9();
+        await stack.components[name].kill();
         await stack.components[name].start();
         const after = created.size;
         await eventually("work goes on", () => created.size >= after + 20);

@@ -137,7 +137,7 @@ const REFUSALS = 20;
     );
     for (const component of Object.values(stack.components)) {
       await eventually(`${component.name} runs`, () => component.pid !== undefined, RECOVERY_TIMEOUT_MS);
-      await component.waitReady();
+      await component.waitUntilReady();
     }
   });
 });

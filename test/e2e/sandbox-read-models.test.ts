@@ -4,7 +4,7 @@ import { expect } from "chai";
 import type pg from "pg";
 import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
 import { grantMembership } from "../../command/operations/people-operations.ts";
-import { sessionCookie } from "../../deploy/local/demo-data/session.ts";
+import { createSessionCookie } from "../../deploy/local/demo-data/session.ts";
 import type { Difference } from "../../projection/engine/compare-tables.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { verify } from "../../projection/engine/verify.ts";
@@ -120,7 +120,7 @@ describe("sandboxes in the read models", () => {
       userId,
     };
     await grantMembership(api.command.log, { ...membership, clinicId: sandbox.clinicId }, operatorContext());
-    const Cookie = await sessionCookie({ id: userId, email: "owner@example.test" }, PORTAL, Date.now());
+    const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, PORTAL, Date.now());
     const portal = (path: string) => ask("GET", `${api.queryUrl}/api/v1${path}`, { Cookie });
     await eventually("the membership is known", async () => (await portal("/clinic/context")).status === 200);
 

@@ -7,7 +7,7 @@ import { grantMembership, registerCustomer } from "../../command/operations/peop
 import { resetSandbox } from "../../command/operations/sandbox-operations.ts";
 import { partnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { eventually } from "../support/eventually.ts";
-import { ask, createClinic, operatorContext, type PartnerAnswer } from "../support/partner.ts";
+import { ask, createClinic, operatorContext, type PartnerResponse } from "../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
 
 const DAY = 86_400_000;
@@ -35,12 +35,13 @@ describe("sandbox", () => {
   const at = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
 
   /** From a few days ago to a few weeks ahead. */
-  const list = (partner: Partner, clinicId: string): Promise<PartnerAnswer> => {
+  const list = (partner: Partner, clinicId: string): Promise<PartnerResponse> => {
     const from = new Date(Date.now() - 4 * DAY).toISOString();
     const to = new Date(Date.now() + 20 * DAY).toISOString();
     return partner.ask("GET", `/appointments?limit=250&from=${from}&to=${to}`, { headers: at(clinicId) });
   };
-  const idsIn = ({ body }: PartnerAnswer): string[] => body.appointments.map(({ id }: { id: string }) => id);
+  const idsIn = ({ body }: PartnerResponse): string[] =>
+    body.appointments.map(({ id }: { id: string }) => id);
 
   // biome-ignore lint/suspicious/noExplicitAny: as the API gave it
   const create = (partner: Partner, sandbox: any, key: string = randomUUID()) =>

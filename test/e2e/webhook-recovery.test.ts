@@ -5,7 +5,7 @@ import { clinic } from "../command/cli/terminal.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { startTestStack } from "../support/stack.ts";
-import { acceptedBy, webhookLibraryNames } from "../support/webhook-libraries.ts";
+import { listAcceptingLibraries, webhookLibraryNames } from "../support/webhook-libraries.ts";
 import { createWorld, type World } from "./world.ts";
 
 /** A delivery as the partner API returns it. */
@@ -84,7 +84,7 @@ describe("webhooks that a partner can trust", () => {
       expect([type, attempts.map(({ statusCode }) => statusCode)]).to.deep.equal(["endpoint.test", [200]]);
     }
     for (const request of receiver.requests) {
-      expect(acceptedBy(endpoint.secret, request)).to.deep.equal(webhookLibraryNames);
+      expect(listAcceptingLibraries(endpoint.secret, request)).to.deep.equal(webhookLibraryNames);
       expect(JSON.parse(request.body)).to.deep.include({ type: "endpoint.test", data: { test: true } });
     }
   });
@@ -143,9 +143,9 @@ describe("webhooks that a partner can trust", () => {
     const { body: test } = await world.partner("POST", path("/test"));
     const request = await eventually("the test", () => receiver.of(test.delivery.id)[0]);
     for (const secret of [endpoint.secret, body.secret]) {
-      expect(acceptedBy(secret, request)).to.deep.equal(webhookLibraryNames);
+      expect(listAcceptingLibraries(secret, request)).to.deep.equal(webhookLibraryNames);
     }
     const elsewhere = await register();
-    expect(acceptedBy(elsewhere.secret, request)).to.deep.equal([]);
+    expect(listAcceptingLibraries(elsewhere.secret, request)).to.deep.equal([]);
   });
 });

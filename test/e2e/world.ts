@@ -15,7 +15,7 @@ import {
   registerAnimal,
   registerCustomer,
 } from "../../command/operations/people-operations.ts";
-import { sessionCookie } from "../../deploy/local/demo-data/session.ts";
+import { createSessionCookie } from "../../deploy/local/demo-data/session.ts";
 import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
@@ -103,7 +103,7 @@ export async function createWorld(stack: Stack): Promise<World> {
     jwtIssuer: stack.env.queryApi.PORTAL_JWT_ISSUER as string,
     cookieName: stack.env.queryApi.PORTAL_COOKIE_NAME as string,
   };
-  const Cookie = await sessionCookie({ id: userId, email: "owner@example.test" }, portal, Date.now());
+  const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, portal, Date.now());
   const credentials = { client_id: applicationId, client_secret: clientSecret, environment };
   const exchange = await ask("POST", `${base}/oauth/token`, {
     body: { ...credentials, grant_type: "client_credentials" },

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
-import { nodeEntry } from "../../deploy/local/setup/project.ts";
+import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
@@ -12,7 +12,7 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
-import { storedMetadata } from "../support/stored-metadata.ts";
+import { createStoredMetadata } from "../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
 
@@ -33,7 +33,7 @@ describe("the projection command line", function () {
     env = { ...process.env, EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: url };
     const client = connectEventStore(eventstoreUrl, "test");
     const details = { fullName: "Ana Kos", phone: null, email: null, city: null };
-    const metadata = storedMetadata();
+    const metadata = createStoredMetadata();
     const event = {
       type: "CustomerRegistered" as const,
       data: { customerId, clinicId: randomUUID(), ...details },
@@ -51,7 +51,7 @@ describe("the projection command line", function () {
 
   const projection = (command: string, more: NodeJS.ProcessEnv = {}) =>
     new Promise<{ code: number; out: string; err: string }>((resolve) => {
-      const entry = nodeEntry("projection/cli/main.ts", command.split(" "));
+      const entry = buildNodeCommand("projection/cli/main.ts", command.split(" "));
       const child = execFile(entry.command, entry.args, { env: { ...env, ...more } }, (_, out, err) =>
         resolve({ code: child.exitCode ?? -1, out, err }),
       );

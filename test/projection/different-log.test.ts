@@ -13,7 +13,7 @@ import { freePort, LogProcess, temporaryDir } from "../deploy/eventstore/log-pro
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
-import { storedMetadata } from "../support/stored-metadata.ts";
+import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runCli, type ServiceProcess, startService } from "./service-process.ts";
 import { createWorld, type Endpoint, SECRET_KEYS, type World } from "./webhooks/world.ts";
 
@@ -193,7 +193,7 @@ describe("a projection whose database was built from another log", function () {
     await eventually("the fact", async () => (await read()).at(-1)?.type === "WebhookEndpointDisabled");
     await isReady();
     await exchange((files) => rm(files, { recursive: true }));
-    const metadata = { ...storedMetadata(), $causationId: randomUUID() };
+    const metadata = { ...createStoredMetadata(), $causationId: randomUUID() };
     const event = {
       type: "WebhookEndpointDisabled",
       data: { endpointId: endpoint.endpointId, reason: "gone" },

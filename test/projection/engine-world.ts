@@ -15,7 +15,7 @@ import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase } from "../support/stack.ts";
-import { storedMetadata } from "../support/stored-metadata.ts";
+import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runCli, type Said } from "./service-process.ts";
 
 /** A log and a database of a test's own, with empty read models: what is broken here breaks nobody else. */
@@ -50,7 +50,7 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   return {
     ...{ client, log: createEventLog(client), pool, eventstoreUrl, databaseUrl },
     async append(stream, ...events) {
-      const proposed = events.map(({ type, data, metadata = storedMetadata() }) =>
+      const proposed = events.map(({ type, data, metadata = createStoredMetadata() }) =>
         jsonEvent({
           type,
           data: data as Record<string, unknown>,

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { nodeEntry } from "../../deploy/local/setup/project.ts";
+import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -24,7 +24,7 @@ export interface ServiceServers {
 
 /** Only this source tree is compiled for the tests. */
 function entryOf(root: string, entry: string, args: readonly string[] = []) {
-  if (root === ROOT) return nodeEntry(entry, args);
+  if (root === ROOT) return buildNodeCommand(entry, args);
   return { command: process.execPath, args: ["--import=tsx", join(root, entry), ...args] };
 }
 

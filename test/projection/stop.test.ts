@@ -5,18 +5,18 @@ import { type AddressInfo, createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { expect } from "chai";
 import pg from "pg";
-import { nodeEntry } from "../../deploy/local/setup/project.ts";
+import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { startProjection } from "../../projection/start.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { eventually } from "../support/eventually.ts";
-import { type MutableProxy, startMutableProxy } from "../support/mutable-proxy.ts";
+import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
 
 describe("a projection process", function () {
   this.timeout(40_000);
   let database: TestDatabase;
   let child: ChildProcess | undefined;
-  const proxies: MutableProxy[] = [];
+  const proxies: FaultProxy[] = [];
 
   afterEach(async () => {
     child?.kill("SIGKILL");
@@ -28,10 +28,10 @@ describe("a projection process", function () {
     const { eventstoreUrl, natsUrl } = await testServers();
     database = await createTestDatabase();
     const urls = [eventstoreUrl, database.urls.projection, natsUrl];
-    proxies.push(...(await Promise.all(urls.map(startMutableProxy))));
+    proxies.push(...(await Promise.all(urls.map(startFaultProxy))));
     const [EVENTSTORE_URL, DATABASE_URL, NATS_URL] = proxies.map(({ url }) => url);
     const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
-    const { command, args } = nodeEntry("projection/main.ts");
+    const { command, args } = buildNodeCommand("projection/main.ts");
     child = spawn(command, args, {
       env: {
         ...process.env,

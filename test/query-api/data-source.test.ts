@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { openClinic } from "../support/clinics.ts";
 import { eventually } from "../support/eventually.ts";
 import { installationApproved, registerApplication } from "../support/partner-events.ts";
-import { type Answer, request, startTestQueryApi, type TestQueryApi } from "../support/query-api.ts";
+import { type PortalResponse, request, startTestQueryApi, type TestQueryApi } from "../support/query-api.ts";
 
 /** Starts a TCP proxy to Postgres that can close all connections, or stop forwarding data. */
 async function startProxy(target: URL) {
@@ -50,7 +50,7 @@ describe("query-api without Postgres", () => {
   let api: TestQueryApi;
   let proxy: Awaited<ReturnType<typeof startProxy>>;
   let userId: string;
-  let partner: () => Promise<Answer>;
+  let partner: () => Promise<PortalResponse>;
   const portal = () => api.get("/api/v1/clinic/context", userId);
 
   before(async () => {

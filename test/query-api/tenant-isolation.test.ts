@@ -158,7 +158,7 @@ describe("tenant isolation", () => {
   ];
 
   /** Checks that the body contains data of the caller's clinic, and no id or text of the other clinic. */
-  function expectOnlyOurs({ status, body }: Answer) {
+  function expectOnlyOurs({ status, body }: PortalResponse) {
     const text = JSON.stringify(body).toLowerCase();
     expect(status, text).to.equal(200);
     expect(

@@ -5,7 +5,7 @@ export interface CapturedLogs {
   /** All captured text: log lines and standard error. */
   text(): string;
   /** Lets logs through again. */
-  end(): void;
+  stop(): void;
 }
 
 type Written = (error: null, bytes: number, data: string | Buffer) => void;
@@ -31,7 +31,7 @@ export function captureLogs(): CapturedLogs {
   process.stderr.write = ((data: string | Uint8Array) => kept.push(String(data)) > 0) as typeof toError;
   return {
     text: () => kept.join(""),
-    end() {
+    stop() {
       fs.write = write;
       process.stderr.write = toError;
     },

@@ -1,8 +1,8 @@
 import { type Browser, chromium } from "playwright-core";
-import { findProgram, locate } from "../../deploy/local/setup/system-package.ts";
+import { findOnPath, findProgram } from "../../deploy/local/setup/system-package.ts";
 
 /** Names of the Chromium program on different systems. */
-const otherNames = ["chromium-browser", "google-chrome", "google-chrome-stable"];
+const OTHER_PROGRAM_NAMES = ["chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /**
  * Finds Chromium on the PATH. If it is missing, installs it with the system's package manager.
@@ -10,10 +10,13 @@ const otherNames = ["chromium-browser", "google-chrome", "google-chrome-stable"]
  * @throws {SetupError} one line that says how to get it
  */
 export async function findChromium(log: (line: string) => void): Promise<string> {
-  const other = locate("chromium") ? undefined : otherNames.map(locate).find(Boolean);
+  const other = findOnPath("chromium") ? undefined : OTHER_PROGRAM_NAMES.map(findOnPath).find(Boolean);
   return (
     other ??
-    findProgram({ name: "chromium", byHand: "install it (Debian: sudo apt-get install chromium)" }, log)
+    findProgram(
+      { name: "chromium", installAdvice: "install it (Debian: sudo apt-get install chromium)" },
+      log,
+    )
   );
 }
 

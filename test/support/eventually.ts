@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** A condition that holds within a moment on an idle machine holds within this on a busy one. Milliseconds. */
-const BUSY_MACHINE = 60_000;
+const DEFAULT_TIMEOUT_MS = 60_000;
 
 /**
  * Waits until the check gives something other than undefined or false, and gives that.
@@ -11,7 +11,7 @@ const BUSY_MACHINE = 60_000;
 export async function eventually<Value>(
   what: string,
   check: () => Value | Promise<Value>,
-  timeoutMs = BUSY_MACHINE,
+  timeoutMs = DEFAULT_TIMEOUT_MS,
 ): Promise<Exclude<Value, undefined | false>> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {

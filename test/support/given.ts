@@ -8,7 +8,7 @@ import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 type CatalogCategory = (typeof categories)[number];
 
 /** When the events of a history happened, unless a test says otherwise. */
-export const HAPPENED_AT = "2026-05-04T08:00:00.000Z";
+export const DEFAULT_EVENT_TIME = "2026-05-04T08:00:00.000Z";
 
 const metadata: EventMetadata = {
   $correlationId: "00000000-0000-4000-8000-00000000000c",
@@ -17,7 +17,7 @@ const metadata: EventMetadata = {
   clinicId: null,
   environment: null,
   schemaVersion: 1,
-  occurredAt: HAPPENED_AT,
+  occurredAt: DEFAULT_EVENT_TIME,
 };
 
 /** Folds a history, as `handle` does before it calls a decider. */

@@ -3,7 +3,7 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import type { Header, OpenApiDocument, Operation } from "../../query-api/docs/openapi.ts";
 
-export interface JudgedAnswer {
+export interface CheckedResponse {
   status: number;
   headers: Headers;
   body: unknown;
@@ -17,16 +17,16 @@ export interface DocumentedOperation {
   operation: Operation;
 }
 
-export interface Judge {
+export interface ResponseChecker {
   operations: readonly DocumentedOperation[];
   /** Returns the operation of a request; undefined if the document does not contain it. */
   find(method: string, path: string): DocumentedOperation | undefined;
   /** Fails if status, body or headers of the response differ from the document. */
-  check(documented: DocumentedOperation, answer: JudgedAnswer): void;
+  check(documented: DocumentedOperation, answer: CheckedResponse): void;
 }
 
 /** Headers of the transport and of every answer, which no document lists. */
-const unlisted = new Set([
+const UNDOCUMENTED_HEADERS = new Set([
   "cache-control",
   "connection",
   "content-length",
@@ -36,13 +36,13 @@ const unlisted = new Set([
   "x-content-type-options",
 ]);
 
-export function createJudge(document: OpenApiDocument): Judge {
+export function createResponseChecker(document: OpenApiDocument): ResponseChecker {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   // Ajv's formats are CommonJS, whose default is one level further down.
   (formats as unknown as typeof formats.default)(ajv);
   ajv.addSchema(document as object, "document");
   const validators = new Map<string, ValidateFunction>();
-  const operations = operationsOf(document);
+  const operations = listOperations(document);
 
   function validate(what: string, pointer: string[], value: unknown): void {
     const ref = `document#/${pointer.map(escapePointer).join("/")}`;
@@ -65,14 +65,15 @@ export function createJudge(document: OpenApiDocument): Judge {
     }
     const known = new Set(Object.keys(declared).map((name) => name.toLowerCase()));
     for (const name of given.keys()) {
-      if (!known.has(name) && !unlisted.has(name)) throw new Error(`${what} has the header ${name}`);
+      if (!known.has(name) && !UNDOCUMENTED_HEADERS.has(name))
+        throw new Error(`${what} has the header ${name}`);
     }
   }
 
   return {
     operations,
     find: (method, path) =>
-      operations.find((one) => one.method === method && templateOf(one.path).test(path)),
+      operations.find((one) => one.method === method && buildPathPattern(one.path).test(path)),
     check({ operationId, method, path, operation }, { status, headers, body }) {
       const what = `${operationId}'s answer ${status}`;
       const promised = operation.responses[status];
@@ -87,7 +88,7 @@ export function createJudge(document: OpenApiDocument): Judge {
   };
 }
 
-function operationsOf(document: OpenApiDocument): DocumentedOperation[] {
+function listOperations(document: OpenApiDocument): DocumentedOperation[] {
   return Object.entries(document.paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({
       ...{ operationId: operation.operationId, method: method.toUpperCase() },
@@ -103,7 +104,7 @@ function resolve(document: OpenApiDocument, header: Header | { $ref: string }): 
   return found;
 }
 
-function templateOf(path: string): RegExp {
+function buildPathPattern(path: string): RegExp {
   return new RegExp(`^${path.replace(/\{\w+\}/g, "[^/]+")}$`);
 }
 

@@ -11,7 +11,7 @@ import {
   ask,
   createApplication,
   exchange,
-  type PartnerAnswer,
+  type PartnerResponse,
   startTestCommand,
   type TestApplication,
   type TestCommand,
@@ -40,7 +40,7 @@ export interface Partner extends TestApplication {
     method: Method,
     path: string,
     more?: { headers?: Record<string, string>; body?: unknown },
-  ): Promise<PartnerAnswer>;
+  ): Promise<PartnerResponse>;
 }
 
 type Method = Parameters<typeof ask>[0];

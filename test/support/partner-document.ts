@@ -1,9 +1,9 @@
 import { buildPartnerDocument } from "../../query-api/docs/partner-document.ts";
 import { partnerReads } from "../../query-api/partner/reads.ts";
-import { createJudge, type JudgedAnswer } from "./openapi.ts";
+import { type CheckedResponse, createResponseChecker } from "./openapi.ts";
 
 /** The partner API's document as its judge; whose origin and operator it names makes no difference to answers. */
-export const partnerJudge = createJudge(
+export const partnerResponseChecker = createResponseChecker(
   buildPartnerDocument(partnerReads, {
     operatorName: "Test Operator",
     brand: "SERVICE",
@@ -12,8 +12,8 @@ export const partnerJudge = createJudge(
 );
 
 /** Fails if the response of a partner operation differs from the partner API's document. */
-export function checkPartnerAnswer(method: string, url: string, answer: JudgedAnswer): void {
+export function checkPartnerResponse(method: string, url: string, answer: CheckedResponse): void {
   const path = /^\/(?:sandbox|production)\/v1(\/.*)$/.exec(new URL(url).pathname)?.[1];
-  const operation = path === undefined ? undefined : partnerJudge.find(method, path);
-  if (operation) partnerJudge.check(operation, answer);
+  const operation = path === undefined ? undefined : partnerResponseChecker.find(method, path);
+  if (operation) partnerResponseChecker.check(operation, answer);
 }

@@ -23,7 +23,7 @@ import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";
-import { checkPartnerAnswer } from "./partner-document.ts";
+import { checkPartnerResponse } from "./partner-document.ts";
 import { testServers } from "./stack.ts";
 
 export const TOKEN_ISSUER = "http://partners.test";
@@ -179,7 +179,7 @@ export async function createPartnerWorld(
   return { ...clinic, ...application, token, headers };
 }
 
-export interface PartnerAnswer {
+export interface PartnerResponse {
   status: number;
   headers: Headers;
   text: string;
@@ -197,7 +197,7 @@ export async function ask(
   url: string,
   headers: Record<string, string> = {},
   body?: unknown,
-): Promise<PartnerAnswer> {
+): Promise<PartnerResponse> {
   const content = body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) };
   const type = body === undefined ? {} : { "Content-Type": "application/json" };
   const response = await fetch(url, { method, headers: { ...type, ...headers }, ...content });
@@ -205,7 +205,7 @@ export async function ask(
   const { status, headers: answered } = response;
   requireNoSniffing(response);
   const answer = { status, headers: answered, text, body: JSON.parse(text) };
-  checkPartnerAnswer(method, url, answer);
+  checkPartnerResponse(method, url, answer);
   return answer;
 }
 
@@ -214,7 +214,7 @@ export function exchange(
   url: string,
   { applicationId, clientSecret, environment }: TestApplication,
   more: Record<string, unknown> = {},
-): Promise<PartnerAnswer> {
+): Promise<PartnerResponse> {
   const request = {
     client_id: applicationId,
     client_secret: clientSecret,

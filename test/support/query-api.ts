@@ -8,11 +8,11 @@ import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";
-import { createJudge } from "./openapi.ts";
+import { createResponseChecker } from "./openapi.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
 
-export interface Answer {
+export interface PortalResponse {
   status: number;
   headers: Headers;
   // biome-ignore lint/suspicious/noExplicitAny: each test checks the body that it expects, and the schema is checked separately
@@ -26,7 +26,7 @@ export interface TestQueryApi {
   provider: IdentityProvider;
   given(...events: GivenEvent[]): Promise<void>;
   /** Sends a GET as a portal user or without a session. Fails if the response differs from the portal's document. */
-  get(path: string, userId?: string): Promise<Answer>;
+  get(path: string, userId?: string): Promise<PortalResponse>;
   /** A partner's access token. */
   partnerToken(claims: PartnerClaims): Promise<string>;
   stop(): Promise<void>;
@@ -62,7 +62,7 @@ export async function startTestQueryApi(
     ...(await configure(database)),
   });
   const document = await fetch(`${service.url}/api/v1/openapi.json`);
-  const judge = createJudge((await document.json()) as OpenApiDocument);
+  const judge = createResponseChecker((await document.json()) as OpenApiDocument);
   const cookies = new Map<string, Promise<string>>();
   return {
     url: service.url,
@@ -86,7 +86,7 @@ export async function startTestQueryApi(
 }
 
 /** Sends a request and parses the JSON response. */
-export async function request(url: string, headers: Record<string, string>): Promise<Answer> {
+export async function request(url: string, headers: Record<string, string>): Promise<PortalResponse> {
   const response = await fetch(url, { headers });
   requireNoSniffing(response);
   return { status: response.status, headers: response.headers, body: await response.json() };

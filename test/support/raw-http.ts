@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { expect } from "chai";
 
 /** An answer as it came over the wire. */
-export interface RawAnswer {
+export interface RawResponse {
   status: number;
   /** Names in lower case; the last of several. */
   headers: Record<string, string>;
@@ -13,7 +13,7 @@ export interface RawAnswer {
 }
 
 /** Longest that a server may take to answer and hang up: a slow request has 20 s, and a busy machine is slow, too. */
-const WITHIN = 60_000;
+const RESPONSE_TIMEOUT_MS = 60_000;
 
 /**
  * Sends bytes, which need be no request that a client would send, and reads until the server hangs up.
@@ -21,7 +21,7 @@ const WITHIN = 60_000;
  * @param parts written one after the other, each when the one before has gone out
  * @returns every answer, in order; those with a status of 1xx included. Each other one forbids sniffing its type
  */
-export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promise<RawAnswer[]> {
+export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promise<RawResponse[]> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   const chunks: Buffer[] = [];
@@ -29,7 +29,7 @@ export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promi
   // The server may hang up before it has read everything.
   socket.on("error", () => undefined);
   const closed = once(socket, "close");
-  const late = setTimeout(() => socket.destroy(new Error("late")), WITHIN);
+  const late = setTimeout(() => socket.destroy(new Error("late")), RESPONSE_TIMEOUT_MS);
   for (const part of parts) {
     await new Promise<void>((resolve) => socket.write(part, () => resolve()));
   }
@@ -43,10 +43,10 @@ export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promi
 }
 
 /** The one answer to a request; it must ask for the connection to be closed, unless it is broken. */
-export async function sendOne(url: string, ...parts: (string | Buffer)[]): Promise<RawAnswer> {
+export async function sendOne(url: string, ...parts: (string | Buffer)[]): Promise<RawResponse> {
   const answers = (await sendRaw(url, ...parts)).filter(({ status }) => status >= 200);
   expect(answers, "answers").to.have.length(1);
-  return answers[0] as RawAnswer;
+  return answers[0] as RawResponse;
 }
 
 /** A request's text: start line, headers, an empty line, the body. `Connection: close` unless a header says more. */
@@ -62,7 +62,7 @@ export function requestText(start: string, headers: string[], body: string | Buf
 }
 
 /** Checks that a refusal has the error body and the correlation id header, and no internal details. */
-export function expectRefusal(answer: RawAnswer, status: number, error: string): void {
+export function expectRefusal(answer: RawResponse, status: number, error: string): void {
   expect([answer.status, answer.body?.error], answer.text).to.deep.equal([status, error]);
   expect(answer.body).to.have.all.keys(
     ...["ok", "error", "correlationId"],
@@ -75,8 +75,8 @@ export function expectRefusal(answer: RawAnswer, status: number, error: string):
   expect(answer.text).not.to.match(/\bat .*[:(]\d+|node_modules|\.ts\b|SELECT|<html/i);
 }
 
-function parse(bytes: Buffer): RawAnswer[] {
-  const answers: RawAnswer[] = [];
+function parse(bytes: Buffer): RawResponse[] {
+  const answers: RawResponse[] = [];
   let rest = bytes;
   while (rest.length > 0) {
     const end = rest.indexOf("\r\n\r\n");
@@ -91,13 +91,13 @@ function parse(bytes: Buffer): RawAnswer[] {
     );
     const length = status < 200 ? 0 : Number(headers["content-length"] ?? rest.length);
     const text = rest.subarray(end + 4, end + 4 + length).toString("utf8");
-    answers.push({ status, headers, text, body: toJson(text) });
+    answers.push({ status, headers, text, body: parseJson(text) });
     rest = rest.subarray(end + 4 + length);
   }
   return answers;
 }
 
-function toJson(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -24,7 +24,7 @@ export interface ReadModelDatabase extends TestDatabase {
 }
 
 /** When events happened that do not say when. */
-const recordedAt = "2026-03-01T08:00:00.000Z";
+const DEFAULT_EVENT_TIME = "2026-03-01T08:00:00.000Z";
 
 /** Makes a database with migrations and empty read models. */
 export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
@@ -66,7 +66,7 @@ function record({ at, ...event }: GivenEvent, position: bigint): RecordedEvent {
       clinicId: null,
       environment: null,
       schemaVersion: 1,
-      occurredAt: at ?? recordedAt,
+      occurredAt: at ?? DEFAULT_EVENT_TIME,
     },
   });
   if (!parsed) throw new Error(`no such event: ${event.type}`);

@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders, type Server, type ServerRespons
 import type { AddressInfo } from "node:net";
 
 /** The receiver's reaction to one request. */
-export interface Behaviour {
+export interface Reaction {
   status?: number;
   headers?: Record<string, string>;
   body?: string | Uint8Array;
@@ -35,11 +35,11 @@ export interface Receiver {
   port: number;
   requests: ReceivedRequest[];
   /** Requests that were open at once, at the most. */
-  mostAtOnce(): number;
+  maxConcurrentRequests(): number;
   /** Uses each of these reactions for one of the next requests, and then the default reaction again. */
-  next(...behaviours: Behaviour[]): void;
+  next(...behaviours: Reaction[]): void;
   /** Does this with every request from now on, or with those of one path; 200 at first. */
-  always(behaviour: Behaviour, path?: string): void;
+  always(behaviour: Reaction, path?: string): void;
   /** Requests that are held now. */
   held(): number;
   /** Answers the requests that are held now. */
@@ -52,9 +52,9 @@ export interface Receiver {
 /** @param port 0 takes a free one */
 export async function startReceiver(port = 0): Promise<Receiver> {
   const requests: ReceivedRequest[] = [];
-  const queue: Behaviour[] = [];
-  let usual: Behaviour = {};
-  const usualAt = new Map<string, Behaviour>();
+  const queue: Reaction[] = [];
+  let usual: Reaction = {};
+  const usualAt = new Map<string, Reaction>();
   const held = new Set<() => void>();
   let open = 0;
   let most = 0;
@@ -80,13 +80,13 @@ export async function startReceiver(port = 0): Promise<Receiver> {
         at: Date.now(),
       });
       if (behaviour.mode !== "hold") {
-        setTimeout(() => answer(response, behaviour), behaviour.delayMs ?? 0);
+        setTimeout(() => respond(response, behaviour), behaviour.delayMs ?? 0);
         return;
       }
       const { mode: _, ...released } = behaviour;
-      const respond = () => answer(response, released);
-      held.add(respond);
-      response.once("close", () => held.delete(respond));
+      const release = () => respond(response, released);
+      held.add(release);
+      response.once("close", () => held.delete(release));
     });
   });
   server.listen(port, "127.0.0.1");
@@ -96,7 +96,7 @@ export async function startReceiver(port = 0): Promise<Receiver> {
     url: `http://127.0.0.1:${bound}`,
     port: bound,
     requests,
-    mostAtOnce: () => most,
+    maxConcurrentRequests: () => most,
     next: (...behaviours) => queue.push(...behaviours),
     always: (behaviour, path) => {
       if (path === undefined) usual = behaviour;
@@ -104,24 +104,24 @@ export async function startReceiver(port = 0): Promise<Receiver> {
     },
     held: () => held.size,
     release() {
-      for (const respond of held) respond();
+      for (const release of held) release();
       held.clear();
     },
     of: (deliveryId) => requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
-    close: () => closeNow(server),
+    close: () => closeServer(server),
   };
 }
 
-async function closeNow(server: Server): Promise<void> {
+async function closeServer(server: Server): Promise<void> {
   const closed = once(server, "close");
   server.close();
   server.closeAllConnections();
   await closed;
 }
 
-function answer(
+function respond(
   response: ServerResponse,
-  { status = 200, headers = {}, body = "ok", mode }: Behaviour,
+  { status = 200, headers = {}, body = "ok", mode }: Reaction,
 ): void {
   if (response.destroyed || mode === "hang") return;
   if (mode === "close") {

@@ -3,7 +3,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import type { Context } from "mocha";
-import { processIdentity } from "../../deploy/local/setup/pid-lock.mjs";
+import { readProcessIdentity } from "../../deploy/local/setup/pid-lock.mjs";
 
 /** A real file system that a test can fill. */
 export interface SmallDisk {
@@ -24,7 +24,7 @@ const PREFIX = "clinic-disk-";
  * @param size in MiB
  */
 export function mountSmallDisk(test: Context, size: number): SmallDisk {
-  sweep();
+  removeAbandonedDisks();
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
   try {
     execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}m,mode=0755`, "tmpfs", folder], {
@@ -40,14 +40,14 @@ export function mountSmallDisk(test: Context, size: number): SmallDisk {
   const ballast = path.join(folder, "ballast");
   return {
     folder,
-    fill: () => fillWith(ballast),
+    fill: () => fillDisk(ballast),
     free: () => fs.rmSync(ballast, { force: true }),
     remove: () => unmount(folder),
   };
 }
 
 /** Appends to a file until the disk takes not one more byte. */
-function fillWith(ballast: string): void {
+function fillDisk(ballast: string): void {
   const descriptor = fs.openSync(ballast, "a");
   try {
     for (let size = 1_048_576; size >= 1; size = Math.floor(size / 16)) writeUntilFull(descriptor, size);
@@ -72,9 +72,9 @@ function unmount(folder: string): void {
 }
 
 /** Removes the file systems of test processes that were killed. */
-function sweep(): void {
+function removeAbandonedDisks(): void {
   for (const name of fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith(PREFIX))) {
-    if (processIdentity(Number(name.slice(PREFIX.length).split("-")[0])) !== undefined) continue;
+    if (readProcessIdentity(Number(name.slice(PREFIX.length).split("-")[0])) !== undefined) continue;
     const folder = path.join(os.tmpdir(), name);
     try {
       unmount(folder);

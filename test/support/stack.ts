@@ -8,18 +8,18 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import {
+  buildDatabaseUrl,
+  buildRoleUrls,
   createDatabase,
   type DatabaseUrls,
   dropDatabase,
-  roleUrls,
-  urlFor,
 } from "../../deploy/local/servers/database-roles.ts";
 import type { ExternalServers } from "../../deploy/local/servers/external-servers.ts";
 import { type Servers, startServers } from "../../deploy/local/servers/servers.ts";
 import { removeLocalRoot } from "../../deploy/local/setup/local-root.ts";
-import { lockHolder } from "../../deploy/local/setup/pid-lock.mjs";
-import { freePorts } from "../../deploy/local/setup/ports.ts";
-import { lineProgress } from "../../deploy/local/setup/progress.ts";
+import { findLockHolder } from "../../deploy/local/setup/pid-lock.mjs";
+import { findFreePorts } from "../../deploy/local/setup/ports.ts";
+import { createProgress } from "../../deploy/local/setup/progress.ts";
 import { type Stack, type StackOptions, startStack } from "../../deploy/local/stack/stack.ts";
 
 /** A database of a test's own on the shared Postgres, empty: its roles are there, its migrations are not applied. */
@@ -53,15 +53,15 @@ const KEY: unique symbol = Symbol.for("clinic-service.test-servers");
 const perProcess = globalThis as { [KEY]?: Shared };
 if (!perProcess[KEY]) {
   perProcess[KEY] = { cleanups: new Set() };
-  endWithParent();
+  exitWithParent();
 }
 const shared = perProcess[KEY];
 
 const PREFIX = "clinic-test-";
 
 /** After the last test, everything must have come to its end within this. Milliseconds. */
-const END_TIMEOUT_MS = 90_000;
-const progress = lineProgress((line) => process.stderr.write(`${line}\n`), false);
+const TEARDOWN_TIMEOUT_MS = 90_000;
+const progress = createProgress((line) => process.stderr.write(`${line}\n`), false);
 
 /**
  * The servers that all tests of this process share. Tests that stop a server start their own, with startTestServers.
@@ -72,7 +72,7 @@ export function testServers(): Promise<Servers> {
 }
 
 /** Mocha runs the tests in a child process. If the parent is killed with -9, the child must end too. */
-function endWithParent(): void {
+function exitWithParent(): void {
   const parent = process.ppid;
   setInterval(() => {
     if (process.ppid !== parent) process.kill(process.pid, "SIGKILL");
@@ -82,9 +82,9 @@ function endWithParent(): void {
 /** Servers of a test's own, on free ports, in a folder that goes when they stop. */
 export async function startTestServers(external: ExternalServers = process.env): Promise<Servers> {
   const root = makeTestRoot();
-  const ports = await freePorts();
+  const ports = await findFreePorts();
   const servers = await startServers({ root, ports, external, progress, syncNewData: false });
-  const stop = cleanup(async () => {
+  const stop = registerCleanup(async () => {
     await servers.stop();
     removeLocalRoot(root);
   });
@@ -96,17 +96,17 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   const { adminDatabaseUrl, components, root } = await testServers();
   const name = `test_${process.pid}_${randomBytes(4).toString("hex")}`;
   const passwords = root.secrets.postgres;
-  const { external } = components.postgres;
-  await createDatabase(adminDatabaseUrl, name, external ? undefined : "local_projection");
-  const owner = external
-    ? urlFor(adminDatabaseUrl, name)
-    : urlFor(adminDatabaseUrl, name, "local_projection", passwords.projection);
+  const { isExternal } = components.postgres;
+  await createDatabase(adminDatabaseUrl, name, isExternal ? undefined : "local_projection");
+  const owner = isExternal
+    ? buildDatabaseUrl(adminDatabaseUrl, name)
+    : buildDatabaseUrl(adminDatabaseUrl, name, "local_projection", passwords.projection);
   const drop = () => dropDatabase(adminDatabaseUrl, name);
   // On a server of ours, the database goes with the server.
   return {
     name,
-    urls: roleUrls(adminDatabaseUrl, name, passwords, owner),
-    drop: external ? cleanup(drop) : drop,
+    urls: buildRoleUrls(adminDatabaseUrl, name, passwords, owner),
+    drop: isExternal ? registerCleanup(drop) : drop,
   };
 }
 
@@ -122,12 +122,12 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<St
       ...external,
       DATABASE_URL: external.DATABASE_URL && (await createTestDatabase()).urls.projection,
     },
-    progress: options.log ? lineProgress(options.log, false) : progress,
+    progress: options.log ? createProgress(options.log, false) : progress,
     syncNewData: false,
     restart: options.restart ?? false,
     ...(options.serviceEnv ? { serviceEnv: options.serviceEnv } : {}),
   });
-  const stop = cleanup(async () => {
+  const stop = registerCleanup(async () => {
     await stack.stop();
     removeLocalRoot(root);
   });
@@ -136,16 +136,16 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<St
 
 /** An empty folder for a stack, reachable for root's Postgres user, removed at the end at the latest. */
 export function makeTestRoot(): string {
-  sweep();
+  removeAbandonedFolders();
   const root = fs.mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
   fs.chmodSync(root, 0o755);
-  cleanup(async () => removeLocalRoot(root));
+  registerCleanup(async () => removeLocalRoot(root));
   return root;
 }
 
 /** Hooks for mocha: stop and remove everything that tests left behind. */
 export async function mochaGlobalTeardown(): Promise<void> {
-  endWithin(END_TIMEOUT_MS);
+  exitAfter(TEARDOWN_TIMEOUT_MS);
   const failures: unknown[] = [];
   for (const clean of [...shared.cleanups].reverse()) await clean().catch((error) => failures.push(error));
   shared.servers = undefined;
@@ -153,7 +153,7 @@ export async function mochaGlobalTeardown(): Promise<void> {
 }
 
 /** A test that failed may have left something open, for which mocha would wait for ever. */
-function endWithin(milliseconds: number): void {
+function exitAfter(milliseconds: number): void {
   setTimeout(() => {
     process.stderr.write(`still open after all tests: ${process.getActiveResourcesInfo().join(", ")}\n`);
     process.exit(1);
@@ -161,7 +161,7 @@ function endWithin(milliseconds: number): void {
 }
 
 /** Makes the work happen once: when called, or at the end. */
-function cleanup(work: () => Promise<void>): () => Promise<void> {
+function registerCleanup(work: () => Promise<void>): () => Promise<void> {
   const once = async () => {
     if (shared.cleanups.delete(once)) await work();
   };
@@ -170,13 +170,13 @@ function cleanup(work: () => Promise<void>): () => Promise<void> {
 }
 
 /** Removes folders whose process was killed. */
-function sweep(): void {
+function removeAbandonedFolders(): void {
   const left = fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith(PREFIX));
   for (const name of left) {
     const pid = Number(name.slice(PREFIX.length).split("-")[0]);
     const folder = path.join(os.tmpdir(), name);
     const ours = fs.statSync(folder, { throwIfNoEntry: false })?.uid === process.getuid?.();
-    if (ours && !isAlive(pid) && !lockHolder(path.join(folder, "lock"))) removeLocalRoot(folder);
+    if (ours && !isAlive(pid) && !findLockHolder(path.join(folder, "lock"))) removeLocalRoot(folder);
   }
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 
 /** The metadata of an event that a test puts into the log by itself: an operator's, of no clinic. */
-export function storedMetadata() {
+export function createStoredMetadata() {
   return {
     $correlationId: randomUUID(),
     $causationId: randomUUID(),

@@ -9,7 +9,7 @@ export type WebhookLibrary = keyof typeof webhookLibraries;
 export const webhookLibraryNames = Object.keys(webhookLibraries) as WebhookLibrary[];
 
 /** Names of the libraries that accept a delivery by a secret. */
-export function acceptedBy(
+export function listAcceptingLibraries(
   secret: string,
   { body, headers }: { body: string; headers: Record<string, unknown> },
 ): WebhookLibrary[] {

@@ -1,9 +1,9 @@
 import { registerAnimal, registerCustomer } from "../../../command/operations/people-operations.ts";
 import type { AnimalRegistration } from "../../../shared/domain/clinic/animal.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { choices, demoId } from "./random.ts";
+import { createChoices, demoId } from "./random.ts";
 import type { Chain } from "./steps.ts";
-import { addDays, dateInTimeZone } from "./time.ts";
+import { addDays, toLocalDate } from "./time.ts";
 
 const DAY = 86_400_000;
 
@@ -15,9 +15,9 @@ const SPECIES = {
   bird: { breeds: ["Budgerigar", "Cockatiel"], weight: [0.03, 0.12] },
 } as const;
 
-const SPECIES_BY_SHARE = ["dog", "dog", "dog", "dog", "cat", "cat", "cat", "cat", "rabbit", "bird"] as const;
+const WEIGHTED_SPECIES = ["dog", "dog", "dog", "dog", "cat", "cat", "cat", "cat", "rabbit", "bird"] as const;
 
-const NAMES =
+const ANIMAL_NAMES =
   "Luna Milo Bella Rocky Nala Simba Coco Max Lola Oscar Daisy Charlie Kira Bruno Maya Leo Pepper".split(" ");
 
 export interface DemoAnimal {
@@ -26,7 +26,7 @@ export interface DemoAnimal {
 }
 
 /** Returns the animals of a clinic's customers: alternately one and two per customer. */
-export function demoAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "customers">): DemoAnimal[] {
+export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "customers">): DemoAnimal[] {
   return Array.from({ length: customers }, (_, customer) =>
     Array.from({ length: 1 + (customer % 2) }, (_, animal) => ({
       id: demoId(slug, "animal", customer, animal),
@@ -37,10 +37,10 @@ export function demoAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "cust
 
 /** Registers each customer, then the customer's animals, at times within the last year. */
 export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
-  const animals = demoAnimals(clinic);
+  const animals = listAnimals(clinic);
   return Array.from({ length: clinic.customers }, (_, index) => {
     const at = now - (365 - (index % 360)) * DAY;
-    const customer = customerOf(clinic, index);
+    const customer = describeCustomer(clinic, index);
     const own = animals.filter(({ customerId }) => customerId === customer.customerId);
     return [
       {
@@ -49,7 +49,7 @@ export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
         run: (log, context) => registerCustomer(log, customer, context),
       },
       ...own.map((animal, place): Chain[number] => {
-        const registration = animalOf(clinic, animal, now);
+        const registration = describeAnimal(clinic, animal, now);
         return {
           name: `${clinic.slug} animal ${index} ${place}`,
           at: at + 60_000,
@@ -60,42 +60,42 @@ export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
   });
 }
 
-function customerOf(clinic: DemoClinic, index: number) {
+function describeCustomer(clinic: DemoClinic, index: number) {
   const customerId = demoId(clinic.slug, "customer", index);
-  const draw = choices(customerId);
-  const [first, last] = [draw.one(clinic.firstNames), draw.one(clinic.lastNames)];
+  const draw = createChoices(customerId);
+  const [first, last] = [draw.pick(clinic.firstNames), draw.pick(clinic.lastNames)];
   return {
     customerId,
     clinicId: clinic.id,
     fullName: `${first} ${last}`,
     phone: draw.chance(0.9) ? `${clinic.phonePrefix} ${String(index).padStart(4, "0")}` : null,
     email: draw.chance(0.8) ? `customer-${index}@${clinic.slug}.example` : null,
-    city: draw.chance(0.85) ? draw.one(clinic.branches).city : null,
+    city: draw.chance(0.85) ? draw.pick(clinic.branches).city : null,
   };
 }
 
-function animalOf(
+function describeAnimal(
   clinic: DemoClinic,
   { id: animalId, customerId }: DemoAnimal,
   now: number,
 ): AnimalRegistration {
-  const draw = choices(animalId);
-  const species = draw.one(SPECIES_BY_SHARE);
+  const draw = createChoices(animalId);
+  const species = draw.pick(WEIGHTED_SPECIES);
   const { breeds, weight } = SPECIES[species];
   const [light, heavy] = weight;
-  const kilograms = Math.round((light + ((heavy - light) * draw.below(100)) / 100) * 1000) / 1000;
+  const kilograms = Math.round((light + ((heavy - light) * draw.integerBelow(100)) / 100) * 1000) / 1000;
   return {
     animalId,
     clinicId: clinic.id,
     customerId,
-    name: draw.one(NAMES),
+    name: draw.pick(ANIMAL_NAMES),
     species,
-    breed: draw.one<string | null>(breeds),
-    sex: draw.one(["female", "male", "female_neutered", "male_neutered", null]),
+    breed: draw.pick<string | null>(breeds),
+    sex: draw.pick(["female", "male", "female_neutered", "male_neutered", null]),
     birthDate: draw.chance(0.8)
-      ? addDays(dateInTimeZone(clinic.timezone, now), -400 - draw.below(4000))
+      ? addDays(toLocalDate(clinic.timezone, now), -400 - draw.integerBelow(4000))
       : null,
     weightKg: draw.chance(0.9) ? kilograms : null,
-    microchip: draw.chance(0.6) ? `9000000${String(draw.below(100_000_000)).padStart(8, "0")}` : null,
+    microchip: draw.chance(0.6) ? `9000000${String(draw.integerBelow(100_000_000)).padStart(8, "0")}` : null,
   };
 }

@@ -12,7 +12,7 @@ import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { sandboxClinicId, sandboxEntityId } from "../../../shared/domain/events/ids.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";
 import { listSandboxBranches } from "../../../shared/domain/partner/sandbox-fixture.ts";
-import { demoAnimals } from "./animals.ts";
+import { listAnimals } from "./animals.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
 import { demoId } from "./random.ts";
 import type { Chain } from "./steps.ts";
@@ -60,9 +60,9 @@ export const demoApplications: DemoApplication[] = [
 ];
 
 /** Returns the animal that examples use. */
-export function exampleAnimal({ id, environment, clinic }: DemoApplication): string {
+export function findExampleAnimal({ id, environment, clinic }: DemoApplication): string {
   if (environment === "sandbox") return sandboxEntityId(id, "animal", "Biscuit");
-  const [animal] = demoAnimals(clinic);
+  const [animal] = listAnimals(clinic);
   if (!animal) throw new Error(`${clinic.slug} has no animal`);
   return animal.id;
 }
@@ -81,7 +81,7 @@ export function setUpSandbox(now: number): Chain {
 }
 
 /** Registers a production application and installs it at its clinic with all scopes. */
-export function install(
+export function installApplication(
   { id: applicationId, name, environment, clinic, approver }: DemoApplication,
   now: number,
 ): Chain {

@@ -23,13 +23,13 @@ export interface DemoClinic {
   lastNames: string[];
 }
 
-const branch = (slug: string, name: string, city: string) => ({
+const createBranch = (slug: string, name: string, city: string) => ({
   id: demoId(slug, "branch", name),
   name,
   city,
 });
 
-const list = (names: string) => names.split(" ");
+const splitNames = (names: string) => names.split(" ");
 
 export const demoClinics: DemoClinic[] = [
   {
@@ -44,17 +44,19 @@ export const demoClinics: DemoClinic[] = [
     status: "active",
     plan: "professional",
     branches: [
-      branch("lindenhof", "Mitte", "Berlin"),
-      branch("lindenhof", "Kreuzberg", "Berlin"),
-      branch("lindenhof", "Babelsberg", "Potsdam"),
+      createBranch("lindenhof", "Mitte", "Berlin"),
+      createBranch("lindenhof", "Kreuzberg", "Berlin"),
+      createBranch("lindenhof", "Babelsberg", "Potsdam"),
     ],
     customers: 140,
     basePrice: 32,
     phonePrefix: "+49 30 555",
-    firstNames: list(
+    firstNames: splitNames(
       "Anna Jonas Lea Paul Marie Felix Greta Emil Nele Anton Ida Karl Frieda Moritz Clara Aylin",
     ),
-    lastNames: list("Albrecht Brandt Decker Engel Fuchs Graf Hartung Jansen Keller Lorenz Maurer Noack Otto"),
+    lastNames: splitNames(
+      "Albrecht Brandt Decker Engel Fuchs Graf Hartung Jansen Keller Lorenz Maurer Noack Otto",
+    ),
   },
   {
     id: demoId("harbour"),
@@ -67,12 +69,16 @@ export const demoClinics: DemoClinic[] = [
     demoDays: 60,
     status: "active",
     plan: "trial",
-    branches: [branch("harbour", "Balmain", "Sydney"), branch("harbour", "Manly", "Sydney")],
+    branches: [createBranch("harbour", "Balmain", "Sydney"), createBranch("harbour", "Manly", "Sydney")],
     customers: 100,
     basePrice: 85,
     phonePrefix: "+61 2 5550",
-    firstNames: list("Olivia Jack Charlotte Noah Mia Liam Ruby Ethan Isla Cooper Zoe Archer Matilda Hamish"),
-    lastNames: list("Anderson Bennett Clarke Dawson Ellis Fraser Gibson Hughes Irwin Kelly Lawson Murray"),
+    firstNames: splitNames(
+      "Olivia Jack Charlotte Noah Mia Liam Ruby Ethan Isla Cooper Zoe Archer Matilda Hamish",
+    ),
+    lastNames: splitNames(
+      "Anderson Bennett Clarke Dawson Ellis Fraser Gibson Hughes Irwin Kelly Lawson Murray",
+    ),
   },
   {
     id: demoId("del-sol"),
@@ -85,13 +91,18 @@ export const demoClinics: DemoClinic[] = [
     demoDays: null,
     status: "suspended",
     plan: "basic",
-    branches: [branch("del-sol", "Roma Norte", "Ciudad de México"), branch("del-sol", "Centro", "Puebla")],
+    branches: [
+      createBranch("del-sol", "Roma Norte", "Ciudad de México"),
+      createBranch("del-sol", "Centro", "Puebla"),
+    ],
     customers: 60,
     basePrice: 450,
     phonePrefix: "+52 55 5550",
-    firstNames: list(
+    firstNames: splitNames(
       "Sofía Mateo Valentina Diego Camila Emiliano Regina Leonardo Ximena Rodrigo Renata Andrés",
     ),
-    lastNames: list("Aguilar Bravo Castillo Domínguez Escobar Flores Guerrero Herrera Ibarra Juárez Luna"),
+    lastNames: splitNames(
+      "Aguilar Bravo Castillo Domínguez Escobar Flores Guerrero Herrera Ibarra Juárez Luna",
+    ),
   },
 ];

@@ -19,7 +19,7 @@ const schema = z.record(z.string(), z.string());
  * Returns a valid client secret for each application. A secret that is not in the file is issued and saved there, readable
  * only by its owner. The log stores only hashes, so a lost secret is replaced and its credential revoked.
  */
-export async function clientSecrets(
+export async function ensureClientSecrets(
   log: EventLog,
   applicationIds: string[],
   file: string,
@@ -34,7 +34,7 @@ export async function clientSecrets(
       secrets[applicationId] = known;
       continue;
     }
-    const context = demoContext(now);
+    const context = createDemoContext(now);
     for (const { id: credentialId } of credentials)
       await revokeCredential(log, { applicationId, credentialId }, context);
     secrets[applicationId] = (await issueCredential(log, { applicationId }, context)).clientSecret;
@@ -44,7 +44,7 @@ export async function clientSecrets(
 }
 
 /** Returns the command context of the demo data. */
-export function demoContext(now: number): CommandContext {
+export function createDemoContext(now: number): CommandContext {
   const correlationId = randomUUID();
   const actor = { type: "operator" as const, id: "demo-data" };
   return { actor, clinicId: null, environment: null, correlationId, causationId: correlationId, now };
@@ -67,21 +67,21 @@ export function writeCredentials(file: string, secrets: Record<string, string>):
   fs.renameSync(`${file}.new`, file);
 }
 
-const KEY = "auditor";
+const AUDITOR_KEY = "auditor";
 
 /**
  * Returns the credential of an auditor with access to all clinics. If the file has no valid credential, registers a new
  * auditor.
  */
-export async function auditorCredential(log: EventLog, file: string, now: number): Promise<string> {
+export async function ensureAuditorCredential(log: EventLog, file: string, now: number): Promise<string> {
   const kept = readCredentials(file);
-  const known = kept[KEY];
+  const known = kept[AUDITOR_KEY];
   const read = known === undefined ? undefined : readCredential(known);
   const auditor = read && (await load(log, auditorAggregate, read.auditorId)).state;
   if (known !== undefined && auditor?.secretHash === read?.secretHash && auditor?.revoked === false)
     return known;
   const input = { auditorId: randomUUID(), name: "Demo auditor", clinicIds: null, expiresAt: null };
-  const { credential } = await registerAuditor(log, input, demoContext(now));
-  writeCredentials(file, { ...kept, [KEY]: credential });
+  const { credential } = await registerAuditor(log, input, createDemoContext(now));
+  writeCredentials(file, { ...kept, [AUDITOR_KEY]: credential });
   return credential;
 }

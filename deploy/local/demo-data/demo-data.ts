@@ -4,10 +4,10 @@ import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.t
 import { scopes } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
-import { demoApplications, exampleAnimal } from "./applications.ts";
-import { auditorCredential, clientSecrets } from "./credentials.ts";
-import { demoPhases, demoPortalUsers } from "./phases.ts";
-import { sessionCookie } from "./session.ts";
+import { demoApplications, findExampleAnimal } from "./applications.ts";
+import { ensureAuditorCredential, ensureClientSecrets } from "./credentials.ts";
+import { buildPhases, listPortalUsers } from "./phases.ts";
+import { createSessionCookie } from "./session.ts";
 import { runSteps } from "./steps.ts";
 
 export interface DemoOptions {
@@ -60,16 +60,20 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
     const log = createEventLog(client);
     if (!(await isSeeded(log))) await seed(log, now, options);
     const ids = demoApplications.map(({ id }) => id);
-    const secrets = await clientSecrets(log, ids, options.credentialsFile, now);
-    const auditor = { credential: await auditorCredential(log, options.credentialsFile, now) };
-    return { portalUsers: await portalUsers(options, now), applications: applications(secrets), auditor };
+    const secrets = await ensureClientSecrets(log, ids, options.credentialsFile, now);
+    const auditor = { credential: await ensureAuditorCredential(log, options.credentialsFile, now) };
+    return {
+      portalUsers: await describePortalUsers(options, now),
+      applications: describeApplications(secrets),
+      auditor,
+    };
   } finally {
     await client.dispose();
   }
 }
 
 async function isSeeded(log: EventLog): Promise<boolean> {
-  const last = demoPortalUsers().at(-1);
+  const last = listPortalUsers().at(-1);
   return last !== undefined && (await load(log, portalUserAggregate, last.id)).state !== undefined;
 }
 
@@ -80,27 +84,27 @@ async function seed(log: EventLog, now: number, options: DemoOptions): Promise<v
     if (quarter > reported) options.log(`demo data: ${done} of ${all} steps`);
     reported = Math.max(reported, quarter);
   };
-  await runSteps(createCachingEventLog(log, "through"), demoPhases(now), report, options.signal);
+  await runSteps(createCachingEventLog(log, "through"), buildPhases(now), report, options.signal);
 }
 
-async function portalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {
+async function describePortalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {
   const { portalJwtSecret: jwtSecret, portalJwtIssuer: jwtIssuer, portalCookieName: cookieName } = options;
   return Promise.all(
-    demoPortalUsers().map(async (user) => {
-      const cookie = await sessionCookie(user, { jwtSecret, jwtIssuer, cookieName }, now);
+    listPortalUsers().map(async (user) => {
+      const cookie = await createSessionCookie(user, { jwtSecret, jwtIssuer, cookieName }, now);
       const { name, role, email, clinic } = user;
       return { name, role, clinic: clinic.name, clinicId: clinic.id, email, cookie };
     }),
   );
 }
 
-function applications(secrets: Record<string, string>): DemoAccess["applications"] {
+function describeApplications(secrets: Record<string, string>): DemoAccess["applications"] {
   return demoApplications.map((application) => {
     const { id, name, environment, clinic } = application;
     const branchId = clinic.branches[0]?.id ?? "";
     return {
       ...{ name, environment, clientId: id, clientSecret: secrets[id] ?? "", clinicId: clinic.id, branchId },
-      ...{ animalId: exampleAnimal(application), scopes: [...scopes] },
+      ...{ animalId: findExampleAnimal(application), scopes: [...scopes] },
     };
   });
 }

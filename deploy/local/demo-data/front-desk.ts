@@ -6,12 +6,12 @@ import {
   releaseHold,
 } from "../../../command/operations/front-desk-operations.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { demoAnimals } from "./animals.ts";
+import { listAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { choices, demoId } from "./random.ts";
+import { createChoices, demoId } from "./random.ts";
 import { roomId } from "./resources.ts";
 import type { Chain, Step } from "./steps.ts";
-import { addDays, dateInTimeZone, timeInTimeZone } from "./time.ts";
+import { addDays, fromLocalTime, toLocalDate } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
 
 const MINUTE = 60_000;
@@ -21,9 +21,9 @@ const DAY = 1440 * MINUTE;
  * Creates a ticket for each of today's appointments that is waiting or further, with a matching status. An appointment
  * that is only checked in has no ticket.
  */
-export function ticketOf(appointment: DemoAppointment, now: number): Chain {
-  const { id: appointmentId, clinic, branchId, animalId, date, status, place } = appointment;
-  if (date !== dateInTimeZone(clinic.timezone, now)) return [];
+export function addTicket(appointment: DemoAppointment, now: number): Chain {
+  const { id: appointmentId, clinic, branchId, animalId, date, status, indexInDay } = appointment;
+  if (date !== toLocalDate(clinic.timezone, now)) return [];
   const called = status === "in_consultation" || status === "completed";
   if (!called && status !== "waiting") return [];
   const clinicId = clinic.id;
@@ -31,7 +31,7 @@ export function ticketOf(appointment: DemoAppointment, now: number): Chain {
   const of = { ticketId, clinicId };
   const issue = {
     ...{ ...of, branchId, appointmentId, visitId: null, animalId, queueDate: date },
-    ...{ ticketNumber: `A${String(place + 1).padStart(3, "0")}`, arrivalType: "appointment" },
+    ...{ ticketNumber: `A${String(indexInDay + 1).padStart(3, "0")}`, arrivalType: "appointment" },
     ...{ priority: "normal", estimatedWaitMinutes: 10, notes: null },
   };
   const at = (minutes: number) => Math.min(appointment.scheduledAt + minutes * MINUTE, now);
@@ -45,11 +45,11 @@ export function ticketOf(appointment: DemoAppointment, now: number): Chain {
 }
 
 /** Creates an urgent walk-in at each branch, who is waiting. */
-export function walkIns(clinic: DemoClinic, now: number): Chain[] {
-  const queueDate = dateInTimeZone(clinic.timezone, now);
+export function addWalkIns(clinic: DemoClinic, now: number): Chain[] {
+  const queueDate = toLocalDate(clinic.timezone, now);
   return clinic.branches.map(({ id: branchId }) => {
     const ticketId = demoId(branchId, "walk-in", queueDate);
-    const animal = choices(ticketId).one(demoAnimals(clinic));
+    const animal = createChoices(ticketId).pick(listAnimals(clinic));
     const issue = {
       ...{ ticketId, clinicId: clinic.id, branchId, appointmentId: null, visitId: null, animalId: animal.id },
       ...{ ticketNumber: "W001", queueDate, arrivalType: "walk_in", priority: "urgent" },
@@ -61,12 +61,12 @@ export function walkIns(clinic: DemoClinic, now: number): Chain[] {
 }
 
 /** Creates two holds on a room of each branch for tomorrow at noon: one is valid for a week, one was released. */
-export function holds(clinic: DemoClinic, now: number): Chain[] {
+export function addHolds(clinic: DemoClinic, now: number): Chain[] {
   const { id: clinicId, timezone } = clinic;
-  const tomorrow = addDays(dateInTimeZone(timezone, now), 1);
+  const tomorrow = addDays(toLocalDate(timezone, now), 1);
   return clinic.branches.flatMap(({ id: branchId }) =>
     ["12:00", "13:00"].map((time, index): Chain => {
-      const startsAt = timeInTimeZone(timezone, tomorrow, time);
+      const startsAt = fromLocalTime(timezone, tomorrow, time);
       const holdId = demoId(branchId, "hold", tomorrow, time);
       const placement = {
         ...{ holdId, clinicId, branchId, resourceId: roomId(clinic, branchId, 0) },

@@ -31,7 +31,7 @@ export interface DemoUser {
 }
 
 /** Returns one portal user for each role at the clinic. */
-export function demoUsers(clinic: DemoClinic): DemoUser[] {
+export function createDemoUsers(clinic: DemoClinic): DemoUser[] {
   return (Object.keys(PERMISSIONS) as Role[]).map((role, index) => ({
     id: demoId(clinic.slug, "user", role),
     name: `${clinic.firstNames[index]} ${clinic.lastNames[index]}`,
@@ -42,7 +42,7 @@ export function demoUsers(clinic: DemoClinic): DemoUser[] {
 }
 
 /** Hires a staff member and grants portal access. A receptionist has access only to the last branch. */
-export function admit({ id: userId, name, email, role, clinic }: DemoUser, now: number): Chain {
+export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUser, now: number): Chain {
   const clinicId = clinic.id;
   const staffId = demoId(clinic.slug, "staff", role);
   const membershipId = demoId(clinic.slug, "membership", role);
@@ -70,7 +70,7 @@ export function admit({ id: userId, name, email, role, clinic }: DemoUser, now: 
 }
 
 /** Adds two staff members without portal access: one is active, one has left. */
-export function otherStaff(clinic: DemoClinic, now: number): Chain[] {
+export function addOtherStaff(clinic: DemoClinic, now: number): Chain[] {
   const { id: clinicId, slug } = clinic;
   return [5, 6].map((index) => {
     const staffId = demoId(slug, "staff", index);
@@ -94,7 +94,7 @@ export function otherStaff(clinic: DemoClinic, now: number): Chain[] {
 }
 
 /** Selects a clinic for the user, without a branch. */
-export function select({ id: userId, role, clinic }: DemoUser, now: number): Chain {
+export function selectClinicOf({ id: userId, role, clinic }: DemoUser, now: number): Chain {
   return [
     {
       name: `${clinic.slug} ${role} selects`,

@@ -1,17 +1,17 @@
 import { registerCustomers } from "./animals.ts";
-import { demoApplications, install, sandboxClinic, setUpSandbox } from "./applications.ts";
+import { demoApplications, installApplication, sandboxClinic, setUpSandbox } from "./applications.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
-import { holds, ticketOf, walkIns } from "./front-desk.ts";
-import { admit, type DemoUser, demoUsers, otherStaff, select } from "./people.ts";
+import { addHolds, addTicket, addWalkIns } from "./front-desk.ts";
+import { addOtherStaff, addPortalUser, createDemoUsers, type DemoUser, selectClinicOf } from "./people.ts";
 import { addResources } from "./resources.ts";
 import { offerServices, setUpClinic, suspendDemoClinic } from "./set-up-steps.ts";
 import type { Chain } from "./steps.ts";
-import { demoWeek } from "./week.ts";
-import { appointmentSteps } from "./week-steps.ts";
+import { createWeek } from "./week.ts";
+import { createAppointment } from "./week-steps.ts";
 
 /** Returns all portal users of the demo data. The last one selects a clinic in the last step. */
-export function demoPortalUsers(): DemoUser[] {
-  return [...demoClinics.flatMap(demoUsers), ...demoUsers(sandboxClinic).slice(0, 1)];
+export function listPortalUsers(): DemoUser[] {
+  return [...demoClinics.flatMap(createDemoUsers), ...createDemoUsers(sandboxClinic).slice(0, 1)];
 }
 
 /**
@@ -19,14 +19,14 @@ export function demoPortalUsers(): DemoUser[] {
  *
  * @param now time in the middle of the demo week, in milliseconds since 1970
  */
-export function demoPhases(now: number): Chain[][] {
+export function buildPhases(now: number): Chain[][] {
   const each = (make: (clinic: DemoClinic) => Chain[]) => demoClinics.flatMap(make);
   return [
     [...demoClinics.map((clinic) => setUpClinic(clinic, now)), setUpSandbox(now)],
     [
-      ...demoPortalUsers().map((user) => admit(user, now)),
+      ...listPortalUsers().map((user) => addPortalUser(user, now)),
       ...each((clinic) => [
-        ...otherStaff(clinic, now),
+        ...addOtherStaff(clinic, now),
         ...offerServices(clinic, now),
         ...addResources(clinic, now),
         ...registerCustomers(clinic, now),
@@ -34,18 +34,18 @@ export function demoPhases(now: number): Chain[][] {
     ],
     [
       ...each((clinic) =>
-        demoWeek(clinic, now).map((appointment) => [
-          ...appointmentSteps(appointment, now),
-          ...ticketOf(appointment, now),
+        createWeek(clinic, now).map((appointment) => [
+          ...createAppointment(appointment, now),
+          ...addTicket(appointment, now),
         ]),
       ),
-      ...each((clinic) => [...walkIns(clinic, now), ...holds(clinic, now)]),
+      ...each((clinic) => [...addWalkIns(clinic, now), ...addHolds(clinic, now)]),
       ...demoApplications
         .filter(({ environment }) => environment === "production")
-        .map((application) => install(application, now)),
+        .map((application) => installApplication(application, now)),
     ],
     demoClinics.map((clinic) => suspendDemoClinic(clinic, now)),
     // One chain, so that the last step shows that all others are done.
-    [demoPortalUsers().flatMap((user) => select(user, now))],
+    [listPortalUsers().flatMap((user) => selectClinicOf(user, now))],
   ];
 }

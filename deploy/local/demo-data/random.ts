@@ -11,15 +11,15 @@ export function demoId(...names: (string | number)[]): string {
 /** Pseudo-random choices that are the same for the same seed. */
 export interface Choices {
   /** Returns an integer from 0 to below the bound. */
-  below(bound: number): number;
-  one<Item>(items: readonly Item[]): Item;
+  integerBelow(bound: number): number;
+  pick<Item>(items: readonly Item[]): Item;
   /** Returns true with this probability, from 0 to 1. */
   chance(share: number): boolean;
 }
 
-export function choices(...seed: (string | number)[]): Choices {
+export function createChoices(...seed: (string | number)[]): Choices {
   let count = 0;
-  const below = (bound: number) => {
+  const integerBelow = (bound: number) => {
     count += 1;
     const digest = createHash("sha256")
       .update([...seed, count].join("\n"))
@@ -27,12 +27,12 @@ export function choices(...seed: (string | number)[]): Choices {
     return digest.readUInt32BE(0) % bound;
   };
   return {
-    below,
-    one(items) {
-      const item = items[below(items.length)];
+    integerBelow,
+    pick(items) {
+      const item = items[integerBelow(items.length)];
       if (item === undefined) throw new Error("The list to choose from is empty.");
       return item;
     },
-    chance: (share) => below(1000) < share * 1000,
+    chance: (share) => integerBelow(1000) < share * 1000,
   };
 }

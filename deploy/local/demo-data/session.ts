@@ -1,6 +1,6 @@
 import { SignJWT } from "jose";
 
-const VALID_SECONDS = 7 * 86_400;
+const SESSION_SECONDS = 7 * 86_400;
 
 /**
  * Returns the Cookie header of a signed-in portal user, valid for seven days. The format is that of @supabase/ssr:
@@ -8,13 +8,13 @@ const VALID_SECONDS = 7 * 86_400;
  *
  * @param now milliseconds since 1970
  */
-export async function sessionCookie(
+export async function createSessionCookie(
   user: { id: string; email: string },
   portal: { jwtSecret: string; jwtIssuer: string; cookieName: string },
   now: number,
 ): Promise<string> {
   const issuedAt = Math.floor(now / 1000);
-  const expiresAt = issuedAt + VALID_SECONDS;
+  const expiresAt = issuedAt + SESSION_SECONDS;
   const accessToken = await new SignJWT({ role: "authenticated", email: user.email })
     .setProtectedHeader({ alg: "HS256", typ: "JWT" })
     .setIssuer(portal.jwtIssuer)
@@ -26,7 +26,7 @@ export async function sessionCookie(
   const session = {
     access_token: accessToken,
     token_type: "bearer",
-    expires_in: VALID_SECONDS,
+    expires_in: SESSION_SECONDS,
     expires_at: expiresAt,
     refresh_token: "local-demo-sessions-are-not-refreshed",
     user: { id: user.id, aud: "authenticated", role: "authenticated", email: user.email },

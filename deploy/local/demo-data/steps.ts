@@ -4,7 +4,7 @@ import {
 } from "../../../command/cli/import/idempotent-log.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { allOrError } from "../servers/servers.ts";
+import { awaitAll } from "../servers/servers.ts";
 import { demoId } from "./random.ts";
 
 /** One command of the demo data. */
@@ -52,7 +52,7 @@ export async function runSteps(
         }
       }
     };
-    await allOrError(Array.from({ length: CONCURRENCY }, work));
+    await awaitAll(Array.from({ length: CONCURRENCY }, work));
   }
 }
 

@@ -2,8 +2,8 @@ const MINUTE = 60_000;
 const DAY = 1440 * MINUTE;
 
 /** Returns the calendar date (YYYY-MM-DD) of a time in a time zone. */
-export function dateInTimeZone(timeZone: string, milliseconds: number): string {
-  const { year, month, day } = clock(timeZone, milliseconds);
+export function toLocalDate(timeZone: string, milliseconds: number): string {
+  const { year, month, day } = splitLocalTime(timeZone, milliseconds);
   return `${year}-${month}-${day}`;
 }
 
@@ -13,7 +13,7 @@ export function addDays(date: string, days: number): string {
 }
 
 /** Returns the weekday; 0 is Sunday. */
-export function weekdayOf(date: string): number {
+export function getWeekday(date: string): number {
   return new Date(`${date}T00:00:00Z`).getUTCDay();
 }
 
@@ -23,24 +23,24 @@ export function weekdayOf(date: string): number {
  * @param time HH:MM
  * @returns milliseconds since 1970
  */
-export function timeInTimeZone(timeZone: string, date: string, time: string): number {
+export function fromLocalTime(timeZone: string, date: string, time: string): number {
   const wanted = Date.parse(`${date}T${time}:00Z`);
   // The second round corrects a first guess on the other side of a daylight saving change.
-  const guess = wanted - offsetOf(timeZone, wanted);
-  return wanted - offsetOf(timeZone, guess);
+  const guess = wanted - getUtcOffset(timeZone, wanted);
+  return wanted - getUtcOffset(timeZone, guess);
 }
 
 /** Returns the offset of a time zone from UTC, in milliseconds. */
-function offsetOf(timeZone: string, milliseconds: number): number {
-  const { year, month, day, hour, minute } = clock(timeZone, milliseconds);
+function getUtcOffset(timeZone: string, milliseconds: number): number {
+  const { year, month, day, hour, minute } = splitLocalTime(timeZone, milliseconds);
   const shown = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
   return shown - Math.floor(milliseconds / MINUTE) * MINUTE;
 }
 
 /** Cached, because creating a format takes longer than using it a hundred times. */
-const formats = new Map<string, Intl.DateTimeFormat>();
+const formatCache = new Map<string, Intl.DateTimeFormat>();
 
-function clock(timeZone: string, milliseconds: number): Record<string, string> {
+function splitLocalTime(timeZone: string, milliseconds: number): Record<string, string> {
   const digits = {
     hour: "2-digit",
     minute: "2-digit",
@@ -49,7 +49,7 @@ function clock(timeZone: string, milliseconds: number): Record<string, string> {
     day: "2-digit",
   } as const;
   const format =
-    formats.get(timeZone) ?? new Intl.DateTimeFormat("en", { timeZone, hourCycle: "h23", ...digits });
-  formats.set(timeZone, format);
+    formatCache.get(timeZone) ?? new Intl.DateTimeFormat("en", { timeZone, hourCycle: "h23", ...digits });
+  formatCache.set(timeZone, format);
   return Object.fromEntries(format.formatToParts(milliseconds).map(({ type, value }) => [type, value]));
 }

@@ -11,7 +11,7 @@ import {
 } from "../../../command/operations/appointment-operations.ts";
 import type { AppointmentStatus } from "../../../shared/domain/appointment/appointment.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { choices, demoId } from "./random.ts";
+import { createChoices, demoId } from "./random.ts";
 import { roomId } from "./resources.ts";
 import type { Chain, Step } from "./steps.ts";
 import type { DemoAppointment } from "./week.ts";
@@ -47,10 +47,10 @@ const MOVES: Record<AppointmentStatus, Move[]> = {
 };
 
 /** Returns the steps of an appointment: request, room if confirmed, and the changes up to its status. */
-export function appointmentSteps(appointment: DemoAppointment, now: number): Chain {
+export function createAppointment(appointment: DemoAppointment, now: number): Chain {
   const { id: appointmentId, clinic, scheduledAt, status } = appointment;
   const of = { clinicId: clinic.id, appointmentId };
-  const requestedAt = Math.min(scheduledAt, now) - (2 + choices(appointmentId).below(10)) * DAY;
+  const requestedAt = Math.min(scheduledAt, now) - (2 + createChoices(appointmentId).integerBelow(10)) * DAY;
   const { branchId, animalId, durationMinutes, reason, notes } = appointment;
   const about = { branchId, animalId, durationMinutes, reason, notes };
   const request = { ...of, ...about, scheduledAt: toInstant(scheduledAt) };
@@ -68,12 +68,12 @@ export function appointmentSteps(appointment: DemoAppointment, now: number): Cha
 }
 
 function allocateRoom(appointment: DemoAppointment, at: number): Step {
-  const { id: appointmentId, clinic, branchId, scheduledAt, durationMinutes, place } = appointment;
+  const { id: appointmentId, clinic, branchId, scheduledAt, durationMinutes, indexInDay } = appointment;
   const allocation = {
     appointmentId,
     clinicId: clinic.id,
     assignmentId: demoId(appointmentId, "assignment"),
-    resourceId: roomId(clinic, branchId, place % 2 === 0 ? 0 : 1),
+    resourceId: roomId(clinic, branchId, indexInDay % 2 === 0 ? 0 : 1),
     allocationStart: toInstant(scheduledAt),
     allocationEnd: toInstant(scheduledAt + durationMinutes * MINUTE),
   };

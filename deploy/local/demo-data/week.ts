@@ -1,8 +1,8 @@
 import type { AppointmentStatus } from "../../../shared/domain/appointment/appointment.ts";
-import { demoAnimals } from "./animals.ts";
+import { listAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { choices, demoId } from "./random.ts";
-import { addDays, dateInTimeZone, timeInTimeZone, weekdayOf } from "./time.ts";
+import { createChoices, demoId } from "./random.ts";
+import { addDays, fromLocalTime, getWeekday, toLocalDate } from "./time.ts";
 
 /** An appointment of the demo week in its final state. */
 export interface DemoAppointment {
@@ -20,7 +20,7 @@ export interface DemoAppointment {
   /** Calendar date at the clinic. */
   date: string;
   /** Index among the branch's appointments of the day, from 0. */
-  place: number;
+  indexInDay: number;
 }
 
 const WEEKDAY_TIMES = ["08:30", "10:00", "11:30", "14:00", "16:30"];
@@ -40,25 +40,25 @@ const REASONS = [
 ];
 
 /** Returns appointments of every branch from three days ago to three days ahead, in every status. */
-export function demoWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
-  const animals = demoAnimals(clinic);
-  const today = dateInTimeZone(clinic.timezone, now);
+export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
+  const animals = listAnimals(clinic);
+  const today = toLocalDate(clinic.timezone, now);
   const days = [-3, -2, -1, 0, 1, 2, 3];
   return clinic.branches.flatMap(({ id: branchId }) =>
     days.flatMap((day) => {
       const date = addDays(today, day);
-      const times = [0, 6].includes(weekdayOf(date)) ? WEEKEND_TIMES : WEEKDAY_TIMES;
-      const starts = times.map((time) => timeInTimeZone(clinic.timezone, date, time));
-      return starts.map((scheduledAt, place) => {
-        const id = demoId("appointment", branchId, date, place);
-        const draw = choices(id);
-        const { id: animalId, customerId } = draw.one(animals);
+      const times = [0, 6].includes(getWeekday(date)) ? WEEKEND_TIMES : WEEKDAY_TIMES;
+      const starts = times.map((time) => fromLocalTime(clinic.timezone, date, time));
+      return starts.map((scheduledAt, indexInDay) => {
+        const id = demoId("appointment", branchId, date, indexInDay);
+        const draw = createChoices(id);
+        const { id: animalId, customerId } = draw.pick(animals);
         return {
-          ...{ id, clinic, branchId, animalId, customerId, scheduledAt, date, place },
-          durationMinutes: draw.one([15, 30, 30, 45]),
-          reason: draw.one(REASONS),
+          ...{ id, clinic, branchId, animalId, customerId, scheduledAt, date, indexInDay },
+          durationMinutes: draw.pick([15, 30, 30, 45]),
+          reason: draw.pick(REASONS),
           notes: draw.chance(0.3) ? "Owner asks for a call beforehand." : null,
-          status: statusOf(day, place, starts, now),
+          status: chooseStatus(day, indexInDay, starts, now),
         };
       });
     }),
@@ -66,10 +66,12 @@ export function demoWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
 }
 
 /** Returns the status. Today's appointments around now are in progress at any hour, so the front desk has a queue. */
-function statusOf(day: number, place: number, starts: number[], now: number): AppointmentStatus {
-  if (day !== 0) return (day < 0 ? PAST : COMING)[place % PAST.length] ?? "requested";
+function chooseStatus(day: number, indexInDay: number, starts: number[], now: number): AppointmentStatus {
+  if (day !== 0) return (day < 0 ? PAST : COMING)[indexInDay % PAST.length] ?? "requested";
   const begun = starts.filter((start) => start <= now).length;
   const current = Math.min(Math.max(begun - 1, 0), starts.length - 3);
-  if (place < current) return "completed";
-  return (["in_consultation", "waiting", "checked_in", "confirmed"] as const)[place - current] ?? "requested";
+  if (indexInDay < current) return "completed";
+  return (
+    (["in_consultation", "waiting", "checked_in", "confirmed"] as const)[indexInDay - current] ?? "requested"
+  );
 }

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
 import type { StackFile } from "../stack/stack-file.ts";
-import { type Exchange, milliseconds, type Narrator, StepFailedError } from "./narrator.ts";
+import { type DemoResponse, formatMilliseconds, type Narrator, StepFailedError } from "./narrator.ts";
 import type { ReceivedWebhook, Receiver } from "./receiver.ts";
 
 type Application = StackFile["demo"]["applications"][number];
@@ -76,7 +76,7 @@ async function createAppointment(journey: Journey): Promise<{ id: string; create
   const { narrator } = journey;
   narrator.step("The partner creates an appointment with an idempotency key.");
   const key = `demo-${randomUUID()}`;
-  const request = newAppointment(journey);
+  const request = buildAppointment(journey);
   const first = await postAppointment(journey, key, request);
   const created = performance.now();
   narrator.check("The appointment is created and its event is in the log.", first.status === 201);
@@ -92,7 +92,7 @@ async function createAppointment(journey: Journey): Promise<{ id: string; create
   return { id: first.body.appointment.id, created };
 }
 
-function newAppointment({ application }: Journey): unknown {
+function buildAppointment({ application }: Journey): unknown {
   const scheduledAt = new Date(Date.now() + 24 * 3_600_000).toISOString();
   return {
     branchId: application.branchId,
@@ -106,7 +106,7 @@ function postAppointment(
   { stack, narrator, headers }: Journey,
   key: string,
   body: unknown,
-): Promise<Exchange> {
+): Promise<DemoResponse> {
   return narrator.request("POST", `${stack.apis.sandbox}/appointments`, {
     headers: { ...headers, "Idempotency-Key": key },
     body,
@@ -124,13 +124,13 @@ async function readInPortal(
   const url = `${stack.apis.portal}/appointments?limit=250`;
   const has = (body: { appointments?: { id: string }[] }) =>
     body.appointments?.some((item) => item.id === id);
-  const seen = await eventually(async () => {
+  const seen = await waitUntil(async () => {
     const response = await fetch(url, { headers: { Cookie: user.cookie } });
     return has((await response.json()) as { appointments?: { id: string }[] });
   });
   narrator.check("The appointment appears in the read model.", seen);
   narrator.say(
-    `It appeared ${milliseconds(performance.now() - created)} after its creation, including the retry above.`,
+    `It appeared ${formatMilliseconds(performance.now() - created)} after its creation, including the retry above.`,
   );
   const { status, body } = await narrator.request("GET", url, { headers: { Cookie: user.cookie } });
   narrator.check("The portal shows the appointment.", status === 200 && has(body) === true);
@@ -140,11 +140,11 @@ async function receiveWebhook(journey: Journey, secret: string, id: string, crea
   const { narrator, receiver } = journey;
   narrator.step("The partner's server receives a signed webhook.");
   const webhook = await receiver.next(STEP_TIMEOUT_MS);
-  showWebhook(narrator, webhook);
+  printWebhook(narrator, webhook);
   narrator.say(
-    `It arrived ${milliseconds(Math.abs(webhook.at - created))} ${webhook.at < created ? "before" : "after"} the answer to the create request.`,
+    `It arrived ${formatMilliseconds(Math.abs(webhook.at - created))} ${webhook.at < created ? "before" : "after"} the answer to the create request.`,
   );
-  const payload = verify(secret, webhook) as { data: { appointment: { id: string } } };
+  const payload = verifySignature(secret, webhook) as { data: { appointment: { id: string } } };
   narrator.check("The public standardwebhooks library accepts the signature.", true);
   narrator.check("The webhook is about this appointment.", payload.data.appointment.id === id);
 }
@@ -152,19 +152,19 @@ async function receiveWebhook(journey: Journey, secret: string, id: string, crea
 async function failDelivery(journey: Journey, endpointId: string): Promise<{ id: string }> {
   const { narrator, receiver } = journey;
   narrator.step("The partner's server fails with 500 while another appointment is created.");
-  receiver.answerWith(500);
-  const { status } = await postAppointment(journey, `demo-${randomUUID()}`, newAppointment(journey));
+  receiver.respondWith(500);
+  const { status } = await postAppointment(journey, `demo-${randomUUID()}`, buildAppointment(journey));
   narrator.check("The appointment is created nevertheless.", status === 201);
   const started = performance.now();
   const first = await receiver.next(STEP_TIMEOUT_MS);
-  const id = header(first, "webhook-id");
-  const failed = await eventually(
+  const id = getHeader(first, "webhook-id");
+  const failed = await waitUntil(
     async () => (await findDelivery(journey, endpointId, id))?.status === "failed",
     API_POLL_INTERVAL_MS,
   );
   narrator.check("After the last retry, the delivery has failed.", failed);
   narrator.say(
-    `The retries took ${milliseconds(performance.now() - started)}. The local schedule is short; see WEBHOOK_RETRY_SCHEDULE.`,
+    `The retries took ${formatMilliseconds(performance.now() - started)}. The local schedule is short; see WEBHOOK_RETRY_SCHEDULE.`,
   );
   const { body } = await narrator.request("GET", deliveriesUrl(journey, endpointId), {
     headers: journey.headers,
@@ -183,20 +183,20 @@ async function replayDelivery(
 ): Promise<void> {
   const { narrator, receiver } = journey;
   narrator.step("The server works again, and the partner requests a replay from the stored event.");
-  receiver.answerWith(204);
+  receiver.respondWith(204);
   const url = `${deliveriesUrl(journey, endpoint.id)}/${failed.id}/replay`;
   const asked = performance.now();
   const { status } = await narrator.request("POST", url, { headers: journey.headers });
   narrator.check("The replay is queued.", status === 202);
   const webhook = await receiver.next(STEP_TIMEOUT_MS);
-  showWebhook(narrator, webhook);
-  narrator.say(`It arrived ${milliseconds(webhook.at - asked)} after the replay request.`);
-  verify(endpoint.secret, webhook);
+  printWebhook(narrator, webhook);
+  narrator.say(`It arrived ${formatMilliseconds(webhook.at - asked)} after the replay request.`);
+  verifySignature(endpoint.secret, webhook);
   narrator.check(
     "It has a new signature and the same delivery id.",
-    header(webhook, "webhook-id") === failed.id,
+    getHeader(webhook, "webhook-id") === failed.id,
   );
-  const delivered = await eventually(
+  const delivered = await waitUntil(
     async () => (await findDelivery(journey, endpoint.id, failed.id))?.status === "delivered",
     API_POLL_INTERVAL_MS,
   );
@@ -225,13 +225,13 @@ async function findDelivery(journey: Journey, endpointId: string, id: string) {
   return deliveries?.find((delivery) => delivery.id === id);
 }
 
-function showWebhook(narrator: Narrator, { headers, body }: ReceivedWebhook): void {
+function printWebhook(narrator: Narrator, { headers, body }: ReceivedWebhook): void {
   for (const name of ["webhook-id", "webhook-timestamp", "webhook-signature"])
     narrator.say(`  ${name}: ${headers[name]}`);
   narrator.say(`  ${body}`);
 }
 
-function verify(secret: string, { body, headers }: ReceivedWebhook): unknown {
+function verifySignature(secret: string, { body, headers }: ReceivedWebhook): unknown {
   try {
     return new Webhook(secret).verify(body, headers);
   } catch (error) {
@@ -239,12 +239,12 @@ function verify(secret: string, { body, headers }: ReceivedWebhook): unknown {
   }
 }
 
-function header({ headers }: ReceivedWebhook, name: string): string {
+function getHeader({ headers }: ReceivedWebhook, name: string): string {
   return headers[name] ?? "";
 }
 
 /** Repeats a check every `every` milliseconds. Returns whether it succeeded within the time limit. */
-async function eventually(ask: () => Promise<boolean | undefined>, every = 25): Promise<boolean> {
+async function waitUntil(ask: () => Promise<boolean | undefined>, every = 25): Promise<boolean> {
   const deadline = performance.now() + STEP_TIMEOUT_MS;
   while (performance.now() < deadline) {
     if (await ask()) return true;

@@ -3,7 +3,7 @@
  * webhook reports it to the partner, and a failed delivery is replayed. Exits with 1 if a check fails.
  */
 
-import { localPaths, localRoot } from "../setup/project.ts";
+import { getLocalPaths, getLocalRoot } from "../setup/project.ts";
 import { readStackFile } from "../stack/stack-file.ts";
 import { runJourney } from "./journey.ts";
 import { createNarrator, StepFailedError } from "./narrator.ts";
@@ -11,7 +11,7 @@ import { startReceiver } from "./receiver.ts";
 
 const narrator = createNarrator((line) => console.log(line));
 try {
-  const file = localPaths(localRoot(process.env)).stack;
+  const file = getLocalPaths(getLocalRoot(process.env)).stack;
   const stack = readStackFile(file);
   if (!stack)
     throw new Error(`No stack is running (${file} is missing). Run npm start in another terminal first.`);

@@ -1,5 +1,5 @@
 /** The answer to a request of the demo. */
-export interface Exchange {
+export interface DemoResponse {
   status: number;
   headers: Headers;
   // biome-ignore lint/suspicious/noExplicitAny: the demo shows any answer and checks the fields that it uses
@@ -20,15 +20,15 @@ export interface Narrator {
     method: string,
     url: string,
     options?: { headers?: Record<string, string>; body?: unknown },
-  ): Promise<Exchange>;
+  ): Promise<DemoResponse>;
   /** Prints an expectation that holds. @throws {StepFailedError} if it does not hold */
   check(what: string, holds: boolean): void;
 }
 
-const HIDDEN = /^(authorization|cookie)$/i;
-const SECRETS = /("(?:access_token|client_secret|secret)": ")([^"]{6})[^"]*/g;
+const HIDDEN_HEADERS = /^(authorization|cookie)$/i;
+const SECRET_FIELDS = /("(?:access_token|client_secret|secret)": ")([^"]{6})[^"]*/g;
 /** Longest part of an answer that is printed. Characters. */
-const SHOWN = 1_400;
+const MAX_PRINTED_CHARACTERS = 1_400;
 
 /** @param write receives each line */
 export function createNarrator(write: (line: string) => void): Narrator {
@@ -44,9 +44,9 @@ export function createNarrator(write: (line: string) => void): Narrator {
     async request(method, url, { headers = {}, body } = {}) {
       write(`   → ${method} ${url}`);
       for (const [name, value] of Object.entries(headers)) {
-        write(`     ${name}: ${HIDDEN.test(name) ? `${value.slice(0, 24)}…` : value}`);
+        write(`     ${name}: ${HIDDEN_HEADERS.test(name) ? `${value.slice(0, 24)}…` : value}`);
       }
-      if (body !== undefined) write(indent(body));
+      if (body !== undefined) write(formatBody(body));
       const started = performance.now();
       const response = await fetch(url, {
         method,
@@ -60,8 +60,8 @@ export function createNarrator(write: (line: string) => void): Narrator {
         headers: response.headers,
         body: text === "" ? null : JSON.parse(text),
       };
-      write(`   ← ${response.status} in ${milliseconds(performance.now() - started)}`);
-      write(indent(answer.body));
+      write(`   ← ${response.status} in ${formatMilliseconds(performance.now() - started)}`);
+      write(formatBody(answer.body));
       return answer;
     },
     check(what, holds) {
@@ -72,12 +72,12 @@ export function createNarrator(write: (line: string) => void): Narrator {
 }
 
 /** Formats a duration. */
-export function milliseconds(duration: number): string {
+export function formatMilliseconds(duration: number): string {
   return duration < 10 ? `${duration.toFixed(1)} ms` : `${Math.round(duration)} ms`;
 }
 
-function indent(body: unknown): string {
-  const text = JSON.stringify(body, null, 2).replaceAll(SECRETS, "$1$2…");
-  const shown = text.length > SHOWN ? `${text.slice(0, SHOWN)}\n…` : text;
+function formatBody(body: unknown): string {
+  const text = JSON.stringify(body, null, 2).replaceAll(SECRET_FIELDS, "$1$2…");
+  const shown = text.length > MAX_PRINTED_CHARACTERS ? `${text.slice(0, MAX_PRINTED_CHARACTERS)}\n…` : text;
   return shown.replaceAll(/^/gm, "     ");
 }

@@ -14,7 +14,7 @@ export interface ReceivedWebhook {
 export interface Receiver {
   url: string;
   /** Sets the status of all later answers. */
-  answerWith(status: number): void;
+  respondWith(status: number): void;
   /** Waits for the next webhook. @throws if none arrives in time */
   next(timeoutMs: number): Promise<ReceivedWebhook>;
   close(): Promise<void>;
@@ -42,7 +42,7 @@ export async function startReceiver(): Promise<Receiver> {
   await once(server, "listening");
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`,
-    answerWith(next) {
+    respondWith(next) {
       status = next;
     },
     async next(timeoutMs) {

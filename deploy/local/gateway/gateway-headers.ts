@@ -1,5 +1,5 @@
 /** Hop-by-hop headers (RFC 9110, 7.6.1), and Expect, which the gateway has already answered. */
-const HOP = [
+const HOP_BY_HOP_HEADERS = [
   "connection",
   "keep-alive",
   "proxy-connection",
@@ -13,7 +13,7 @@ const HOP = [
 ];
 
 /** Never removed, even if Connection names them: without them the service would read the body as another request. */
-const FRAMING = ["content-length", "host"];
+const FRAMING_HEADERS = ["content-length", "host"];
 
 /**
  * Returns the headers to forward, with case, order and repetitions unchanged.
@@ -21,14 +21,14 @@ const FRAMING = ["content-length", "host"];
  * @param raw name, value, name, value …
  * @param drop further names to remove, in lower case
  */
-export function forwardedHeaders(raw: readonly string[], drop: readonly string[] = []): string[] {
+export function selectForwardedHeaders(raw: readonly string[], drop: readonly string[] = []): string[] {
   const pairs = toPairs(raw);
   const named = pairs
     .filter(([name]) => name.toLowerCase() === "connection")
     .flatMap(([, value]) => value.toLowerCase().split(","))
     .map((name) => name.trim())
-    .filter((name) => !FRAMING.includes(name));
-  const dropped = new Set([...HOP, ...drop, ...named]);
+    .filter((name) => !FRAMING_HEADERS.includes(name));
+  const dropped = new Set([...HOP_BY_HOP_HEADERS, ...drop, ...named]);
   return pairs.filter(([name]) => !dropped.has(name.toLowerCase())).flat();
 }
 

@@ -2,7 +2,7 @@ import http from "node:http";
 import { pipeline } from "node:stream";
 import { sendError } from "../../../shared/http/error-response.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
-import { forwardedHeaders } from "./gateway-headers.ts";
+import { selectForwardedHeaders } from "./gateway-headers.ts";
 import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
 
 /**
@@ -24,17 +24,17 @@ export interface GatewayOptions {
   /** Time limit for open requests during a shutdown. Milliseconds. */
   drainTimeoutMs?: number;
   /** Limits on request bodies; by default those of the services. */
-  bodies?: BodyLimits;
+  bodyLimits?: BodyLimits;
 }
 
 /** A service that sends nothing for this long counts as down. Milliseconds. */
 const UPSTREAM_TIMEOUT_MS = 60_000;
 
 /** Most connections of each kind to one service. Further requests wait. */
-const MAX_SOCKETS = 512;
+const MAX_CONNECTIONS = 512;
 
 /** The services refuse larger bodies, too. */
-const BODIES: BodyLimits = { each: 65_536, all: 64 * 1024 * 1024 };
+const DEFAULT_BODY_LIMITS: BodyLimits = { maxBytes: 65_536, maxTotalBytes: 64 * 1024 * 1024 };
 
 /**
  * Starts the gateway. It answers GET /health/live and /health/ready itself and forwards all other requests.
@@ -42,13 +42,13 @@ const BODIES: BodyLimits = { each: 65_536, all: 64 * 1024 * 1024 };
  * @throws {StartError} if it cannot listen
  */
 export async function startGateway(options: GatewayOptions): Promise<HttpServer> {
-  const bodies = new RequestBodies(options.bodies ?? BODIES);
-  const kept = new http.Agent({ keepAlive: true, maxSockets: MAX_SOCKETS });
-  const fresh = new http.Agent({ keepAlive: false, maxSockets: MAX_SOCKETS });
+  const bodies = new RequestBodies(options.bodyLimits ?? DEFAULT_BODY_LIMITS);
+  const kept = new http.Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
+  const fresh = new http.Agent({ keepAlive: false, maxSockets: MAX_CONNECTIONS });
   const handle: http.RequestListener = (request, response) => {
     const { method = "GET", url = "" } = request;
-    if (url === "/health/live" || url === "/health/ready") return answerHealth(response);
-    const upstream = routeOf(method, url);
+    if (url === "/health/live" || url === "/health/ready") return sendHealth(response);
+    const upstream = findUpstream(method, url);
     if (!upstream) return sendError(response, 400, "malformed_request");
     const origin = new URL(options.upstreams[upstream]);
     const log = (line: string) => options.log(`${upstream}: ${line}`);
@@ -109,13 +109,17 @@ function forward(
     port: target.origin.port,
     method: request.method,
     path: request.url,
-    headers: onwardHeaders(request, body),
+    headers: buildUpstreamHeaders(request, body),
     agent: target.agent,
     timeout: UPSTREAM_TIMEOUT_MS,
   });
   onward.on("timeout", () => onward.destroy(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
   onward.on("response", (answer) => {
-    response.writeHead(answer.statusCode ?? 502, answer.statusMessage, forwardedHeaders(answer.rawHeaders));
+    response.writeHead(
+      answer.statusCode ?? 502,
+      answer.statusMessage,
+      selectForwardedHeaders(answer.rawHeaders),
+    );
     pipeline(answer, response, () => undefined); // the end of one side also ends the other
   });
   onward.on("error", (error: NodeJS.ErrnoException) => {
@@ -133,8 +137,8 @@ function forward(
 }
 
 /** The body was read completely, so its length is known even if it came in chunks. */
-function onwardHeaders(request: http.IncomingMessage, body: Buffer | undefined): string[] {
-  const headers = forwardedHeaders(request.rawHeaders, ["x-forwarded-for"]);
+function buildUpstreamHeaders(request: http.IncomingMessage, body: Buffer | undefined): string[] {
+  const headers = selectForwardedHeaders(request.rawHeaders, ["x-forwarded-for"]);
   headers.push("X-Forwarded-For", request.socket.remoteAddress ?? "unknown");
   if (body && request.headers["content-length"] === undefined) {
     headers.push("Content-Length", String(body.length));
@@ -142,7 +146,7 @@ function onwardHeaders(request: http.IncomingMessage, body: Buffer | undefined):
   return headers;
 }
 
-function answerHealth(response: http.ServerResponse): void {
+function sendHealth(response: http.ServerResponse): void {
   response
     .writeHead(200, { "Content-Type": "application/json", "X-Content-Type-Options": "nosniff" })
     .end('{"ok":true}');
@@ -158,7 +162,7 @@ export type Upstream = "command" | "queryApi" | "audit";
  * @param target request target as sent by the client
  * @returns undefined if the target is not a path, for instance an absolute URL or `*`
  */
-export function routeOf(method: string, target: string): Upstream | undefined {
+export function findUpstream(method: string, target: string): Upstream | undefined {
   if (!target.startsWith("/")) return undefined;
   const path = target.split("?", 1)[0] ?? "";
   if (path === "/.well-known/jwks.json") return "command";

@@ -6,9 +6,9 @@ export type BodyReadResult = Buffer | "too_large" | "no_room" | "cut_off";
 /** Limits on bodies, in bytes. */
 export interface BodyLimits {
   /** For one body. */
-  each: number;
+  maxBytes: number;
   /** For all bodies in memory at the same time, complete or not. */
-  all: number;
+  maxTotalBytes: number;
 }
 
 /** Pieces of a body are joined at this number, because each piece takes more memory than its bytes. */
@@ -30,7 +30,8 @@ export class RequestBodies {
 
   /** Reads a body. Its bytes count as held until `release` is called with it. */
   read(request: IncomingMessage): Promise<BodyReadResult> {
-    if (Number(request.headers["content-length"]) > this.#limits.each) return Promise.resolve("too_large");
+    if (Number(request.headers["content-length"]) > this.#limits.maxBytes)
+      return Promise.resolve("too_large");
     return new Promise((resolve) => {
       let pieces: Buffer[] = [];
       let size = 0;
@@ -45,7 +46,7 @@ export class RequestBodies {
         this.#held += chunk.length;
         pieces.push(chunk);
         if (pieces.length === MAX_PIECES) pieces = [Buffer.concat(pieces)];
-        if (size > this.#limits.each) settle("too_large");
+        if (size > this.#limits.maxBytes) settle("too_large");
         else this.#makeRoom();
       };
       const finish = () => settle(Buffer.concat(pieces));
@@ -63,7 +64,7 @@ export class RequestBodies {
 
   #makeRoom(): void {
     for (const refuseOldest of this.#incomplete) {
-      if (this.#held <= this.#limits.all) return;
+      if (this.#held <= this.#limits.maxTotalBytes) return;
       refuseOldest();
     }
   }

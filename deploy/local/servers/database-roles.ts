@@ -4,7 +4,7 @@ import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
 /** Roles that hold the privileges of the services. Migrations grant privileges to them. */
-const GROUPS = ["clinic_command", "clinic_query", "clinic_audit"];
+const GROUP_ROLES = ["clinic_command", "clinic_query", "clinic_audit"];
 
 /** Time limit of a connection, long enough for a busy machine. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 15_000;
@@ -25,7 +25,7 @@ type Passwords = LocalSecrets["postgres"];
  *
  * @param adminUrl URL of a superuser
  */
-export async function ensureOwnDatabase(
+export async function ensureEmbeddedDatabase(
   adminUrl: string,
   database: string,
   passwords: Passwords,
@@ -38,11 +38,11 @@ export async function ensureOwnDatabase(
     if (!rowCount) await client.query(`CREATE DATABASE ${name} OWNER local_projection`);
     await restrictConnections(client, name);
   });
-  return roleUrls(
+  return buildRoleUrls(
     adminUrl,
     database,
     passwords,
-    urlFor(adminUrl, database, "local_projection", passwords.projection),
+    buildDatabaseUrl(adminUrl, database, "local_projection", passwords.projection),
   );
 }
 
@@ -59,7 +59,7 @@ export async function ensureExternalDatabase(url: string, passwords: Passwords):
     await withClient(url, async (client) => {
       await ensureRoles(client, passwords);
       await client.query(
-        `GRANT CONNECT ON DATABASE ${client.escapeIdentifier(database)} TO ${GROUPS.join(", ")}`,
+        `GRANT CONNECT ON DATABASE ${client.escapeIdentifier(database)} TO ${GROUP_ROLES.join(", ")}`,
       );
     });
   } catch (error) {
@@ -70,7 +70,7 @@ export async function ensureExternalDatabase(url: string, passwords: Passwords):
       );
     throw new SetupError(`DATABASE_URL: ${message || code}`);
   }
-  return roleUrls(url, database, passwords, url);
+  return buildRoleUrls(url, database, passwords, url);
 }
 
 /** Creates another database on the same server, for tests. */
@@ -94,7 +94,7 @@ export async function dropDatabase(adminUrl: string, database: string): Promise<
 }
 
 /** Returns the URL of another database or user on the same server, with the same options. */
-export function urlFor(url: string, database: string, user?: string, password?: string): string {
+export function buildDatabaseUrl(url: string, database: string, user?: string, password?: string): string {
   const result = new URL(url);
   result.pathname = `/${encodeURIComponent(database)}`;
   if (user !== undefined) result.username = user;
@@ -102,7 +102,7 @@ export function urlFor(url: string, database: string, user?: string, password?: 
   return result.href;
 }
 
-export function roleUrls(
+export function buildRoleUrls(
   url: string,
   database: string,
   passwords: Passwords,
@@ -110,14 +110,14 @@ export function roleUrls(
 ): DatabaseUrls {
   return {
     projection,
-    command: urlFor(url, database, "local_command", passwords.command),
-    query: urlFor(url, database, "local_query", passwords.query),
-    audit: urlFor(url, database, "local_audit", passwords.audit),
+    command: buildDatabaseUrl(url, database, "local_command", passwords.command),
+    query: buildDatabaseUrl(url, database, "local_query", passwords.query),
+    audit: buildDatabaseUrl(url, database, "local_audit", passwords.audit),
   };
 }
 
 async function ensureRoles(client: pg.Client, passwords: Passwords): Promise<void> {
-  for (const group of GROUPS) await createUnlessThere(client, `CREATE ROLE ${group} NOLOGIN`);
+  for (const group of GROUP_ROLES) await createRoleIfMissing(client, `CREATE ROLE ${group} NOLOGIN`);
   await ensureLogin(client, "local_command", passwords.command);
   await ensureLogin(client, "local_query", passwords.query);
   await ensureLogin(client, "local_audit", passwords.audit);
@@ -127,11 +127,11 @@ async function ensureRoles(client: pg.Client, passwords: Passwords): Promise<voi
 }
 
 async function ensureLogin(client: pg.Client, role: string, password: string): Promise<void> {
-  await createUnlessThere(client, `CREATE ROLE ${role} LOGIN`);
+  await createRoleIfMissing(client, `CREATE ROLE ${role} LOGIN`);
   await client.query(`ALTER ROLE ${role} PASSWORD ${client.escapeLiteral(scramVerifier(password))}`);
 }
 
-async function createUnlessThere(client: pg.Client, sql: string): Promise<void> {
+async function createRoleIfMissing(client: pg.Client, sql: string): Promise<void> {
   const duplicate = ["42710", "23505"]; // it exists; another process created it at the same time
   await client.query(sql).catch((error) => {
     if (!duplicate.includes(error.code)) throw error;
@@ -140,7 +140,7 @@ async function createUnlessThere(client: pg.Client, sql: string): Promise<void> 
 
 async function restrictConnections(client: pg.Client, database: string): Promise<void> {
   await client.query(`REVOKE ALL ON DATABASE ${database} FROM PUBLIC`);
-  await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUPS.join(", ")}`);
+  await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUP_ROLES.join(", ")}`);
 }
 
 /** Computes the verifier that Postgres stores, so that the password itself never appears in a server log. */

@@ -1,5 +1,5 @@
 import fs from "node:fs";
-import { nodeEntry, PROJECT } from "../setup/project.ts";
+import { buildNodeCommand, PROJECT } from "../setup/project.ts";
 import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { openLogFile } from "../supervisor/log-file.ts";
 import { startProcess } from "../supervisor/process.ts";
@@ -15,7 +15,7 @@ export function prepareEventstore(context: ComponentContext, port: number): Comp
     startProcess(
       {
         name: "eventstore",
-        ...nodeEntry("deploy/local/eventstore/main.ts", args),
+        ...buildNodeCommand("deploy/local/eventstore/main.ts", args),
         env: { PATH: process.env.PATH },
         cwd: PROJECT, // tsx is resolved from here
         ready: /^listening \d+$/m,

@@ -11,7 +11,7 @@ export interface ExternalServers {
   NATS_URL?: string | undefined;
 }
 
-const NAMES = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"] as const;
+const URL_SETTINGS = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"] as const;
 
 /** Time limit for an external server to answer. Milliseconds. */
 const REACH_TIMEOUT_MS = 15_000;
@@ -24,7 +24,7 @@ const REACH_TIMEOUT_MS = 15_000;
 export function requireValidUrls(external: ExternalServers): void {
   try {
     readConfig(
-      NAMES.filter((name) => external[name]),
+      URL_SETTINGS.filter((name) => external[name]),
       { ...external },
     );
   } catch (error) {

@@ -4,7 +4,7 @@ import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { openLogFile } from "../supervisor/log-file.ts";
 import { startProcess } from "../supervisor/process.ts";
 import { createComponent } from "../supervisor/supervised-process.ts";
-import { greeting, watchJetStream } from "./nats-health.ts";
+import { readGreeting, watchJetStream } from "./nats-health.ts";
 
 /** Prepares a nats-server with JetStream on loopback, and installs it if it is missing. Does not start it. */
 export async function prepareNats(context: ComponentContext, port: number): Promise<Component> {
@@ -12,7 +12,7 @@ export async function prepareNats(context: ComponentContext, port: number): Prom
   const command = await findNatsServer(log);
   fs.mkdirSync(paths.nats, { recursive: true, mode: 0o700 });
   const config = `${paths.nats}/nats.conf`;
-  fs.writeFileSync(config, configuration(port, paths.nats), { mode: 0o600 });
+  fs.writeFileSync(config, formatConfiguration(port, paths.nats), { mode: 0o600 });
   const output = openLogFile(paths.log("nats"));
   const launch = () =>
     startProcess(
@@ -31,7 +31,7 @@ export async function prepareNats(context: ComponentContext, port: number): Prom
   return createComponent({ name: "nats", launch, watch: (signal) => watchJetStream(port, signal) }, context);
 }
 
-function configuration(port: number, folder: string): string {
+function formatConfiguration(port: number, folder: string): string {
   return [
     'server_name: "clinic-local"',
     `listen: "127.0.0.1:${port}"`,
@@ -47,10 +47,10 @@ function configuration(port: number, folder: string): string {
 
 /** The greeting tells whether JetStream is on. */
 async function hasJetStream(port: number): Promise<boolean> {
-  return /^INFO .*"jetstream":true/.test((await greeting(port)) ?? "");
+  return /^INFO .*"jetstream":true/.test((await readGreeting(port)) ?? "");
 }
 
-const BY_HAND =
+const INSTALL_ADVICE =
   "Install it (Debian: sudo apt-get install nats-server), or set NATS_URL to a NATS server with JetStream.";
 
 /**
@@ -59,5 +59,5 @@ const BY_HAND =
  * @throws {SetupError} one line that says how to install it
  */
 export function findNatsServer(log: (line: string) => void): Promise<string> {
-  return findProgram({ name: "nats-server", byHand: BY_HAND }, log);
+  return findProgram({ name: "nats-server", installAdvice: INSTALL_ADVICE }, log);
 }

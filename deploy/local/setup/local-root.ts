@@ -2,7 +2,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { tryLock } from "./pid-lock.mjs";
 import { openPidRegistry, type PidRegistry } from "./pid-registry.ts";
-import { type LocalPaths, localPaths, relocationOf } from "./project.ts";
+import { getLocalPaths, getRelocatedFolder, type LocalPaths } from "./project.ts";
 import { type LocalSecrets, loadSecrets } from "./secrets.ts";
 import { SetupError } from "./setup-error.ts";
 
@@ -21,8 +21,8 @@ export interface LocalRoot {
  * @throws {SetupError} if a live process holds the lock
  */
 export async function openLocalRoot(root: string, log: (line: string) => void): Promise<LocalRoot> {
-  const paths = localPaths(path.resolve(root));
-  makeRoot(paths.root);
+  const paths = getLocalPaths(path.resolve(root));
+  ensureRootFolder(paths.root);
   const { release, holder } = tryLock(paths.lock);
   if (holder) throw new SetupError(`The stack in ${paths.root} is already running as process ${holder.pid}.`);
   try {
@@ -46,7 +46,7 @@ const NAMES_BEFORE_SECRETS = [
   "secrets.json.new",
 ];
 
-function makeRoot(root: string): void {
+function ensureRootFolder(root: string): void {
   try {
     fs.mkdirSync(path.join(root, "logs"), { recursive: true });
     fs.accessSync(root, fs.constants.W_OK);
@@ -63,6 +63,6 @@ function makeRoot(root: string): void {
 /** Deletes a stack's folder and its files in other places. The caller ensures that no stack runs there. */
 export function removeLocalRoot(root: string): void {
   const resolved = path.resolve(root);
-  fs.rmSync(relocationOf(resolved), { recursive: true, force: true });
+  fs.rmSync(getRelocatedFolder(resolved), { recursive: true, force: true });
   fs.rmSync(resolved, { recursive: true, force: true });
 }

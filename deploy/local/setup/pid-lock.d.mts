@@ -1,8 +1,8 @@
 /** Boot and start time of a live process; undefined if there is no such process. */
-export function processIdentity(pid: number): string | undefined;
+export function readProcessIdentity(pid: number): string | undefined;
 
 /** The live process that holds the lock; undefined if there is none. */
-export function lockHolder(file: string): { pid: number } | undefined;
+export function findLockHolder(file: string): { pid: number } | undefined;
 
 /** Takes the lock, or returns its live holder. The lock ends with this process. */
 export function tryLock(

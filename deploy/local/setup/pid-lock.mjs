@@ -7,7 +7,7 @@ import path from "node:path";
  * Returns the boot and start time of a process, which no other process with the same pid shares.
  * Returns undefined if no such process lives; a zombie counts as dead.
  */
-export function processIdentity(pid) {
+export function readProcessIdentity(pid) {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, "utf8");
     const [state, ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
@@ -28,11 +28,11 @@ export function processIdentity(pid) {
 }
 
 /** Returns the live process that holds the lock; undefined if there is none. */
-export function lockHolder(file) {
+export function findLockHolder(file) {
   // The identity may contain spaces: without /proc it is the start time that ps prints.
   const [, digits, identity] = /^(\d+) (.+)$/.exec(ownerIn(file) ?? "") ?? [];
   const pid = Number(digits);
-  return identity !== undefined && processIdentity(pid) === identity ? { pid } : undefined;
+  return identity !== undefined && readProcessIdentity(pid) === identity ? { pid } : undefined;
 }
 
 /**
@@ -41,7 +41,7 @@ export function lockHolder(file) {
  * Returns {release} if the lock was taken, {holder} if a live process holds it.
  */
 export function tryLock(file) {
-  const mine = `${process.pid} ${processIdentity(process.pid)}`;
+  const mine = `${process.pid} ${readProcessIdentity(process.pid)}`;
   fs.mkdirSync(path.dirname(file), { recursive: true });
   for (let attempt = 0; attempt < 5; attempt++) {
     try {
@@ -50,7 +50,7 @@ export function tryLock(file) {
     } catch (error) {
       if (error.code !== "EEXIST") throw error;
     }
-    const holder = lockHolder(file);
+    const holder = findLockHolder(file);
     if (holder) return { holder };
     removeStale(file);
   }
@@ -74,7 +74,7 @@ function removeStale(file) {
   const aside = `${file}.${process.pid}.stale`;
   try {
     fs.renameSync(file, aside);
-    if (lockHolder(aside)) fs.symlinkSync(ownerIn(aside), file);
+    if (findLockHolder(aside)) fs.symlinkSync(ownerIn(aside), file);
     fs.unlinkSync(aside);
   } catch (error) {
     if (error.code !== "ENOENT" && error.code !== "EEXIST") throw error;

@@ -1,11 +1,16 @@
 import fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
-import { processIdentity } from "./pid-lock.mjs";
-import { savedFile } from "./saved-file.ts";
+import { readProcessIdentity } from "./pid-lock.mjs";
+import { createSavedFile } from "./saved-file.ts";
 
-const entry = z.object({ name: z.string(), pid: z.int().min(2), identity: z.string(), signal: z.string() });
-type Entry = z.infer<typeof entry>;
+const entrySchema = z.object({
+  name: z.string(),
+  pid: z.int().min(2),
+  identity: z.string(),
+  signal: z.string(),
+});
+type Entry = z.infer<typeof entrySchema>;
 
 /** A leftover process is killed if it ignores its stop signal for this long. Milliseconds. */
 const STOP_TIMEOUT_MS = 10_000;
@@ -22,11 +27,11 @@ export interface PidRegistry {
 /** Opens the registry in a file. The caller holds the folder's lock, so only one supervisor uses it. */
 export function openPidRegistry(file: string, log: (line: string) => void): PidRegistry {
   const entries = new Map<number, Entry>();
-  const saved = savedFile(file, log);
+  const saved = createSavedFile(file, log);
   const save = () => saved.save(JSON.stringify([...entries.values()], null, 2));
   return {
     add(name, pid, signal) {
-      const identity = processIdentity(pid);
+      const identity = readProcessIdentity(pid);
       if (identity === undefined) return;
       entries.set(pid, { name, pid, identity, signal });
       save();
@@ -35,35 +40,35 @@ export function openPidRegistry(file: string, log: (line: string) => void): PidR
       if (entries.delete(pid)) save();
     },
     async stopLeftovers() {
-      const left = read(file).filter(isAlive);
+      const left = readEntries(file).filter(isAlive);
       for (const { name, pid, signal } of left) {
         log(`Stopping ${name} (pid ${pid}), left by a start that was killed.`);
-        send(pid, signal as NodeJS.Signals);
+        sendSignal(pid, signal as NodeJS.Signals);
       }
-      await waitGone(left, STOP_TIMEOUT_MS);
-      for (const { pid } of left.filter(isAlive)) send(pid, "SIGKILL");
-      await waitGone(left, STOP_TIMEOUT_MS);
+      await waitForExit(left, STOP_TIMEOUT_MS);
+      for (const { pid } of left.filter(isAlive)) sendSignal(pid, "SIGKILL");
+      await waitForExit(left, STOP_TIMEOUT_MS);
       saved.remove();
     },
   };
 }
 
 function isAlive({ pid, identity }: Entry): boolean {
-  return processIdentity(pid) === identity;
+  return readProcessIdentity(pid) === identity;
 }
 
-async function waitGone(left: Entry[], timeoutMs: number): Promise<void> {
+async function waitForExit(left: Entry[], timeoutMs: number): Promise<void> {
   for (const deadline = Date.now() + timeoutMs; left.some(isAlive) && Date.now() < deadline; )
     await sleep(20);
 }
 
 /** @throws if the file is damaged; writes replace it as a whole, so a crash does not leave a part of it */
-function read(file: string): Entry[] {
+function readEntries(file: string): Entry[] {
   if (!fs.existsSync(file)) return [];
-  return z.array(entry).parse(JSON.parse(fs.readFileSync(file, "utf8")));
+  return z.array(entrySchema).parse(JSON.parse(fs.readFileSync(file, "utf8")));
 }
 
-function send(pid: number, signal: NodeJS.Signals): void {
+function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (error) {

@@ -20,11 +20,11 @@ export type Ports = Record<ComponentName, number>;
 /** Free ports are below the ephemeral range, so that no outgoing connection takes one before it is used. */
 const MIN_FREE_PORT = 20_000;
 const MAX_FREE_PORT = 29_999;
-const issued = new Set<number>();
+const issuedPorts = new Set<number>();
 
 /** Returns the default ports, changed by the variables. @throws {SetupError} if a variable is not a valid port */
-export function fixedPorts(env: NodeJS.ProcessEnv): Ports {
-  const ports = mapComponents((name) => portFrom(env, name));
+export function readPorts(env: NodeJS.ProcessEnv): Ports {
+  const ports = mapComponents((name) => readPort(env, name));
   const byPort = new Map<number, string>();
   for (const name of Object.keys(COMPONENTS) as ComponentName[]) {
     const { variable } = COMPONENTS[name];
@@ -37,15 +37,15 @@ export function fixedPorts(env: NodeJS.ProcessEnv): Ports {
 }
 
 /** Returns eight ports that are free now. This process never returns a port twice. */
-export async function freePorts(): Promise<Ports> {
+export async function findFreePorts(): Promise<Ports> {
   const ports: Partial<Ports> = {};
-  for (const name of Object.keys(COMPONENTS) as ComponentName[]) ports[name] = await freePort();
+  for (const name of Object.keys(COMPONENTS) as ComponentName[]) ports[name] = await findFreePort();
   return ports as Ports;
 }
 
 /** @throws {SetupError} one line that names the port and tells how to choose another */
 export async function requireFreePort(name: ComponentName, port: number): Promise<void> {
-  const problem = await whyTaken(port);
+  const problem = await findBindError(port);
   if (problem === undefined) return;
   const { variable } = COMPONENTS[name];
   throw new SetupError(
@@ -53,18 +53,18 @@ export async function requireFreePort(name: ComponentName, port: number): Promis
   );
 }
 
-async function freePort(): Promise<number> {
+async function findFreePort(): Promise<number> {
   for (let attempt = 0; attempt < 500; attempt++) {
     const port = MIN_FREE_PORT + Math.floor(Math.random() * (MAX_FREE_PORT - MIN_FREE_PORT + 1));
-    if (issued.has(port) || (await whyTaken(port)) !== undefined) continue;
-    issued.add(port);
+    if (issuedPorts.has(port) || (await findBindError(port)) !== undefined) continue;
+    issuedPorts.add(port);
     return port;
   }
   throw new SetupError(`Found no free port between ${MIN_FREE_PORT} and ${MAX_FREE_PORT}.`);
 }
 
 /** Returns the reason why the port cannot be bound on loopback; undefined if it can. */
-async function whyTaken(port: number): Promise<string | undefined> {
+async function findBindError(port: number): Promise<string | undefined> {
   const server = net.createServer();
   try {
     server.listen({ port, host: "127.0.0.1", exclusive: true });
@@ -78,7 +78,7 @@ async function whyTaken(port: number): Promise<string | undefined> {
   }
 }
 
-function portFrom(env: NodeJS.ProcessEnv, name: ComponentName): number {
+function readPort(env: NodeJS.ProcessEnv, name: ComponentName): number {
   const { variable, port } = COMPONENTS[name];
   const text = env[variable];
   if (text === undefined || text === "") return port;

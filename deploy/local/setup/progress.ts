@@ -1,13 +1,13 @@
 /** Reports the progress of a start. */
 export interface Progress {
-  line(text: string): void;
+  log(text: string): void;
   /** Runs one step. Reports that it is still running if it takes long, and how long it took. */
   step<Result>(name: string, work: () => Promise<Result>): Promise<Result>;
 }
 
 /** Delay of the first report that a step is still running. It doubles with each report, up to the maximum. */
-const FIRST_REPORT_MS = 5_000;
-const MAX_REPORT_MS = 60_000;
+const FIRST_REPORT_DELAY_MS = 5_000;
+const MAX_REPORT_DELAY_MS = 60_000;
 
 /**
  * Reports progress as lines of text. Steps may run in parallel.
@@ -15,13 +15,13 @@ const MAX_REPORT_MS = 60_000;
  * @param write takes one line
  * @param everyStep whether steps that finish quickly are reported, too
  */
-export function lineProgress(write: (line: string) => void, everyStep: boolean): Progress {
+export function createProgress(write: (line: string) => void, everyStep: boolean): Progress {
   return {
-    line: write,
+    log: write,
     async step(name, work) {
       const startedAt = Date.now();
       const result = await reportWhileRunning(name, work(), write);
-      if (everyStep) write(`  ✓ ${name} (${secondsSince(startedAt)} s)`);
+      if (everyStep) write(`  ✓ ${name} (${formatSecondsSince(startedAt)} s)`);
       return result;
     },
   };
@@ -41,11 +41,11 @@ export async function reportWhileRunning<Result>(
   let timer: NodeJS.Timeout | undefined;
   const reportAfter = (delayMs: number) => {
     timer = setTimeout(() => {
-      write(`  … ${name}: still running after ${secondsSince(startedAt)} s`);
-      reportAfter(Math.min(delayMs * 2, MAX_REPORT_MS));
+      write(`  … ${name}: still running after ${formatSecondsSince(startedAt)} s`);
+      reportAfter(Math.min(delayMs * 2, MAX_REPORT_DELAY_MS));
     }, delayMs);
   };
-  reportAfter(FIRST_REPORT_MS);
+  reportAfter(FIRST_REPORT_DELAY_MS);
   try {
     return await work;
   } finally {
@@ -53,6 +53,6 @@ export async function reportWhileRunning<Result>(
   }
 }
 
-function secondsSince(startedAt: number): string {
+function formatSecondsSince(startedAt: number): string {
   return ((Date.now() - startedAt) / 1000).toFixed(1);
 }

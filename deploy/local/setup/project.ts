@@ -8,7 +8,7 @@ export const PROJECT = path.resolve(import.meta.dirname, "..", "..", "..");
  * Returns the place for files that an unprivileged user must reach, if that user cannot enter the folder they belong to.
  * Each folder has its own place, so that several clones do not collide.
  */
-export function relocationOf(folder: string): string {
+export function getRelocatedFolder(folder: string): string {
   return `/var/lib/clinic-service-${createHash("sha256").update(path.resolve(folder)).digest("hex").slice(0, 12)}`;
 }
 
@@ -27,7 +27,7 @@ export interface LocalPaths {
   log: (name: string) => string;
 }
 
-export function localPaths(root: string): LocalPaths {
+export function getLocalPaths(root: string): LocalPaths {
   const at = (name: string) => path.join(root, name);
   return {
     root,
@@ -44,7 +44,7 @@ export function localPaths(root: string): LocalPaths {
 }
 
 /** Returns the folder of `npm start`: LOCAL_DIR, or `.local` in the project. */
-export function localRoot(env: NodeJS.ProcessEnv): string {
+export function getLocalRoot(env: NodeJS.ProcessEnv): string {
   return path.resolve(PROJECT, env.LOCAL_DIR ?? ".local");
 }
 
@@ -54,7 +54,10 @@ export function localRoot(env: NodeJS.ProcessEnv): string {
  *
  * @param entry path from the project's folder
  */
-export function nodeEntry(entry: string, args: readonly string[] = []): { command: string; args: string[] } {
+export function buildNodeCommand(
+  entry: string,
+  args: readonly string[] = [],
+): { command: string; args: string[] } {
   const build = process.env.PROJECT_BUILD;
   const program = build
     ? ["--enable-source-maps", path.join(build, entry.replace(/\.ts$/, ".js"))]

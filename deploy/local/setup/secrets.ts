@@ -27,7 +27,7 @@ const schema = z.object({
 export type LocalSecrets = z.infer<typeof schema>;
 
 /** Secrets as earlier versions wrote them: some may be missing. */
-const former = z.looseObject({ postgres: z.looseObject({}) });
+const formerSchema = z.looseObject({ postgres: z.looseObject({}) });
 
 /**
  * Reads the secrets from a file that only its owner can read. Creates them on first use, and adds those that an earlier
@@ -39,33 +39,33 @@ export async function loadSecrets(file: string): Promise<LocalSecrets> {
   const kept = fs.existsSync(file) ? read(file) : undefined;
   const complete = schema.safeParse(kept);
   if (complete.success) return complete.data;
-  const fresh = await generate();
+  const fresh = await generateSecrets();
   const secrets = kept ? { ...fresh, ...kept, postgres: { ...fresh.postgres, ...kept.postgres } } : fresh;
   const checked = schema.safeParse(secrets);
-  if (!checked.success) throw damaged(file);
+  if (!checked.success) throw createDamagedFileError(file);
   fs.mkdirSync(path.dirname(file), { recursive: true });
   fs.writeFileSync(`${file}.new`, `${JSON.stringify(checked.data, null, 2)}\n`, { mode: 0o600 });
   fs.renameSync(`${file}.new`, file);
   return checked.data;
 }
 
-function read(file: string): z.infer<typeof former> {
+function read(file: string): z.infer<typeof formerSchema> {
   try {
-    return former.parse(JSON.parse(fs.readFileSync(file, "utf8")));
+    return formerSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
   } catch {
-    throw damaged(file);
+    throw createDamagedFileError(file);
   }
 }
 
-function damaged(file: string): SetupError {
+function createDamagedFileError(file: string): SetupError {
   return new SetupError(
     `${file} is damaged. The data of the stack cannot be opened without it. Run npm run reset to delete the data and start again.`,
   );
 }
 
-async function generate(): Promise<LocalSecrets> {
+async function generateSecrets(): Promise<LocalSecrets> {
   const password = () => randomBytes(24).toString("base64url");
-  const tokenKey = await signingKey("local");
+  const tokenKey = await generateSigningKey("local");
   return {
     postgres: {
       ...{ superuser: password(), projection: password() },
@@ -73,7 +73,7 @@ async function generate(): Promise<LocalSecrets> {
     },
     portalJwtSecret: randomBytes(48).toString("base64url"),
     tokenSigningKeys: JSON.stringify({ keys: [tokenKey] }),
-    auditSigningKeys: JSON.stringify({ keys: [await signingKey("audit")] }),
+    auditSigningKeys: JSON.stringify({ keys: [await generateSigningKey("audit")] }),
     webhookSecretKeys: JSON.stringify({
       current: tokenKey.kid,
       keys: { [tokenKey.kid]: randomBytes(32).toString("base64") },
@@ -82,7 +82,7 @@ async function generate(): Promise<LocalSecrets> {
 }
 
 /** Creates an Ed25519 key as a private JWK. */
-async function signingKey(name: string) {
+async function generateSigningKey(name: string) {
   const { privateKey } = await generateKeyPair("EdDSA", { crv: "Ed25519", extractable: true });
   const kid = `${name}-${randomBytes(4).toString("hex")}`;
   return { ...(await exportJWK(privateKey)), kid, alg: "EdDSA", use: "sig" };

@@ -4,7 +4,7 @@ export class SetupError extends Error {
 }
 
 /** Tells whether a file could not be written because the disk or the user's quota is full. */
-export function isDiskFull(error: unknown): error is NodeJS.ErrnoException {
+export function isDiskFullError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && ["ENOSPC", "EDQUOT"].includes(String((error as { code?: unknown }).code));
 }
 
@@ -13,12 +13,12 @@ export async function runEntry(entry: () => Promise<void>): Promise<void> {
   try {
     await entry();
   } catch (error) {
-    console.error(describe(error));
+    console.error(formatError(error));
     process.exit(1);
   }
 }
 
-function describe(error: unknown): unknown {
-  if (isDiskFull(error)) return `The disk is full (${error.message}). Free some space, then try again.`;
+function formatError(error: unknown): unknown {
+  if (isDiskFullError(error)) return `The disk is full (${error.message}). Free some space, then try again.`;
   return error instanceof SetupError ? error.message : error;
 }

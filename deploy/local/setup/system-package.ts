@@ -7,7 +7,7 @@ import { SetupError } from "./setup-error.ts";
 export interface SystemProgram {
   name: string;
   /** Advice for systems where it cannot be installed automatically. */
-  byHand: string;
+  installAdvice: string;
 }
 
 /** Time limit of an installation. */
@@ -19,37 +19,38 @@ const INSTALL_MINUTES = 5;
  * @throws {SetupError} one line that says how to install it
  */
 export async function findProgram(
-  { name, byHand }: SystemProgram,
+  { name, installAdvice }: SystemProgram,
   log: (line: string) => void,
 ): Promise<string> {
-  const found = locate(name);
+  const found = findOnPath(name);
   if (found) return found;
-  if (!existsSync("/usr/bin/apt-get")) throw new SetupError(`${name} is not on PATH. ${byHand}`);
+  if (!existsSync("/usr/bin/apt-get")) throw new SetupError(`${name} is not on PATH. ${installAdvice}`);
   const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
   if (sudo.length > 0 && spawnSync("sudo", ["-n", "true"], { stdio: "ignore" }).status !== 0)
-    throw new SetupError(`${name} is not on PATH, and only root can install it. ${byHand}`);
+    throw new SetupError(`${name} is not on PATH, and only root can install it. ${installAdvice}`);
   log(`${name} is not installed. Installing the system package with apt-get …`);
   const wait = ["-o", "DPkg::Lock::Timeout=120"];
   const failed = (problem: string) =>
-    new SetupError(`apt-get could not install ${name} (${problem}). ${byHand}`);
-  await apt([...sudo, "apt-get", ...wait, "update", "-q"], log, failed);
-  await apt(
+    new SetupError(`apt-get could not install ${name} (${problem}). ${installAdvice}`);
+  await runAptGet([...sudo, "apt-get", ...wait, "update", "-q"], log, failed);
+  await runAptGet(
     [...sudo, "apt-get", ...wait, "install", "-y", "-q", "--no-install-recommends", name],
     log,
     failed,
   );
-  const installed = locate(name);
-  if (!installed) throw new SetupError(`The package ${name} does not contain the program ${name}. ${byHand}`);
+  const installed = findOnPath(name);
+  if (!installed)
+    throw new SetupError(`The package ${name} does not contain the program ${name}. ${installAdvice}`);
   return installed;
 }
 
 /** Returns the program's path; undefined if it is not installed. */
-export function locate(name: string): string | undefined {
+export function findOnPath(name: string): string | undefined {
   const folders = [...(process.env.PATH ?? "").split(path.delimiter), "/usr/sbin", "/usr/local/bin"];
-  return folders.map((folder) => path.join(folder, name)).find(isProgram);
+  return folders.map((folder) => path.join(folder, name)).find(isExecutableFile);
 }
 
-function isProgram(file: string): boolean {
+function isExecutableFile(file: string): boolean {
   try {
     accessSync(file, constants.X_OK);
     return path.isAbsolute(file);
@@ -58,7 +59,7 @@ function isProgram(file: string): boolean {
   }
 }
 
-async function apt(
+async function runAptGet(
   commandLine: string[],
   log: (line: string) => void,
   failed: (problem: string) => Error,

@@ -5,7 +5,7 @@ import { SetupError } from "./setup-error.ts";
 const run = promisify(execFile);
 
 /** System user that runs Postgres if root starts the stack. Created on first use, never removed. */
-const NAME = "clinic-postgres";
+const POSTGRES_USER_NAME = "clinic-postgres";
 
 export interface SystemUser {
   uid: number;
@@ -18,20 +18,20 @@ export interface SystemUser {
  *
  * @throws {SetupError} if the user cannot be created
  */
-export async function postgresUser(): Promise<SystemUser | undefined> {
+export async function ensurePostgresUser(): Promise<SystemUser | undefined> {
   if (process.getuid?.() !== 0) return undefined;
-  const existing = await lookUp();
+  const existing = await findPostgresUser();
   if (existing) return existing;
   const options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"];
-  const failure = await run("useradd", [...options, "--shell", "/usr/sbin/nologin", NAME]).then(
+  const failure = await run("useradd", [...options, "--shell", "/usr/sbin/nologin", POSTGRES_USER_NAME]).then(
     () => "the new user does not exist after useradd",
     (error) => String(error.stderr || error.message).trim(),
   );
   // Another start may have created it at the same time, so only its existence matters.
-  const made = await lookUp();
+  const made = await findPostgresUser();
   if (made) return made;
   throw new SetupError(
-    `Postgres does not run as root, and the system user ${NAME} could not be created (${failure}). Start as an ordinary user, create that user, or set DATABASE_URL.`,
+    `Postgres does not run as root, and the system user ${POSTGRES_USER_NAME} could not be created (${failure}). Start as an ordinary user, create that user, or set DATABASE_URL.`,
   );
 }
 
@@ -47,9 +47,9 @@ export function canRun(user: SystemUser, program: string): boolean {
   return spawnSync(program, ["--version"], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }
 
-async function lookUp(): Promise<SystemUser | undefined> {
+async function findPostgresUser(): Promise<SystemUser | undefined> {
   try {
-    const [uid, gid] = await Promise.all(["-u", "-g"].map((flag) => run("id", [flag, NAME])));
+    const [uid, gid] = await Promise.all(["-u", "-g"].map((flag) => run("id", [flag, POSTGRES_USER_NAME])));
     return uid && gid ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : undefined;
   } catch {
     return undefined; // id exits with 1 if there is no such user

@@ -11,7 +11,7 @@ export type RunningStack = Pick<StackFile, "auditSigningKeys" | "webhookSecretKe
  * Log and database always come from one place: otherwise a command would compare the read models of one log with
  * another log. The stack's keys are only for its own log, and its NATS server only for its own database.
  */
-export function commandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
+export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
   const { eventstore, nats, postgres } = stack.urls;
   const isOwn = (name: string, url: string) => !env[name] || env[name] === url;
   const isOwnLog = isOwn("EVENTSTORE_URL", eventstore);

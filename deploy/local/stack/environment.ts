@@ -16,7 +16,7 @@ export interface EnvironmentOptions {
   /** Environment of the person who starts the stack. Settings that the stack does not set pass to every service. */
   inherited: NodeJS.ProcessEnv;
   /** Settings of one service that override all others. */
-  extra?: Partial<Record<ServiceName, Environment>> | undefined;
+  overrides?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
 /** Settings that services never inherit: each service gets its own value, or none. */
@@ -24,10 +24,10 @@ const NOT_INHERITED = ["DATABASE_URL", "EVENTSTORE_URL", "NATS_URL", "NODE_OPTIO
 
 /** Session cookie and issuer of the portal users, as an identity provider of the local stack would use them. */
 export const PORTAL_COOKIE_NAME = "sb-local-auth-token";
-export const portalIssuer = (urls: ServiceUrls) => `${urls.gateway}/auth/v1`;
+export const getPortalIssuer = (urls: ServiceUrls) => `${urls.gateway}/auth/v1`;
 
 /** Returns the URL of each service. */
-export function serviceUrls(ports: Ports): ServiceUrls {
+export function buildServiceUrls(ports: Ports): ServiceUrls {
   const at = (port: number) => `http://127.0.0.1:${port}`;
   return {
     projection: at(ports.projection),
@@ -39,30 +39,30 @@ export function serviceUrls(ports: Ports): ServiceUrls {
 }
 
 /** Defaults that the starter's environment can override. */
-const DEFAULTS: Partial<Record<ServiceName, Environment>> = {
+const DEFAULT_SETTINGS: Partial<Record<ServiceName, Environment>> = {
   // Short, so that a person can watch a delivery fail.
   projection: { WEBHOOK_RETRY_SCHEDULE: "1,2,3" },
 };
 
 /** Returns the whole environment of every service. Services inherit nothing else. */
-export function serviceEnvironments(options: EnvironmentOptions): Environments {
-  const { ports, inherited, extra } = options;
+export function buildServiceEnvironments(options: EnvironmentOptions): Environments {
+  const { ports, inherited, overrides } = options;
   const common = {
-    ...passedThrough(inherited),
+    ...selectInherited(inherited),
     HOST: "127.0.0.1",
     OPERATOR_NAME: inherited.OPERATOR_NAME ?? "Clinic Service Local",
   };
-  const environments = Object.entries(serviceSettings(options)).map(([key, settings]) => {
+  const environments = Object.entries(buildServiceSettings(options)).map(([key, settings]) => {
     const name = key as ServiceName;
-    const own = { PORT: String(ports[name]), ...settings, ...extra?.[name] };
-    return [name, { ...DEFAULTS[name], ...common, ...own }];
+    const own = { PORT: String(ports[name]), ...settings, ...overrides?.[name] };
+    return [name, { ...DEFAULT_SETTINGS[name], ...common, ...own }];
   });
   return Object.fromEntries(environments) as Environments;
 }
 
 /** Settings that differ between the services: servers, keys, and the URLs of other services. */
-function serviceSettings({ ports, secrets, servers }: EnvironmentOptions): Environments {
-  const urls = serviceUrls(ports);
+function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): Environments {
+  const urls = buildServiceUrls(ports);
   const log = { EVENTSTORE_URL: servers.eventstoreUrl };
   const webhooks = { WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys, WEBHOOK_ALLOW_LOOPBACK: "true" };
   const behindGateway = { TRUST_PROXY: "true" };
@@ -86,7 +86,7 @@ function serviceSettings({ ports, secrets, servers }: EnvironmentOptions): Envir
       DATABASE_URL: servers.databaseUrls.query,
       PORTAL_COOKIE_NAME,
       PORTAL_JWT_SECRET: secrets.portalJwtSecret,
-      PORTAL_JWT_ISSUER: portalIssuer(urls),
+      PORTAL_JWT_ISSUER: getPortalIssuer(urls),
       TOKEN_ISSUER: urls.gateway,
       TOKEN_JWKS_URL: `${urls.command}/.well-known/jwks.json`,
     },
@@ -100,7 +100,7 @@ function serviceSettings({ ports, secrets, servers }: EnvironmentOptions): Envir
   };
 }
 
-function passedThrough(inherited: NodeJS.ProcessEnv): Environment {
+function selectInherited(inherited: NodeJS.ProcessEnv): Environment {
   const entries = Object.entries(inherited).filter(
     (entry): entry is [string, string] =>
       entry[1] !== undefined && !NOT_INHERITED.includes(entry[0]) && !/^npm_/i.test(entry[0]),

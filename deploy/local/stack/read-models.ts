@@ -30,7 +30,7 @@ export async function upgradeReadModels(
   progress: Progress,
   signal = new AbortController().signal,
 ): Promise<void> {
-  const shape = await storedShape(databaseUrl);
+  const shape = await readStoredFingerprint(databaseUrl);
   if (shape === undefined || shape === shapeOf(readModels)) return;
   const logger = createLogger("read models", LOG_LEVEL);
   const pool = createPool({
@@ -46,14 +46,14 @@ export async function upgradeReadModels(
       await migrate(databaseUrl, logger);
       await ensureReadModels(pool, readModels);
       const onProgress = fillProgress(
-        { progress: (text) => progress.line(`  … ${text}`) },
+        { progress: (text) => progress.log(`  … ${text}`) },
         await logEnd(client),
       );
       await rebuild({ client, pool, models: readModels, logger, onProgress }, signal);
     });
   } catch (error) {
     if (!(error instanceof DifferentLogError)) throw error;
-    progress.line(error.message);
+    progress.log(error.message);
   } finally {
     await pool.end();
     await client.dispose();
@@ -61,7 +61,7 @@ export async function upgradeReadModels(
 }
 
 /** Returns the fingerprint of the read models in the database; undefined if there are none. */
-async function storedShape(databaseUrl: string): Promise<string | undefined> {
+async function readStoredFingerprint(databaseUrl: string): Promise<string | undefined> {
   const connection = new pg.Client({ connectionString: databaseUrl });
   await connection.connect();
   try {

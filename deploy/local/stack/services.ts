@@ -1,6 +1,6 @@
 import http from "node:http";
 import { z } from "zod";
-import { nodeEntry, PROJECT } from "../setup/project.ts";
+import { buildNodeCommand, PROJECT } from "../setup/project.ts";
 import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { openLogFile } from "../supervisor/log-file.ts";
 import { startProcess } from "../supervisor/process.ts";
@@ -23,7 +23,7 @@ const PROBE_TIMEOUT_MS = 15_000;
 const REPORT_AFTER_MS = 5_000;
 
 /** Prepares the process of a service. Does not start it. `env` must contain PORT. */
-export function serviceComponent(
+export function createServiceComponent(
   service: ServiceName,
   env: Environment,
   context: ComponentContext,
@@ -34,10 +34,10 @@ export function serviceComponent(
     startProcess(
       {
         name,
-        ...nodeEntry(entry),
+        ...buildNodeCommand(entry),
         env,
         cwd: PROJECT,
-        ready: readinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
+        ready: createReadinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
         log: output,
         stopTimeoutMs: 12_000,
       },
@@ -47,11 +47,15 @@ export function serviceComponent(
 }
 
 /** Returns a probe that resolves with true if the service is ready, and reports why it is not. */
-function readinessProbe(name: string, url: string, log: (line: string) => void): () => Promise<boolean> {
+function createReadinessProbe(
+  name: string,
+  url: string,
+  log: (line: string) => void,
+): () => Promise<boolean> {
   const startedAt = Date.now();
   let reported = "";
   return async () => {
-    const { ready, reason } = await askReadiness(url);
+    const { ready, reason } = await fetchReadiness(url);
     if (reason !== "" && reason !== reported && Date.now() - startedAt > REPORT_AFTER_MS) {
       reported = reason;
       log(`  … ${name} is not ready: ${reason}`);
@@ -61,14 +65,14 @@ function readinessProbe(name: string, url: string, log: (line: string) => void):
 }
 
 /** Body of /health/ready: for each part, null or the reason why it is not ready. */
-const readinessBody = z.object({ parts: z.record(z.string(), z.string().nullable()) });
+const readinessSchema = z.object({ parts: z.record(z.string(), z.string().nullable()) });
 
 /** @returns an empty reason if the service is ready or does not answer */
-async function askReadiness(url: string): Promise<{ ready: boolean; reason: string }> {
+async function fetchReadiness(url: string): Promise<{ ready: boolean; reason: string }> {
   try {
     const { statusCode, text } = await get(url);
     if (statusCode === 200) return { ready: true, reason: "" };
-    const { parts } = readinessBody.parse(JSON.parse(text));
+    const { parts } = readinessSchema.parse(JSON.parse(text));
     const reasons = Object.entries(parts).flatMap(([part, problem]) =>
       // The lag after the semicolon changes with each answer.
       problem === null ? [] : [`${part}: ${problem.split(";")[0]}`],

@@ -1,22 +1,22 @@
 import {
-  allOrError,
+  awaitAll,
   type ServerName,
   type ServerOptions,
   type Servers,
   startServers,
 } from "../servers/servers.ts";
-import { fixedPorts, freePorts } from "../setup/ports.ts";
+import { findFreePorts, readPorts } from "../setup/ports.ts";
 import type { Component } from "../supervisor/component.ts";
 import {
+  buildServiceEnvironments,
+  buildServiceUrls,
   type Environment,
   type Environments,
   type ServiceName,
   type ServiceUrls,
-  serviceEnvironments,
-  serviceUrls,
 } from "./environment.ts";
 import { upgradeReadModels } from "./read-models.ts";
-import { serviceComponent } from "./services.ts";
+import { createServiceComponent } from "./services.ts";
 
 export interface StackOptions extends Omit<ServerOptions, "ports" | "portsNeeded"> {
   /** "fixed": the default ports, changed by the variables; "free": any free ports. */
@@ -46,24 +46,24 @@ export interface Stack {
  * @throws {SetupError} one line, followed by the last lines of output if a component failed
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const ports = options.ports === "fixed" ? fixedPorts(options.env) : await freePorts();
-  const portsNeeded = ["gateway", "command", "queryApi", "audit", "projection"] as const;
-  const servers = await startServers({ ...options, ports, portsNeeded });
+  const ports = options.ports === "fixed" ? readPorts(options.env) : await findFreePorts();
+  const otherComponents = ["gateway", "command", "queryApi", "audit", "projection"] as const;
+  const servers = await startServers({ ...options, ports, otherComponents });
   const { context } = servers;
   const { secrets } = servers.root;
-  const env = serviceEnvironments({
+  const env = buildServiceEnvironments({
     ports,
     secrets,
     servers,
     inherited: options.env,
-    extra: options.serviceEnv,
+    overrides: options.serviceEnv,
   });
   const services = {
-    projection: serviceComponent("projection", env.projection, context),
-    command: serviceComponent("command", env.command, context),
-    queryApi: serviceComponent("queryApi", env.queryApi, context),
-    audit: serviceComponent("audit", env.audit, context),
-    gateway: serviceComponent("gateway", env.gateway, context),
+    projection: createServiceComponent("projection", env.projection, context),
+    command: createServiceComponent("command", env.command, context),
+    queryApi: createServiceComponent("queryApi", env.queryApi, context),
+    audit: createServiceComponent("audit", env.audit, context),
+    gateway: createServiceComponent("gateway", env.gateway, context),
   };
   const start = (name: ServiceName) =>
     options.progress.step(`${services[name].name} 127.0.0.1:${ports[name]}`, () => services[name].start());
@@ -78,17 +78,23 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await servers.stop();
   };
   try {
-    if (!servers.components.postgres.external)
+    if (!servers.components.postgres.isExternal)
       await upgradeReadModels(
         { databaseUrl: servers.databaseUrls.projection, eventstoreUrl: servers.eventstoreUrl },
         options.progress,
         options.signal,
       );
-    await allOrError([start("gateway"), start("projection")]);
-    await allOrError([start("command"), start("queryApi"), start("audit")]);
+    await awaitAll([start("gateway"), start("projection")]);
+    await awaitAll([start("command"), start("queryApi"), start("audit")]);
   } catch (error) {
     await stop();
     throw error;
   }
-  return { servers, urls: serviceUrls(ports), env, components: { ...servers.components, ...services }, stop };
+  return {
+    servers,
+    urls: buildServiceUrls(ports),
+    env,
+    components: { ...servers.components, ...services },
+    stop,
+  };
 }

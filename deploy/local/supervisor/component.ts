@@ -6,7 +6,7 @@ import { SetupError } from "../setup/setup-error.ts";
 export interface Component {
   readonly name: string;
   /** True for a server that a URL names and that the stack does not run: it cannot be stopped or started here. */
-  readonly external: boolean;
+  readonly isExternal: boolean;
   /** Pid of the running process; undefined if there is none. */
   readonly pid: number | undefined;
   /** Starts it and waits until it is ready, as long as its process lives. Does nothing if it already runs. */
@@ -14,9 +14,9 @@ export interface Component {
   /** Stops it gracefully. */
   stop(): Promise<void>;
   /** Ends it with SIGKILL, like a crash. It stays down until start(). */
-  kill9(): Promise<void>;
+  kill(): Promise<void>;
   /** Waits until it is ready. @throws {SetupError} if it is not running */
-  waitReady(): Promise<void>;
+  waitUntilReady(): Promise<void>;
 }
 
 /** Context that the components of one stack share. */
@@ -31,17 +31,17 @@ export interface ComponentContext {
 }
 
 /** Represents a server that a URL names and that the stack does not run. */
-export function externalComponent(name: string): Component {
+export function createExternalComponent(name: string): Component {
   const refuse = async () => {
     throw new SetupError(`${name} is an external server. Start and stop it where it runs.`);
   };
   return {
     name,
-    external: true,
+    isExternal: true,
     pid: undefined,
     start: async () => undefined,
     stop: refuse,
-    kill9: refuse,
-    waitReady: async () => undefined,
+    kill: refuse,
+    waitUntilReady: async () => undefined,
   };
 }

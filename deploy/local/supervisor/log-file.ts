@@ -3,7 +3,7 @@ import path from "node:path";
 
 /** A log that reaches this size is renamed to `<name>.log.1`, which replaces the one before. Bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
-const LAST_LINES = 30;
+const MAX_LAST_LINES = 30;
 const MAX_LINE_LENGTH = 2_000;
 
 /** Interval between attempts to report lost lines. Milliseconds. */
@@ -38,8 +38,8 @@ export function openLogFile(file: string): LogFile {
       appender.append(chunk);
       const pieces = (rest + chunk.toString("utf8")).split("\n");
       rest = (pieces.pop() ?? "").slice(0, MAX_LINE_LENGTH);
-      lines.push(...pieces.slice(-LAST_LINES).map((line) => line.slice(0, MAX_LINE_LENGTH)));
-      lines.splice(0, Math.max(0, lines.length - LAST_LINES));
+      lines.push(...pieces.slice(-MAX_LAST_LINES).map((line) => line.slice(0, MAX_LINE_LENGTH)));
+      lines.splice(0, Math.max(0, lines.length - MAX_LAST_LINES));
     },
     lastLines: () => [...lines, rest].filter((line) => line.trim() !== ""),
     close: () => appender.close(),

@@ -43,11 +43,11 @@ export interface RunningProcess {
    *
    * @throws {SetupError} with the last lines of output if the process ends first
    */
-  waitReady(): Promise<void>;
+  waitUntilReady(): Promise<void>;
   /** Sends the stop signal, and SIGKILL after the time limit. */
   stop(): Promise<void>;
   /** Sends SIGKILL, like a crash. */
-  kill9(): Promise<void>;
+  kill(): Promise<void>;
 }
 
 /**
@@ -58,7 +58,7 @@ export interface RunningProcess {
  */
 export async function startProcess(spec: ProcessSpec, pids: PidRegistry): Promise<RunningProcess> {
   const { log } = spec;
-  log.write(Buffer.from(startLine(spec.name)));
+  log.write(Buffer.from(formatStartLine(spec.name)));
   const child = spawnChild(spec);
   child.stdout?.on("data", (chunk: Buffer) => log.write(chunk));
   child.stderr?.on("data", (chunk: Buffer) => log.write(chunk));
@@ -70,7 +70,7 @@ export async function startProcess(spec: ProcessSpec, pids: PidRegistry): Promis
   }
   pids.add(spec.name, pid, spec.stopSignal ?? "SIGTERM");
   exited.then(() => pids.remove(pid));
-  return handle(spec, pid, child, exited);
+  return createHandle(spec, pid, child, exited);
 }
 
 function spawnChild(spec: ProcessSpec): ChildProcess {
@@ -89,23 +89,28 @@ function spawnChild(spec: ProcessSpec): ChildProcess {
   }
 }
 
-function handle(spec: ProcessSpec, pid: number, child: ChildProcess, exited: Promise<Exit>): RunningProcess {
+function createHandle(
+  spec: ProcessSpec,
+  pid: number,
+  child: ChildProcess,
+  exited: Promise<Exit>,
+): RunningProcess {
   const end = async (signal: NodeJS.Signals, timeoutMs: number) => {
     child.kill(signal);
     const late = await Promise.race([exited.then(() => false), sleep(timeoutMs, true, { ref: false })]);
     if (late) child.kill("SIGKILL");
     await exited;
   };
-  const ready = waitUntilReady(spec, child, exited).catch((error) => {
+  const ready = waitForReadiness(spec, child, exited).catch((error) => {
     throw new SetupError(describeFailure(spec, error));
   });
   ready.catch(() => undefined); // waitReady() reports it; without a caller it is not an unhandled rejection
   return {
     pid,
     exited,
-    waitReady: () => ready,
+    waitUntilReady: () => ready,
     stop: () => end(spec.stopSignal ?? "SIGTERM", spec.stopTimeoutMs ?? 10_000),
-    kill9: () => end("SIGKILL", 1_000),
+    kill: () => end("SIGKILL", 1_000),
   };
 }
 
@@ -134,13 +139,18 @@ async function waitForExit(child: ChildProcess, log: LogFile): Promise<Exit> {
   });
 }
 
-async function waitUntilReady(spec: ProcessSpec, child: ChildProcess, exited: Promise<Exit>): Promise<void> {
+async function waitForReadiness(
+  spec: ProcessSpec,
+  child: ChildProcess,
+  exited: Promise<Exit>,
+): Promise<void> {
   const { ready } = spec;
   const abort = new AbortController();
   const died = exited.then(({ code, signal }) => {
     throw new Error(`it ended with ${signal ?? `code ${code}`}`);
   });
-  const becameReady = ready instanceof RegExp ? lineMatches(child, ready) : poll(ready, abort.signal);
+  const becameReady =
+    ready instanceof RegExp ? waitForMatchingLine(child, ready) : pollUntilReady(ready, abort.signal);
   try {
     await Promise.race([becameReady, died]);
   } finally {
@@ -149,11 +159,11 @@ async function waitUntilReady(spec: ProcessSpec, child: ChildProcess, exited: Pr
   }
 }
 
-async function poll(probe: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
+async function pollUntilReady(probe: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
   while (!(await probe())) await sleep(40, undefined, { signal });
 }
 
-function lineMatches(child: ChildProcess, pattern: RegExp): Promise<void> {
+function waitForMatchingLine(child: ChildProcess, pattern: RegExp): Promise<void> {
   return new Promise((resolve) => {
     let text = "";
     const look = (chunk: Buffer) => {
@@ -166,7 +176,7 @@ function lineMatches(child: ChildProcess, pattern: RegExp): Promise<void> {
   });
 }
 
-function startLine(name: string): string {
+function formatStartLine(name: string): string {
   return `--- ${new Date().toISOString()} ${name} starts\n`;
 }
 

@@ -5,9 +5,9 @@ import type { Component, ComponentContext } from "./component.ts";
 import type { Exit, RunningProcess } from "./process.ts";
 
 /** The delay before a restart doubles from 0.25 s to 15 s. It is reset if a process was ready for 60 s. */
-const FIRST_DELAY_MS = 250;
-const MAX_DELAY_MS = 15_000;
-const HEALTHY_MS = 60_000;
+const FIRST_RESTART_DELAY_MS = 250;
+const MAX_RESTART_DELAY_MS = 15_000;
+const RESET_DELAY_AFTER_MS = 60_000;
 
 /** Defines how the process of a component is started and watched. */
 export interface ProcessDefinition {
@@ -29,7 +29,7 @@ export function createComponent(process: ProcessDefinition, context: ComponentCo
 }
 
 class SupervisedProcess implements Component {
-  readonly external = false;
+  readonly isExternal = false;
   readonly name: string;
   readonly #process: ProcessDefinition;
   readonly #context: ComponentContext;
@@ -51,7 +51,7 @@ class SupervisedProcess implements Component {
   }
 
   async start(): Promise<void> {
-    if (this.#current) return this.#current.waitReady();
+    if (this.#current) return this.#current.waitUntilReady();
     // Ends a restart that is waiting for its delay: two loops must not start the process twice.
     this.#endLife();
     await this.#restarting;
@@ -65,7 +65,7 @@ class SupervisedProcess implements Component {
     signal?.addEventListener("abort", stop, { once: true });
     try {
       const first = await this.#launch();
-      await first.waitReady();
+      await first.waitUntilReady();
       // Only after the first start succeeded: the caller reports a failure of the first start.
       this.#supervise(first);
     } finally {
@@ -77,16 +77,16 @@ class SupervisedProcess implements Component {
     return this.#end("stop");
   }
 
-  kill9(): Promise<void> {
-    return this.#end("kill9");
+  kill(): Promise<void> {
+    return this.#end("kill");
   }
 
-  async waitReady(): Promise<void> {
+  async waitUntilReady(): Promise<void> {
     if (!this.#current) throw new SetupError(`${this.name} is not running.`);
-    await this.#current.waitReady();
+    await this.#current.waitUntilReady();
   }
 
-  async #end(how: "stop" | "kill9"): Promise<void> {
+  async #end(how: "stop" | "kill"): Promise<void> {
     this.#endLife();
     const ending = this.#current;
     this.#current = undefined;
@@ -122,14 +122,14 @@ class SupervisedProcess implements Component {
     const reason = await this.#process.watch?.(signal);
     if (reason === undefined || signal.aborted) return;
     this.#context.log(`Restarting ${this.name} (pid ${process.pid}): ${reason}.`);
-    await process.kill9();
+    await process.kill();
   }
 
   #onExit(process: RunningProcess, { code, signal }: Exit, readyAt: number): void {
     const { log, restart } = this.#context;
     if (this.#life.aborted || !restart || this.#current !== undefined) return;
     log(`${this.name} (pid ${process.pid}) died with ${signal ?? `code ${code}`}.`);
-    if (Date.now() - readyAt > HEALTHY_MS) this.#failuresInARow = 0;
+    if (Date.now() - readyAt > RESET_DELAY_AFTER_MS) this.#failuresInARow = 0;
     this.#restarting = this.#restart(this.#life);
   }
 
@@ -137,13 +137,13 @@ class SupervisedProcess implements Component {
   async #restart(life: AbortSignal): Promise<void> {
     const { log } = this.#context;
     while (!life.aborted) {
-      const delayMs = Math.min(FIRST_DELAY_MS * 2 ** this.#failuresInARow++, MAX_DELAY_MS);
+      const delayMs = Math.min(FIRST_RESTART_DELAY_MS * 2 ** this.#failuresInARow++, MAX_RESTART_DELAY_MS);
       log(`Restarting ${this.name} in ${delayMs / 1000} s.`);
       await sleep(delayMs, undefined, { signal: life }).catch(() => undefined);
       if (life.aborted) return;
       try {
         const again = await this.#launch();
-        await reportWhileRunning(`restart of ${this.name}`, again.waitReady(), log);
+        await reportWhileRunning(`restart of ${this.name}`, again.waitUntilReady(), log);
         log(`${this.name} is running again.`);
         this.#supervise(again);
         return;

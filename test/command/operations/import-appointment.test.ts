@@ -19,9 +19,9 @@ import {
   customerRegistered,
   resourceAdded,
 } from "../../support/clinics.ts";
-import { fold, given, HAPPENED_AT } from "../../support/given.ts";
+import { DEFAULT_EVENT_TIME, fold, given } from "../../support/given.ts";
 
-const now = Date.parse(HAPPENED_AT);
+const now = Date.parse(DEFAULT_EVENT_TIME);
 const minutes = (count: number) => toInstant(now + count * 60_000);
 const [clinicId, branchId, appointmentId] = ["clinic", "branch", "appointment"];
 const past: AppointmentImport = {
@@ -78,7 +78,7 @@ describe("an imported appointment", () => {
       status: "completed",
       customerId: "customer",
       createdAt: past.requestedAt,
-      updatedAt: HAPPENED_AT,
+      updatedAt: DEFAULT_EVENT_TIME,
       applicationId: null,
     });
     expect(state?.assignments).to.have.length(1);

@@ -3,14 +3,14 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect } from "chai";
-import { nodeEntry } from "../../../deploy/local/setup/project.ts";
+import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { partnerAppointmentId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   ask,
   createPartnerWorld,
   exchange,
-  type PartnerAnswer,
+  type PartnerResponse,
   type PartnerWorld,
   startTestCommand,
   type TestCommand,
@@ -40,7 +40,7 @@ describe("idempotency of createPartnerAppointment", () => {
     const { body } = await exchange(url, world);
     return { ...world.headers, Authorization: `Bearer ${body.access_token}` };
   };
-  const isReplay = ({ headers }: PartnerAnswer) => headers.get("Idempotent-Replayed") === "true";
+  const isReplay = ({ headers }: PartnerResponse) => headers.get("Idempotent-Replayed") === "true";
 
   it("accepts one of two bodies from fifty concurrent requests, and answers 409 to the other", async () => {
     const key = randomUUID();
@@ -109,7 +109,7 @@ async function spawnCommand(eventstoreUrl: string, { signingKey }: TestCommand) 
     TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
     WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
   };
-  const { command, args } = nodeEntry("command/main.ts");
+  const { command, args } = buildNodeCommand("command/main.ts");
   const child = spawn(command, args, { env });
   let said = "";
   for (const stream of [child.stdout, child.stderr]) {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { decodeProtectedHeader, exportJWK, generateKeyPair, type JWK } from "jose";
 import { pino } from "pino";
-import { freePorts } from "../../../deploy/local/setup/ports.ts";
+import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { createTokenKeys } from "../../../query-api/partner/token-keys.ts";
 import { createTokenVerifier } from "../../../shared/auth/access-token.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
@@ -56,7 +56,7 @@ describe("rotation of the token signing keys", () => {
   const newToken = async () => (await exchange(command?.url ?? "", world)).body.access_token as string;
 
   before(async () => {
-    port = String(Object.values(await freePorts())[0]);
+    port = String(Object.values(await findFreePorts())[0]);
     keys = { a: await newKey("a"), b: await newKey("b") };
     world = await createPartnerWorld(await serve("a"));
   });

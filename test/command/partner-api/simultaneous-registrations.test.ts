@@ -3,7 +3,7 @@ import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import {
   ask,
   createPartnerWorld,
-  type PartnerAnswer,
+  type PartnerResponse,
   type PartnerWorld,
   startTestCommand,
   type TestCommand,
@@ -31,7 +31,7 @@ describe("changes of one thing at once", function () {
     ask("POST", `${command.url}/sandbox/v1/webhook-endpoints${path}`, as.headers, body);
   const atOnce = (count: number, over: TestCommand[], path?: string, body?: unknown) =>
     Promise.all(Array.from({ length: count }, (_, n) => post(over[n % over.length]!, path, body)));
-  const tally = (answers: PartnerAnswer[]) => {
+  const tally = (answers: PartnerResponse[]) => {
     const counts: Record<string, number> = {};
     for (const { status, body } of answers) {
       const name = `${status} ${body.error ?? ""}`.trim();

@@ -6,7 +6,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EventStoreDBClient } from "@eventstore/db-client";
-import { nodeEntry } from "../../../deploy/local/setup/project.ts";
+import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
@@ -25,7 +25,7 @@ export class LogProcess {
 
   /** `limit` is the size of the largest file that the process can write, in KiB. */
   constructor(args: readonly string[], limit?: number) {
-    const entry = nodeEntry("deploy/local/eventstore/main.ts", args);
+    const entry = buildNodeCommand("deploy/local/eventstore/main.ts", args);
     const command = [entry.command, ...entry.args];
     const shell = ["-c", `ulimit -f ${limit}; exec "$@"`, "sh", ...command];
     const [program = "", ...rest] = limit === undefined ? command : ["bash", ...shell];

@@ -5,12 +5,12 @@ import { expect } from "chai";
 import { connect } from "nats";
 import pg from "pg";
 import { prepareNats } from "../../../deploy/local/servers/nats.ts";
-import { preparePostgres, superuserUrl } from "../../../deploy/local/servers/postgres.ts";
+import { buildSuperuserUrl, preparePostgres } from "../../../deploy/local/servers/postgres.ts";
 import { openLocalRoot } from "../../../deploy/local/setup/local-root.ts";
 import { openPidRegistry } from "../../../deploy/local/setup/pid-registry.ts";
-import { freePorts } from "../../../deploy/local/setup/ports.ts";
-import { localPaths } from "../../../deploy/local/setup/project.ts";
-import { savedFile } from "../../../deploy/local/setup/saved-file.ts";
+import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
+import { getLocalPaths } from "../../../deploy/local/setup/project.ts";
+import { createSavedFile } from "../../../deploy/local/setup/saved-file.ts";
 import type { Component, ComponentContext } from "../../../deploy/local/supervisor/component.ts";
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
@@ -32,7 +32,7 @@ describe("on a full disk", function () {
   function supervised(): { context: ComponentContext; lines: string[] } {
     const lines: string[] = [];
     const log = (line: string) => lines.push(line);
-    const paths = localPaths(disk!.folder);
+    const paths = getLocalPaths(disk!.folder);
     return { context: { paths, pids: openPidRegistry(paths.pids, log), log, restart: true }, lines };
   }
 
@@ -40,7 +40,7 @@ describe("on a full disk", function () {
     disk = mountSmallDisk(this, 1);
     const file = path.join(disk.folder, "pids.json");
     const lines: string[] = [];
-    const saved = savedFile(file, (line) => lines.push(line));
+    const saved = createSavedFile(file, (line) => lines.push(line));
     saved.save("first");
     disk.fill();
     saved.save("x".repeat(10_000));
@@ -67,7 +67,7 @@ describe("on a full disk", function () {
 
   it("nats-server is restarted if JetStream hangs after a failed write, and keeps confirmed messages", async function () {
     disk = mountSmallDisk(this, 24);
-    const port = (await freePorts()).nats;
+    const port = (await findFreePorts()).nats;
     const { context, lines } = supervised();
     part = await prepareNats(context, port);
     await part.start();
@@ -103,13 +103,13 @@ describe("on a full disk", function () {
 
   it("Postgres is restarted until the disk has space, and keeps all committed data", async function () {
     disk = mountSmallDisk(this, 160);
-    const port = (await freePorts()).postgres;
+    const port = (await findFreePorts()).postgres;
     const { context, lines } = supervised();
     const password = "superuser";
     part = await preparePostgres(context, { port, password, syncNewData: false });
     await part.start();
     const query = async (text: string) => {
-      const connectionString = superuserUrl(port, password);
+      const connectionString = buildSuperuserUrl(port, password);
       const client = new pg.Client({
         connectionString,
         connectionTimeoutMillis: 5_000,

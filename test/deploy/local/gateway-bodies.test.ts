@@ -3,8 +3,8 @@ import http from "node:http";
 import net from "node:net";
 import { expect } from "chai";
 import { eventually } from "../../support/eventually.ts";
-import { expectRefusal, type RawAnswer, sendOne, sendRaw } from "../../support/raw-http.ts";
-import { endAll, gatewayTo, listen } from "./gateway-world.ts";
+import { expectRefusal, type RawResponse, sendOne, sendRaw } from "../../support/raw-http.ts";
+import { closeAll, listen, startGatewayTo } from "./gateway-world.ts";
 
 /** Reads the whole body and answers with its length. */
 function counting(onRequest: () => void = () => undefined): Promise<http.Server> {
@@ -35,17 +35,17 @@ function dawdle(url: string, bytes: Buffer): { socket: net.Socket; answer: () =>
   return { socket, answer: () => text };
 }
 
-function expectOwnRefusal(answer: RawAnswer, status: number, error: string): void {
+function expectOwnRefusal(answer: RawResponse, status: number, error: string): void {
   expectRefusal(answer, status, error);
   expect(answer.headers["x-content-type-options"]).to.equal("nosniff");
 }
 
 describe("the gateway and request bodies", () => {
-  afterEach(endAll);
+  afterEach(closeAll);
 
   it("the gateway forwards a complete request at once while 700 incomplete bodies wait, and answers those with 408", async () => {
     let requests = 0;
-    const gateway = await gatewayTo(await counting(() => requests++));
+    const gateway = await startGatewayTo(await counting(() => requests++));
     const half = Array.from({ length: 700 }, () => sendRaw(gateway.url, halfSent(100, "{")));
     const settled = { count: 0 };
     for (const one of half) one.finally(() => settled.count++).catch(() => undefined);
@@ -54,14 +54,14 @@ describe("the gateway and request bodies", () => {
     expect(settled.count, "half-sent bodies that have ended").to.equal(0);
     for (const answers of await Promise.all(half)) {
       expect(answers).to.have.length(1);
-      expectOwnRefusal(answers[0] as RawAnswer, 408, "request_timeout");
+      expectOwnRefusal(answers[0] as RawResponse, 408, "request_timeout");
     }
     expect(requests, "requests that reached the service").to.equal(1);
   });
 
   it("the gateway frees memory by refusing the oldest incomplete bodies, never one that arrives at once", async () => {
-    const bodies = { each: 65_536, all: 100_000 };
-    const gateway = await gatewayTo(await counting(), { bodies });
+    const bodyLimits = { maxBytes: 65_536, maxTotalBytes: 100_000 };
+    const gateway = await startGatewayTo(await counting(), { bodyLimits });
     const first = dawdle(gateway.url, halfSent(50_000, "x".repeat(40_000)));
     await once(first.socket, "connect");
     const second = dawdle(gateway.url, halfSent(50_000, "x".repeat(40_000)));
@@ -79,8 +79,8 @@ describe("the gateway and request bodies", () => {
 
   it("the gateway frees the memory of bodies whose client disconnected", async () => {
     let arrived = 0;
-    const gateway = await gatewayTo(await counting(() => arrived++), {
-      bodies: { each: 65_536, all: 100_000 },
+    const gateway = await startGatewayTo(await counting(() => arrived++), {
+      bodyLimits: { maxBytes: 65_536, maxTotalBytes: 100_000 },
     });
     for (let times = 0; times < 10; times += 1) {
       const cut = dawdle(gateway.url, halfSent(50_000, "x".repeat(40_000)));
@@ -97,7 +97,7 @@ describe("the gateway and request bodies", () => {
   });
 
   it("the gateway forwards a body that arrives byte by byte completely and with its length", async () => {
-    const gateway = await gatewayTo(await counting());
+    const gateway = await startGatewayTo(await counting());
     const head = "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     const answer = await sendOne(gateway.url, `${head}${"1\r\nx\r\n".repeat(65_536)}0\r\n\r\n`);
     expect([answer.status, answer.text]).to.eql([200, "65536"]);
@@ -105,7 +105,7 @@ describe("the gateway and request bodies", () => {
 
   it("the gateway refuses a body above the limit with 413, with or without Content-Length, and the client can read the answer", async () => {
     let requests = 0;
-    const gateway = await gatewayTo(await counting(() => requests++));
+    const gateway = await startGatewayTo(await counting(() => requests++));
     const fits = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(65_536) });
     expect([fits.status, await fits.text()]).to.eql([200, "65536"]);
     for (const body of [Buffer.alloc(65_537, "x"), Buffer.alloc(2_000_000, "x")]) {
@@ -124,7 +124,7 @@ describe("the gateway and request bodies", () => {
     const request = Buffer.from(
       "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx",
     );
-    const gateway = await gatewayTo(hangsUp);
+    const gateway = await startGatewayTo(hangsUp);
     expectOwnRefusal(await sendOne(gateway.url, request), 502, "upstream_unavailable");
     hangsUp.close();
     expectOwnRefusal(await sendOne(gateway.url, request), 503, "upstream_unavailable");
@@ -142,7 +142,7 @@ describe("the gateway and request bodies", () => {
         response.end("ok");
       }),
     );
-    const gateway = await gatewayTo(closing);
+    const gateway = await startGatewayTo(closing);
     const statuses: Record<number, number> = {};
     let next = 0;
     const worker = async () => {

@@ -2,10 +2,10 @@ import { once } from "node:events";
 import http from "node:http";
 import net from "node:net";
 import { expect } from "chai";
-import { endAll, gatewayTo, listen } from "./gateway-world.ts";
+import { closeAll, listen, startGatewayTo } from "./gateway-world.ts";
 
 describe("the gateway and misbehaving services", () => {
-  afterEach(endAll);
+  afterEach(closeAll);
 
   it("the gateway answers 502 if a service disconnects, and aborts an incomplete answer", async () => {
     const cut = await listen(
@@ -16,7 +16,7 @@ describe("the gateway and misbehaving services", () => {
         });
       }),
     );
-    const own = await gatewayTo(cut);
+    const own = await startGatewayTo(cut);
     expect((await fetch(`${own.url}/a`, { method: "PUT" })).status).to.equal(502);
     const half = await fetch(`${own.url}/a`);
     expect(await half.text().catch(() => "cut short")).to.equal("cut short");
@@ -30,7 +30,7 @@ describe("the gateway and misbehaving services", () => {
         finish = () => response.end("last");
       }),
     );
-    const own = await gatewayTo(slow);
+    const own = await startGatewayTo(slow);
     const reader = (await fetch(`${own.url}/a`)).body!.getReader();
     expect(Buffer.from((await reader.read()).value!).toString()).to.equal("first");
     finish();
@@ -51,7 +51,7 @@ describe("the gateway and misbehaving services", () => {
         socket.on("error", () => undefined);
       }),
     );
-    const own = await gatewayTo(hasty);
+    const own = await startGatewayTo(hasty);
     const body = Buffer.alloc(65_536, "x");
     for (let times = 0; times < 100; times += 1) {
       const response = await fetch(`${own.url}/a`, { method: "POST", body });
@@ -61,7 +61,7 @@ describe("the gateway and misbehaving services", () => {
 
   it("the gateway stops within its time limit even if a service never answers", async () => {
     const silent = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
-    const own = await gatewayTo(silent, { drainTimeoutMs: 50 });
+    const own = await startGatewayTo(silent, { drainTimeoutMs: 50 });
     const asked = once(silent, "connection");
     const outcome = fetch(`${own.url}/a`).then(
       () => "answered",

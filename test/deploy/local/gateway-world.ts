@@ -6,12 +6,12 @@ import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway
 import type { HttpServer } from "../../../shared/http/listen.ts";
 
 /** Functions that close the open servers, also after a failed test. */
-const endings: (() => unknown)[] = [];
+const closeFunctions: (() => unknown)[] = [];
 
 export async function listen<Server extends net.Server>(server: Server, port = 0): Promise<Server> {
   const sockets = new Set<net.Socket>();
   server.on("connection", (socket) => sockets.add(socket));
-  endings.push(() => {
+  closeFunctions.push(() => {
     server.close();
     for (const socket of sockets) socket.destroy();
   });
@@ -20,25 +20,25 @@ export async function listen<Server extends net.Server>(server: Server, port = 0
   return server;
 }
 
-export const portOf = (server: net.Server) => (server.address() as AddressInfo).port;
-export const origin = (server: net.Server) => `http://127.0.0.1:${portOf(server)}`;
+export const getPort = (server: net.Server) => (server.address() as AddressInfo).port;
+export const getOrigin = (server: net.Server) => `http://127.0.0.1:${getPort(server)}`;
 
 /** Starts a gateway with one service behind it. Its shutdown aborts open requests at once. */
-export async function gatewayTo(
+export async function startGatewayTo(
   service: net.Server,
   options: Partial<GatewayOptions> = {},
 ): Promise<HttpServer> {
-  const upstreams = { command: origin(service), queryApi: origin(service), audit: origin(service) };
+  const upstreams = { command: getOrigin(service), queryApi: getOrigin(service), audit: getOrigin(service) };
   const log = () => undefined;
   const defaults = { host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 };
   const gateway = await startGateway({ ...defaults, ...options });
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= gateway.close());
-  endings.push(close);
+  closeFunctions.push(close);
   return { ...gateway, close };
 }
 
 /** Closes all open servers, the newest first: the gateway before its service. */
-export async function endAll(): Promise<void> {
-  for (const end of endings.splice(0).reverse()) await end();
+export async function closeAll(): Promise<void> {
+  for (const end of closeFunctions.splice(0).reverse()) await end();
 }

@@ -3,12 +3,12 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { openLocalRoot } from "../../../deploy/local/setup/local-root.ts";
-import { nodeEntry, PROJECT } from "../../../deploy/local/setup/project.ts";
+import { buildNodeCommand, PROJECT } from "../../../deploy/local/setup/project.ts";
 import { mountSmallDisk } from "../../support/small-disk.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 function reset(root: string) {
-  const { command, args } = nodeEntry("deploy/local/reset.ts");
+  const { command, args } = buildNodeCommand("deploy/local/reset.ts");
   const env = { PATH: process.env.PATH, LOCAL_DIR: root };
   return spawnSync(command, args, { cwd: PROJECT, env, encoding: "utf8" });
 }

@@ -2,22 +2,22 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
 import { expect } from "chai";
-import { freePorts } from "../../../deploy/local/setup/ports.ts";
-import { localPaths, nodeEntry, PROJECT } from "../../../deploy/local/setup/project.ts";
+import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
+import { buildNodeCommand, getLocalPaths, PROJECT } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 describe("npm start", () => {
   it("npm start stops gracefully on Ctrl-C while it waits for a service", async () => {
     const root = makeTestRoot();
-    const ports = await freePorts();
+    const ports = await findFreePorts();
     const variables = {
       ...{ GATEWAY_PORT: ports.gateway, COMMAND_PORT: ports.command, QUERY_API_PORT: ports.queryApi },
       ...{ PROJECTION_PORT: ports.projection, AUDIT_PORT: ports.audit, NATS_PORT: ports.nats },
       ...{ EVENTSTORE_PORT: ports.eventstore, POSTGRES_PORT: ports.postgres },
     };
     const given = Object.fromEntries(Object.entries(variables).map(([name, port]) => [name, String(port)]));
-    const { command, args } = nodeEntry("deploy/local/start.ts");
+    const { command, args } = buildNodeCommand("deploy/local/start.ts");
     const none = { EVENTSTORE_URL: "", DATABASE_URL: "", NATS_URL: "" };
     const env = { ...process.env, ...given, ...none, LOCAL_DIR: root };
     const child = spawn(command, args, { cwd: PROJECT, env, stdio: ["ignore", "pipe", "inherit"] });
@@ -26,7 +26,7 @@ describe("npm start", () => {
       text += chunk;
     });
     const exited = once(child, "exit");
-    const running = () => readPids(localPaths(root).pids);
+    const running = () => readPids(getLocalPaths(root).pids);
     const gateway = await eventually(
       "the gateway's process",
       () => running().find(({ name }) => name === "gateway"),
@@ -37,7 +37,7 @@ describe("npm start", () => {
     expect(await exited).to.eql([0, null]);
     expect(text).to.match(/\nStopped\.\n$/);
     expect(running()).to.eql([]);
-    expect(fs.existsSync(localPaths(root).lock)).to.equal(false);
+    expect(fs.existsSync(getLocalPaths(root).lock)).to.equal(false);
   }).timeout(150_000);
 });
 

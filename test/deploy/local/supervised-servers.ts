@@ -1,14 +1,14 @@
 // A process that tests start and kill: node --import tsx <this file> <root>
 
 import { startServers } from "../../../deploy/local/servers/servers.ts";
-import { freePorts } from "../../../deploy/local/setup/ports.ts";
-import { lineProgress } from "../../../deploy/local/setup/progress.ts";
+import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
+import { createProgress } from "../../../deploy/local/setup/progress.ts";
 
 const servers = await startServers({
   root: process.argv[2] ?? "",
-  ports: await freePorts(),
+  ports: await findFreePorts(),
   external: {},
-  progress: lineProgress(() => undefined, false),
+  progress: createProgress(() => undefined, false),
   syncNewData: false,
 });
 const pids = Object.values(servers.components).map(({ pid }) => pid);

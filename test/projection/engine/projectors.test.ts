@@ -24,7 +24,7 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
-import { storedMetadata } from "../../support/stored-metadata.ts";
+import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
 const registered = (customerId: string, fullName = "Ana Kos"): CatalogEvent => ({
@@ -81,7 +81,7 @@ describe("projectors", () => {
     log.append(
       `customer-${id}`,
       expected,
-      events.map((event) => ({ id: randomUUID(), event, metadata: storedMetadata() })),
+      events.map((event) => ({ id: randomUUID(), event, metadata: createStoredMetadata() })),
     );
   const row = async (id: string) =>
     (await pool.query(`SELECT * FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`, [id])).rows[0];
@@ -133,7 +133,7 @@ describe("projectors", () => {
       const append = (stream: string, { type, data }: CatalogEvent | { type: string; data: object }) =>
         poisoned.appendToStream(
           stream,
-          jsonEvent({ type, data: data as Record<string, string>, metadata: storedMetadata() }),
+          jsonEvent({ type, data: data as Record<string, string>, metadata: createStoredMetadata() }),
         );
       await append(`customer-${id}`, registered(id));
       await append(`customer-${broken}`, { type: "CustomerRegistered", data: { customerId: broken } });
@@ -174,7 +174,7 @@ describe("projectors", () => {
         stream: "customer-x",
         revision: position,
         position,
-        metadata: storedMetadata(),
+        metadata: createStoredMetadata(),
       }) as RecordedEvent;
     const models = readModels.filter(({ table }) => table === customers.table);
 

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { expect } from "chai";
 import pg from "pg";
-import { nodeEntry } from "../../../deploy/local/setup/project.ts";
+import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import {
   READ_MODEL_SCHEMA,
   readCheckpoint,
@@ -99,7 +99,7 @@ describe("a rebuild that is killed with -9", function () {
   };
 
   function startRebuild(): ChildProcess {
-    const { command, args } = nodeEntry("projection/cli/main.ts", ["rebuild"]);
+    const { command, args } = buildNodeCommand("projection/cli/main.ts", ["rebuild"]);
     const child = spawn(command, args, {
       env: { ...process.env, EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl },
       stdio: "ignore",

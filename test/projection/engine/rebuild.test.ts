@@ -18,7 +18,7 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
-import { storedMetadata } from "../../support/stored-metadata.ts";
+import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
 const never = new AbortController().signal;
@@ -63,7 +63,7 @@ describe("a rebuild under traffic", () => {
     const customerId = randomUUID();
     const details = { fullName: "Ana Kos", phone: null, email: null, city: null };
     const event = { type: "CustomerRegistered" as const, data: { customerId, clinicId, ...details } };
-    const metadata = { ...storedMetadata(), clinicId };
+    const metadata = { ...createStoredMetadata(), clinicId };
     await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata }]);
     appended.push(customerId);
   }

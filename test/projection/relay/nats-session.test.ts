@@ -3,12 +3,12 @@ import type { Socket } from "node:net";
 import { expect } from "chai";
 import type { NatsConnection } from "nats";
 import { withNats } from "../../../projection/relay/nats-session.ts";
-import { startMutableProxy } from "../../support/mutable-proxy.ts";
+import { startFaultProxy } from "../../support/fault-proxy.ts";
 import { testServers } from "../../support/stack.ts";
 
 describe("a session with NATS", () => {
   it("a session that ends while the server stops fails without ending the process", async () => {
-    const proxy = await startMutableProxy((await testServers()).natsUrl);
+    const proxy = await startFaultProxy((await testServers()).natsUrl);
     const ended = new AbortController();
     const run = async (connection: NatsConnection, life: AbortSignal) => {
       const subscription = connection.subscribe("anything");

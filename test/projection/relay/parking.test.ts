@@ -16,7 +16,7 @@ import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createTestDatabase, makeTestRoot, type TestDatabase, testServers } from "../../support/stack.ts";
-import { storedMetadata } from "../../support/stored-metadata.ts";
+import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { createWorld, type Endpoint, type Told, type World } from "../webhooks/world.ts";
 
 const logger = createLogger("test", "silent");
@@ -66,7 +66,7 @@ describe("an event that projectors can process and the relay cannot map", functi
   const status = async () => (await operate(async (context) => showStatus(context, { json: false }), 0n)).out;
   /** As another program might write it, whatever the stream holds. */
   const write = (stream: string, type: string, data: object) => {
-    const metadata = { ...storedMetadata(), environment: "production", clinicId: endpoint.clinicId };
+    const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
     return world.client.appendToStream(
       stream,
       jsonEvent({ type, data: data as Record<string, string>, metadata }),

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Webhook } from "standardwebhooks";
 import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import { startDeafServer } from "../../support/deaf-server.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { startUnresponsiveServer } from "../../support/unresponsive-server.ts";
 import { createWorld, type World } from "./world.ts";
 
 describe("webhook delivery", () => {
@@ -78,7 +78,7 @@ describe("webhook delivery", () => {
   });
 
   it("records connection_timeout, not timeout, if the receiver accepts no connection", async () => {
-    const deaf = await startDeafServer();
+    const deaf = await startUnresponsiveServer();
     const endpoint = await world.endpoint(`http://127.0.0.1:${deaf.port}`);
     const { eventId } = await world.appointment(endpoint.clinicId);
     const { attempts } = await world.until(

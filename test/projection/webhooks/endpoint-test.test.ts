@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { acceptedBy, webhookLibraryNames } from "../../support/webhook-libraries.ts";
+import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
 describe("the test of an endpoint", () => {
@@ -43,7 +43,7 @@ describe("the test of an endpoint", () => {
     const { attempts } = await world.until(testId, endpoint, ({ status }) => status === "delivered");
     expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([200]);
     const [request] = receiver.requests;
-    expect(acceptedBy(endpoint.secret, request!)).to.deep.equal(webhookLibraryNames);
+    expect(listAcceptingLibraries(endpoint.secret, request!)).to.deep.equal(webhookLibraryNames);
     expect(request!.headers["webhook-id"]).to.equal(webhookDeliveryId(testId, endpointId));
     const { createdAt, ...body } = JSON.parse(request!.body);
     expect(body).to.deep.equal({

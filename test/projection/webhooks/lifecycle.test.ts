@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { acceptedBy, webhookLibraryNames } from "../../support/webhook-libraries.ts";
+import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
 describe("a delivery's life", () => {
@@ -167,7 +167,7 @@ describe("a delivery's life", () => {
     const untilSigned = async () => {
       await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
       return [endpoint.secret, second, third].map(
-        (secret) => acceptedBy(secret, receiver.requests.at(-1)!).length,
+        (secret) => listAcceptingLibraries(secret, receiver.requests.at(-1)!).length,
       );
     };
     const all = webhookLibraryNames.length;
@@ -182,8 +182,8 @@ describe("a delivery's life", () => {
     const endpoint = await world.endpoint(receiver.url);
     const fresh = await rotate(endpoint, 0);
     await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
-    expect(acceptedBy(fresh, receiver.requests[0]!)).to.deep.equal(webhookLibraryNames);
-    expect(acceptedBy(endpoint.secret, receiver.requests[0]!)).to.deep.equal([]);
+    expect(listAcceptingLibraries(fresh, receiver.requests[0]!)).to.deep.equal(webhookLibraryNames);
+    expect(listAcceptingLibraries(endpoint.secret, receiver.requests[0]!)).to.deep.equal([]);
   });
 
   it("each attempt has its own timestamp and signature", async () => {
@@ -199,7 +199,7 @@ describe("a delivery's life", () => {
     expect(second!["webhook-signature"]).not.to.equal(first!["webhook-signature"]);
     expect(second!["webhook-id"]).to.equal(first!["webhook-id"]);
     for (const request of receiver.requests) {
-      expect(acceptedBy(endpoint.secret, request)).to.deep.equal(webhookLibraryNames);
+      expect(listAcceptingLibraries(endpoint.secret, request)).to.deep.equal(webhookLibraryNames);
     }
   });
 

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { JudgedAnswer } from "../../support/openapi.ts";
-import { partnerJudge } from "../../support/partner-document.ts";
+import type { CheckedResponse } from "../../support/openapi.ts";
+import { partnerResponseChecker } from "../../support/partner-document.ts";
 
 describe("the response checker", () => {
-  const operation = partnerJudge.find("POST", "/webhook-endpoints/any/deliveries/any/replay");
+  const operation = partnerResponseChecker.find("POST", "/webhook-endpoints/any/deliveries/any/replay");
   if (!operation) throw new Error("The document does not contain the operation.");
 
   const headers = {
@@ -17,11 +17,11 @@ describe("the response checker", () => {
   };
   const body = { ok: true, delivery: { id: randomUUID(), status: "pending" } };
 
-  function judge(change: Partial<JudgedAnswer> = {}, more: Record<string, string | null> = {}): string {
+  function judge(change: Partial<CheckedResponse> = {}, more: Record<string, string | null> = {}): string {
     const entries = Object.entries({ ...headers, ...more }).filter((entry) => entry[1] !== null);
     const answer = { status: 202, body, headers: new Headers(entries as [string, string][]), ...change };
     try {
-      partnerJudge.check(operation as NonNullable<typeof operation>, answer);
+      partnerResponseChecker.check(operation as NonNullable<typeof operation>, answer);
       return "";
     } catch (error) {
       return (error as Error).message;

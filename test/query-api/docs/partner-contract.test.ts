@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import type { PartnerOperationId } from "../../../shared/partner-api/operations.ts";
-import { partnerJudge } from "../../support/partner-document.ts";
+import { partnerResponseChecker } from "../../support/partner-document.ts";
 import { provocations } from "./partner-provocations.ts";
 import { type PartnerContractWorld, startPartnerContractWorld } from "./partner-world.ts";
 
@@ -16,11 +16,11 @@ describe("responses of the partner API", function () {
   after(() => world.stop());
 
   it("the tests cover exactly the operations of the partner document", () => {
-    const documented = partnerJudge.operations.map(({ operationId }) => operationId);
+    const documented = partnerResponseChecker.operations.map(({ operationId }) => operationId);
     expect(documented).to.have.members(Object.keys(provocations));
   });
 
-  for (const documented of partnerJudge.operations) {
+  for (const documented of partnerResponseChecker.operations) {
     const { operationId, operation } = documented;
     describe(operationId, () => {
       const operationProvocations = provocations[operationId as PartnerOperationId] ?? {};
@@ -33,7 +33,7 @@ describe("responses of the partner API", function () {
         it(`the partner operation ${operationId} returns ${status} as documented`, async () => {
           const response = await provoke(world);
           expect(response.status, response.text).to.equal(Number(status));
-          partnerJudge.check(documented, response);
+          partnerResponseChecker.check(documented, response);
         });
       }
     });

@@ -5,7 +5,7 @@ import {
   partnerOperations,
 } from "../../../shared/partner-api/operations.ts";
 import { eventually } from "../../support/eventually.ts";
-import type { PartnerAnswer } from "../../support/partner.ts";
+import type { PartnerResponse } from "../../support/partner.ts";
 import {
   newEndpoint,
   operationsWithBody,
@@ -16,7 +16,7 @@ import {
 import type { PartnerContractWorld } from "./partner-world.ts";
 
 /** Sends a real request whose response has a certain status. */
-export type Provoke = (world: PartnerContractWorld) => Promise<PartnerAnswer>;
+export type Provoke = (world: PartnerContractWorld) => Promise<PartnerResponse>;
 
 /** Functions that provoke a response, by its status. */
 type Provocations = Record<number, Provoke>;

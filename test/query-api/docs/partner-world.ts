@@ -14,7 +14,7 @@ import {
   webhookEndpointPlacesCategory,
 } from "../../../shared/domain/events/partner.ts";
 import { LogProcess, temporaryDir } from "../../deploy/eventstore/log-process.ts";
-import { startCuttableProxy } from "../../support/cuttable-proxy.ts";
+import { startFaultProxy } from "../../support/fault-proxy.ts";
 import { operatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
@@ -109,7 +109,7 @@ async function createSandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
 }
 
 /** Starts services that can verify tokens, but whose Postgres and event log are unavailable. */
-async function startWithoutServers({ signingKey, url }: TestCommand) {
+async function startWithoutServers({ generateSigningKey, url }: TestCommand) {
   const proxy = await startCuttableProxy((await testServers()).eventstoreUrl);
   const command = await startTestCommand({
     EVENTSTORE_URL: proxy.url,

@@ -4,12 +4,12 @@ import { buildPortalDocument } from "../../../query-api/docs/portal-document.ts"
 import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import { openClinic } from "../../support/clinics.ts";
-import { createJudge, type JudgedAnswer } from "../../support/openapi.ts";
+import { type CheckedResponse, createResponseChecker } from "../../support/openapi.ts";
 import { request, startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token" };
-const judge = createJudge(buildPortalDocument(createPortalOperations(settings), settings));
+const judge = createResponseChecker(buildPortalDocument(createPortalOperations(settings), settings));
 
 /** Provokes each documented status of each portal operation, and compares the response with the document. */
 describe("responses of the portal API", () => {
@@ -29,7 +29,7 @@ describe("responses of the portal API", () => {
 
   after(() => Promise.all([api.stop(), serviceWithoutServers.stop()]));
 
-  const provocations: Record<number, (path: string) => Promise<JudgedAnswer>> = {
+  const provocations: Record<number, (path: string) => Promise<CheckedResponse>> = {
     200: (path) => api.get(path, userId),
     401: (path) => api.get(path),
     403: (path) => api.get(path, randomUUID()),

@@ -4,8 +4,8 @@ import { type CommandAppOptions, createCommandApp } from "../../../command/app.t
 import { createQueryApp, type QueryApiOptions } from "../../../query-api/app.ts";
 import { buildPortalDocument } from "../../../query-api/docs/portal-document.ts";
 import { createPortalOperations } from "../../../query-api/portal/operations.ts";
-import { createJudge } from "../../support/openapi.ts";
-import { partnerJudge } from "../../support/partner-document.ts";
+import { createResponseChecker } from "../../support/openapi.ts";
+import { partnerResponseChecker } from "../../support/partner-document.ts";
 
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token", brand: "SERVICE" };
 const options = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], trustProxy: false };
@@ -31,7 +31,7 @@ function routesOf(app: { middleware: unknown[] }): string[] {
 }
 
 const startsWithPath = (prefix: RegExp) => (route: string) => prefix.test(route);
-const portal = createJudge(buildPortalDocument(createPortalOperations(settings), settings));
+const portal = createResponseChecker(buildPortalDocument(createPortalOperations(settings), settings));
 const toRoute = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
 
 describe("the documents and the routes", () => {
@@ -62,7 +62,7 @@ describe("the documents and the routes", () => {
       const routes = routed
         .filter(startsWithPath(new RegExp(` ${base}/`)))
         .map((route) => route.replace(base, ""));
-      expect(partnerJudge.operations.map(toRoute)).to.have.members(routes);
+      expect(partnerResponseChecker.operations.map(toRoute)).to.have.members(routes);
     }
   });
 
@@ -81,7 +81,7 @@ describe("the documents and the routes", () => {
 
   it("the partner document contains the operations of the interface and its additions", () => {
     expect(
-      partnerJudge.operations.map((operation) => `${operation.operationId} ${toRoute(operation)}`),
+      partnerResponseChecker.operations.map((operation) => `${operation.operationId} ${toRoute(operation)}`),
     ).to.have.members([
       "exchangeToken POST /oauth/token",
       "getClinicContext GET /clinic/context",

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { request } from "../../support/query-api.ts";
-import { expectRefusal, type RawAnswer, requestText, sendOne } from "../../support/raw-http.ts";
+import { expectRefusal, type RawResponse, requestText, sendOne } from "../../support/raw-http.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 import { createCaller, type PartnerCaller } from "./caller.ts";
 
@@ -24,7 +24,7 @@ describe("partner reads under attack", () => {
 
   const clinic = (id = caller.clinic.clinicId) => `X-SERVICE-Clinic-ID: ${id}`;
   const ownHeaders = () => [`Authorization: Bearer ${token}`, clinic()];
-  const send = (start: string, headers: string[], body = ""): Promise<RawAnswer> =>
+  const send = (start: string, headers: string[], body = ""): Promise<RawResponse> =>
     sendOne(api.url, requestText(`${start} HTTP/1.1`, headers, body));
   const context = "GET /production/v1/clinic/context";
 

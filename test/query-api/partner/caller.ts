@@ -2,13 +2,13 @@ import { expect } from "chai";
 import { partnerReads } from "../../../query-api/partner/reads.ts";
 import type { Scope } from "../../../shared/domain/events/partner.ts";
 import { type ClinicIds, openClinic } from "../../support/clinics.ts";
-import { checkPartnerAnswer } from "../../support/partner-document.ts";
+import { checkPartnerResponse } from "../../support/partner-document.ts";
 import {
   installationApproved,
   registerApplication,
   type TestApplication,
 } from "../../support/partner-events.ts";
-import { type Answer, request, type TestQueryApi } from "../../support/query-api.ts";
+import { type PortalResponse, request, type TestQueryApi } from "../../support/query-api.ts";
 
 export interface RequestOptions {
   headers?: Record<string, string>;
@@ -55,7 +55,7 @@ export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promi
       "X-SERVICE-Clinic-ID": ownClinic.clinicId,
       ...headers,
     });
-    checkPartnerAnswer("GET", url, response);
+    checkPartnerResponse("GET", url, response);
     return response;
   };
   return {

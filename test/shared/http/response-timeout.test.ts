@@ -10,7 +10,7 @@ import { createApp } from "../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { limitResponseTime } from "../../../shared/http/response-timeout.ts";
 import { eventually } from "../../support/eventually.ts";
-import { type MutableProxy, startMutableProxy } from "../../support/mutable-proxy.ts";
+import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import {
   ask,
   createPartnerWorld,
@@ -68,7 +68,7 @@ describe("a request that is answered before its handler ends", () => {
 describe("a command while every exchange with the log is slow, as on a busy machine", function () {
   this.timeout(60_000);
   let command: TestCommand;
-  let proxy: MutableProxy;
+  let proxy: FaultProxy;
   let slow: HttpServer;
   let world: PartnerWorld;
   let client: ReturnType<typeof connectEventStore>;
@@ -77,7 +77,7 @@ describe("a command while every exchange with the log is slow, as on a busy mach
     command = await startTestCommand();
     world = await createPartnerWorld(command);
     const { eventstoreUrl } = await testServers();
-    proxy = await startMutableProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
+    proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
     const app = createCommandApp({
       ...{ logger: pino({ enabled: false }), log: createEventLog(client), readiness: async () => ({}) },

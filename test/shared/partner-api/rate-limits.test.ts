@@ -17,7 +17,7 @@ import {
   exchange,
   install,
   operatorContext,
-  type PartnerAnswer,
+  type PartnerResponse,
   type PartnerWorld,
   startTestCommand,
   type TestCommand,
@@ -52,7 +52,7 @@ describe("rate limits of the partner API", () => {
   const write = (url: string, headers: Record<string, string>) => ask("DELETE", url + noEndpoint(), headers);
   const read = (headers: Record<string, string>) =>
     ask("GET", `${api.queryUrl}/production/v1/clinic/context`, headers);
-  const readRemaining = ({ headers }: PartnerAnswer) => {
+  const readRemaining = ({ headers }: PartnerResponse) => {
     const at = Date.parse(headers.get("RateLimit-Reset") ?? "");
     expect(headers.get("RateLimit-Reset")).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     expect(at - Date.now()).to.be.within(-5_000, 60_000);
@@ -61,7 +61,7 @@ describe("rate limits of the partner API", () => {
     expect(Number(remaining)).to.be.within(0, Number(limit));
     return Number(remaining);
   };
-  const limitOf = ({ headers }: PartnerAnswer) => Number(headers.get("RateLimit-Limit"));
+  const limitOf = ({ headers }: PartnerResponse) => Number(headers.get("RateLimit-Limit"));
   const keys = async () =>
     (await admin.query<{ key: string }>("SELECT key FROM rate_limit.counter")).rows.map(({ key }) => key);
 
@@ -78,7 +78,7 @@ describe("rate limits of the partner API", () => {
       () => write(second.url, other.headers),
       () => read(other.headers),
     ];
-    const answers: PartnerAnswer[] = [];
+    const answers: PartnerResponse[] = [];
     for (let round = 0; round < 9; round += 1) answers.push(await (ways[round % 3] as (typeof ways)[0])());
     const left = answers.filter(({ status }) => status !== 429).map(readRemaining);
     expect(left).to.deep.equal([4, 3, 2, 1, 0]);
@@ -162,7 +162,7 @@ describe("rate limits of the partner API", () => {
     const bare = { Authorization: world.headers.Authorization ?? "" };
     const stranger = { ...bare, "X-SERVICE-Clinic-ID": randomUUID() };
     const base = "/production/v1";
-    const asked: [string, number, Promise<PartnerAnswer>][] = [
+    const asked: [string, number, Promise<PartnerResponse>][] = [
       ["no token", 401, write(command.url, {})],
       ["a bad token", 401, write(command.url, { Authorization: "Bearer x" })],
       ["no clinic", 403, write(command.url, bare)],
@@ -211,7 +211,7 @@ describe("rate limits of the partner API", () => {
     const urls = [api.command.url, second.url];
     const reset = (count: number, headers = partner.headers) =>
       ask("POST", `${urls[count % 2]}/sandbox/v1/sandbox/reset`, headers);
-    const hour = ({ headers }: PartnerAnswer) => {
+    const hour = ({ headers }: PartnerResponse) => {
       const at = Date.parse(headers.get("RateLimit-Reset") ?? "");
       expect(at - Date.now()).to.be.within(3_500_000, 3_600_000);
       return Number(headers.get("RateLimit-Remaining"));

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import pg from "pg";
 import type { RateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import { eventually } from "../../support/eventually.ts";
-import { type MutableProxy, startMutableProxy } from "../../support/mutable-proxy.ts";
+import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import { burst, type LimiterWorld, startLimiterWorld } from "./limiters.ts";
 
 const LIMIT = 25;
@@ -12,14 +12,14 @@ const REQUEST_COUNT = 120;
 describe("rate limiter under a burst", function () {
   this.timeout(60_000);
   let world: LimiterWorld;
-  let proxy: MutableProxy;
+  let proxy: FaultProxy;
   let admin: pg.Client;
   /** Limiters of two processes, whose connections pass the proxy. */
   let both: RateLimiter[];
 
   beforeEach(async () => {
     world = await startLimiterWorld();
-    proxy = await startMutableProxy(world.database.urls.command);
+    proxy = await startFaultProxy(world.database.urls.command);
     admin = new pg.Client(world.database.urls.projection);
     await admin.connect();
     both = [world.createLimiter(proxy.url), world.createLimiter(proxy.url)];
@@ -27,7 +27,7 @@ describe("rate limiter under a burst", function () {
   });
   afterEach(async () => {
     await admin.end();
-    proxy.mend();
+    proxy.restore();
     await world.stop();
     await proxy.close();
   });
@@ -121,9 +121,9 @@ describe("rate limiter under a burst", function () {
     const [key, hour] = [randomUUID(), 3_600];
     // The window of this counter has ended, so the uncounted requests start a new window.
     await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 9, 1)", [key]);
-    proxy.cut();
+    proxy.disconnect();
     expect((await both[0]!.count(key, LIMIT, hour)).used).to.be.at.most(LIMIT);
-    proxy.mend();
+    proxy.restore();
     const { points, left } = await eventually("the request is counted in Postgres", async () => {
       await both[0]!.count(randomUUID(), LIMIT);
       const sql = `SELECT points, expire - extract(epoch FROM now()) * 1000 AS left

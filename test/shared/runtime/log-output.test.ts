@@ -4,7 +4,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
-import { nodeEntry, PROJECT } from "../../../deploy/local/setup/project.ts";
+import { buildNodeCommand, PROJECT } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk } from "../../support/small-disk.ts";
 
@@ -12,7 +12,7 @@ const runningProcesses = new Set<ChildProcess>();
 
 /** Starts a process that logs constantly, and writes dots to standard error while it runs. */
 function startTalker(stdout: number | "pipe"): { child: ChildProcess; beats: () => number } {
-  const { command, args } = nodeEntry("test/shared/runtime/talker.ts");
+  const { command, args } = buildNodeCommand("test/shared/runtime/talker.ts");
   const child = spawn(...withDeathSignal("SIGKILL", command, args), {
     cwd: PROJECT,
     stdio: ["ignore", stdout, "pipe"],

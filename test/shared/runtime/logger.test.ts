@@ -11,7 +11,7 @@ function logLine(fields: object): string {
   try {
     createLogger("test", "debug").error(fields, "failed");
   } finally {
-    logs.end();
+    logs.stop();
   }
   return logs.text();
 }

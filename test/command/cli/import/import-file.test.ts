@@ -4,7 +4,7 @@ import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { nodeEntry } from "../../../../deploy/local/setup/project.ts";
+import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { makeTestRoot, testServers } from "../../../support/stack.ts";
@@ -203,7 +203,7 @@ describe("an import", () => {
 
   /** Runs the import as a process of its own and kills it as soon as it tells of its first lines. */
   async function killedUnderWay(file: string): Promise<void> {
-    const { command, args } = nodeEntry("command/cli/main.ts", ["import", file]);
+    const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", file]);
     const child: ChildProcess = spawn(command, args, { env: { ...process.env, ...env } });
     const exit = once(child, "exit");
     child.stderr?.once("data", () => child.kill("SIGKILL"));

@@ -5,7 +5,7 @@ import fs from "node:fs";
 import path from "node:path";
 import readline from "node:readline";
 import { expect } from "chai";
-import { nodeEntry } from "../../../../deploy/local/setup/project.ts";
+import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import { createEventLog } from "../../../../shared/eventstore/log.ts";
 import { LogProcess } from "../../../deploy/eventstore/log-process.ts";
 import { eventually } from "../../../support/eventually.ts";
@@ -76,7 +76,7 @@ describe("an import, when the event log does not answer", function () {
 
   /** Starts the import as a process of its own, as an operator does. */
   function start(name: string, ...options: string[]): Running {
-    const { command, args } = nodeEntry("command/cli/main.ts", ["import", name, "--json", ...options]);
+    const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", name, "--json", ...options]);
     const child = spawn(command, args, { env: { ...process.env, ...env() } });
     const [out, err]: [string[], string[]] = [[], []];
     readline.createInterface({ input: child.stdout }).on("line", (line) => out.push(line));

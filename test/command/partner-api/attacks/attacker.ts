@@ -7,7 +7,7 @@ import {
   startTestCommand,
   type TestCommand,
 } from "../../../support/partner.ts";
-import { type RawAnswer, requestText, sendOne } from "../../../support/raw-http.ts";
+import { type RawResponse, requestText, sendOne } from "../../../support/raw-http.ts";
 
 export const JSON_TYPE = "Content-Type: application/json";
 
@@ -25,9 +25,9 @@ export interface Attacker {
   /** An idempotency key of its own. */
   key(): string;
   /** @param start method and target */
-  send(start: string, headers: string[], body?: string | Buffer): Promise<RawAnswer>;
+  send(start: string, headers: string[], body?: string | Buffer): Promise<RawResponse>;
   /** POST /appointments, with a good body if none is given. */
-  create(headers: string[], body?: string | Buffer): Promise<RawAnswer>;
+  create(headers: string[], body?: string | Buffer): Promise<RawResponse>;
 }
 
 /** Sets an attacker up for the suite that calls this; after each test the service must still be well. */

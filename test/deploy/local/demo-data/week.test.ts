@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import { createCachingEventLog } from "../../../../command/cli/import/caching-log.ts";
 import { demoClinics } from "../../../../deploy/local/demo-data/clinics.ts";
-import { demoPhases } from "../../../../deploy/local/demo-data/phases.ts";
+import { buildPhases } from "../../../../deploy/local/demo-data/phases.ts";
 import { runSteps } from "../../../../deploy/local/demo-data/steps.ts";
-import { addDays, dateInTimeZone, timeInTimeZone } from "../../../../deploy/local/demo-data/time.ts";
-import { demoWeek } from "../../../../deploy/local/demo-data/week.ts";
+import { addDays, fromLocalTime, toLocalDate } from "../../../../deploy/local/demo-data/time.ts";
+import { createWeek } from "../../../../deploy/local/demo-data/week.ts";
 import { appointmentStatuses } from "../../../../shared/domain/appointment/appointment.ts";
 
 describe("the demo week", () => {
@@ -16,9 +16,9 @@ describe("the demo week", () => {
   it("the demo week has every status and a queue today, at any hour", () => {
     for (const now of hours) {
       for (const clinic of demoClinics) {
-        const week = demoWeek(clinic, now);
+        const week = createWeek(clinic, now);
         expect(new Set(week.map(({ status }) => status))).to.deep.equal(new Set(appointmentStatuses));
-        const today = week.filter(({ date }) => date === dateInTimeZone(clinic.timezone, now));
+        const today = week.filter(({ date }) => date === toLocalDate(clinic.timezone, now));
         for (const { id } of clinic.branches) {
           const statuses = today.filter(({ branchId }) => branchId === id).map(({ status }) => status);
           expect(statuses).to.include.members(["in_consultation", "waiting", "checked_in"]);
@@ -35,16 +35,16 @@ describe("the demo week", () => {
     };
     for (const now of [0, 9, 17].map((hour) => hours[hour] as number)) {
       let [done, all] = [0, 0];
-      await runSteps(createCachingEventLog(empty, "kept"), demoPhases(now), (count, of) => {
+      await runSteps(createCachingEventLog(empty, "kept"), buildPhases(now), (count, of) => {
         [done, all] = [count, of];
       });
       expect(done).to.equal(all);
-      const names = demoPhases(now)
+      const names = buildPhases(now)
         .flat(2)
         .map(({ name }) => name);
       expect(new Set(names).size, "each step has a name of its own").to.equal(names.length);
     }
-    const ids = () => demoClinics.flatMap((clinic) => demoWeek(clinic, hours[3] as number));
+    const ids = () => demoClinics.flatMap((clinic) => createWeek(clinic, hours[3] as number));
     expect(ids()).to.deep.equal(ids());
   });
 });
@@ -58,8 +58,8 @@ describe("times of the demo data", () => {
   ] as const;
   for (const [zone, date, time, instant] of cases) {
     it(`${time} on ${date} in ${zone} is converted to the right time`, () => {
-      expect(new Date(timeInTimeZone(zone, date, time)).toISOString()).to.equal(instant);
-      expect(dateInTimeZone(zone, Date.parse(instant))).to.equal(date);
+      expect(new Date(fromLocalTime(zone, date, time)).toISOString()).to.equal(instant);
+      expect(toLocalDate(zone, Date.parse(instant))).to.equal(date);
     });
   }
   it("adding days crosses the ends of months", () => {

@@ -4,7 +4,7 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { startGateway } from "../../../../deploy/local/gateway/gateway-server.ts";
 import type { HttpServer } from "../../../../shared/http/listen.ts";
-import { endAll, listen, origin, portOf } from "../gateway-world.ts";
+import { closeAll, getOrigin, getPort, listen } from "../gateway-world.ts";
 
 interface Seen {
   service: string;
@@ -56,7 +56,7 @@ describe("gateway", () => {
   before(async () => {
     [command, queryApi] = [await upstream("command"), await upstream("queryApi")];
     audit = await upstream("audit");
-    const upstreams = { command: origin(command), queryApi: origin(queryApi), audit: origin(audit) };
+    const upstreams = { command: getOrigin(command), queryApi: getOrigin(queryApi), audit: getOrigin(audit) };
     const log = (line: string) => lines.push(line);
     gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 });
     port = Number(new URL(gateway.url).port);
@@ -64,7 +64,7 @@ describe("gateway", () => {
 
   after(async () => {
     await gateway.close();
-    await endAll();
+    await closeAll();
   });
 
   async function send(head: string, body = ""): Promise<Seen> {
@@ -187,7 +187,7 @@ describe("gateway", () => {
   });
 
   it("the gateway answers 503 while a service is down and forwards again when it is back", async () => {
-    const commandPort = portOf(command);
+    const commandPort = getPort(command);
     command.close().closeAllConnections();
     const answer = await fetch(`${gateway.url}/a`, { method: "POST", body: "x" });
     expect(answer.status).to.equal(503);

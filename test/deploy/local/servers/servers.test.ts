@@ -6,10 +6,10 @@ import { expect } from "chai";
 import pg from "pg";
 import { type ExternalServers, requireReachable } from "../../../../deploy/local/servers/external-servers.ts";
 import { startServers } from "../../../../deploy/local/servers/servers.ts";
-import { processIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
-import { freePorts } from "../../../../deploy/local/setup/ports.ts";
-import { lineProgress } from "../../../../deploy/local/setup/progress.ts";
-import { nodeEntry, PROJECT } from "../../../../deploy/local/setup/project.ts";
+import { readProcessIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
+import { findFreePorts } from "../../../../deploy/local/setup/ports.ts";
+import { createProgress } from "../../../../deploy/local/setup/progress.ts";
+import { buildNodeCommand, PROJECT } from "../../../../deploy/local/setup/project.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../../support/stack.ts";
 
@@ -45,7 +45,7 @@ describe("embedded Postgres", () => {
     await postgres.stop();
     await postgres.start();
     await query(url, "INSERT INTO kept VALUES (2)");
-    await postgres.kill9();
+    await postgres.kill();
     await postgres.start();
     expect(await query(url, "SELECT n FROM kept ORDER BY n")).to.eql([1, 2]);
     await servers.stop();
@@ -123,11 +123,11 @@ describe("DATABASE_URL", () => {
 
 describe("startServers", () => {
   it("a port in use fails with one line that tells how to choose another, and nothing keeps running", async () => {
-    const ports = await freePorts();
+    const ports = await findFreePorts();
     const taken = net.createServer().listen(ports.nats, "127.0.0.1");
     await once(taken, "listening");
     const root = makeTestRoot();
-    const progress = lineProgress(() => undefined, false);
+    const progress = createProgress(() => undefined, false);
     const message = await failure(startServers({ root, ports, external: {}, progress, syncNewData: false }));
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
@@ -138,10 +138,10 @@ describe("startServers", () => {
   it("a folder in use fails with one line", async () => {
     const servers = await startTestServers({ ...POSTGRES_ONLY });
     const { root } = servers.root.paths;
-    const progress = lineProgress(() => undefined, false);
+    const progress = createProgress(() => undefined, false);
     const again = startServers({
       root,
-      ports: await freePorts(),
+      ports: await findFreePorts(),
       external: {},
       progress,
       syncNewData: false,
@@ -157,18 +157,20 @@ describe("startServers", () => {
     const first = await supervise(root);
     expect(first.pids).to.have.length(3);
     first.child.kill("SIGKILL");
-    await eventually("all servers gone", () => first.pids.every((pid) => processIdentity(pid) === undefined));
+    await eventually("all servers gone", () =>
+      first.pids.every((pid) => readProcessIdentity(pid) === undefined),
+    );
     const second = await supervise(root);
     expect(await query(second.url, "SELECT 1")).to.eql([1]);
     second.child.kill("SIGKILL");
     await eventually("all servers gone", () =>
-      second.pids.every((pid) => processIdentity(pid) === undefined),
+      second.pids.every((pid) => readProcessIdentity(pid) === undefined),
     );
   });
 });
 
 async function supervise(root: string): Promise<{ child: ChildProcess; pids: number[]; url: string }> {
-  const { command, args } = nodeEntry("test/deploy/local/supervised-servers.ts", [root]);
+  const { command, args } = buildNodeCommand("test/deploy/local/supervised-servers.ts", [root]);
   const child = spawn(command, args, { cwd: PROJECT, stdio: ["ignore", "pipe", "inherit"] });
   const [line] = (await once(child.stdout!, "data")) as [Buffer];
   return { child, ...(JSON.parse(line.toString("utf8")) as { pids: number[]; url: string }) };

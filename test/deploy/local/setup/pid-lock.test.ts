@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { lockHolder, tryLock } from "../../../../deploy/local/setup/pid-lock.mjs";
+import { findLockHolder, tryLock } from "../../../../deploy/local/setup/pid-lock.mjs";
 import { makeTestRoot } from "../../../support/stack.ts";
 
 describe("a lock", () => {
@@ -16,12 +16,12 @@ describe("a lock", () => {
         return readFileSync(name, options);
       }) as typeof fs.readFileSync;
       const { release } = tryLock(file);
-      expect(lockHolder(file)).to.eql({ pid: process.pid });
+      expect(findLockHolder(file)).to.eql({ pid: process.pid });
       expect(tryLock(file).holder).to.eql({ pid: process.pid });
       release?.();
     } finally {
       Object.assign(fs, { readFileSync, existsSync });
     }
-    expect(lockHolder(file)).to.equal(undefined);
+    expect(findLockHolder(file)).to.equal(undefined);
   });
 });

@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { nodeEntry, PROJECT } from "../../../../deploy/local/setup/project.ts";
-import { commandLineEnvironment } from "../../../../deploy/local/stack/command-line-environment.ts";
+import { buildNodeCommand, PROJECT } from "../../../../deploy/local/setup/project.ts";
+import { buildCommandLineEnvironment } from "../../../../deploy/local/stack/command-line-environment.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
 const urls = {
@@ -26,7 +26,7 @@ const otherDatabase = "postgres://owner@db.example.com/clinic";
 const all = { ...urls, ...keys };
 
 describe("settings that command lines take from the running stack", () => {
-  const complete = (env: NodeJS.ProcessEnv) => ({ ...env, ...commandLineEnvironment(env, stack) });
+  const complete = (env: NodeJS.ProcessEnv) => ({ ...env, ...buildCommandLineEnvironment(env, stack) });
 
   it("command lines use all servers and keys of the stack if the environment names none", () => {
     for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }])
@@ -71,7 +71,7 @@ describe("a command line that npm runs", () => {
   });
 
   const run = (root: string, ...args: string[]) => {
-    const { command, args: words } = nodeEntry("deploy/local/command-line.ts", [entry, ...args]);
+    const { command, args: words } = buildNodeCommand("deploy/local/command-line.ts", [entry, ...args]);
     const env = { PATH: process.env.PATH, LOCAL_DIR: root };
     return spawnSync(command, words, { cwd: PROJECT, env, encoding: "utf8" });
   };

@@ -1,13 +1,13 @@
 import { expect } from "chai";
-import { fixedPorts } from "../../../../deploy/local/setup/ports.ts";
-import { serviceEnvironments } from "../../../../deploy/local/stack/environment.ts";
+import { readPorts } from "../../../../deploy/local/setup/ports.ts";
+import { buildServiceEnvironments } from "../../../../deploy/local/stack/environment.ts";
 import { readConfig } from "../../../../shared/runtime/config.ts";
 
 const signingKey = { kty: "OKP", crv: "Ed25519", kid: "k", d: "x", x: "y" };
 
 function environments(inherited: NodeJS.ProcessEnv = {}) {
-  return serviceEnvironments({
-    ports: fixedPorts(inherited),
+  return buildServiceEnvironments({
+    ports: readPorts(inherited),
     secrets: {
       postgres: { superuser: "super-password", projection: "a", command: "b", query: "c", audit: "d" },
       portalJwtSecret: "s".repeat(64),
@@ -26,7 +26,7 @@ function environments(inherited: NodeJS.ProcessEnv = {}) {
       },
     },
     inherited,
-    extra: { projection: { WEBHOOK_RETRY_SCHEDULE: "0.1,0.1" } },
+    overrides: { projection: { WEBHOOK_RETRY_SCHEDULE: "0.1,0.1" } },
   });
 }
 
@@ -76,7 +76,7 @@ describe("serviceEnvironments", () => {
 
 describe("fixedPorts", () => {
   it("an invalid port and a port used twice are refused with a line that names the variable", () => {
-    expect(() => fixedPorts({ NATS_PORT: "http" })).to.throw("NATS_PORT must be a port between 1 and 65535");
-    expect(() => fixedPorts({ NATS_PORT: "8080" })).to.throw("GATEWAY_PORT and NATS_PORT are both 8080");
+    expect(() => readPorts({ NATS_PORT: "http" })).to.throw("NATS_PORT must be a port between 1 and 65535");
+    expect(() => readPorts({ NATS_PORT: "8080" })).to.throw("GATEWAY_PORT and NATS_PORT are both 8080");
   });
 });

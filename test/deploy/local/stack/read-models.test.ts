@@ -10,7 +10,7 @@ describe("read models that an earlier release left in a local stack", () => {
   let eventstoreUrl: string;
   const lines: string[] = [];
   const progress = {
-    line: (text: string) => void lines.push(text),
+    log: (text: string) => void lines.push(text),
     async step<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
       lines.push(name);
       return work();

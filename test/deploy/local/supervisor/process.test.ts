@@ -1,9 +1,9 @@
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { processIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
+import { readProcessIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
 import { openPidRegistry } from "../../../../deploy/local/setup/pid-registry.ts";
-import { localPaths } from "../../../../deploy/local/setup/project.ts";
+import { getLocalPaths } from "../../../../deploy/local/setup/project.ts";
 import type { ComponentContext } from "../../../../deploy/local/supervisor/component.ts";
 import { openLogFile } from "../../../../deploy/local/supervisor/log-file.ts";
 import { type ProcessSpec, startProcess } from "../../../../deploy/local/supervisor/process.ts";
@@ -12,7 +12,7 @@ import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
 function setUp(script: string, options: Partial<ProcessSpec> = {}) {
-  const paths = localPaths(makeTestRoot());
+  const paths = getLocalPaths(makeTestRoot());
   const lines: string[] = [];
   const pids = openPidRegistry(paths.pids, (line) => lines.push(line));
   const spec: ProcessSpec = {
@@ -50,13 +50,13 @@ const failure = (promise: Promise<unknown>) =>
 describe("startProcess", () => {
   it("a failed start reports the reason and the last lines of output", async () => {
     const sample = await setUp("console.error('no such thing'); process.exit(7)").start();
-    const message = await failure(sample.waitReady());
+    const message = await failure(sample.waitUntilReady());
     expect(message).to.include("sample did not start: it ended with code 7").and.include("no such thing");
   });
 
   it("a start of a missing program reports its name", async () => {
     const { start } = setUp("", { command: "/nowhere/program" });
-    const message = await failure(start().then((sample) => sample.waitReady()));
+    const message = await failure(start().then((sample) => sample.waitUntilReady()));
     expect(message)
       .to.match(/(sample did not start|Cannot start sample)/)
       .and.include("/nowhere/program");
@@ -65,7 +65,7 @@ describe("startProcess", () => {
   it("a process that cannot be started leaves no open log file", async () => {
     const { start, paths } = setUp("", { command: "/nowhere/program", cwd: "/nowhere" });
     for (let attempt = 0; attempt < 3; attempt += 1)
-      await failure(start().then((sample) => sample.waitReady()));
+      await failure(start().then((sample) => sample.waitUntilReady()));
     await failure(start({ args: ["a\0b"] }));
     const open = fs.readdirSync("/proc/self/fd").filter((fd) => targetOf(fd) === paths.log("sample"));
     expect(open).to.eql([]);
@@ -73,7 +73,7 @@ describe("startProcess", () => {
 
   it("a process that ignores its stop signal is killed", async () => {
     const sample = await setUp(`process.on('SIGTERM', () => {}); ${STAYS}`, { stopTimeoutMs: 200 }).start();
-    await sample.waitReady();
+    await sample.waitUntilReady();
     await sample.stop();
     expect((await sample.exited).signal).to.equal("SIGKILL");
   });
@@ -90,7 +90,7 @@ describe("createComponent", () => {
     const first = component.pid!;
     process.kill(first, "SIGKILL");
     await eventually("a new process", () => component.pid !== undefined && component.pid !== first);
-    await component.waitReady();
+    await component.waitUntilReady();
     expect(lines)
       .to.include(`sample (pid ${first}) died with SIGKILL.`)
       .and.include("Restarting sample in 0.25 s.");
@@ -163,7 +163,7 @@ describe("createComponent", () => {
     const pid = await eventually("a process", () => component.pid);
     stack.abort();
     expect(await message).to.include("sample did not start: it ended with SIGTERM");
-    expect(processIdentity(pid)).to.equal(undefined);
+    expect(readProcessIdentity(pid)).to.equal(undefined);
     expect(await failure(component.start())).to.equal(
       "sample was not started because the stack is stopping.",
     );
@@ -200,7 +200,7 @@ describe("createComponent", () => {
       { ...context, restart: true },
     );
     await component.start();
-    await component.kill9();
+    await component.kill();
     expect(component.pid).to.equal(undefined);
     await component.start();
     await component.stop();
@@ -213,9 +213,9 @@ describe("PidRegistry", () => {
   it("leftover processes of a killed supervisor are stopped", async () => {
     const { start, paths, lines } = setUp(STAYS);
     const sample = await start();
-    await sample.waitReady();
+    await sample.waitUntilReady();
     await openPidRegistry(paths.pids, (line) => lines.push(line)).stopLeftovers();
-    expect(processIdentity(sample.pid)).to.equal(undefined);
+    expect(readProcessIdentity(sample.pid)).to.equal(undefined);
     expect(lines[0]).to.include(`Stopping sample (pid ${sample.pid})`);
     await sample.exited;
   });
@@ -223,12 +223,12 @@ describe("PidRegistry", () => {
   it("a process that only has the same pid as a leftover is not touched", async () => {
     const { start, paths } = setUp(STAYS);
     const sample = await start();
-    await sample.waitReady();
+    await sample.waitUntilReady();
     const recorded = fs.readFileSync(paths.pids, "utf8").replace(/:\d+"/, ':1"');
     const other = path.join(paths.root, "other.json");
     fs.writeFileSync(other, recorded);
     await openPidRegistry(other, () => undefined).stopLeftovers();
-    expect(processIdentity(sample.pid)).to.be.a("string");
+    expect(readProcessIdentity(sample.pid)).to.be.a("string");
     await sample.stop();
   });
 });

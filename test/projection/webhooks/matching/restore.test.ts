@@ -7,7 +7,7 @@ import { webhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
 import { createLogger } from "../../../../shared/runtime/logger.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../../support/receiver.ts";
-import { acceptedBy, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
+import { listAcceptingLibraries, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "../world.ts";
 
 const REQUESTED = "WebhookDeliveryReplayRequested";
@@ -57,7 +57,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     const requests = receiver.of(deliveryId);
     expect(new Set(requests.map(({ body }) => body)).size).to.equal(1);
     expect(requests.map(({ status }) => status)).to.deep.equal([500, 500, 200]);
-    expect(acceptedBy(endpoint.secret, requests.at(-1)!)).to.deep.equal(webhookLibraryNames);
+    expect(listAcceptingLibraries(endpoint.secret, requests.at(-1)!)).to.deep.equal(webhookLibraryNames);
   });
 
   it("a delivery does not expire because of a different log", async () => {

@@ -9,10 +9,10 @@ import { promisify } from "node:util";
 import { expect } from "chai";
 import { type Connections, createConnections } from "../../../../projection/webhooks/sending/connections.ts";
 import { send } from "../../../../projection/webhooks/sending/send.ts";
-import { startDeafServer } from "../../../support/deaf-server.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { type RawReceiver, startRawReceiver } from "../../../support/raw-receiver.ts";
 import { type Receiver, startReceiver } from "../../../support/receiver.ts";
+import { startUnresponsiveServer } from "../../../support/unresponsive-server.ts";
 
 const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -86,7 +86,7 @@ describe("connections to receivers", () => {
 
   describe("the time limits", () => {
     it("a receiver that accepts no connection gives connection_timeout, and the request is never sent", async () => {
-      const deaf = opened(await startDeafServer());
+      const deaf = opened(await startUnresponsiveServer());
       const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
       const result = await attempt(`http://127.0.0.1:${deaf.port}`, randomUUID(), limits);
       expect(result).to.deep.include({ statusCode: null, error: "connection_timeout", answer: null });
@@ -109,7 +109,7 @@ describe("connections to receivers", () => {
     });
 
     it("the time limit for the answer starts when the connection is established", async () => {
-      const deaf = opened(await startDeafServer());
+      const deaf = opened(await startUnresponsiveServer());
       const timeoutMs = 1_500;
       const began = performance.now();
       const slow = attempt(`http://127.0.0.1:${deaf.port}`, randomUUID(), { timeoutMs });

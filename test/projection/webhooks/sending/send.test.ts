@@ -8,7 +8,7 @@ import { expect } from "chai";
 import { type Connections, createConnections } from "../../../../projection/webhooks/sending/connections.ts";
 import { Exchange } from "../../../../projection/webhooks/sending/exchange.ts";
 import { send } from "../../../../projection/webhooks/sending/send.ts";
-import { type Behaviour, type Receiver, startReceiver } from "../../../support/receiver.ts";
+import { type Reaction, type Receiver, startReceiver } from "../../../support/receiver.ts";
 
 describe("one attempt", () => {
   let receiver: Receiver;
@@ -31,7 +31,7 @@ describe("one attempt", () => {
       ...{ connectTimeoutMs: 5_000, timeoutMs: 400 },
       ...more,
     });
-  const attemptAt = (behaviour: Behaviour) => {
+  const attemptAt = (behaviour: Reaction) => {
     receiver.next(behaviour);
     return attempt();
   };
@@ -100,7 +100,7 @@ describe("one attempt", () => {
     expect(result).to.deep.include({ statusCode: 200, error: "answer_too_long" });
   });
 
-  const late: [string, Behaviour][] = [
+  const late: [string, Reaction][] = [
     ["an answer that never comes", { mode: "hang" }],
     ["an answer that comes too late", { delayMs: 2_000 }],
   ];

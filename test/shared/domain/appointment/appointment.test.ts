@@ -21,11 +21,11 @@ import { clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
 import { resourceAggregate } from "../../../../shared/domain/clinic/resource.ts";
 import type { AppointmentEvent } from "../../../../shared/domain/events/appointment.ts";
 import { branchOpened, clinicRegistered, resourceAdded } from "../../../support/clinics.ts";
-import { fold, given, HAPPENED_AT } from "../../../support/given.ts";
+import { fold, given, DEFAULT_EVENT_TIME } from "../../../support/given.ts";
 import { decideOrRefuse } from "../decide-or-refuse.ts";
 
 const [clinicId, branchId, otherBranchId, appointmentId] = ["clinic", "branch", "other", "appointment"];
-const now = Date.parse(HAPPENED_AT);
+const now = Date.parse(DEFAULT_EVENT_TIME);
 const minutesFromNow = (count: number) => new Date(now + count * 60_000).toISOString();
 const request: AppointmentRequest = {
   ...{
@@ -111,7 +111,7 @@ describe("appointment", () => {
     refused({ branchId: "elsewhere" });
     refused({}, { permittedBranchIds: [otherBranchId] as never });
     refused({ animalId: "stray" });
-    refused({ scheduledAt: HAPPENED_AT });
+    refused({ scheduledAt: DEFAULT_EVENT_TIME });
   });
 
   it("an appointment passes through all statuses of a visit", () => {
@@ -146,7 +146,7 @@ describe("appointment", () => {
       .when(decideReschedule({ scheduledAt: request.scheduledAt }, now))
       .thenEvents();
     on(requested)
-      .when(decideReschedule({ scheduledAt: HAPPENED_AT }, now))
+      .when(decideReschedule({ scheduledAt: DEFAULT_EVENT_TIME }, now))
       .thenRefused("time_not_in_future");
     on(requested, checkedIn)
       .when(decideReschedule({ scheduledAt: minutesFromNow(120) }, now))
@@ -237,7 +237,7 @@ describe("appointment", () => {
 
 /** Expects that a history gives the same state by both folds, and that a history without its first event gives none. */
 function expectSameFolds(history: AppointmentEvent[]): void {
-  const happened = history.map((event) => ({ ...event, metadata: { occurredAt: HAPPENED_AT } }));
+  const happened = history.map((event) => ({ ...event, metadata: { deriveOccurredAt: DEFAULT_EVENT_TIME } }));
   const state = fold(appointmentAggregate, history);
   expect(foldAppointment(happened)).to.deep.equal(state);
   expect(state?.id).to.equal(history.length === 0 ? undefined : appointmentId);

@@ -2,44 +2,45 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Stands before a server, and can be slow, silent or closed. */
-export interface MutableProxy {
-  /** The server's URL, as callers of the proxy see it. */
+/** A TCP proxy in front of a server. A test can delay its responses, silence it, or disconnect it. */
+export interface FaultProxy {
+  /** URL of the proxy, with the scheme, path and query of the server's URL. */
   url: string;
   /** Stops forwarding without closing connections, as if the machine had disappeared. */
   mute(): void;
-  /** Passes all further answers of the server on so much later. Milliseconds. */
+  /** Delays all later responses of the server. Milliseconds. */
   delay(milliseconds: number): void;
-  /** Breaks all connections and refuses new ones, until `mend`. */
-  cut(): void;
-  mend(): void;
+  /** Closes all connections and refuses new ones until `restore` is called. */
+  disconnect(): void;
+  /** Forwards new connections again. */
+  restore(): void;
   close(): Promise<void>;
 }
 
-/** @param url of the server, with host and port */
-export async function startMutableProxy(url: string): Promise<MutableProxy> {
+/** @param url URL of the server, with host and port */
+export async function startFaultProxy(url: string): Promise<FaultProxy> {
   const { hostname, port } = new URL(url);
   const sockets = new Set<Socket>();
-  let state: "open" | "muted" | "cut" = "open";
-  let late = 0;
-  const keep = (socket: Socket) => {
+  let state: "open" | "muted" | "disconnected" = "open";
+  let delayMs = 0;
+  const register = (socket: Socket) => {
     sockets.add(socket);
     socket.on("error", () => undefined).on("close", () => sockets.delete(socket));
     if (state === "muted") socket.pause();
   };
   const proxy = createServer((caller) => {
-    keep(caller);
-    if (state === "cut") caller.destroy();
+    register(caller);
+    if (state === "disconnected") caller.destroy();
     if (state !== "open") return;
     const server = connect(Number(port), hostname);
-    keep(server);
+    register(server);
     caller.pipe(server);
-    let passedOn = Promise.resolve();
+    let forwarded = Promise.resolve();
     server.on("data", (bytes) => {
       if (state === "muted") return;
-      const at = performance.now() + late;
-      // One after the other, so that a shorter delay overtakes no answer.
-      passedOn = passedOn
+      const at = performance.now() + delayMs;
+      // Chunks are written in order, even if the delay decreases between them.
+      forwarded = forwarded
         .then(() => sleep(Math.max(0, at - performance.now())))
         .then(() => void caller.write(bytes));
     });
@@ -48,27 +49,27 @@ export async function startMutableProxy(url: string): Promise<MutableProxy> {
   });
   proxy.listen(0, "127.0.0.1");
   await once(proxy, "listening");
-  const own = new URL(url);
-  own.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-  const cut = () => {
-    state = "cut";
+  const proxyUrl = new URL(url);
+  proxyUrl.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  const disconnect = () => {
+    state = "disconnected";
     for (const socket of sockets) socket.destroy();
   };
   return {
-    url: own.href,
+    url: proxyUrl.href,
     mute() {
       state = "muted";
       for (const socket of sockets) socket.unpipe().pause();
     },
     delay(milliseconds) {
-      late = milliseconds;
+      delayMs = milliseconds;
     },
-    cut,
-    mend() {
+    disconnect,
+    restore() {
       state = "open";
     },
     async close() {
-      cut();
+      disconnect();
       proxy.close();
       await once(proxy, "close");
     },

@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { Worker } from "node:worker_threads";
 import { eventually } from "./eventually.ts";
 
-export interface DeafServer {
+export interface UnresponsiveServer {
   port: number;
   /** Accepts connections from now on and answers each request with 200. */
   accept(): void;
@@ -20,7 +20,7 @@ const LISTENER = `
     Atomics.wait(workerData, 0, 0);
   });`;
 
-export async function startDeafServer(): Promise<DeafServer> {
+export async function startUnresponsiveServer(): Promise<UnresponsiveServer> {
   const blocked = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(LISTENER, { eval: true, workerData: blocked });
   const [port] = (await once(worker, "message")) as [number];

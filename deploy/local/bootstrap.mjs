@@ -1,7 +1,8 @@
-// Runs one of the project's TypeScript entries: node deploy/local/bootstrap.mjs <entry> [arguments]
+// Runs a TypeScript program of the project: node deploy/local/bootstrap.mjs <entry> [arguments]
 //
-// Plain JavaScript without dependencies, because it installs them. It checks the version of Node, installs the packages
-// if node_modules does not match package-lock.json, runs the entry, and passes on signals and the exit code.
+// Checks the version of Node, installs the packages if node_modules does not match package-lock.json, and runs the
+// program. Forwards signals to the program, and exits with its exit code. This file is plain JavaScript without
+// dependencies, because it runs before the packages are installed.
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -10,61 +11,65 @@ import { fileURLToPath } from "node:url";
 import { withDeathSignal } from "./setup/death-signal.mjs";
 import { ensureInstalled } from "./setup/install.mjs";
 
-const OLDEST_NODE = [20, 19];
+const MIN_NODE_VERSION = [20, 19];
 const PROJECT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..");
 
-/** A second signal within this time is the same key press: the terminal and npm both send it. Milliseconds. */
-const SAME_PRESS_MS = 300;
+/** After Ctrl-C, the terminal and npm both send a signal. A second signal within this time is ignored. Milliseconds. */
+const REPEATED_SIGNAL_WINDOW_MS = 300;
 
 function requireNode() {
   const [major, minor] = process.versions.node.split(".").map(Number);
-  if (major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])) return;
-  fail(
-    `This project needs Node ${OLDEST_NODE.join(".")} or newer. Found ${process.version} (${process.execPath}).`,
-  );
+  const [minMajor, minMinor] = MIN_NODE_VERSION;
+  if (major > minMajor || (major === minMajor && minor >= minMinor)) return;
+  const found = `${process.version} (${process.execPath})`;
+  exitWithError(`This project needs Node ${MIN_NODE_VERSION.join(".")} or newer. Found ${found}.`);
 }
 
-function fail(message) {
+function exitWithError(message) {
   process.stderr.write(`${message}\n`);
   process.exit(1);
 }
 
-/** Runs the entry in its own session, so that Ctrl-C arrives once, through this process. It ends with this process. */
-function run(entry, args) {
-  const node = ["--import", "tsx", entry, ...args];
-  const [command, rest] = withDeathSignal("SIGTERM", process.execPath, node);
-  const child = spawn(command, rest, { cwd: PROJECT, stdio: "inherit", detached: true });
-  const lastSent = new Map();
-  const pass = (signal) => {
+/**
+ * Runs the program as a child process, which ends if this process ends. The child has its own session, so that the
+ * terminal sends the signal of Ctrl-C only to this process.
+ */
+function runProgram(entry, args) {
+  const nodeArgs = ["--import", "tsx", entry, ...args];
+  const [command, commandArgs] = withDeathSignal("SIGTERM", process.execPath, nodeArgs);
+  const child = spawn(command, commandArgs, { cwd: PROJECT, stdio: "inherit", detached: true });
+  const lastSentAt = new Map();
+  const forward = (signal) => {
     const now = Date.now();
-    if (now - (lastSent.get(signal) ?? 0) < SAME_PRESS_MS) return;
-    lastSent.set(signal, now);
+    if (now - (lastSentAt.get(signal) ?? 0) < REPEATED_SIGNAL_WINDOW_MS) return;
+    lastSentAt.set(signal, now);
     child.kill(signal);
   };
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => pass(signal));
-  if (process.env.npm_lifecycle_event) whenOrphaned(() => pass("SIGTERM"));
-  child.on("error", (error) => fail(`Cannot run ${entry}: ${error.message}`));
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => forward(signal));
+  if (process.env.npm_lifecycle_event) onNpmDeath(() => forward("SIGTERM"));
+  child.on("error", (error) => exitWithError(`Cannot run ${entry}: ${error.message}`));
   child.on("exit", (code, signal) => process.exit(signal ? 128 + os.constants.signals[signal] : code));
 }
 
-/** Detects that npm was killed: SIGKILL is not passed on, but this process, or the shell between, gets a new parent. */
-function whenOrphaned(stop) {
-  const started = npmProcess();
+/** Calls `onDeath` if npm is killed with SIGKILL. npm cannot forward SIGKILL, but its child gets a new parent. */
+function onNpmDeath(onDeath) {
+  const npmPid = findNpmPid();
   const timer = setInterval(() => {
-    if (npmProcess() === started) return;
+    if (findNpmPid() === npmPid) return;
     clearInterval(timer);
-    stop();
+    onDeath();
   }, 500);
   timer.unref();
 }
 
-function npmProcess() {
-  const parent = statusOf(process.ppid);
+/** Returns the pid of npm: the parent, or the grandparent if npm started a shell. */
+function findNpmPid() {
+  const parent = readProcessStatus(process.ppid);
   return parent && /^(sh|dash|bash)$/.test(parent.name) ? parent.ppid : process.ppid;
 }
 
-/** Name and parent of a process; undefined on systems without /proc. */
-function statusOf(pid) {
+/** Returns the name and the parent's pid of a process; undefined on systems without /proc. */
+function readProcessStatus(pid) {
   try {
     const status = fs.readFileSync(`/proc/${pid}/status`, "utf8");
     return {
@@ -77,11 +82,11 @@ function statusOf(pid) {
 }
 
 const [entry, ...args] = process.argv.slice(2);
-if (!entry) fail("Usage: node deploy/local/bootstrap.mjs <entry.ts> [arguments]");
+if (!entry) exitWithError("Usage: node deploy/local/bootstrap.mjs <entry.ts> [arguments]");
 requireNode();
 try {
   await ensureInstalled(PROJECT);
 } catch (error) {
-  fail(error.message);
+  exitWithError(error.message);
 }
-run(entry, args);
+runProgram(entry, args);

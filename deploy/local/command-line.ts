@@ -1,7 +1,7 @@
 /**
  * Runs a command line with the settings of the running local stack: `command-line.ts <entry> [arguments]`.
  *
- * The npm scripts clinic, audit and projection use it. The command lines themselves read the environment only.
+ * The npm scripts `clinic`, `audit` and `projection` use it, because the command lines only read the environment.
  */
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -21,7 +21,7 @@ await runEntry(async () => {
   await import(pathToFileURL(file).href);
 });
 
-/** A command with its own settings must not fail because of a file that it does not need. */
+/** Reads the stack file. If it is invalid, prints the error and returns undefined, because not every command needs it. */
 function readRunningStack(file: string): StackFile | undefined {
   try {
     return readStackFile(file);

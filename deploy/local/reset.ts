@@ -10,7 +10,7 @@ await runEntry(async () => {
   const root = getLocalRoot(process.env);
   if (!fs.existsSync(root)) return console.log(`Nothing to delete: ${root} does not exist.`);
   const paths = getLocalPaths(root);
-  if (!isStackFolder(root, paths.secrets))
+  if (root !== getLocalRoot({}) && !fs.existsSync(paths.secrets))
     throw new SetupError(`${root} was not created by npm start. Nothing was deleted. Check LOCAL_DIR.`);
   const holder = acquireLock(paths.lock);
   if (holder)
@@ -21,17 +21,15 @@ await runEntry(async () => {
   console.log(`Deleted ${root}.`);
 });
 
-/** Takes the lock, or returns its holder. A full disk may leave no space for a lock; reset must still free space. */
-function acquireLock(lock: string): { pid: number } | undefined {
+/**
+ * Acquires the lock. Returns the process that holds the lock if it is not free. On a full disk, continues without a lock,
+ * because a reset frees space.
+ */
+function acquireLock(file: string): { pid: number } | undefined {
   try {
-    return tryLock(lock).holder;
+    return tryLock(file).holder;
   } catch (error) {
     if (!isDiskFullError(error)) throw error;
-    return findLockHolder(lock);
+    return findLockHolder(file);
   }
-}
-
-/** Protects a folder that LOCAL_DIR names by mistake. */
-function isStackFolder(root: string, secrets: string): boolean {
-  return root === getLocalRoot({}) || fs.existsSync(secrets);
 }

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import path from "node:path";
 import { LogOutput } from "../../shared/runtime/log-output.ts";
-import { type DemoAccess, seedDemoData } from "./demo-data/demo-data.ts";
+import { seedDemoData } from "./demo-data/demo-data.ts";
 import { requireReachable, requireValidUrls } from "./servers/external-servers.ts";
 import { createProgress } from "./setup/progress.ts";
 import { getLocalRoot, PROJECT } from "./setup/project.ts";
@@ -10,21 +10,21 @@ import { createSavedFile } from "./setup/saved-file.ts";
 import { runEntry } from "./setup/setup-error.ts";
 import { getPortalIssuer, PORTAL_COOKIE_NAME } from "./stack/environment.ts";
 import { type Stack, startStack } from "./stack/stack.ts";
-import { writeStackFile } from "./stack/stack-file.ts";
+import { type DemoAccess, writeStackFile } from "./stack/stack-file.ts";
 import type { Component } from "./supervisor/component.ts";
 
-/** Output for the terminal. It may be redirected to a file on a full disk. */
+/** Standard output. It counts lost lines, because it can be redirected to a file on a full disk. */
 const output = new LogOutput(1, (lost, since) =>
   print(`${lost} lines of output were lost since ${since.toISOString()} because they could not be written.`),
 );
 const print = (text: string) => output.write(`${text}\n`);
 
-/** One key press, or the death of the bootstrap, can arrive as several signals within this time. Milliseconds. */
+/** Ctrl-C, or the death of the bootstrap, can cause several signals. Signals within this time count as one. Milliseconds. */
 const REPEATED_SIGNAL_WINDOW_MS = 500;
 
 await runEntry(async () => {
   const root = getLocalRoot(process.env);
-  const shutdown = shutDownOnSignal();
+  const shutdown = listenForSignals();
   const progress = createProgress(print, true);
   const startedAt = Date.now();
   print(`Starting Clinic Service. Data and logs: ${toRelativePath(root)}`);
@@ -91,8 +91,11 @@ interface Shutdown {
   components: Component[];
 }
 
-/** Listens for signals: the first stops the stack in order, also while it starts; a second kills all components. */
-function shutDownOnSignal(): Shutdown {
+/**
+ * Listens for signals. The first signal stops the stack in order, even if the stack has not finished its start. The
+ * second signal kills all components.
+ */
+function listenForSignals(): Shutdown {
   const controller = new AbortController();
   const shutdown: Shutdown = { signal: controller.signal, components: [] };
   let firstAt: number | undefined;
@@ -101,8 +104,8 @@ function shutDownOnSignal(): Shutdown {
     firstAt ??= Date.now();
     if (Date.now() - firstAt < REPEATED_SIGNAL_WINDOW_MS) return;
     print("Killing the remaining processes …");
-    const ours = shutdown.components.filter((component) => !component.isExternal);
-    Promise.allSettled(ours.map((component) => component.kill())).then(() => process.exit(130));
+    const embedded = shutdown.components.filter(({ isExternal }) => !isExternal);
+    Promise.allSettled(embedded.map((component) => component.kill())).then(() => process.exit(130));
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, onSignal);
   return shutdown;

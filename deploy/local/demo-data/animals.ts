@@ -2,12 +2,10 @@ import { registerAnimal, registerCustomer } from "../../../command/operations/pe
 import type { AnimalRegistration } from "../../../shared/domain/clinic/animal.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { createChoices, demoId } from "./random.ts";
-import type { Chain } from "./steps.ts";
-import { addDays, toLocalDate } from "./time.ts";
+import { type Chain, createStep } from "./steps.ts";
+import { addDays, DAY_MS, toLocalDate } from "./time.ts";
 
-const DAY = 86_400_000;
-
-/** Breeds, each with a low and a high weight in kilograms. */
+/** Breeds of each species, and its minimum and maximum weight in kilograms. */
 const SPECIES = {
   dog: { breeds: ["Labrador Retriever", "Dachshund", "Border Collie", "Poodle", null], weight: [5, 40] },
   cat: { breeds: ["European Shorthair", "Maine Coon", "British Shorthair", null], weight: [3, 8] },
@@ -15,6 +13,7 @@ const SPECIES = {
   bird: { breeds: ["Budgerigar", "Cockatiel"], weight: [0.03, 0.12] },
 } as const;
 
+/** Species to choose from. Repetitions make a species more frequent. */
 const WEIGHTED_SPECIES = ["dog", "dog", "dog", "dog", "cat", "cat", "cat", "cat", "rabbit", "bird"] as const;
 
 const ANIMAL_NAMES =
@@ -25,7 +24,7 @@ export interface DemoAnimal {
   customerId: string;
 }
 
-/** Returns the animals of a clinic's customers: alternately one and two per customer. */
+/** Returns the animals of a clinic. Its customers have one and two animals alternately. */
 export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "customers">): DemoAnimal[] {
   return Array.from({ length: customers }, (_, customer) =>
     Array.from({ length: 1 + (customer % 2) }, (_, animal) => ({
@@ -35,26 +34,18 @@ export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "cust
   ).flat();
 }
 
-/** Registers each customer, then the customer's animals, at times within the last year. */
+/** Registers each customer and the customer's animals, at times within the last year. */
 export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
   const animals = listAnimals(clinic);
   return Array.from({ length: clinic.customers }, (_, index) => {
-    const at = now - (365 - (index % 360)) * DAY;
+    const at = now - (365 - (index % 360)) * DAY_MS;
     const customer = describeCustomer(clinic, index);
-    const own = animals.filter(({ customerId }) => customerId === customer.customerId);
+    const ownAnimals = animals.filter(({ customerId }) => customerId === customer.customerId);
     return [
-      {
-        name: `${clinic.slug} customer ${index}`,
-        at,
-        run: (log, context) => registerCustomer(log, customer, context),
-      },
-      ...own.map((animal, place): Chain[number] => {
-        const registration = describeAnimal(clinic, animal, now);
-        return {
-          name: `${clinic.slug} animal ${index} ${place}`,
-          at: at + 60_000,
-          run: (log, context) => registerAnimal(log, registration, context),
-        };
+      createStep(`${clinic.slug} customer ${index}`, at, registerCustomer, customer),
+      ...ownAnimals.map((animal, animalIndex) => {
+        const name = `${clinic.slug} animal ${index} ${animalIndex}`;
+        return createStep(name, at + 60_000, registerAnimal, describeAnimal(clinic, animal, now));
       }),
     ];
   });
@@ -63,11 +54,11 @@ export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
 function describeCustomer(clinic: DemoClinic, index: number) {
   const customerId = demoId(clinic.slug, "customer", index);
   const draw = createChoices(customerId);
-  const [first, last] = [draw.pick(clinic.firstNames), draw.pick(clinic.lastNames)];
+  const [firstName, lastName] = [draw.pick(clinic.firstNames), draw.pick(clinic.lastNames)];
   return {
     customerId,
     clinicId: clinic.id,
-    fullName: `${first} ${last}`,
+    fullName: `${firstName} ${lastName}`,
     phone: draw.chance(0.9) ? `${clinic.phonePrefix} ${String(index).padStart(4, "0")}` : null,
     email: draw.chance(0.8) ? `customer-${index}@${clinic.slug}.example` : null,
     city: draw.chance(0.85) ? draw.pick(clinic.branches).city : null,
@@ -82,8 +73,8 @@ function describeAnimal(
   const draw = createChoices(animalId);
   const species = draw.pick(WEIGHTED_SPECIES);
   const { breeds, weight } = SPECIES[species];
-  const [light, heavy] = weight;
-  const kilograms = Math.round((light + ((heavy - light) * draw.integerBelow(100)) / 100) * 1000) / 1000;
+  const [min, max] = weight;
+  const kilograms = Math.round((min + ((max - min) * draw.integerBelow(100)) / 100) * 1000) / 1000;
   return {
     animalId,
     clinicId: clinic.id,

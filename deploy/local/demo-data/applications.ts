@@ -15,9 +15,8 @@ import { listSandboxBranches } from "../../../shared/domain/partner/sandbox-fixt
 import { listAnimals } from "./animals.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
 import { demoId } from "./random.ts";
-import type { Chain } from "./steps.ts";
-
-const DAY = 86_400_000;
+import { type Chain, createStep } from "./steps.ts";
+import { DAY_MS } from "./time.ts";
 
 export interface DemoApplication {
   id: string;
@@ -33,7 +32,7 @@ if (!lindenhof) throw new Error("the demo data has no clinic");
 
 const sandboxApplication = demoId("application", "sandbox");
 
-/** Clinic of the sandbox application, with the data that its portal user and the examples need. */
+/** Clinic of the sandbox application. Its portal user and the examples need these data. */
 export const sandboxClinic: DemoClinic = {
   ...lindenhof,
   id: sandboxClinicId(sandboxApplication),
@@ -59,7 +58,7 @@ export const demoApplications: DemoApplication[] = [
   },
 ];
 
-/** Returns the animal that examples use. */
+/** Returns the id of the animal that example requests of the application use. */
 export function findExampleAnimal({ id, environment, clinic }: DemoApplication): string {
   if (environment === "sandbox") return sandboxEntityId(id, "animal", "Biscuit");
   const [animal] = listAnimals(clinic);
@@ -67,16 +66,15 @@ export function findExampleAnimal({ id, environment, clinic }: DemoApplication):
   return animal.id;
 }
 
-/** Registers the sandbox application and its sandbox. Each step is one append, so no step can be half done. */
+/** Creates the sandbox and then registers its application. Each step is one append, so a step is never incomplete. */
 export function setUpSandbox(now: number): Chain {
   const input = { applicationId: sandboxApplication, scopes: [...scopes] };
   const registration = { ...input, environment: "sandbox" as const, name: "Pet Planner (sandbox)" };
-  const step = (name: string, run: Chain[number]["run"]) => ({ name: `sandbox ${name}`, at: now, run });
   return [
-    step("clinic", (log, context) => openSandboxClinic(log, input, context)),
-    step("filled", (log, context) => fillSandbox(log, input, context)),
-    step("approved", (log, context) => approveSandbox(log, input, context)),
-    step("application", (log, context) => registerApplication(log, registration, context)),
+    createStep("sandbox clinic", now, openSandboxClinic, input),
+    createStep("sandbox filled", now, fillSandbox, input),
+    createStep("sandbox approved", now, approveSandbox, input),
+    createStep("sandbox application", now, registerApplication, registration),
   ];
 }
 
@@ -85,16 +83,13 @@ export function installApplication(
   { id: applicationId, name, environment, clinic, approver }: DemoApplication,
   now: number,
 ): Chain {
-  const at = now - 90 * DAY;
-  const of = { applicationId, clinicId: clinic.id };
+  const at = now - 90 * DAY_MS;
+  const installation = { applicationId, clinicId: clinic.id };
+  const approval = { ...installation, membershipId: approver };
   const registration = { applicationId, environment, name, scopes: [...scopes] };
   return [
-    { name, at, run: (log, context) => registerApplication(log, registration, context) },
-    { name: `${name} asks`, at: at + DAY, run: (log, context) => requestInstallation(log, of, context) },
-    {
-      name: `${name} approved`,
-      at: at + 2 * DAY,
-      run: (log, context) => approveInstallation(log, { ...of, membershipId: approver }, context),
-    },
+    createStep(name, at, registerApplication, registration),
+    createStep(`${name} asks`, at + DAY_MS, requestInstallation, installation),
+    createStep(`${name} approved`, at + 2 * DAY_MS, approveInstallation, approval),
   ];
 }

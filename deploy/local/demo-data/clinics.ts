@@ -1,7 +1,7 @@
 import type { ClinicStatus } from "../../../shared/domain/clinic/clinic.ts";
 import { demoId } from "./random.ts";
 
-/** Data of a demo clinic. People and animals are chosen from its lists. */
+/** A clinic of the demo data. Names of people are chosen from its lists. */
 export interface DemoClinic {
   id: string;
   slug: string;
@@ -10,13 +10,14 @@ export interface DemoClinic {
   currency: string;
   locale: string;
   city: string;
-  /** Days until the demo expires; null if the clinic is not a demo. */
+  /** Number of days until the demo expires; null if the clinic is not a demo. */
   demoDays: number | null;
   status: ClinicStatus;
   plan: string;
   branches: { id: string; name: string; city: string }[];
+  /** Number of customers. */
   customers: number;
-  /** Price of a consultation in the clinic's currency. All other prices are derived from it. */
+  /** Price of a consultation in the clinic's currency. The prices of all services are multiples of it. */
   basePrice: number;
   phonePrefix: string;
   firstNames: string[];

@@ -4,6 +4,7 @@ import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.t
 import { scopes } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import type { DemoAccess } from "../stack/stack-file.ts";
 import { demoApplications, findExampleAnimal } from "./applications.ts";
 import { ensureAuditorCredential, ensureClientSecrets } from "./credentials.ts";
 import { buildPhases, listPortalUsers } from "./phases.ts";
@@ -15,58 +16,31 @@ export interface DemoOptions {
   portalJwtSecret: string;
   portalJwtIssuer: string;
   portalCookieName: string;
-  /** File for the client secrets of the applications. Created when secrets are issued. */
+  /** File with the applications' client secrets and the auditor's credential. It is created if it does not exist. */
   credentialsFile: string;
   /** Receives progress lines. */
   log: (line: string) => void;
-  /** Aborted to stop between two steps. The next start continues. */
+  /** Aborted to stop after the current step. The next start continues. */
   signal?: AbortSignal;
-  /** Time in the middle of the demo week, in milliseconds since 1970. By default, now. */
+  /** Time in the middle of the demo week, in milliseconds since 1970. By default, the current time. */
   now?: number;
 }
 
-/** Credentials for the demo, written to stack.json. Contains secrets. */
-export interface DemoAccess {
-  portalUsers: {
-    name: string;
-    role: string;
-    clinic: string;
-    clinicId: string;
-    email: string;
-    cookie: string;
-  }[];
-  applications: {
-    name: string;
-    environment: string;
-    clientId: string;
-    clientSecret: string;
-    clinicId: string;
-    branchId: string;
-    animalId: string;
-    scopes: string[];
-  }[];
-  /** Has access to all recorded events. */
-  auditor: { credential: string };
-}
-
 /**
- * Fills the log with demo data if it has none. A run that was interrupted is continued. Sessions of the portal users are
- * created on each call.
+ * Appends the demo data to the log if the log does not contain them. Continues an interrupted run. Returns credentials;
+ * the sessions of the portal users are new at each call.
  */
 export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
-  const now = options.now ?? Date.now();
+  const { credentialsFile, now = Date.now() } = options;
   const client = connectEventStore(options.eventstoreUrl, "demo-data");
   try {
     const log = createEventLog(client);
     if (!(await isSeeded(log))) await seed(log, now, options);
     const ids = demoApplications.map(({ id }) => id);
-    const secrets = await ensureClientSecrets(log, ids, options.credentialsFile, now);
-    const auditor = { credential: await ensureAuditorCredential(log, options.credentialsFile, now) };
-    return {
-      portalUsers: await describePortalUsers(options, now),
-      applications: describeApplications(secrets),
-      auditor,
-    };
+    const secrets = await ensureClientSecrets(log, ids, credentialsFile, now);
+    const credential = await ensureAuditorCredential(log, credentialsFile, now);
+    const portalUsers = await describePortalUsers(options, now);
+    return { portalUsers, applications: describeApplications(secrets), auditor: { credential } };
   } finally {
     await client.dispose();
   }
@@ -78,11 +52,11 @@ async function isSeeded(log: EventLog): Promise<boolean> {
 }
 
 async function seed(log: EventLog, now: number, options: DemoOptions): Promise<void> {
-  let reported = 0;
+  let reportedQuarters = 0;
   const report = (done: number, all: number) => {
-    const quarter = Math.floor((4 * done) / all);
-    if (quarter > reported) options.log(`demo data: ${done} of ${all} steps`);
-    reported = Math.max(reported, quarter);
+    const quarters = Math.floor((4 * done) / all);
+    if (quarters > reportedQuarters) options.log(`demo data: ${done} of ${all} steps`);
+    reportedQuarters = Math.max(reportedQuarters, quarters);
   };
   await runSteps(createCachingEventLog(log, "through"), buildPhases(now), report, options.signal);
 }

@@ -8,9 +8,8 @@ import {
 import type { MembershipRights } from "../../../shared/domain/clinic/membership.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { demoId } from "./random.ts";
-import type { Chain } from "./steps.ts";
-
-const DAY = 86_400_000;
+import { type Chain, createStep } from "./steps.ts";
+import { DAY_MS } from "./time.ts";
 
 type Role = MembershipRights["role"];
 
@@ -46,60 +45,37 @@ export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUse
   const clinicId = clinic.id;
   const staffId = demoId(clinic.slug, "staff", role);
   const membershipId = demoId(clinic.slug, "membership", role);
-  const scoped = role === "receptionist";
+  const isScoped = role === "receptionist";
   const grant = {
     ...{ membershipId, clinicId, userId, staffId, role, permissions: PERMISSIONS[role], acceptedAt: null },
-    branchAccess: scoped ? ("scoped" as const) : ("all" as const),
-    branchIds: scoped ? clinic.branches.slice(-1).map(({ id }) => id) : [],
+    branchAccess: isScoped ? ("scoped" as const) : ("all" as const),
+    branchIds: isScoped ? clinic.branches.slice(-1).map(({ id }) => id) : [],
   };
   const hire = { staffId, clinicId, userId, fullName: name, email, role };
   const prefix = `${clinic.slug} ${role}`;
   return [
-    { name: `${prefix} hired`, at: now - 380 * DAY, run: (log, context) => hireStaff(log, hire, context) },
-    {
-      name: `${prefix} granted`,
-      at: now - 379 * DAY,
-      run: (log, context) => grantMembership(log, grant, context),
-    },
-    {
-      name: `${prefix} accepted`,
-      at: now - 378 * DAY,
-      run: (log, context) => acceptMembership(log, { clinicId, membershipId }, context),
-    },
+    createStep(`${prefix} hired`, now - 380 * DAY_MS, hireStaff, hire),
+    createStep(`${prefix} granted`, now - 379 * DAY_MS, grantMembership, grant),
+    createStep(`${prefix} accepted`, now - 378 * DAY_MS, acceptMembership, { clinicId, membershipId }),
   ];
 }
 
-/** Adds two staff members without portal access: one is active, one has left. */
+/** Adds two staff members without portal access. The second one has left the clinic. */
 export function addOtherStaff(clinic: DemoClinic, now: number): Chain[] {
   const { id: clinicId, slug } = clinic;
   return [5, 6].map((index) => {
     const staffId = demoId(slug, "staff", index);
     const fullName = `${clinic.firstNames[index]} ${clinic.lastNames[index]}`;
     const hire = { staffId, clinicId, userId: null, fullName, email: null, role: "assistant" as const };
-    const chain: Chain = [
-      {
-        name: `${slug} staff ${index}`,
-        at: now - 200 * DAY,
-        run: (log, context) => hireStaff(log, hire, context),
-      },
-    ];
-    if (index === 6)
-      chain.push({
-        name: `${slug} staff ${index} left`,
-        at: now - 20 * DAY,
-        run: (log, context) => deactivateStaff(log, { clinicId, staffId }, context),
-      });
-    return chain;
+    const name = `${slug} staff ${index}`;
+    const hired = createStep(name, now - 200 * DAY_MS, hireStaff, hire);
+    if (index === 5) return [hired];
+    return [hired, createStep(`${name} left`, now - 20 * DAY_MS, deactivateStaff, { clinicId, staffId })];
   });
 }
 
-/** Selects a clinic for the user, without a branch. */
+/** Selects the user's clinic in the portal, without a branch. */
 export function selectClinicOf({ id: userId, role, clinic }: DemoUser, now: number): Chain {
-  return [
-    {
-      name: `${clinic.slug} ${role} selects`,
-      at: now,
-      run: (log, context) => selectClinic(log, { userId, clinicId: clinic.id, branchId: null }, context),
-    },
-  ];
+  const selection = { userId, clinicId: clinic.id, branchId: null };
+  return [createStep(`${clinic.slug} ${role} selects`, now, selectClinic, selection)];
 }

@@ -9,23 +9,23 @@ import type { Chain } from "./steps.ts";
 import { createWeek } from "./week.ts";
 import { createAppointment } from "./week-steps.ts";
 
-/** Returns all portal users of the demo data. The last one selects a clinic in the last step. */
+/** Returns all portal users of the demo data. The last step selects a clinic for the last user. */
 export function listPortalUsers(): DemoUser[] {
   return [...demoClinics.flatMap(createDemoUsers), ...createDemoUsers(sandboxClinic).slice(0, 1)];
 }
 
 /**
- * Returns all steps of the demo data. Phases run in order; the chains within a phase are independent.
+ * Returns all steps of the demo data. The phases run in order. The chains of a phase are independent of each other.
  *
  * @param now time in the middle of the demo week, in milliseconds since 1970
  */
 export function buildPhases(now: number): Chain[][] {
-  const each = (make: (clinic: DemoClinic) => Chain[]) => demoClinics.flatMap(make);
+  const forEachClinic = (create: (clinic: DemoClinic) => Chain[]) => demoClinics.flatMap(create);
   return [
     [...demoClinics.map((clinic) => setUpClinic(clinic, now)), setUpSandbox(now)],
     [
       ...listPortalUsers().map((user) => addPortalUser(user, now)),
-      ...each((clinic) => [
+      ...forEachClinic((clinic) => [
         ...addOtherStaff(clinic, now),
         ...offerServices(clinic, now),
         ...addResources(clinic, now),
@@ -33,19 +33,19 @@ export function buildPhases(now: number): Chain[][] {
       ]),
     ],
     [
-      ...each((clinic) =>
+      ...forEachClinic((clinic) =>
         createWeek(clinic, now).map((appointment) => [
           ...createAppointment(appointment, now),
           ...addTicket(appointment, now),
         ]),
       ),
-      ...each((clinic) => [...addWalkIns(clinic, now), ...addHolds(clinic, now)]),
+      ...forEachClinic((clinic) => [...addWalkIns(clinic, now), ...addHolds(clinic, now)]),
       ...demoApplications
         .filter(({ environment }) => environment === "production")
         .map((application) => installApplication(application, now)),
     ],
     demoClinics.map((clinic) => suspendDemoClinic(clinic, now)),
-    // One chain, so that the last step shows that all others are done.
+    // A single chain, so that the last step is completed after all others. isSeeded() depends on that.
     [listPortalUsers().flatMap((user) => selectClinicOf(user, now))],
   ];
 }

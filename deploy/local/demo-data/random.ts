@@ -3,18 +3,18 @@ import { v5 as uuidv5 } from "uuid";
 
 const NAMESPACE = "5c1d0c0e-9d0b-4f0f-8a55-1c7a2d6f4b21";
 
-/** Returns the id of an object of the demo data. The same names always give the same id. */
+/** Returns the UUID of an object of the demo data. It depends only on the names. */
 export function demoId(...names: (string | number)[]): string {
   return uuidv5(names.join("\n"), NAMESPACE);
 }
 
-/** Pseudo-random choices that are the same for the same seed. */
+/** Pseudo-random choices, which depend only on the seed. */
 export interface Choices {
-  /** Returns an integer from 0 to below the bound. */
+  /** Returns an integer from 0 to `bound` - 1. */
   integerBelow(bound: number): number;
   pick<Item>(items: readonly Item[]): Item;
   /** Returns true with this probability, from 0 to 1. */
-  chance(share: number): boolean;
+  chance(probability: number): boolean;
 }
 
 export function createChoices(...seed: (string | number)[]): Choices {
@@ -33,6 +33,6 @@ export function createChoices(...seed: (string | number)[]): Choices {
       if (item === undefined) throw new Error("The list to choose from is empty.");
       return item;
     },
-    chance: (share) => integerBelow(1000) < share * 1000,
+    chance: (probability) => integerBelow(1000) < probability * 1000,
   };
 }

@@ -9,20 +9,18 @@ import {
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { demoId } from "./random.ts";
-import type { Chain, Step } from "./steps.ts";
+import { type Chain, createStep } from "./steps.ts";
+import { DAY_MS } from "./time.ts";
 
-const DAY = 86_400_000;
-
-/** Registers a demo clinic, 400 days ago, with branches, subscription and entitlements. */
+/** Registers a demo clinic with branches, subscription and entitlements. The events are 400 days old. */
 export function setUpClinic(clinic: DemoClinic, now: number): Chain {
-  const at = now - 400 * DAY;
+  const at = now - 400 * DAY_MS;
   const { id: clinicId, slug, name, timezone, currency, locale, city, demoDays } = clinic;
-  const step = (what: string, run: Step["run"]): Step => ({ name: `${slug} ${what}`, at, run });
-  const entitlement = (key: string, limit: number | null) =>
-    step(key, (log, context) =>
-      setEntitlement(log, { clinicId, key, enabled: true, limit, effectiveUntil: null }, context),
-    );
-  const demoExpiresAt = demoDays === null ? null : toInstant(now + demoDays * DAY);
+  const createEntitlement = (key: string, limit: number | null) => {
+    const entitlement = { clinicId, key, enabled: true, limit, effectiveUntil: null };
+    return createStep(`${slug} ${key}`, at, setEntitlement, entitlement);
+  };
+  const demoExpiresAt = demoDays === null ? null : toInstant(now + demoDays * DAY_MS);
   const registration = {
     ...{ clinicId, environment: "production" as const, slug, name, timezone, currency, locale, city },
     ...{ isDemo: demoDays !== null, demoExpiresAt },
@@ -31,35 +29,27 @@ export function setUpClinic(clinic: DemoClinic, now: number): Chain {
     clinicId,
     plan: clinic.plan,
     status: demoDays === null ? ("active" as const) : ("trialing" as const),
-    currentPeriodEnd: toInstant(now + (demoDays ?? 200) * DAY),
+    currentPeriodEnd: toInstant(now + (demoDays ?? 200) * DAY_MS),
   };
   return [
-    step("registered", (log, context) => registerClinic(log, registration, context)),
-    ...clinic.branches.map((branch) =>
-      step(`branch ${branch.name}`, (log, context) =>
-        openBranch(log, { clinicId, branchId: branch.id, name: branch.name, city: branch.city }, context),
-      ),
+    createStep(`${slug} registered`, at, registerClinic, registration),
+    ...clinic.branches.map(({ id: branchId, ...branch }) =>
+      createStep(`${slug} branch ${branch.name}`, at, openBranch, { clinicId, branchId, ...branch }),
     ),
-    step("subscribed", (log, context) => changeSubscription(log, subscription, context)),
-    entitlement("scheduling.advanced", null),
-    entitlement("staff.seats", 25),
+    createStep(`${slug} subscribed`, at, changeSubscription, subscription),
+    createEntitlement("scheduling.advanced", null),
+    createEntitlement("staff.seats", 25),
   ];
 }
 
-/** Suspends a clinic yesterday, after all other steps, if its final status is suspended. */
+/** Suspends the clinic if its status is `suspended`. The event is one day old. Runs after all other steps of the clinic. */
 export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, now: number): Chain {
   if (status !== "suspended") return [];
-  const reason = "Invoice overdue";
-  return [
-    {
-      name: `${slug} suspended`,
-      at: now - DAY,
-      run: (log, context) => suspendClinic(log, { clinicId, reason }, context),
-    },
-  ];
+  const suspension = { clinicId, reason: "Invoice overdue" };
+  return [createStep(`${slug} suspended`, now - DAY_MS, suspendClinic, suspension)];
 }
 
-/** Name, category, and factor on the base price. The last service is withdrawn. */
+/** Name, category and price of each service. Prices are multiples of the clinic's base price. */
 const CATALOG = [
   ["Consultation", "Consultations", 1],
   ["Follow-up consultation", "Consultations", 0.6],
@@ -79,24 +69,15 @@ const CATALOG = [
 
 /** Adds the clinic's services. The last one is withdrawn. */
 export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now: number): Chain[] {
-  return CATALOG.map(([name, category, share], index) => {
+  return CATALOG.map(([name, category, priceFactor], index) => {
     const serviceId = demoId(slug, "service", name);
-    const price = Math.round(basePrice * share * 100) / 100;
+    const price = Math.round(basePrice * priceFactor * 100) / 100;
     const taxable = category !== null;
     const offer = { serviceId, clinicId, name, category, price, taxable };
-    const chain: Chain = [
-      {
-        name: `${slug} service ${name}`,
-        at: now - (390 - index) * DAY,
-        run: (log, context) => offerService(log, offer, context),
-      },
-    ];
-    if (index === CATALOG.length - 1)
-      chain.push({
-        name: `${slug} service ${name} withdrawn`,
-        at: now - 30 * DAY,
-        run: (log, context) => withdrawService(log, { clinicId, serviceId }, context),
-      });
-    return chain;
+    const stepName = `${slug} service ${name}`;
+    const offered = createStep(stepName, now - (390 - index) * DAY_MS, offerService, offer);
+    if (index < CATALOG.length - 1) return [offered];
+    const service = { clinicId, serviceId };
+    return [offered, createStep(`${stepName} withdrawn`, now - 30 * DAY_MS, withdrawService, service)];
   });
 }

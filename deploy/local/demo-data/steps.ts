@@ -19,15 +19,28 @@ export interface Step {
 /** Steps that run in order. */
 export type Chain = Step[];
 
-/** Number of parallel appends. The log commits them in groups. */
+/** An operation of the command service. */
+export type Operation<Input> = (log: EventLog, input: Input, context: CommandContext) => Promise<unknown>;
+
+/** Number of chains that run in parallel. The log commits their appends in groups. */
 const CONCURRENCY = 32;
 
+/** Creates a step that runs the operation with the input. */
+export function createStep<Input>(
+  name: string,
+  at: number,
+  operation: Operation<Input>,
+  input: NoInfer<Input>,
+): Step {
+  return { name, at, run: (log, context) => operation(log, input, context) };
+}
+
 /**
- * Runs the steps: phase after phase, the chains of a phase in parallel. A step that an earlier run completed is skipped.
+ * Runs the steps. The phases run in order, and the chains of a phase in parallel. Steps of an earlier run are skipped.
  *
  * @param onStep called after each step with the number of finished steps and of all steps
- * @param signal aborted to begin no further step
- * @throws the signal's reason if it is aborted before the last step
+ * @param signal aborted to start no further step
+ * @throws the signal's reason, if the signal is aborted before the last step
  */
 export async function runSteps(
   log: EventLog,
@@ -38,13 +51,13 @@ export async function runSteps(
   const all = phases.flat(2).length;
   let done = 0;
   for (const phase of phases) {
-    const waiting = [...phase];
-    const work = async () => {
-      for (let chain = waiting.shift(); chain; chain = waiting.shift()) {
+    const remaining = [...phase];
+    const runChains = async () => {
+      for (let chain = remaining.shift(); chain; chain = remaining.shift()) {
         for (const step of chain) {
           signal?.throwIfAborted();
           await runStep(log, step).catch((error: unknown) => {
-            waiting.length = 0; // start no further chain
+            remaining.length = 0; // start no further chain
             throw error;
           });
           done += 1;
@@ -52,25 +65,22 @@ export async function runSteps(
         }
       }
     };
-    await awaitAll(Array.from({ length: CONCURRENCY }, work));
+    await awaitAll(Array.from({ length: CONCURRENCY }, runChains));
   }
 }
 
 async function runStep(log: EventLog, { name, at, run }: Step): Promise<void> {
   const causationId = demoId("step", name);
-  const context: CommandContext = {
-    actor: { type: "operator", id: "demo-data" },
-    clinicId: null,
-    environment: null,
-    correlationId: demoId("seeding"),
-    causationId,
-    now: at,
-  };
+  const stepLog = createRecognizingEventLog(log, ({ $causationId }) => $causationId === causationId);
   try {
-    await run(
-      createRecognizingEventLog(log, ({ $causationId }) => $causationId === causationId),
-      context,
-    );
+    await run(stepLog, {
+      actor: { type: "operator", id: "demo-data" },
+      clinicId: null,
+      environment: null,
+      correlationId: demoId("seeding"),
+      causationId,
+      now: at,
+    });
   } catch (error) {
     if (!(error instanceof AlreadyAppliedError))
       throw new Error(`Demo data, step "${name}": ${String(error)}`, { cause: error });

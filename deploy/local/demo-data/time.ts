@@ -1,5 +1,5 @@
-const MINUTE = 60_000;
-const DAY = 1440 * MINUTE;
+export const MINUTE_MS = 60_000;
+export const DAY_MS = 1440 * MINUTE_MS;
 
 /** Returns the calendar date (YYYY-MM-DD) of a time in a time zone. */
 export function toLocalDate(timeZone: string, milliseconds: number): string {
@@ -7,39 +7,40 @@ export function toLocalDate(timeZone: string, milliseconds: number): string {
   return `${year}-${month}-${day}`;
 }
 
-/** Adds days to a date; a negative number goes back. */
+/** Adds days to a date. A negative number subtracts days. */
 export function addDays(date: string, days: number): string {
-  return new Date(Date.parse(`${date}T00:00:00Z`) + days * DAY).toISOString().slice(0, 10);
+  return new Date(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS).toISOString().slice(0, 10);
 }
 
-/** Returns the weekday; 0 is Sunday. */
+/** Returns the weekday of a date; 0 is Sunday. */
 export function getWeekday(date: string): number {
   return new Date(`${date}T00:00:00Z`).getUTCDay();
 }
 
 /**
- * Converts a local date and time of day to a time.
+ * Converts a local date and time of day.
  *
  * @param time HH:MM
  * @returns milliseconds since 1970
  */
 export function fromLocalTime(timeZone: string, date: string, time: string): number {
-  const wanted = Date.parse(`${date}T${time}:00Z`);
-  // The second round corrects a first guess on the other side of a daylight saving change.
-  const guess = wanted - getUtcOffset(timeZone, wanted);
-  return wanted - getUtcOffset(timeZone, guess);
+  const asUtc = Date.parse(`${date}T${time}:00Z`);
+  // The second offset is the right one if daylight saving time changes between the first estimate and the result.
+  const estimate = asUtc - getUtcOffset(timeZone, asUtc);
+  return asUtc - getUtcOffset(timeZone, estimate);
 }
 
-/** Returns the offset of a time zone from UTC, in milliseconds. */
+/** Returns the offset of a time zone from UTC at a time. Milliseconds. */
 function getUtcOffset(timeZone: string, milliseconds: number): number {
   const { year, month, day, hour, minute } = splitLocalTime(timeZone, milliseconds);
-  const shown = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
-  return shown - Math.floor(milliseconds / MINUTE) * MINUTE;
+  const localAsUtc = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
+  return localAsUtc - Math.floor(milliseconds / MINUTE_MS) * MINUTE_MS;
 }
 
-/** Cached, because creating a format takes longer than using it a hundred times. */
+/** Formats by time zone. Cached, because the creation of a format is a hundred times slower than its use. */
 const formatCache = new Map<string, Intl.DateTimeFormat>();
 
+/** Returns year, month, day, hour and minute of a time in a time zone, as digits. */
 function splitLocalTime(timeZone: string, milliseconds: number): Record<string, string> {
   const digits = {
     hour: "2-digit",

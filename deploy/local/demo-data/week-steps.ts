@@ -13,29 +13,26 @@ import type { AppointmentStatus } from "../../../shared/domain/appointment/appoi
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { createChoices, demoId } from "./random.ts";
 import { roomId } from "./resources.ts";
-import type { Chain, Step } from "./steps.ts";
+import { type Chain, createStep, type Operation, type Step } from "./steps.ts";
+import { DAY_MS, MINUTE_MS } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
 
-const MINUTE = 60_000;
-const DAY = 1440 * MINUTE;
+/** The operation of a status change, and its time in minutes after the scheduled time of the appointment. */
+type StatusChange = [minutes: number, Operation<{ clinicId: string; appointmentId: string }>];
 
-type Of = { clinicId: string; appointmentId: string };
-/** A status change, and the minutes between the scheduled time and the change. */
-type Move = [late: number, make: (of: Of) => Step["run"]];
-
-const confirm: Move = [-DAY / MINUTE, (of) => (log, context) => confirmAppointment(log, of, context)];
-const checkIn: Move = [-10, (of) => (log, context) => checkInAppointment(log, of, context)];
-const wait: Move = [-5, (of) => (log, context) => putAppointmentInWaiting(log, of, context)];
-const start: Move = [2, (of) => (log, context) => startConsultation(log, of, context)];
-const complete: Move = [25, (of) => (log, context) => completeAppointment(log, of, context)];
-const noShow: Move = [30, (of) => (log, context) => markNoShow(log, of, context)];
-const cancel: Move = [
+const confirm: StatusChange = [-1440, confirmAppointment];
+const checkIn: StatusChange = [-10, checkInAppointment];
+const wait: StatusChange = [-5, putAppointmentInWaiting];
+const start: StatusChange = [2, startConsultation];
+const complete: StatusChange = [25, completeAppointment];
+const noShow: StatusChange = [30, markNoShow];
+const cancel: StatusChange = [
   -120,
-  (of) => (log, context) => cancelAppointment(log, { ...of, reason: "Owner called off" }, context),
+  (log, ids, context) => cancelAppointment(log, { ...ids, reason: "Owner called off" }, context),
 ];
 
-/** Status changes that lead to each status. */
-const MOVES: Record<AppointmentStatus, Move[]> = {
+/** Status changes from `requested` to each status. */
+const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
   requested: [],
   confirmed: [confirm],
   checked_in: [confirm, checkIn],
@@ -46,25 +43,22 @@ const MOVES: Record<AppointmentStatus, Move[]> = {
   no_show: [confirm, noShow],
 };
 
-/** Returns the steps of an appointment: request, room if confirmed, and the changes up to its status. */
+/** Returns the steps of an appointment: the request, the allocation of a room if confirmed, and the status changes. */
 export function createAppointment(appointment: DemoAppointment, now: number): Chain {
   const { id: appointmentId, clinic, scheduledAt, status } = appointment;
-  const of = { clinicId: clinic.id, appointmentId };
-  const requestedAt = Math.min(scheduledAt, now) - (2 + createChoices(appointmentId).integerBelow(10)) * DAY;
+  const ids = { clinicId: clinic.id, appointmentId };
+  const requestedAt =
+    Math.min(scheduledAt, now) - (2 + createChoices(appointmentId).integerBelow(10)) * DAY_MS;
   const { branchId, animalId, durationMinutes, reason, notes } = appointment;
-  const about = { branchId, animalId, durationMinutes, reason, notes };
-  const request = { ...of, ...about, scheduledAt: toInstant(scheduledAt) };
+  const details = { branchId, animalId, durationMinutes, reason, notes };
+  const request = { ...ids, ...details, scheduledAt: toInstant(scheduledAt) };
   const name = `appointment ${appointmentId}`;
-  const moves = MOVES[status].map(([late, make], index): Step => {
-    const at = Math.max(requestedAt + MINUTE, Math.min(scheduledAt + late * MINUTE, now));
-    return { name: `${name} move ${index}`, at, run: make(of) };
+  const changes = STATUS_CHANGES[status].map(([minutes, operation], index) => {
+    const at = Math.max(requestedAt + MINUTE_MS, Math.min(scheduledAt + minutes * MINUTE_MS, now));
+    return createStep(`${name} move ${index}`, at, operation, ids);
   });
-  const allocation = status === "requested" ? [] : [allocateRoom(appointment, requestedAt + MINUTE)];
-  return [
-    { name, at: requestedAt, run: (log, context) => requestAppointment(log, request, context) },
-    ...allocation,
-    ...moves,
-  ];
+  const allocation = status === "requested" ? [] : [allocateRoom(appointment, requestedAt + MINUTE_MS)];
+  return [createStep(name, requestedAt, requestAppointment, request), ...allocation, ...changes];
 }
 
 function allocateRoom(appointment: DemoAppointment, at: number): Step {
@@ -75,11 +69,7 @@ function allocateRoom(appointment: DemoAppointment, at: number): Step {
     assignmentId: demoId(appointmentId, "assignment"),
     resourceId: roomId(clinic, branchId, indexInDay % 2 === 0 ? 0 : 1),
     allocationStart: toInstant(scheduledAt),
-    allocationEnd: toInstant(scheduledAt + durationMinutes * MINUTE),
+    allocationEnd: toInstant(scheduledAt + durationMinutes * MINUTE_MS),
   };
-  return {
-    name: `appointment ${appointmentId} room`,
-    at,
-    run: (log, context) => allocateResource(log, allocation, context),
-  };
+  return createStep(`appointment ${appointmentId} room`, at, allocateResource, allocation);
 }

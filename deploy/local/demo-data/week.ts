@@ -4,30 +4,37 @@ import type { DemoClinic } from "./clinics.ts";
 import { createChoices, demoId } from "./random.ts";
 import { addDays, fromLocalTime, getWeekday, toLocalDate } from "./time.ts";
 
-/** An appointment of the demo week in its final state. */
+/** An appointment of the demo week with its final status. */
 export interface DemoAppointment {
   id: string;
   clinic: DemoClinic;
   branchId: string;
   animalId: string;
   customerId: string;
-  /** Milliseconds since 1970. */
+  /** Scheduled time, in milliseconds since 1970. */
   scheduledAt: number;
   durationMinutes: number;
   reason: string;
   notes: string | null;
   status: AppointmentStatus;
-  /** Calendar date at the clinic. */
+  /** Calendar date (YYYY-MM-DD) in the clinic's time zone. */
   date: string;
-  /** Index among the branch's appointments of the day, from 0. */
+  /** Index in the branch's appointments of the day, from 0. */
   indexInDay: number;
 }
 
 const WEEKDAY_TIMES = ["08:30", "10:00", "11:30", "14:00", "16:30"];
 const WEEKEND_TIMES = ["09:00", "10:00", "11:00", "12:00", "13:00"];
 
-const PAST: AppointmentStatus[] = ["completed", "completed", "no_show", "completed", "cancelled"];
-const COMING: AppointmentStatus[] = ["confirmed", "requested", "confirmed", "cancelled", "requested"];
+/** Statuses of the appointments of a past day and of a future day. */
+const PAST_STATUSES: AppointmentStatus[] = ["completed", "completed", "no_show", "completed", "cancelled"];
+const FUTURE_STATUSES: AppointmentStatus[] = [
+  "confirmed",
+  "requested",
+  "confirmed",
+  "cancelled",
+  "requested",
+];
 
 const REASONS = [
   "Annual check-up",
@@ -39,7 +46,7 @@ const REASONS = [
   "Follow-up after surgery",
 ];
 
-/** Returns appointments of every branch from three days ago to three days ahead, in every status. */
+/** Returns the appointments of every branch from three days ago to three days ahead. They include every status. */
 export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
   const animals = listAnimals(clinic);
   const today = toLocalDate(clinic.timezone, now);
@@ -65,11 +72,12 @@ export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
   );
 }
 
-/** Returns the status. Today's appointments around now are in progress at any hour, so the front desk has a queue. */
+/** Chooses the status of an appointment. At any hour, some of today's appointments are in progress, so a queue exists. */
 function chooseStatus(day: number, indexInDay: number, starts: number[], now: number): AppointmentStatus {
-  if (day !== 0) return (day < 0 ? PAST : COMING)[indexInDay % PAST.length] ?? "requested";
-  const begun = starts.filter((start) => start <= now).length;
-  const current = Math.min(Math.max(begun - 1, 0), starts.length - 3);
+  if (day !== 0)
+    return (day < 0 ? PAST_STATUSES : FUTURE_STATUSES)[indexInDay % PAST_STATUSES.length] ?? "requested";
+  const startedCount = starts.filter((start) => start <= now).length;
+  const current = Math.min(Math.max(startedCount - 1, 0), starts.length - 3);
   if (indexInDay < current) return "completed";
   return (
     (["in_consultation", "waiting", "checked_in", "confirmed"] as const)[indexInDay - current] ?? "requested"

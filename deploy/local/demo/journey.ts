@@ -1,8 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
 import type { StackFile } from "../stack/stack-file.ts";
-import { type DemoResponse, formatMilliseconds, type Narrator, StepFailedError } from "./narrator.ts";
+import {
+  type DemoResponse,
+  formatMilliseconds,
+  type Narrator,
+  type RequestOptions,
+  StepFailedError,
+} from "./narrator.ts";
 import type { ReceivedWebhook, Receiver } from "./receiver.ts";
 
 type Application = StackFile["demo"]["applications"][number];
@@ -20,10 +26,13 @@ interface Journey {
 /** Time limit for an expected result. Milliseconds. */
 const STEP_TIMEOUT_MS = 60_000;
 
-/** Interval between requests to the partner API while waiting, below its rate limit. Milliseconds. */
-const API_POLL_INTERVAL_MS = 500;
+/** Interval between polling requests to the portal API. Milliseconds. */
+const PORTAL_POLL_INTERVAL_MS = 25;
 
-/** Runs all steps. @throws {StepFailedError} if a check fails */
+/** Interval between polling requests to the partner API, which has a rate limit. Milliseconds. */
+const PARTNER_POLL_INTERVAL_MS = 500;
+
+/** Runs all steps of the demo. @throws {StepFailedError} if a check fails */
 export async function runJourney(stack: StackFile, receiver: Receiver, narrator: Narrator): Promise<void> {
   const application = stack.demo.applications.find(({ environment }) => environment === "sandbox");
   if (!application) throw new StepFailedError("the stack must have a sandbox application");
@@ -33,8 +42,8 @@ export async function runJourney(stack: StackFile, receiver: Receiver, narrator:
   const { id, created } = await createAppointment(journey);
   await readInPortal(journey, id, created);
   await receiveWebhook(journey, endpoint.secret, id, created);
-  const failed = await failDelivery(journey, endpoint.id);
-  await replayDelivery(journey, endpoint, failed);
+  const failedId = await failDelivery(journey, endpoint.id);
+  await replayDelivery(journey, endpoint, failedId);
   await revokeEndpoint(journey, endpoint.id);
 }
 
@@ -51,21 +60,29 @@ async function exchangeToken(stack: StackFile, application: Application, narrato
     },
   });
   narrator.check(
-    "The answer holds a Bearer token.",
+    "The response contains a Bearer token.",
     status === 200 && body.token_type === "Bearer" && body.expires_in === 900,
   );
   return { Authorization: `Bearer ${body.access_token}`, "X-SERVICE-Clinic-ID": application.clinicId };
 }
 
-async function registerEndpoint({
-  stack,
-  receiver,
-  narrator,
-  headers,
-}: Journey): Promise<{ id: string; secret: string }> {
+/** Sends a request of the partner to the sandbox API, with token and clinic. */
+function requestAsPartner(
+  { stack, narrator, headers }: Journey,
+  method: string,
+  path: string,
+  options: RequestOptions = {},
+): Promise<DemoResponse> {
+  return narrator.request(method, `${stack.apis.sandbox}${path}`, {
+    ...options,
+    headers: { ...headers, ...options.headers },
+  });
+}
+
+async function registerEndpoint(journey: Journey): Promise<{ id: string; secret: string }> {
+  const { receiver, narrator } = journey;
   narrator.step("The partner registers a webhook endpoint. The signing secret is shown only once.");
-  const { status, body } = await narrator.request("POST", `${stack.apis.sandbox}/webhook-endpoints`, {
-    headers,
+  const { status, body } = await requestAsPartner(journey, "POST", "/webhook-endpoints", {
     body: { url: receiver.url, events: ["appointment.created"] },
   });
   narrator.check("The endpoint is active.", status === 201 && body.endpoint.status === "active");
@@ -76,41 +93,30 @@ async function createAppointment(journey: Journey): Promise<{ id: string; create
   const { narrator } = journey;
   narrator.step("The partner creates an appointment with an idempotency key.");
   const key = `demo-${randomUUID()}`;
-  const request = buildAppointment(journey);
-  const first = await postAppointment(journey, key, request);
+  const appointment = buildAppointment(journey);
+  const first = await postAppointment(journey, key, appointment);
   const created = performance.now();
   narrator.check("The appointment is created and its event is in the log.", first.status === 201);
 
-  narrator.step("The partner lost the answer and retries with the same key.");
-  const retry = await postAppointment(journey, key, request);
-  const same = JSON.stringify(retry.body) === JSON.stringify(first.body);
+  narrator.step("The partner lost the response and retries with the same key.");
+  const retry = await postAppointment(journey, key, appointment);
+  const isSame = JSON.stringify(retry.body) === JSON.stringify(first.body);
   narrator.check(
-    "The retry gets the same answer and creates no second appointment.",
-    retry.status === 201 && same,
+    "The retry gets the same response and creates no second appointment.",
+    retry.status === 201 && isSame,
   );
-  narrator.check("The answer is marked as a replay.", retry.headers.get("idempotent-replayed") === "true");
+  narrator.check("The response is marked as a replay.", retry.headers.get("idempotent-replayed") === "true");
   return { id: first.body.appointment.id, created };
 }
 
-function buildAppointment({ application }: Journey): unknown {
+function buildAppointment({ application: { branchId, animalId } }: Journey): unknown {
   const scheduledAt = new Date(Date.now() + 24 * 3_600_000).toISOString();
-  return {
-    branchId: application.branchId,
-    animalId: application.animalId,
-    scheduledAt,
-    notes: "Created by the demo",
-  };
+  return { branchId, animalId, scheduledAt, notes: "Created by the demo" };
 }
 
-function postAppointment(
-  { stack, narrator, headers }: Journey,
-  key: string,
-  body: unknown,
-): Promise<DemoResponse> {
-  return narrator.request("POST", `${stack.apis.sandbox}/appointments`, {
-    headers: { ...headers, "Idempotency-Key": key },
-    body,
-  });
+function postAppointment(journey: Journey, key: string, appointment: unknown): Promise<DemoResponse> {
+  const options = { headers: { "Idempotency-Key": key }, body: appointment };
+  return requestAsPartner(journey, "POST", "/appointments", options);
 }
 
 async function readInPortal(
@@ -122,18 +128,19 @@ async function readInPortal(
   if (!user) throw new StepFailedError("the stack must have a portal user of the application's clinic");
   narrator.step(`${user.name} (${user.role}) opens the clinic's appointments in the portal.`);
   const url = `${stack.apis.portal}/appointments?limit=250`;
-  const has = (body: { appointments?: { id: string }[] }) =>
-    body.appointments?.some((item) => item.id === id);
-  const seen = await waitUntil(async () => {
-    const response = await fetch(url, { headers: { Cookie: user.cookie } });
-    return has((await response.json()) as { appointments?: { id: string }[] });
+  const headers = { Cookie: user.cookie };
+  const hasAppointment = (body: { appointments?: { id: string }[] }) =>
+    body.appointments?.some((item) => item.id === id) ?? false;
+  const appeared = await waitUntil(PORTAL_POLL_INTERVAL_MS, async () => {
+    const response = await fetch(url, { headers });
+    return hasAppointment((await response.json()) as { appointments?: { id: string }[] });
   });
-  narrator.check("The appointment appears in the read model.", seen);
+  narrator.check("The appointment appears in the read model.", appeared);
   narrator.say(
     `It appeared ${formatMilliseconds(performance.now() - created)} after its creation, including the retry above.`,
   );
-  const { status, body } = await narrator.request("GET", url, { headers: { Cookie: user.cookie } });
-  narrator.check("The portal shows the appointment.", status === 200 && has(body) === true);
+  const { status, body } = await narrator.request("GET", url, { headers });
+  narrator.check("The portal shows the appointment.", status === 200 && hasAppointment(body));
 }
 
 async function receiveWebhook(journey: Journey, secret: string, id: string, created: number): Promise<void> {
@@ -142,87 +149,83 @@ async function receiveWebhook(journey: Journey, secret: string, id: string, crea
   const webhook = await receiver.next(STEP_TIMEOUT_MS);
   printWebhook(narrator, webhook);
   narrator.say(
-    `It arrived ${formatMilliseconds(Math.abs(webhook.at - created))} ${webhook.at < created ? "before" : "after"} the answer to the create request.`,
+    `It arrived ${formatMilliseconds(Math.abs(webhook.at - created))} ${webhook.at < created ? "before" : "after"} the response to the create request.`,
   );
   const payload = verifySignature(secret, webhook) as { data: { appointment: { id: string } } };
   narrator.check("The public standardwebhooks library accepts the signature.", true);
   narrator.check("The webhook is about this appointment.", payload.data.appointment.id === id);
 }
 
-async function failDelivery(journey: Journey, endpointId: string): Promise<{ id: string }> {
+/** Returns the id of a delivery that failed. */
+async function failDelivery(journey: Journey, endpointId: string): Promise<string> {
   const { narrator, receiver } = journey;
   narrator.step("The partner's server fails with 500 while another appointment is created.");
   receiver.respondWith(500);
   const { status } = await postAppointment(journey, `demo-${randomUUID()}`, buildAppointment(journey));
   narrator.check("The appointment is created nevertheless.", status === 201);
   const started = performance.now();
-  const first = await receiver.next(STEP_TIMEOUT_MS);
-  const id = getHeader(first, "webhook-id");
-  const failed = await waitUntil(
-    async () => (await findDelivery(journey, endpointId, id))?.status === "failed",
-    API_POLL_INTERVAL_MS,
+  const id = getDeliveryId(await receiver.next(STEP_TIMEOUT_MS));
+  narrator.check(
+    "After the last retry, the delivery has failed.",
+    await waitForDelivery(journey, endpointId, id, "failed"),
   );
-  narrator.check("After the last retry, the delivery has failed.", failed);
   narrator.say(
     `The retries took ${formatMilliseconds(performance.now() - started)}. The local schedule is short; see WEBHOOK_RETRY_SCHEDULE.`,
   );
-  const { body } = await narrator.request("GET", deliveriesUrl(journey, endpointId), {
-    headers: journey.headers,
-  });
+  const { body } = await requestAsPartner(journey, "GET", buildDeliveriesPath(endpointId));
   const delivery = body.deliveries.find((item: { id: string }) => item.id === id);
   narrator.check("Every attempt is recorded.", delivery.attempts.length > 1);
-  for (let drained = 1; drained < delivery.attempts.length; drained += 1)
-    await receiver.next(STEP_TIMEOUT_MS);
-  return { id };
+  // Discards the webhooks of the retries.
+  for (let retry = 1; retry < delivery.attempts.length; retry += 1) await receiver.next(STEP_TIMEOUT_MS);
+  return id;
 }
 
 async function replayDelivery(
   journey: Journey,
   endpoint: { id: string; secret: string },
-  failed: { id: string },
+  deliveryId: string,
 ): Promise<void> {
   const { narrator, receiver } = journey;
   narrator.step("The server works again, and the partner requests a replay from the stored event.");
   receiver.respondWith(204);
-  const url = `${deliveriesUrl(journey, endpoint.id)}/${failed.id}/replay`;
-  const asked = performance.now();
-  const { status } = await narrator.request("POST", url, { headers: journey.headers });
+  const requestedAt = performance.now();
+  const replayPath = `${buildDeliveriesPath(endpoint.id)}/${deliveryId}/replay`;
+  const { status } = await requestAsPartner(journey, "POST", replayPath);
   narrator.check("The replay is queued.", status === 202);
   const webhook = await receiver.next(STEP_TIMEOUT_MS);
   printWebhook(narrator, webhook);
-  narrator.say(`It arrived ${formatMilliseconds(webhook.at - asked)} after the replay request.`);
+  narrator.say(`It arrived ${formatMilliseconds(webhook.at - requestedAt)} after the replay request.`);
   verifySignature(endpoint.secret, webhook);
+  narrator.check("It has a new signature and the same delivery id.", getDeliveryId(webhook) === deliveryId);
   narrator.check(
-    "It has a new signature and the same delivery id.",
-    getHeader(webhook, "webhook-id") === failed.id,
+    "The delivery has succeeded.",
+    await waitForDelivery(journey, endpoint.id, deliveryId, "delivered"),
   );
-  const delivered = await waitUntil(
-    async () => (await findDelivery(journey, endpoint.id, failed.id))?.status === "delivered",
-    API_POLL_INTERVAL_MS,
-  );
-  narrator.check("The delivery has succeeded.", delivered);
 }
 
-async function revokeEndpoint({ stack, narrator, headers }: Journey, endpointId: string): Promise<void> {
+async function revokeEndpoint(journey: Journey, endpointId: string): Promise<void> {
+  const { narrator } = journey;
   narrator.step("The partner revokes the endpoint, because this demo stops its server.");
-  const { status, body } = await narrator.request(
-    "DELETE",
-    `${stack.apis.sandbox}/webhook-endpoints/${endpointId}`,
-    {
-      headers,
-    },
-  );
+  const { status, body } = await requestAsPartner(journey, "DELETE", `/webhook-endpoints/${endpointId}`);
   narrator.check("The endpoint is revoked.", status === 200 && body.endpoint.status === "revoked");
 }
 
-function deliveriesUrl({ stack }: Journey, endpointId: string): string {
-  return `${stack.apis.sandbox}/webhook-endpoints/${endpointId}/deliveries`;
+function buildDeliveriesPath(endpointId: string): string {
+  return `/webhook-endpoints/${endpointId}/deliveries`;
 }
 
-async function findDelivery(journey: Journey, endpointId: string, id: string) {
-  const response = await fetch(deliveriesUrl(journey, endpointId), { headers: journey.headers });
-  const { deliveries } = (await response.json()) as { deliveries?: { id: string; status: string }[] };
-  return deliveries?.find((delivery) => delivery.id === id);
+/** Polls a delivery without printing the requests. Returns false if it does not reach the status in time. */
+function waitForDelivery(
+  { stack, headers }: Journey,
+  endpointId: string,
+  id: string,
+  status: string,
+): Promise<boolean> {
+  return waitUntil(PARTNER_POLL_INTERVAL_MS, async () => {
+    const response = await fetch(`${stack.apis.sandbox}${buildDeliveriesPath(endpointId)}`, { headers });
+    const { deliveries } = (await response.json()) as { deliveries?: { id: string; status: string }[] };
+    return deliveries?.find((delivery) => delivery.id === id)?.status === status;
+  });
 }
 
 function printWebhook(narrator: Narrator, { headers, body }: ReceivedWebhook): void {
@@ -239,16 +242,16 @@ function verifySignature(secret: string, { body, headers }: ReceivedWebhook): un
   }
 }
 
-function getHeader({ headers }: ReceivedWebhook, name: string): string {
-  return headers[name] ?? "";
+function getDeliveryId({ headers }: ReceivedWebhook): string {
+  return headers["webhook-id"] ?? "";
 }
 
-/** Repeats a check every `every` milliseconds. Returns whether it succeeded within the time limit. */
-async function waitUntil(ask: () => Promise<boolean | undefined>, every = 25): Promise<boolean> {
+/** Repeats the check at the interval in milliseconds. Returns false if it does not succeed within the time limit. */
+async function waitUntil(intervalMs: number, check: () => Promise<boolean>): Promise<boolean> {
   const deadline = performance.now() + STEP_TIMEOUT_MS;
   while (performance.now() < deadline) {
-    if (await ask()) return true;
-    await delay(every);
+    if (await check()) return true;
+    await sleep(intervalMs);
   }
   return false;
 }

@@ -23,8 +23,8 @@ try {
   }
   console.log("\nAll checks passed.");
 } catch (error) {
-  const what =
+  const reason =
     error instanceof StepFailedError ? `this check failed: ${error.message}` : (error as Error).message;
-  console.error(`\nThe demo stopped: ${what}`);
+  console.error(`\nThe demo stopped: ${reason}`);
   process.exitCode = 1;
 }

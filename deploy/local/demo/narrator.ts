@@ -1,9 +1,14 @@
-/** The answer to a request of the demo. */
+/** The response to a request of the demo. */
 export interface DemoResponse {
   status: number;
   headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: the demo shows any answer and checks the fields that it uses
+  // biome-ignore lint/suspicious/noExplicitAny: the demo prints any body and checks the fields that it uses
   body: any;
+}
+
+export interface RequestOptions {
+  headers?: Record<string, string>;
+  body?: unknown;
 }
 
 /** A check of the demo failed. The message is the expectation. */
@@ -11,23 +16,21 @@ export class StepFailedError extends Error {
   override readonly name = "StepFailedError";
 }
 
-/** Prints the steps of the demo as they happen. */
+/** Prints the steps of the demo while they run. */
 export interface Narrator {
+  /** Prints the number and the title of the next step. */
   step(title: string): void;
+  /** Prints a line below the step. */
   say(text: string): void;
-  /** Sends a request and prints it with its answer and duration. */
-  request(
-    method: string,
-    url: string,
-    options?: { headers?: Record<string, string>; body?: unknown },
-  ): Promise<DemoResponse>;
-  /** Prints an expectation that holds. @throws {StepFailedError} if it does not hold */
-  check(what: string, holds: boolean): void;
+  /** Sends a request, and prints the request, its response and its duration. */
+  request(method: string, url: string, options?: RequestOptions): Promise<DemoResponse>;
+  /** Prints the expectation if it holds. @throws {StepFailedError} if it does not hold */
+  check(expectation: string, holds: boolean): void;
 }
 
 const HIDDEN_HEADERS = /^(authorization|cookie)$/i;
 const SECRET_FIELDS = /("(?:access_token|client_secret|secret)": ")([^"]{6})[^"]*/g;
-/** Longest part of an answer that is printed. Characters. */
+/** Maximum number of characters of a body that are printed. */
 const MAX_PRINTED_CHARACTERS = 1_400;
 
 /** @param write receives each line */
@@ -43,39 +46,34 @@ export function createNarrator(write: (line: string) => void): Narrator {
     },
     async request(method, url, { headers = {}, body } = {}) {
       write(`   → ${method} ${url}`);
-      for (const [name, value] of Object.entries(headers)) {
+      for (const [name, value] of Object.entries(headers))
         write(`     ${name}: ${HIDDEN_HEADERS.test(name) ? `${value.slice(0, 24)}…` : value}`);
-      }
       if (body !== undefined) write(formatBody(body));
       const started = performance.now();
       const response = await fetch(url, {
         method,
-        headers: { ...headers, ...(body === undefined ? {} : { "content-type": "application/json" }) },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        headers: { ...headers, ...(body !== undefined && { "content-type": "application/json" }) },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
         signal: AbortSignal.timeout(30_000),
       });
       const text = await response.text();
-      const answer = {
-        status: response.status,
-        headers: response.headers,
-        body: text === "" ? null : JSON.parse(text),
-      };
+      const responseBody = text === "" ? null : JSON.parse(text);
       write(`   ← ${response.status} in ${formatMilliseconds(performance.now() - started)}`);
-      write(formatBody(answer.body));
-      return answer;
+      write(formatBody(responseBody));
+      return { status: response.status, headers: response.headers, body: responseBody };
     },
-    check(what, holds) {
-      if (!holds) throw new StepFailedError(what);
-      write(`   ✔ ${what}`);
+    check(expectation, holds) {
+      if (!holds) throw new StepFailedError(expectation);
+      write(`   ✔ ${expectation}`);
     },
   };
 }
 
-/** Formats a duration. */
 export function formatMilliseconds(duration: number): string {
   return duration < 10 ? `${duration.toFixed(1)} ms` : `${Math.round(duration)} ms`;
 }
 
+/** Formats a body as indented JSON. Shortens secrets and long bodies. */
 function formatBody(body: unknown): string {
   const text = JSON.stringify(body, null, 2).replaceAll(SECRET_FIELDS, "$1$2…");
   const shown = text.length > MAX_PRINTED_CHARACTERS ? `${text.slice(0, MAX_PRINTED_CHARACTERS)}\n…` : text;

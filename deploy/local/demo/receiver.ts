@@ -1,41 +1,38 @@
-import { once } from "node:events";
+import { EventEmitter, on, once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
 
 /** A webhook as the partner's server received it. */
 export interface ReceivedWebhook {
   headers: Record<string, string>;
   body: string;
-  /** Time of arrival from `performance.now()`, in milliseconds. */
+  /** Time of arrival from `performance.now()`. Milliseconds. */
   at: number;
 }
 
 /** The partner's webhook server in the demo. */
 export interface Receiver {
   url: string;
-  /** Sets the status of all later answers. */
+  /** Sets the status of all later responses. */
   respondWith(status: number): void;
-  /** Waits for the next webhook. @throws if none arrives in time */
+  /** Waits for the next webhook. @throws {Error} if no webhook arrives in time */
   next(timeoutMs: number): Promise<ReceivedWebhook>;
   close(): Promise<void>;
 }
 
 /** Starts the partner's webhook server on a free loopback port. */
 export async function startReceiver(): Promise<Receiver> {
-  const inbox: ReceivedWebhook[] = [];
-  const waiting: ((webhook: ReceivedWebhook) => void)[] = [];
+  const arrivals = new EventEmitter();
+  const webhooks = on(arrivals, "webhook");
   let status = 204;
   const server = createServer(async (request, response) => {
     const at = performance.now();
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk);
     const headers = Object.fromEntries(
       Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
     );
-    const webhook = { headers, body: Buffer.concat(chunks).toString(), at };
-    const taker = waiting.shift();
-    if (taker) taker(webhook);
-    else inbox.push(webhook);
+    arrivals.emit("webhook", { headers, body: await text(request), at });
     response.writeHead(status).end();
   });
   server.listen(0, "127.0.0.1");
@@ -46,19 +43,11 @@ export async function startReceiver(): Promise<Receiver> {
       status = next;
     },
     async next(timeoutMs) {
-      const ready = inbox.shift();
-      if (ready) return ready;
-      return await new Promise<ReceivedWebhook>((resolve, reject) => {
-        const take = (webhook: ReceivedWebhook) => {
-          clearTimeout(timer);
-          resolve(webhook);
-        };
-        const timer = setTimeout(() => {
-          waiting.splice(waiting.indexOf(take), 1);
-          reject(new Error(`no webhook arrived within ${timeoutMs} ms`));
-        }, timeoutMs);
-        waiting.push(take);
+      const timeout = sleep(timeoutMs, undefined, { ref: false }).then(() => {
+        throw new Error(`no webhook arrived within ${timeoutMs} ms`);
       });
+      const { value } = await Promise.race([webhooks.next(), timeout]);
+      return value[0];
     },
     async close() {
       server.close();

@@ -1,4 +1,4 @@
-/** Hop-by-hop headers (RFC 9110, 7.6.1), and Expect, which the gateway has already answered. */
+/** Hop-by-hop headers (RFC 9110, section 7.6.1), and Expect, which the gateway handles itself. */
 const HOP_BY_HOP_HEADERS = [
   "connection",
   "keep-alive",
@@ -12,14 +12,14 @@ const HOP_BY_HOP_HEADERS = [
   "expect",
 ];
 
-/** Never removed, even if Connection names them: without them the service would read the body as another request. */
+/** Headers that are forwarded even if Connection names them. Without them, a service would parse the body as a request. */
 const FRAMING_HEADERS = ["content-length", "host"];
 
 /**
  * Returns the headers to forward, with case, order and repetitions unchanged.
  *
- * @param raw name, value, name, value …
- * @param drop further names to remove, in lower case
+ * @param raw alternating names and values
+ * @param drop names of further headers to remove, in lower case
  */
 export function selectForwardedHeaders(raw: readonly string[], drop: readonly string[] = []): string[] {
   const pairs = toPairs(raw);

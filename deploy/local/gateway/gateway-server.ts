@@ -6,12 +6,12 @@ import { selectForwardedHeaders } from "./gateway-headers.ts";
 import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
 
 /**
- * One origin in front of the services, like an ingress in production. It uses node:http directly, because proxy libraries
- * change the case of headers and drop repeated ones.
+ * The gateway gives all services one origin, like an ingress in production. It uses node:http directly, because proxy
+ * libraries change the case of headers and drop repeated headers.
  *
- * A body is read completely before the request is forwarded, so that a slow client does not occupy a connection to a
- * service. A service can close an idle connection while the gateway reuses it. So only GET and HEAD reuse connections and
- * are retried; every other request gets a new connection.
+ * The gateway reads a body completely before it forwards the request, so that a slow client does not occupy a connection
+ * to a service. A service can close an idle connection at the moment when the gateway reuses it. The gateway then retries
+ * the request. Only GET and HEAD are safe to retry, so all other requests use new connections.
  */
 
 export interface GatewayOptions {
@@ -19,32 +19,32 @@ export interface GatewayOptions {
   port: number;
   /** Origin of each service. */
   upstreams: Record<Upstream, string>;
-  /** Receives one line for each request that could not be forwarded. */
+  /** Receives a line for each request that could not be forwarded. */
   log: (line: string) => void;
   /** Time limit for open requests during a shutdown. Milliseconds. */
   drainTimeoutMs?: number;
-  /** Limits on request bodies; by default those of the services. */
+  /** Limits on request bodies; by default, the limits of the services. */
   bodyLimits?: BodyLimits;
 }
 
-/** A service that sends nothing for this long counts as down. Milliseconds. */
+/** A service that sends no data for this time counts as down. Milliseconds. */
 const UPSTREAM_TIMEOUT_MS = 60_000;
 
-/** Most connections of each kind to one service. Further requests wait. */
+/** Maximum number of connections to one service, for each kind of connection. Further requests wait. */
 const MAX_CONNECTIONS = 512;
 
-/** The services refuse larger bodies, too. */
+/** The services have the same limit for one body. */
 const DEFAULT_BODY_LIMITS: BodyLimits = { maxBytes: 65_536, maxTotalBytes: 64 * 1024 * 1024 };
 
 /**
- * Starts the gateway. It answers GET /health/live and /health/ready itself and forwards all other requests.
+ * Starts the gateway. It handles /health/live and /health/ready itself and forwards all other requests.
  *
- * @throws {StartError} if it cannot listen
+ * @throws {StartError} if the gateway cannot listen on the port
  */
 export async function startGateway(options: GatewayOptions): Promise<HttpServer> {
   const bodies = new RequestBodies(options.bodyLimits ?? DEFAULT_BODY_LIMITS);
-  const kept = new http.Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
-  const fresh = new http.Agent({ keepAlive: false, maxSockets: MAX_CONNECTIONS });
+  const reusingAgent = new http.Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
+  const singleUseAgent = new http.Agent({ keepAlive: false, maxSockets: MAX_CONNECTIONS });
   const handle: http.RequestListener = (request, response) => {
     const { method = "GET", url = "" } = request;
     if (url === "/health/live" || url === "/health/ready") return sendHealth(response);
@@ -54,17 +54,17 @@ export async function startGateway(options: GatewayOptions): Promise<HttpServer>
     const log = (line: string) => options.log(`${upstream}: ${line}`);
     if (!hasBody(request)) {
       const isSafe = method === "GET" || method === "HEAD";
-      return forward(request, response, { origin, log, agent: isSafe ? kept : fresh });
+      return forward(request, response, { origin, log, agent: isSafe ? reusingAgent : singleUseAgent });
     }
-    void forwardWithBody(request, response, { origin, log, agent: fresh }, bodies);
+    void forwardWithBody(request, response, { origin, log, agent: singleUseAgent }, bodies);
   };
   const server = await listen(handle, options.host, options.port, options.drainTimeoutMs);
   return {
     url: server.url,
     async close() {
       await server.close();
-      kept.destroy();
-      fresh.destroy();
+      reusingAgent.destroy();
+      singleUseAgent.destroy();
     },
   };
 }
@@ -92,10 +92,10 @@ async function forwardWithBody(
     response.once("close", release);
     return forward(request, response, target, body);
   }
-  // Discards the rest of a refused body: many clients read the answer only after they have sent everything.
+  // Discards the rest of a refused body, because many clients read the response only after they have sent the body.
   request.resume();
   if (body === "too_large") sendError(response, 413, "body_too_large");
-  if (body === "no_room") sendError(response, 503, "too_many_bodies", { "Retry-After": "1" });
+  if (body === "out_of_memory") sendError(response, 503, "too_many_bodies", { "Retry-After": "1" });
 }
 
 function forward(
@@ -104,7 +104,7 @@ function forward(
   target: Target,
   body?: Buffer,
 ): void {
-  const onward = http.request({
+  const upstreamRequest = http.request({
     host: target.origin.hostname,
     port: target.origin.port,
     method: request.method,
@@ -113,30 +113,30 @@ function forward(
     agent: target.agent,
     timeout: UPSTREAM_TIMEOUT_MS,
   });
-  onward.on("timeout", () => onward.destroy(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
-  onward.on("response", (answer) => {
-    response.writeHead(
-      answer.statusCode ?? 502,
-      answer.statusMessage,
-      selectForwardedHeaders(answer.rawHeaders),
-    );
-    pipeline(answer, response, () => undefined); // the end of one side also ends the other
+  upstreamRequest.on("timeout", () => {
+    upstreamRequest.destroy(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" }));
   });
-  onward.on("error", (error: NodeJS.ErrnoException) => {
-    if (response.headersSent || response.destroyed) return; // the pipeline handles an interrupted answer
+  upstreamRequest.on("response", (upstreamResponse) => {
+    const { statusCode = 502, statusMessage, rawHeaders } = upstreamResponse;
+    response.writeHead(statusCode, statusMessage, selectForwardedHeaders(rawHeaders));
+    pipeline(upstreamResponse, response, () => undefined); // the end of one side also ends the other
+  });
+  upstreamRequest.on("error", (error: NodeJS.ErrnoException) => {
+    if (response.headersSent || response.destroyed) return; // the pipeline handles an interrupted response
     // The service closed an idle connection while it was reused. Only GET and HEAD reuse connections.
-    if (onward.reusedSocket && error.code === "ECONNRESET") return forward(request, response, target);
+    if (upstreamRequest.reusedSocket && error.code === "ECONNRESET")
+      return forward(request, response, target);
     target.log(`${request.method} failed: ${error.code ?? error.message}`);
     const refused = error.code === "ECONNREFUSED";
     sendError(response, refused ? 503 : 502, "upstream_unavailable", { "Retry-After": "1" });
   });
   response.on("close", () => {
-    if (!response.writableFinished) onward.destroy();
+    if (!response.writableFinished) upstreamRequest.destroy();
   });
-  onward.end(body);
+  upstreamRequest.end(body);
 }
 
-/** The body was read completely, so its length is known even if it came in chunks. */
+/** Returns the headers for the service. Adds Content-Length if the client sent the body in chunks. */
 function buildUpstreamHeaders(request: http.IncomingMessage, body: Buffer | undefined): string[] {
   const headers = selectForwardedHeaders(request.rawHeaders, ["x-forwarded-for"]);
   headers.push("X-Forwarded-For", request.socket.remoteAddress ?? "unknown");
@@ -155,12 +155,12 @@ function sendHealth(response: http.ServerResponse): void {
 export type Upstream = "command" | "queryApi" | "audit";
 
 /**
- * Returns the service for a request. Paths of the portal and of auditors go to their service with every method, so that
- * it can refuse wrong methods. For other paths, the method decides. Paths are not decoded or normalised, so other
- * spellings (double slashes, dots, percent codes) do not reach another service.
+ * Returns the service that handles a request. query-api handles all methods of the portal's paths, and audit all methods
+ * of its paths, so that they can refuse wrong methods. For other paths, the method decides. Paths are not decoded or
+ * normalized, so a different spelling of a path, such as `//audit`, does not select its service.
  *
  * @param target request target as sent by the client
- * @returns undefined if the target is not a path, for instance an absolute URL or `*`
+ * @returns undefined if the target is not a path, for example an absolute URL or `*`
  */
 export function findUpstream(method: string, target: string): Upstream | undefined {
   if (!target.startsWith("/")) return undefined;

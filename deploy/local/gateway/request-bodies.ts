@@ -1,71 +1,72 @@
 import type { IncomingMessage } from "node:http";
 
-/** All bytes of a body, or the reason why they were not read. */
-export type BodyReadResult = Buffer | "too_large" | "no_room" | "cut_off";
+/** A complete body, or the reason why it was not read completely. */
+export type BodyReadResult = Buffer | "too_large" | "out_of_memory" | "disconnected";
 
-/** Limits on bodies, in bytes. */
+/** Limits on request bodies. */
 export interface BodyLimits {
-  /** For one body. */
+  /** Maximum size of one body. */
   maxBytes: number;
-  /** For all bodies in memory at the same time, complete or not. */
+  /** Maximum size of all bodies in memory, including incomplete ones. */
   maxTotalBytes: number;
 }
 
-/** Pieces of a body are joined at this number, because each piece takes more memory than its bytes. */
-const MAX_PIECES = 64;
+/** Maximum number of chunks of a body before they are joined. Each chunk needs more memory than its bytes. */
+const MAX_CHUNKS = 64;
 
 /**
- * Reads request bodies completely, in bounded memory. If all bodies together exceed the limit, the body that has been
- * incomplete for the longest time is refused, so that slow clients do not block others.
+ * Reads request bodies completely, in bounded memory. If the bodies together exceed the limit, refuses the body that has
+ * been incomplete for the longest time. So slow clients do not block others.
  */
 export class RequestBodies {
   readonly #limits: BodyLimits;
-  /** Refuses each incomplete body, the oldest first. */
+  /** For each incomplete body, the function that refuses it. The oldest body is first. */
   readonly #incomplete = new Set<() => void>();
-  #held = 0;
+  #totalBytes = 0;
 
   constructor(limits: BodyLimits) {
     this.#limits = limits;
   }
 
-  /** Reads a body. Its bytes count as held until `release` is called with it. */
+  /** Reads a body. Its bytes count toward the limit until the caller passes the body to `release`. */
   read(request: IncomingMessage): Promise<BodyReadResult> {
     if (Number(request.headers["content-length"]) > this.#limits.maxBytes)
       return Promise.resolve("too_large");
     return new Promise((resolve) => {
-      let pieces: Buffer[] = [];
+      let chunks: Buffer[] = [];
       let size = 0;
       const settle = (result: BodyReadResult) => {
         this.#incomplete.delete(refuse);
-        request.off("data", take).off("end", finish).off("close", abandon);
-        if (!Buffer.isBuffer(result)) this.#held -= size;
+        request.off("data", onData).off("end", onEnd).off("close", onClose);
+        if (!Buffer.isBuffer(result)) this.#totalBytes -= size;
         resolve(result);
       };
-      const take = (chunk: Buffer) => {
+      const onData = (chunk: Buffer) => {
         size += chunk.length;
-        this.#held += chunk.length;
-        pieces.push(chunk);
-        if (pieces.length === MAX_PIECES) pieces = [Buffer.concat(pieces)];
+        this.#totalBytes += chunk.length;
+        chunks.push(chunk);
+        if (chunks.length === MAX_CHUNKS) chunks = [Buffer.concat(chunks)];
         if (size > this.#limits.maxBytes) settle("too_large");
-        else this.#makeRoom();
+        else this.#refuseOldestBodies();
       };
-      const finish = () => settle(Buffer.concat(pieces));
-      const abandon = () => settle("cut_off");
-      const refuse = () => settle("no_room");
+      const onEnd = () => settle(Buffer.concat(chunks));
+      const onClose = () => settle("disconnected");
+      const refuse = () => settle("out_of_memory");
       this.#incomplete.add(refuse);
-      request.on("data", take).on("end", finish).on("close", abandon);
+      request.on("data", onData).on("end", onEnd).on("close", onClose);
     });
   }
 
-  /** Frees the memory budget of a body. */
+  /** Subtracts a body from the total size. */
   release(body: Buffer): void {
-    this.#held -= body.length;
+    this.#totalBytes -= body.length;
   }
 
-  #makeRoom(): void {
-    for (const refuseOldest of this.#incomplete) {
-      if (this.#held <= this.#limits.maxTotalBytes) return;
-      refuseOldest();
+  /** Refuses incomplete bodies, the oldest first, until the total size is within the limit. */
+  #refuseOldestBodies(): void {
+    for (const refuse of this.#incomplete) {
+      if (this.#totalBytes <= this.#limits.maxTotalBytes) return;
+      refuse();
     }
   }
 }

@@ -3,25 +3,22 @@ import pg from "pg";
 import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
-/** Roles that hold the privileges of the services. Migrations grant privileges to them. */
-const GROUP_ROLES = ["clinic_command", "clinic_query", "clinic_audit"];
+/** Services with a group role, which migrations grant privileges to, and a login role, which is a member of the group. */
+const SERVICES = ["command", "query", "audit"] as const;
 
-/** Time limit of a connection, long enough for a busy machine. Milliseconds. */
+/** Roles that have the privileges of the services. */
+const GROUP_ROLES = SERVICES.map((service) => `clinic_${service}`).join(", ");
+
+/** Time limit for a connection, long enough for a busy machine. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 15_000;
 
-/** Database URL for the role of each service. */
-export interface DatabaseUrls {
-  /** Owner of the database, for migrations and projection. */
-  projection: string;
-  command: string;
-  query: string;
-  audit: string;
-}
+/** Database URL for the role of each service. The projection's role owns the database and runs the migrations. */
+export type DatabaseUrls = Record<"projection" | (typeof SERVICES)[number], string>;
 
 type Passwords = LocalSecrets["postgres"];
 
 /**
- * Creates missing roles and a database owned by `local_projection` on the embedded server.
+ * Creates missing roles, and a database that `local_projection` owns, on the embedded server.
  *
  * @param adminUrl URL of a superuser
  */
@@ -38,18 +35,14 @@ export async function ensureEmbeddedDatabase(
     if (!rowCount) await client.query(`CREATE DATABASE ${name} OWNER local_projection`);
     await restrictConnections(client, name);
   });
-  return buildRoleUrls(
-    adminUrl,
-    database,
-    passwords,
-    buildDatabaseUrl(adminUrl, database, "local_projection", passwords.projection),
-  );
+  const ownerUrl = buildDatabaseUrl(adminUrl, database, "local_projection", passwords.projection);
+  return buildRoleUrls(adminUrl, database, passwords, ownerUrl);
 }
 
 /**
- * Creates missing roles on an external server, for the database that the URL names. The user of the URL remains owner.
+ * Creates missing roles on an external server, for the database that the URL names. The database keeps its owner.
  *
- * @throws {SetupError} one line if the server does not answer or the user must not create roles
+ * @throws {SetupError} one line, if the server does not respond or the user cannot create roles
  */
 export async function ensureExternalDatabase(url: string, passwords: Passwords): Promise<DatabaseUrls> {
   const database = decodeURIComponent(new URL(url).pathname.slice(1));
@@ -58,9 +51,8 @@ export async function ensureExternalDatabase(url: string, passwords: Passwords):
   try {
     await withClient(url, async (client) => {
       await ensureRoles(client, passwords);
-      await client.query(
-        `GRANT CONNECT ON DATABASE ${client.escapeIdentifier(database)} TO ${GROUP_ROLES.join(", ")}`,
-      );
+      const name = client.escapeIdentifier(database);
+      await client.query(`GRANT CONNECT ON DATABASE ${name} TO ${GROUP_ROLES}`);
     });
   } catch (error) {
     const { code, message } = error as Error & { code?: string };
@@ -73,7 +65,7 @@ export async function ensureExternalDatabase(url: string, passwords: Passwords):
   return buildRoleUrls(url, database, passwords, url);
 }
 
-/** Creates another database on the same server, for tests. */
+/** Creates a database for a test. */
 export async function createDatabase(
   adminUrl: string,
   database: string,
@@ -93,7 +85,7 @@ export async function dropDatabase(adminUrl: string, database: string): Promise<
   );
 }
 
-/** Returns the URL of another database or user on the same server, with the same options. */
+/** Returns a database URL with the server and the options of another URL. */
 export function buildDatabaseUrl(url: string, database: string, user?: string, password?: string): string {
   const result = new URL(url);
   result.pathname = `/${encodeURIComponent(database)}`;
@@ -102,28 +94,29 @@ export function buildDatabaseUrl(url: string, database: string, user?: string, p
   return result.href;
 }
 
+/**
+ * Returns the database URL for the role of each service.
+ *
+ * @param url any URL of the server
+ * @param projection URL of the database's owner
+ */
 export function buildRoleUrls(
   url: string,
   database: string,
   passwords: Passwords,
   projection: string,
 ): DatabaseUrls {
-  return {
-    projection,
-    command: buildDatabaseUrl(url, database, "local_command", passwords.command),
-    query: buildDatabaseUrl(url, database, "local_query", passwords.query),
-    audit: buildDatabaseUrl(url, database, "local_audit", passwords.audit),
-  };
+  const urlOf = (service: (typeof SERVICES)[number]) =>
+    buildDatabaseUrl(url, database, `local_${service}`, passwords[service]);
+  return { projection, command: urlOf("command"), query: urlOf("query"), audit: urlOf("audit") };
 }
 
 async function ensureRoles(client: pg.Client, passwords: Passwords): Promise<void> {
-  for (const group of GROUP_ROLES) await createRoleIfMissing(client, `CREATE ROLE ${group} NOLOGIN`);
-  await ensureLogin(client, "local_command", passwords.command);
-  await ensureLogin(client, "local_query", passwords.query);
-  await ensureLogin(client, "local_audit", passwords.audit);
-  await client.query("GRANT clinic_command TO local_command");
-  await client.query("GRANT clinic_query TO local_query");
-  await client.query("GRANT clinic_audit TO local_audit");
+  for (const service of SERVICES) {
+    await createRoleIfMissing(client, `CREATE ROLE clinic_${service} NOLOGIN`);
+    await ensureLogin(client, `local_${service}`, passwords[service]);
+    await client.query(`GRANT clinic_${service} TO local_${service}`);
+  }
 }
 
 async function ensureLogin(client: pg.Client, role: string, password: string): Promise<void> {
@@ -132,18 +125,18 @@ async function ensureLogin(client: pg.Client, role: string, password: string): P
 }
 
 async function createRoleIfMissing(client: pg.Client, sql: string): Promise<void> {
-  const duplicate = ["42710", "23505"]; // it exists; another process created it at the same time
+  const duplicateCodes = ["42710", "23505"]; // the role exists; another process created it at the same time
   await client.query(sql).catch((error) => {
-    if (!duplicate.includes(error.code)) throw error;
+    if (!duplicateCodes.includes(error.code)) throw error;
   });
 }
 
 async function restrictConnections(client: pg.Client, database: string): Promise<void> {
   await client.query(`REVOKE ALL ON DATABASE ${database} FROM PUBLIC`);
-  await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUP_ROLES.join(", ")}`);
+  await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUP_ROLES}`);
 }
 
-/** Computes the verifier that Postgres stores, so that the password itself never appears in a server log. */
+/** Returns the SCRAM verifier that Postgres stores, so that the password itself never appears in a server log. */
 function scramVerifier(password: string): string {
   const salt = randomBytes(16);
   const salted = pbkdf2Sync(password, salt, 4096, 32, "sha256");
@@ -152,12 +145,13 @@ function scramVerifier(password: string): string {
   return `SCRAM-SHA-256$4096:${salt.toString("base64")}$${storedKey}:${mac("Server Key").toString("base64")}`;
 }
 
-async function withClient<Result>(
+/** Connects to Postgres, runs the work and disconnects. */
+export async function withClient<Result>(
   url: string,
   work: (client: pg.Client) => Promise<Result>,
 ): Promise<Result> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
-  client.on("error", () => undefined); // the running query reports it
+  client.on("error", () => undefined); // the running query throws the error
   await client.connect();
   try {
     return await work(client);

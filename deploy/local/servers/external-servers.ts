@@ -4,20 +4,16 @@ import { requireEventStore } from "../../../shared/eventstore/reach.ts";
 import { ConfigError, readConfig } from "../../../shared/runtime/config.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
-/** URLs of servers that run elsewhere. Each replaces an embedded server. */
-export interface ExternalServers {
-  EVENTSTORE_URL?: string | undefined;
-  DATABASE_URL?: string | undefined;
-  NATS_URL?: string | undefined;
-}
-
 const URL_SETTINGS = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"] as const;
 
-/** Time limit for an external server to answer. Milliseconds. */
-const REACH_TIMEOUT_MS = 15_000;
+/** URLs of external servers. Each replaces an embedded server. */
+export type ExternalServers = { [Setting in (typeof URL_SETTINGS)[number]]?: string | undefined };
+
+/** Time limit for a connection to an external NATS server. Milliseconds. */
+const CONNECT_TIMEOUT_MS = 15_000;
 
 /**
- * Checks the URLs before anything is started.
+ * Checks the syntax of the URLs.
  *
  * @throws {SetupError} one line that names the invalid setting
  */
@@ -33,7 +29,8 @@ export function requireValidUrls(external: ExternalServers): void {
 }
 
 /**
- * Checks that an external log and an external NATS answer. Postgres is checked when its roles are created.
+ * Checks that an external event log and an external NATS server respond. Postgres is checked later, when the database
+ * roles are created.
  *
  * @throws {SetupError} one line that names the setting
  */
@@ -50,7 +47,7 @@ export async function requireReachable({ EVENTSTORE_URL, NATS_URL }: ExternalSer
   }
   if (NATS_URL) {
     try {
-      const connection = await connect({ servers: NATS_URL, timeout: REACH_TIMEOUT_MS, reconnect: false });
+      const connection = await connect({ servers: NATS_URL, timeout: CONNECT_TIMEOUT_MS, reconnect: false });
       await connection.close();
     } catch (error) {
       const { host } = new URL(NATS_URL);

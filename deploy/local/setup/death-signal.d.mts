@@ -1,4 +1,4 @@
-/** A command line that runs the given one so that it receives the signal when this process dies. */
+/** Wraps a command line so that its process receives the signal when this process ends. */
 export function withDeathSignal(
   signal: NodeJS.Signals,
   command: string,

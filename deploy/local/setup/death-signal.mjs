@@ -1,12 +1,13 @@
-// Plain JavaScript without dependencies: the bootstrap needs it before anything is installed.
+// Plain JavaScript without dependencies: the bootstrap imports this file before the packages are installed.
 import fs from "node:fs";
 
 const SETPRIV = ["/usr/bin/setpriv", "/bin/setpriv"].find(isExecutable);
 
 /**
- * Returns a command line that runs the given one so that it receives the signal when this process dies, however it
- * dies. Linux only: util-linux's setpriv sets the signal and replaces itself with the command, so the pid is the same.
- * Elsewhere the command line comes back unchanged; the next start stops the processes that a killed supervisor left.
+ * Wraps a command line so that its process receives the signal when this process ends, even if this process is killed.
+ *
+ * Works on Linux only: util-linux's setpriv sets the signal and then replaces itself with the command, which keeps the
+ * pid. On other systems, the command line is returned unchanged.
  */
 export function withDeathSignal(signal, command, args) {
   if (!SETPRIV) return [command, [...args]];

@@ -6,7 +6,7 @@ import { getLocalPaths, getRelocatedFolder, type LocalPaths } from "./project.ts
 import { type LocalSecrets, loadSecrets } from "./secrets.ts";
 import { SetupError } from "./setup-error.ts";
 
-/** The folder of a stack, locked by this process. */
+/** The folder of a stack, which this process has locked. */
 export interface LocalRoot {
   paths: LocalPaths;
   pids: PidRegistry;
@@ -16,7 +16,7 @@ export interface LocalRoot {
 }
 
 /**
- * Locks the folder, stops processes that a killed stack left running, and reads or creates the secrets.
+ * Opens the folder of a stack: locks it, stops the processes of a killed stack, and reads or creates the secrets.
  *
  * @throws {SetupError} if a live process holds the lock
  */
@@ -28,7 +28,7 @@ export async function openLocalRoot(root: string, log: (line: string) => void): 
   try {
     const pids = openPidRegistry(paths.pids, log);
     await pids.stopLeftovers();
-    fs.rmSync(paths.stack, { force: true }); // left by a start that was killed
+    fs.rmSync(paths.stack, { force: true }); // it describes a stack that was killed
     return { paths, pids, secrets: await loadSecrets(paths.secrets), release };
   } catch (error) {
     release();
@@ -36,7 +36,7 @@ export async function openLocalRoot(root: string, log: (line: string) => void): 
   }
 }
 
-/** Names that can exist in the folder before its secrets do. Any other name means that the folder has another use. */
+/** Files that a stack's folder can contain before its secrets are created. If it contains others, it is refused. */
 const NAMES_BEFORE_SECRETS = [
   "install.lock",
   "lock",
@@ -60,7 +60,7 @@ function ensureRootFolder(root: string): void {
   );
 }
 
-/** Deletes a stack's folder and its files in other places. The caller ensures that no stack runs there. */
+/** Deletes a stack's folder and its relocated files. The caller must ensure that the stack does not run. */
 export function removeLocalRoot(root: string): void {
   const resolved = path.resolve(root);
   fs.rmSync(getRelocatedFolder(resolved), { recursive: true, force: true });

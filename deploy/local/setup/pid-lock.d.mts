@@ -1,15 +1,15 @@
-/** Boot and start time of a live process; undefined if there is no such process. */
+/** Returns the boot and the start time of a live process; undefined if the process does not exist. */
 export function readProcessIdentity(pid: number): string | undefined;
 
-/** The live process that holds the lock; undefined if there is none. */
+/** Returns the live process that holds the lock; undefined if the lock is free. */
 export function findLockHolder(file: string): { pid: number } | undefined;
 
-/** Takes the lock, or returns its live holder. The lock ends with this process. */
+/** Acquires the lock, or returns the live process that holds it. The lock is released when this process ends. */
 export function tryLock(
   file: string,
 ): { release: () => void; holder?: undefined } | { holder: { pid: number }; release?: undefined };
 
-/** Waits for the lock, at most `waitMs` milliseconds. */
+/** Waits at most `waitMs` milliseconds for the lock and acquires it. Returns a function that releases the lock. */
 export function waitForLock(
   file: string,
   waitMs: number,

@@ -1,11 +1,11 @@
-// Plain JavaScript without dependencies: the bootstrap needs it before anything is installed.
+// Plain JavaScript without dependencies: the bootstrap imports this file before the packages are installed.
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 
 /**
- * Returns the boot and start time of a process, which no other process with the same pid shares.
- * Returns undefined if no such process lives; a zombie counts as dead.
+ * Returns the boot and the start time of a live process. Together they distinguish it from earlier and later processes
+ * with the same pid. Returns undefined if the process does not exist or is a zombie.
  */
 export function readProcessIdentity(pid) {
   try {
@@ -23,70 +23,71 @@ export function readProcessIdentity(pid) {
   try {
     return execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).trim() || undefined;
   } catch {
-    return undefined; // ps exits with 1 if there is no such process
+    return undefined; // ps exits with 1 if the process does not exist
   }
 }
 
-/** Returns the live process that holds the lock; undefined if there is none. */
+/** Returns the live process that holds the lock; undefined if the lock is free. */
 export function findLockHolder(file) {
-  // The identity may contain spaces: without /proc it is the start time that ps prints.
-  const [, digits, identity] = /^(\d+) (.+)$/.exec(ownerIn(file) ?? "") ?? [];
+  // The identity can contain spaces: without /proc it is the start time in the format of ps.
+  const [, digits, identity] = /^(\d+) (.+)$/.exec(readOwner(file) ?? "") ?? [];
   const pid = Number(digits);
   return identity !== undefined && readProcessIdentity(pid) === identity ? { pid } : undefined;
 }
 
 /**
- * Takes a lock that ends with this process: a symbolic link whose target names the owner. The link of a dead owner is
- * replaced. A link is created together with its content in one step, also on a full disk.
- * Returns {release} if the lock was taken, {holder} if a live process holds it.
+ * Acquires a lock that is released when this process ends. The lock is a symbolic link whose target names the owner,
+ * because a link and its target are created in one step, also on a full disk. A link of a dead owner is replaced.
+ *
+ * Returns `{release}` if the lock was acquired, `{holder}` if another live process holds it.
  */
 export function tryLock(file) {
-  const mine = `${process.pid} ${readProcessIdentity(process.pid)}`;
+  const owner = `${process.pid} ${readProcessIdentity(process.pid)}`;
   fs.mkdirSync(path.dirname(file), { recursive: true });
   for (let attempt = 0; attempt < 5; attempt++) {
     try {
-      fs.symlinkSync(mine, file);
-      return { release: () => removeIf(file, mine) };
+      fs.symlinkSync(owner, file);
+      return { release: () => removeIfOwnedBy(file, owner) };
     } catch (error) {
       if (error.code !== "EEXIST") throw error;
     }
     const holder = findLockHolder(file);
     if (holder) return { holder };
-    removeStale(file);
+    removeStaleLock(file);
   }
   return { holder: { pid: 0 } };
 }
 
-/** Waits for the lock, at most `waitMs` milliseconds; calls `onWait` once with the holder. */
+/** Waits at most `waitMs` milliseconds for the lock and acquires it. Calls `onWait` once if the lock is not free. */
 export async function waitForLock(file, waitMs, onWait) {
   const deadline = Date.now() + waitMs;
-  for (let waited = false; ; waited = true) {
+  for (let isRetry = false; ; isRetry = true) {
     const { release, holder } = tryLock(file);
     if (release) return release;
     if (Date.now() > deadline) throw new Error(`Process ${holder.pid} still holds ${file}.`);
-    if (!waited) onWait(holder);
+    if (!isRetry) onWait(holder);
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
 }
 
-/** Two processes can find the same stale lock. So it is moved aside first, and put back if it is a new one. */
-function removeStale(file) {
-  const aside = `${file}.${process.pid}.stale`;
+/** Removes the lock of a dead owner. Renames it first: if another process has locked meanwhile, its lock is restored. */
+function removeStaleLock(file) {
+  const renamed = `${file}.${process.pid}.stale`;
   try {
-    fs.renameSync(file, aside);
-    if (findLockHolder(aside)) fs.symlinkSync(ownerIn(aside), file);
-    fs.unlinkSync(aside);
+    fs.renameSync(file, renamed);
+    if (findLockHolder(renamed)) fs.symlinkSync(readOwner(renamed), file);
+    fs.unlinkSync(renamed);
   } catch (error) {
     if (error.code !== "ENOENT" && error.code !== "EEXIST") throw error;
   }
 }
 
-function removeIf(file, owner) {
-  if (ownerIn(file) === owner) fs.rmSync(file, { force: true });
+function removeIfOwnedBy(file, owner) {
+  if (readOwner(file) === owner) fs.rmSync(file, { force: true });
 }
 
-/** Returns the text that names the owner; undefined if there is no lock. Earlier releases wrote it into a file. */
-function ownerIn(file) {
+/** Returns the owner's pid and identity; undefined if the lock is free. Earlier releases wrote them into a file. */
+function readOwner(file) {
   try {
     return fs.readlinkSync(file);
   } catch (error) {

@@ -12,23 +12,23 @@ const entrySchema = z.object({
 });
 type Entry = z.infer<typeof entrySchema>;
 
-/** A leftover process is killed if it ignores its stop signal for this long. Milliseconds. */
+/** Time limit for a leftover process to end after its stop signal. Then it is killed. Milliseconds. */
 const STOP_TIMEOUT_MS = 10_000;
 
-/** File that lists the processes of a supervisor, so that the next one can stop them if the first was killed. */
+/** A file that lists the processes of a supervisor. If the supervisor is killed, the next start stops them. */
 export interface PidRegistry {
   /** Records a process that has just started. */
   add(name: string, pid: number, stopSignal: NodeJS.Signals): void;
   remove(pid: number): void;
-  /** Stops the processes that a dead supervisor left. Never touches another process that has the same pid by now. */
+  /** Stops the processes of a killed supervisor. A later process that only has the same pid is not stopped. */
   stopLeftovers(): Promise<void>;
 }
 
-/** Opens the registry in a file. The caller holds the folder's lock, so only one supervisor uses it. */
+/** Opens the registry in a file. The caller must hold the lock of the file's folder. */
 export function openPidRegistry(file: string, log: (line: string) => void): PidRegistry {
   const entries = new Map<number, Entry>();
-  const saved = createSavedFile(file, log);
-  const save = () => saved.save(JSON.stringify([...entries.values()], null, 2));
+  const savedFile = createSavedFile(file, log);
+  const save = () => savedFile.save(JSON.stringify([...entries.values()], null, 2));
   return {
     add(name, pid, signal) {
       const identity = readProcessIdentity(pid);
@@ -40,15 +40,15 @@ export function openPidRegistry(file: string, log: (line: string) => void): PidR
       if (entries.delete(pid)) save();
     },
     async stopLeftovers() {
-      const left = readEntries(file).filter(isAlive);
-      for (const { name, pid, signal } of left) {
+      const leftovers = readEntries(file).filter(isAlive);
+      for (const { name, pid, signal } of leftovers) {
         log(`Stopping ${name} (pid ${pid}), left by a start that was killed.`);
         sendSignal(pid, signal as NodeJS.Signals);
       }
-      await waitForExit(left, STOP_TIMEOUT_MS);
-      for (const { pid } of left.filter(isAlive)) sendSignal(pid, "SIGKILL");
-      await waitForExit(left, STOP_TIMEOUT_MS);
-      saved.remove();
+      await waitForExit(leftovers);
+      for (const { pid } of leftovers.filter(isAlive)) sendSignal(pid, "SIGKILL");
+      await waitForExit(leftovers);
+      savedFile.remove();
     },
   };
 }
@@ -57,12 +57,12 @@ function isAlive({ pid, identity }: Entry): boolean {
   return readProcessIdentity(pid) === identity;
 }
 
-async function waitForExit(left: Entry[], timeoutMs: number): Promise<void> {
-  for (const deadline = Date.now() + timeoutMs; left.some(isAlive) && Date.now() < deadline; )
-    await sleep(20);
+async function waitForExit(leftovers: Entry[]): Promise<void> {
+  const deadline = Date.now() + STOP_TIMEOUT_MS;
+  while (leftovers.some(isAlive) && Date.now() < deadline) await sleep(20);
 }
 
-/** @throws if the file is damaged; writes replace it as a whole, so a crash does not leave a part of it */
+/** @throws {Error} if the file is damaged; a crash cannot damage it, because the file is replaced in one step */
 function readEntries(file: string): Entry[] {
   if (!fs.existsSync(file)) return [];
   return z.array(entrySchema).parse(JSON.parse(fs.readFileSync(file, "utf8")));

@@ -17,33 +17,41 @@ const COMPONENTS = {
 export type ComponentName = keyof typeof COMPONENTS;
 export type Ports = Record<ComponentName, number>;
 
-/** Free ports are below the ephemeral range, so that no outgoing connection takes one before it is used. */
+const COMPONENT_NAMES = Object.keys(COMPONENTS) as ComponentName[];
+
+/** Free ports are below the ephemeral range, so that no outgoing connection occupies them before a component listens. */
 const MIN_FREE_PORT = 20_000;
 const MAX_FREE_PORT = 29_999;
 const issuedPorts = new Set<number>();
 
-/** Returns the default ports, changed by the variables. @throws {SetupError} if a variable is not a valid port */
+/**
+ * Returns the default ports, changed by the variables.
+ *
+ * @throws {SetupError} if a variable is not a valid port, or two components have the same port
+ */
 export function readPorts(env: NodeJS.ProcessEnv): Ports {
-  const ports = mapComponents((name) => readPort(env, name));
-  const byPort = new Map<number, string>();
-  for (const name of Object.keys(COMPONENTS) as ComponentName[]) {
-    const { variable } = COMPONENTS[name];
-    const other = byPort.get(ports[name]);
-    if (other)
-      throw new SetupError(`${other} and ${variable} are both ${ports[name]}. Set each to a different port.`);
-    byPort.set(ports[name], variable);
-  }
-  return ports;
-}
-
-/** Returns eight ports that are free now. This process never returns a port twice. */
-export async function findFreePorts(): Promise<Ports> {
   const ports: Partial<Ports> = {};
-  for (const name of Object.keys(COMPONENTS) as ComponentName[]) ports[name] = await findFreePort();
+  const variables = new Map<number, string>();
+  for (const name of COMPONENT_NAMES) {
+    const { variable } = COMPONENTS[name];
+    const port = readPort(env, name);
+    const other = variables.get(port);
+    if (other)
+      throw new SetupError(`${other} and ${variable} are both ${port}. Set each to a different port.`);
+    variables.set(port, variable);
+    ports[name] = port;
+  }
   return ports as Ports;
 }
 
-/** @throws {SetupError} one line that names the port and tells how to choose another */
+/** Returns a free port for each component. This process never returns a port twice. */
+export async function findFreePorts(): Promise<Ports> {
+  const ports: Partial<Ports> = {};
+  for (const name of COMPONENT_NAMES) ports[name] = await findFreePort();
+  return ports as Ports;
+}
+
+/** @throws {SetupError} one line that names the port in use and suggests another port */
 export async function requireFreePort(name: ComponentName, port: number): Promise<void> {
   const problem = await findBindError(port);
   if (problem === undefined) return;
@@ -63,7 +71,7 @@ async function findFreePort(): Promise<number> {
   throw new SetupError(`Found no free port between ${MIN_FREE_PORT} and ${MAX_FREE_PORT}.`);
 }
 
-/** Returns the reason why the port cannot be bound on loopback; undefined if it can. */
+/** Returns the reason why no server can listen on the loopback port; undefined if the port is free. */
 async function findBindError(port: number): Promise<string | undefined> {
   const server = net.createServer();
   try {
@@ -85,9 +93,4 @@ function readPort(env: NodeJS.ProcessEnv, name: ComponentName): number {
   const value = Number(text);
   if (/^\d{1,5}$/.test(text) && value > 0 && value < 65_536) return value;
   throw new SetupError(`${variable} must be a port between 1 and 65535.`);
-}
-
-function mapComponents(chosen: (name: ComponentName) => number): Ports {
-  const names = Object.keys(COMPONENTS) as ComponentName[];
-  return Object.fromEntries(names.map((name) => [name, chosen(name)])) as Ports;
 }

@@ -1,36 +1,37 @@
 /** Reports the progress of a start. */
 export interface Progress {
-  log(text: string): void;
-  /** Runs one step. Reports that it is still running if it takes long, and how long it took. */
+  /** Writes one line. */
+  log(line: string): void;
+  /** Runs one step. Reports regularly that a slow step is still running, and finally how long the step took. */
   step<Result>(name: string, work: () => Promise<Result>): Promise<Result>;
 }
 
-/** Delay of the first report that a step is still running. It doubles with each report, up to the maximum. */
+/** Delay before the first report that a step is still running. The delay doubles after each report, up to the maximum. */
 const FIRST_REPORT_DELAY_MS = 5_000;
 const MAX_REPORT_DELAY_MS = 60_000;
 
 /**
- * Reports progress as lines of text. Steps may run in parallel.
+ * Creates a progress report in lines of text. Steps can run in parallel.
  *
- * @param write takes one line
- * @param everyStep whether steps that finish quickly are reported, too
+ * @param write receives each line
+ * @param reportCompletion if true, the end of every step is reported, too
  */
-export function createProgress(write: (line: string) => void, everyStep: boolean): Progress {
+export function createProgress(write: (line: string) => void, reportCompletion: boolean): Progress {
   return {
     log: write,
     async step(name, work) {
       const startedAt = Date.now();
       const result = await reportWhileRunning(name, work(), write);
-      if (everyStep) write(`  ✓ ${name} (${formatSecondsSince(startedAt)} s)`);
+      if (reportCompletion) write(`  ✓ ${name} (${formatSecondsSince(startedAt)} s)`);
       return result;
     },
   };
 }
 
 /**
- * Waits for the work without a time limit. Reports at growing intervals that it is still running.
+ * Waits for the work without a time limit. Reports at growing intervals that the work is still running.
  *
- * @param write takes one line
+ * @param write receives each line
  */
 export async function reportWhileRunning<Result>(
   name: string,

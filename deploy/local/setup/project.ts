@@ -5,54 +5,48 @@ import path from "node:path";
 export const PROJECT = path.resolve(import.meta.dirname, "..", "..", "..");
 
 /**
- * Returns the place for files that an unprivileged user must reach, if that user cannot enter the folder they belong to.
- * Each folder has its own place, so that several clones do not collide.
+ * Returns the folder in /var/lib for files of the given folder that Postgres's unprivileged user cannot access there.
+ * Its name contains a hash of the given path, so that several clones do not share a folder.
  */
 export function getRelocatedFolder(folder: string): string {
   return `/var/lib/clinic-service-${createHash("sha256").update(path.resolve(folder)).digest("hex").slice(0, 12)}`;
 }
 
-/** Files of one local stack, all under its root: `.local`, or the temporary folder of a test. */
-export interface LocalPaths {
-  root: string;
-  secrets: string;
-  lock: string;
-  pids: string;
-  stack: string;
-  /** Secrets of the demo applications. */
-  demo: string;
-  postgres: string;
-  nats: string;
-  eventstore: string;
-  log: (name: string) => string;
-}
+/** Paths of the files of one local stack. */
+export type LocalPaths = ReturnType<typeof getLocalPaths>;
 
-export function getLocalPaths(root: string): LocalPaths {
-  const at = (name: string) => path.join(root, name);
+/**
+ * Returns the paths of the files of one local stack.
+ *
+ * @param root the stack's folder: `.local`, or the temporary folder of a test
+ */
+export function getLocalPaths(root: string) {
+  const join = (name: string) => path.join(root, name);
   return {
     root,
-    secrets: at("secrets.json"),
-    lock: at("lock"),
-    pids: at("pids.json"),
-    stack: at("stack.json"),
-    demo: at("demo-credentials.json"),
-    postgres: at("postgres"),
-    nats: at("nats"),
-    eventstore: at("eventstore"),
-    log: (name) => at(path.join("logs", `${name}.log`)),
+    secrets: join("secrets.json"),
+    lock: join("lock"),
+    pids: join("pids.json"),
+    stack: join("stack.json"),
+    /** Secrets of the demo applications and of the demo auditor. */
+    demo: join("demo-credentials.json"),
+    postgres: join("postgres"),
+    nats: join("nats"),
+    eventstore: join("eventstore"),
+    log: (name: string) => join(`logs/${name}.log`),
   };
 }
 
-/** Returns the folder of `npm start`: LOCAL_DIR, or `.local` in the project. */
+/** Returns the folder that `npm start` uses: LOCAL_DIR, or `.local` in the project. */
 export function getLocalRoot(env: NodeJS.ProcessEnv): string {
   return path.resolve(PROJECT, env.LOCAL_DIR ?? ".local");
 }
 
 /**
- * Returns the command line that runs a TypeScript entry of the project. If PROJECT_BUILD names a folder with the compiled
- * project, the compiled entry runs: the tests compile once, because each start of a process from source takes a second.
+ * Returns the command line that runs a TypeScript entry of the project. If PROJECT_BUILD names a folder with the
+ * compiled project, the compiled entry is used. Tests set it, because running from source takes a second longer.
  *
- * @param entry path from the project's folder
+ * @param entry path relative to the project's folder
  */
 export function buildNodeCommand(
   entry: string,

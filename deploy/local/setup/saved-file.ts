@@ -4,15 +4,15 @@ import path from "node:path";
 /** Delay before a failed save is retried. Milliseconds. */
 const RETRY_DELAY_MS = 1_000;
 
-/** A small file, readable by its owner only. It holds the last content that could be written. */
+/** A small file that only its owner can read. It contains the last content that could be written. */
 export interface SavedFile {
-  /** Replaces the content. If that fails, for instance on a full disk, it logs a line and retries until it succeeds. */
+  /** Replaces the content. If that fails, for example on a full disk, logs a line and retries until it succeeds. */
   save(content: string): void;
   /** Deletes the file and stops retrying. */
   remove(): void;
 }
 
-/** Creates the object, not the file. Content is written to a second file and renamed, so readers see all of it or none. */
+/** Returns a handle for the file. The first call of `save` creates the file. */
 export function createSavedFile(file: string, log: (line: string) => void): SavedFile {
   let retry: NodeJS.Timeout | undefined;
   let hasFailed = false;
@@ -32,14 +32,16 @@ export function createSavedFile(file: string, log: (line: string) => void): Save
     save,
     remove() {
       clearTimeout(retry);
-      for (const name of [file, beside(file)]) fs.rmSync(name, { force: true });
+      for (const name of [file, `${file}.new`]) fs.rmSync(name, { force: true });
     },
   };
 }
 
-const beside = (file: string) => `${file}.new`;
-
-function replaceFile(file: string, content: string): void {
-  fs.writeFileSync(beside(file), content, { mode: 0o600 });
-  fs.renameSync(beside(file), file);
+/**
+ * Replaces a file's content. Only the owner can read the file. The content is written to a second file, which is then
+ * renamed, so a reader sees either the old or the new content.
+ */
+export function replaceFile(file: string, content: string): void {
+  fs.writeFileSync(`${file}.new`, content, { mode: 0o600 });
+  fs.renameSync(`${file}.new`, file);
 }

@@ -3,53 +3,50 @@ import fs from "node:fs";
 import path from "node:path";
 import { exportJWK, generateKeyPair } from "jose";
 import { z } from "zod";
+import { replaceFile } from "./saved-file.ts";
 import { SetupError } from "./setup-error.ts";
 
+/** Database users with a password: the superuser of the embedded server, and one user for each service. */
+const databaseUser = z.enum(["superuser", "projection", "command", "query", "audit"]);
+
 const schema = z.object({
-  /** Passwords of the database roles: the server's superuser and the services' login users. */
-  postgres: z.object({
-    superuser: z.string(),
-    projection: z.string(),
-    command: z.string(),
-    query: z.string(),
-    audit: z.string(),
-  }),
+  /** Password of each database user. */
+  postgres: z.record(databaseUser, z.string()),
   portalJwtSecret: z.string(),
-  /** Private JWK Set, as JSON text. */
+  /** Private JWK Set that signs access tokens, as JSON text. */
   tokenSigningKeys: z.string(),
   /** Private JWK Set that signs audit exports, as JSON text. */
   auditSigningKeys: z.string(),
-  /** {current, keys} as JSON text. */
+  /** `{current, keys}` as JSON text. */
   webhookSecretKeys: z.string(),
 });
 
-/** Secrets of one local stack, created once. */
+/** Secrets of one local stack, created at its first start. */
 export type LocalSecrets = z.infer<typeof schema>;
 
-/** Secrets as earlier versions wrote them: some may be missing. */
+/** Secrets file of an earlier version. It may lack secrets that were added later. */
 const formerSchema = z.looseObject({ postgres: z.looseObject({}) });
 
 /**
- * Reads the secrets from a file that only its owner can read. Creates them on first use, and adds those that an earlier
- * version did not write.
+ * Reads the secrets from a file that only its owner can read. Creates the file if it does not exist, and adds secrets
+ * that an earlier version did not write.
  *
  * @throws {SetupError} if the file is damaged
  */
 export async function loadSecrets(file: string): Promise<LocalSecrets> {
-  const kept = fs.existsSync(file) ? read(file) : undefined;
-  const complete = schema.safeParse(kept);
+  const stored = fs.existsSync(file) ? readStored(file) : undefined;
+  const complete = schema.safeParse(stored);
   if (complete.success) return complete.data;
   const fresh = await generateSecrets();
-  const secrets = kept ? { ...fresh, ...kept, postgres: { ...fresh.postgres, ...kept.postgres } } : fresh;
-  const checked = schema.safeParse(secrets);
-  if (!checked.success) throw createDamagedFileError(file);
+  const merged = { ...fresh, ...stored, postgres: { ...fresh.postgres, ...stored?.postgres } };
+  const { success, data } = schema.safeParse(merged);
+  if (!success) throw createDamagedFileError(file);
   fs.mkdirSync(path.dirname(file), { recursive: true });
-  fs.writeFileSync(`${file}.new`, `${JSON.stringify(checked.data, null, 2)}\n`, { mode: 0o600 });
-  fs.renameSync(`${file}.new`, file);
-  return checked.data;
+  replaceFile(file, `${JSON.stringify(data, null, 2)}\n`);
+  return data;
 }
 
-function read(file: string): z.infer<typeof formerSchema> {
+function readStored(file: string): z.infer<typeof formerSchema> {
   try {
     return formerSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
   } catch {
@@ -64,13 +61,10 @@ function createDamagedFileError(file: string): SetupError {
 }
 
 async function generateSecrets(): Promise<LocalSecrets> {
-  const password = () => randomBytes(24).toString("base64url");
+  const passwords = databaseUser.options.map((user) => [user, randomBytes(24).toString("base64url")]);
   const tokenKey = await generateSigningKey("local");
   return {
-    postgres: {
-      ...{ superuser: password(), projection: password() },
-      ...{ command: password(), query: password(), audit: password() },
-    },
+    postgres: Object.fromEntries(passwords),
     portalJwtSecret: randomBytes(48).toString("base64url"),
     tokenSigningKeys: JSON.stringify({ keys: [tokenKey] }),
     auditSigningKeys: JSON.stringify({ keys: [await generateSigningKey("audit")] }),

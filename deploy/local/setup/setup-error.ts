@@ -1,14 +1,14 @@
-/** A problem of this machine or its settings. The message is one line for the user, shown without a stack trace. */
+/** A problem of this machine or its settings. The message is one line for the user, printed without a stack trace. */
 export class SetupError extends Error {
   override readonly name = "SetupError";
 }
 
-/** Tells whether a file could not be written because the disk or the user's quota is full. */
+/** Returns true if a write failed because the disk or the user's quota is full. */
 export function isDiskFullError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && ["ENOSPC", "EDQUOT"].includes(String((error as { code?: unknown }).code));
 }
 
-/** Runs a command-line entry. On failure, prints the error, as one line if possible, and exits with code 1. */
+/** Runs the main function of a program. If it fails, prints the error and exits with code 1. */
 export async function runEntry(entry: () => Promise<void>): Promise<void> {
   try {
     await entry();

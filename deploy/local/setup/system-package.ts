@@ -6,17 +6,17 @@ import { SetupError } from "./setup-error.ts";
 /** A program that the Debian package of the same name installs. */
 export interface SystemProgram {
   name: string;
-  /** Advice for systems where it cannot be installed automatically. */
+  /** Sentence that tells the user how to install the program, for systems where that cannot be automated. */
   installAdvice: string;
 }
 
-/** Time limit of an installation. */
-const INSTALL_MINUTES = 5;
+/** Time limit of one apt-get command. Milliseconds. */
+const APT_GET_TIMEOUT_MS = 5 * 60_000;
 
 /**
- * Finds a program on PATH. Otherwise installs it with apt-get, as root or with passwordless sudo.
+ * Returns the path of a program on PATH. If it is missing, installs it with apt-get, as root or with passwordless sudo.
  *
- * @throws {SetupError} one line that says how to install it
+ * @throws {SetupError} one line that says how to install the program
  */
 export async function findProgram(
   { name, installAdvice }: SystemProgram,
@@ -29,22 +29,17 @@ export async function findProgram(
   if (sudo.length > 0 && spawnSync("sudo", ["-n", "true"], { stdio: "ignore" }).status !== 0)
     throw new SetupError(`${name} is not on PATH, and only root can install it. ${installAdvice}`);
   log(`${name} is not installed. Installing the system package with apt-get …`);
-  const wait = ["-o", "DPkg::Lock::Timeout=120"];
-  const failed = (problem: string) =>
-    new SetupError(`apt-get could not install ${name} (${problem}). ${installAdvice}`);
-  await runAptGet([...sudo, "apt-get", ...wait, "update", "-q"], log, failed);
-  await runAptGet(
-    [...sudo, "apt-get", ...wait, "install", "-y", "-q", "--no-install-recommends", name],
-    log,
-    failed,
-  );
+  const aptGet = [...sudo, "apt-get", "-o", "DPkg::Lock::Timeout=120", "-q"];
+  for (const command of [["update"], ["install", "-y", "--no-install-recommends", name]]) {
+    const problem = await runAptGet([...aptGet, ...command], log);
+    if (problem) throw new SetupError(`apt-get could not install ${name} (${problem}). ${installAdvice}`);
+  }
   const installed = findOnPath(name);
-  if (!installed)
-    throw new SetupError(`The package ${name} does not contain the program ${name}. ${installAdvice}`);
-  return installed;
+  if (installed) return installed;
+  throw new SetupError(`The package ${name} does not contain the program ${name}. ${installAdvice}`);
 }
 
-/** Returns the program's path; undefined if it is not installed. */
+/** Returns the program's path; undefined if the program is not installed. */
 export function findOnPath(name: string): string | undefined {
   const folders = [...(process.env.PATH ?? "").split(path.delimiter), "/usr/sbin", "/usr/local/bin"];
   return folders.map((folder) => path.join(folder, name)).find(isExecutableFile);
@@ -59,29 +54,26 @@ function isExecutableFile(file: string): boolean {
   }
 }
 
-async function runAptGet(
-  commandLine: string[],
-  log: (line: string) => void,
-  failed: (problem: string) => Error,
-): Promise<void> {
-  const [command = "apt-get", ...args] = commandLine;
+/** Returns the last error message or the exit code if apt-get fails; undefined if it succeeds. */
+async function runAptGet(commandLine: string[], log: (line: string) => void): Promise<string | undefined> {
+  const [command = "", ...args] = commandLine;
   const child = spawn(command, args, {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
-    timeout: INSTALL_MINUTES * 60_000,
+    timeout: APT_GET_TIMEOUT_MS,
   });
   let lastError = "";
-  const show = (chunk: Buffer) => {
+  const onOutput = (chunk: Buffer) => {
     for (const line of chunk.toString("utf8").split(/[\r\n]+/)) {
       if (/^(Get|Hit|Fetched|Unpacking|Setting up)\b/.test(line)) log(`  apt-get: ${line}`);
       if (/^[EW]: /.test(line)) lastError = line;
     }
   };
-  child.stdout.on("data", show);
-  child.stderr.on("data", show);
+  child.stdout.on("data", onOutput);
+  child.stderr.on("data", onOutput);
   const code = await new Promise<number | null>((resolve) => {
     child.once("error", () => resolve(null));
     child.once("close", resolve);
   });
-  if (code !== 0) throw failed(lastError || `code ${code}`);
+  return code === 0 ? undefined : lastError || `code ${code}`;
 }

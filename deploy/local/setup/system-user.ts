@@ -4,7 +4,7 @@ import { SetupError } from "./setup-error.ts";
 
 const run = promisify(execFile);
 
-/** System user that runs Postgres if root starts the stack. Created on first use, never removed. */
+/** System user that runs Postgres if root starts the stack. The stack creates the user and never removes it. */
 const POSTGRES_USER_NAME = "clinic-postgres";
 
 export interface SystemUser {
@@ -14,7 +14,7 @@ export interface SystemUser {
 
 /**
  * Returns the unprivileged system user that runs Postgres if root starts the stack, because Postgres refuses to run as
- * root. Returns undefined for any other user: Postgres then runs as that user.
+ * root. Creates the user if it does not exist. Returns undefined for any other user: Postgres then runs as that user.
  *
  * @throws {SetupError} if the user cannot be created
  */
@@ -27,22 +27,22 @@ export async function ensurePostgresUser(): Promise<SystemUser | undefined> {
     () => "the new user does not exist after useradd",
     (error) => String(error.stderr || error.message).trim(),
   );
-  // Another start may have created it at the same time, so only its existence matters.
-  const made = await findPostgresUser();
-  if (made) return made;
+  // useradd also fails if another start created the user at the same time.
+  const created = await findPostgresUser();
+  if (created) return created;
   throw new SetupError(
     `Postgres does not run as root, and the system user ${POSTGRES_USER_NAME} could not be created (${failure}). Start as an ordinary user, create that user, or set DATABASE_URL.`,
   );
 }
 
-/** Tells whether the user can enter the folder and all folders above it. */
+/** Returns true if the user can enter the folder and all folders above it. */
 export function canEnter(user: SystemUser, folder: string): boolean {
   return (
     spawnSync("/bin/sh", ["-c", 'cd -- "$0"', folder], { ...user, cwd: "/", stdio: "ignore" }).status === 0
   );
 }
 
-/** Tells whether the user can run the program and load its libraries. The program must support `--version`. */
+/** Returns true if the user can run the program and load its libraries. The program must support `--version`. */
 export function canRun(user: SystemUser, program: string): boolean {
   return spawnSync(program, ["--version"], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }
@@ -52,6 +52,6 @@ async function findPostgresUser(): Promise<SystemUser | undefined> {
     const [uid, gid] = await Promise.all(["-u", "-g"].map((flag) => run("id", [flag, POSTGRES_USER_NAME])));
     return uid && gid ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : undefined;
   } catch {
-    return undefined; // id exits with 1 if there is no such user
+    return undefined; // id exits with 1 if the user does not exist
   }
 }

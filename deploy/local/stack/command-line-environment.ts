@@ -1,33 +1,32 @@
 import type { StackFile } from "./stack-file.ts";
 
-/** The part of the stack's description that command lines use. */
+/** The part of the stack file that command lines use. */
 export type RunningStack = Pick<StackFile, "auditSigningKeys" | "webhookSecretKeys"> & {
   urls: Pick<StackFile["urls"], "eventstore" | "nats"> & { postgres: { projection: string } };
 };
 
 /**
- * Returns the settings that a command line takes from the running stack because the environment does not set them.
+ * Returns the settings of the running stack that a command line uses because the environment does not set them.
  *
- * Log and database always come from one place: otherwise a command would compare the read models of one log with
- * another log. The stack's keys are only for its own log, and its NATS server only for its own database.
+ * The log and the database must belong together, because a command may compare the read models with the log. So the
+ * stack's URLs are used only if the environment names no other log or database. The stack's keys are used only with its
+ * log, and its NATS server only with its database.
  */
 export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
   const { eventstore, nats, postgres } = stack.urls;
   const isOwn = (name: string, url: string) => !env[name] || env[name] === url;
-  const isOwnLog = isOwn("EVENTSTORE_URL", eventstore);
-  const isOwnDatabase = isOwn("DATABASE_URL", postgres.projection);
-  const found: NodeJS.ProcessEnv = {};
-  const fill = (name: string, value: string) => {
-    if (!env[name]) found[name] = value;
+  const settings: NodeJS.ProcessEnv = {};
+  const setIfMissing = (name: string, value: string) => {
+    if (!env[name]) settings[name] = value;
   };
-  if (isOwnLog && isOwnDatabase) {
-    fill("EVENTSTORE_URL", eventstore);
-    fill("DATABASE_URL", postgres.projection);
+  if (isOwn("EVENTSTORE_URL", eventstore) && isOwn("DATABASE_URL", postgres.projection)) {
+    setIfMissing("EVENTSTORE_URL", eventstore);
+    setIfMissing("DATABASE_URL", postgres.projection);
   }
-  if ({ ...env, ...found }.DATABASE_URL === postgres.projection) fill("NATS_URL", nats);
-  if ({ ...env, ...found }.EVENTSTORE_URL === eventstore) {
-    fill("AUDIT_SIGNING_KEYS", stack.auditSigningKeys);
-    fill("WEBHOOK_SECRET_KEYS", stack.webhookSecretKeys);
+  if ({ ...env, ...settings }.DATABASE_URL === postgres.projection) setIfMissing("NATS_URL", nats);
+  if ({ ...env, ...settings }.EVENTSTORE_URL === eventstore) {
+    setIfMissing("AUDIT_SIGNING_KEYS", stack.auditSigningKeys);
+    setIfMissing("WEBHOOK_SECRET_KEYS", stack.webhookSecretKeys);
   }
-  return found;
+  return settings;
 }

@@ -2,7 +2,9 @@ import type { Servers } from "../servers/servers.ts";
 import type { Ports } from "../setup/ports.ts";
 import type { LocalSecrets } from "../setup/secrets.ts";
 
-export type ServiceName = "projection" | "command" | "queryApi" | "audit" | "gateway";
+export const SERVICE_NAMES = ["projection", "command", "queryApi", "audit", "gateway"] as const;
+
+export type ServiceName = (typeof SERVICE_NAMES)[number];
 export type Environment = Record<string, string>;
 export type Environments = Record<ServiceName, Environment>;
 
@@ -13,38 +15,39 @@ export interface EnvironmentOptions {
   ports: Ports;
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;
-  /** Environment of the person who starts the stack. Settings that the stack does not set pass to every service. */
+  /** Environment of the user who starts the stack. Every service inherits it, except some settings. */
   inherited: NodeJS.ProcessEnv;
-  /** Settings of one service that override all others. */
+  /** Settings of individual services, which override all others. */
   overrides?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
-/** Settings that services never inherit: each service gets its own value, or none. */
+/** Settings that services never inherit. The stack sets them only for the services that need them. */
 const NOT_INHERITED = ["DATABASE_URL", "EVENTSTORE_URL", "NATS_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE"];
 
-/** Session cookie and issuer of the portal users, as an identity provider of the local stack would use them. */
+/** Name of the session cookie of the portal. */
 export const PORTAL_COOKIE_NAME = "sb-local-auth-token";
+
+/** Returns the issuer of the portal's session tokens. */
 export const getPortalIssuer = (urls: ServiceUrls) => `${urls.gateway}/auth/v1`;
+
+/** Creates a record with a value for each service. */
+export function mapServices<Value>(create: (name: ServiceName) => Value): Record<ServiceName, Value> {
+  const entries = SERVICE_NAMES.map((name) => [name, create(name)]);
+  return Object.fromEntries(entries) as Record<ServiceName, Value>;
+}
 
 /** Returns the URL of each service. */
 export function buildServiceUrls(ports: Ports): ServiceUrls {
-  const at = (port: number) => `http://127.0.0.1:${port}`;
-  return {
-    projection: at(ports.projection),
-    command: at(ports.command),
-    queryApi: at(ports.queryApi),
-    audit: at(ports.audit),
-    gateway: at(ports.gateway),
-  };
+  return mapServices((name) => `http://127.0.0.1:${ports[name]}`);
 }
 
-/** Defaults that the starter's environment can override. */
+/** Default settings that the user's environment can override. */
 const DEFAULT_SETTINGS: Partial<Record<ServiceName, Environment>> = {
-  // Short, so that a person can watch a delivery fail.
+  // Short, so that a user can watch how a delivery fails.
   projection: { WEBHOOK_RETRY_SCHEDULE: "1,2,3" },
 };
 
-/** Returns the whole environment of every service. Services inherit nothing else. */
+/** Returns the complete environment of every service. */
 export function buildServiceEnvironments(options: EnvironmentOptions): Environments {
   const { ports, inherited, overrides } = options;
   const common = {
@@ -52,15 +55,17 @@ export function buildServiceEnvironments(options: EnvironmentOptions): Environme
     HOST: "127.0.0.1",
     OPERATOR_NAME: inherited.OPERATOR_NAME ?? "Clinic Service Local",
   };
-  const environments = Object.entries(buildServiceSettings(options)).map(([key, settings]) => {
-    const name = key as ServiceName;
-    const own = { PORT: String(ports[name]), ...settings, ...overrides?.[name] };
-    return [name, { ...DEFAULT_SETTINGS[name], ...common, ...own }];
-  });
-  return Object.fromEntries(environments) as Environments;
+  const settings = buildServiceSettings(options);
+  return mapServices((name) => ({
+    ...DEFAULT_SETTINGS[name],
+    ...common,
+    PORT: String(ports[name]),
+    ...settings[name],
+    ...overrides?.[name],
+  }));
 }
 
-/** Settings that differ between the services: servers, keys, and the URLs of other services. */
+/** Returns the settings that differ between the services: URLs of servers and other services, and keys. */
 function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): Environments {
   const urls = buildServiceUrls(ports);
   const log = { EVENTSTORE_URL: servers.eventstoreUrl };
@@ -100,6 +105,7 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
   };
 }
 
+/** Returns the settings that every service inherits. Leaves out the variables that npm sets. */
 function selectInherited(inherited: NodeJS.ProcessEnv): Environment {
   const entries = Object.entries(inherited).filter(
     (entry): entry is [string, string] =>

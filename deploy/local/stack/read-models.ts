@@ -1,4 +1,3 @@
-import pg from "pg";
 import { READ_MODEL_SCHEMA } from "../../../projection/checkpoints/checkpoint.ts";
 import { logEnd } from "../../../projection/checkpoints/log-end.ts";
 import { DifferentLogError } from "../../../projection/checkpoints/same-log.ts";
@@ -11,17 +10,15 @@ import { readModels } from "../../../projection/read-models/all.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { withClient } from "../servers/database-roles.ts";
 import type { Progress } from "../setup/progress.ts";
 
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** The progress lines of the start replace the log lines of a rebuild. */
-const LOG_LEVEL = "silent";
-
 /**
  * Rebuilds read models that an earlier release created in the local database. In production, an operator runs
- * `projection rebuild` while the earlier release still serves. If the database belongs to another log, nothing is rebuilt
- * and the projection service reports the mismatch.
+ * `projection rebuild` instead, while the earlier release still runs. If the database belongs to another log, the read
+ * models are not rebuilt, and the projection service reports the mismatch.
  *
  * @param signal aborted to interrupt a rebuild; the next start continues it
  */
@@ -30,9 +27,9 @@ export async function upgradeReadModels(
   progress: Progress,
   signal = new AbortController().signal,
 ): Promise<void> {
-  const shape = await readStoredFingerprint(databaseUrl);
-  if (shape === undefined || shape === shapeOf(readModels)) return;
-  const logger = createLogger("read models", LOG_LEVEL);
+  const fingerprint = await readStoredFingerprint(databaseUrl);
+  if (fingerprint === undefined || fingerprint === shapeOf(readModels)) return;
+  const logger = createLogger("read models", "silent"); // the start prints its own progress
   const pool = createPool({
     url: databaseUrl,
     applicationName: "read models",
@@ -60,20 +57,13 @@ export async function upgradeReadModels(
   }
 }
 
-/** Returns the fingerprint of the read models in the database; undefined if there are none. */
+/** Returns the fingerprint of the read models in the database; undefined if the database has no read models. */
 async function readStoredFingerprint(databaseUrl: string): Promise<string | undefined> {
-  const connection = new pg.Client({ connectionString: databaseUrl });
-  await connection.connect();
-  try {
-    const table = `${READ_MODEL_SCHEMA}.checkpoint`;
-    const { rows } = await connection.query<{ found: boolean }>(
-      "SELECT to_regclass($1) IS NOT NULL AS found",
-      [table],
-    );
-    if (!rows[0]?.found) return undefined;
-    const { rows: checkpoints } = await connection.query<{ shape: string }>(`SELECT shape FROM ${table}`);
-    return checkpoints[0]?.shape;
-  } finally {
-    await connection.end();
-  }
+  const table = `${READ_MODEL_SCHEMA}.checkpoint`;
+  return withClient(databaseUrl, async (client) => {
+    const tables = await client.query("SELECT to_regclass($1) AS name", [table]);
+    if (tables.rows[0]?.name === null) return undefined;
+    const checkpoints = await client.query<{ shape: string }>(`SELECT shape FROM ${table}`);
+    return checkpoints.rows[0]?.shape;
+  });
 }

@@ -1,9 +1,9 @@
+import { once } from "node:events";
 import http from "node:http";
+import { text } from "node:stream/consumers";
 import { z } from "zod";
 import { buildNodeCommand, PROJECT } from "../setup/project.ts";
 import type { Component, ComponentContext } from "../supervisor/component.ts";
-import { openLogFile } from "../supervisor/log-file.ts";
-import { startProcess } from "../supervisor/process.ts";
 import { createComponent } from "../supervisor/supervised-process.ts";
 import type { Environment, ServiceName } from "./environment.ts";
 
@@ -16,10 +16,10 @@ const SERVICES = {
   gateway: { name: "gateway", entry: "deploy/local/gateway/main.ts" },
 } as const;
 
-/** Time limit of one readiness probe, longer than the service's own checks. Milliseconds. */
+/** Time limit for one readiness probe, longer than the readiness checks of the service. Milliseconds. */
 const PROBE_TIMEOUT_MS = 15_000;
 
-/** If a service is not ready after this time, its reason is reported, and again if the reason changes. Milliseconds. */
+/** Time after which the reason is reported why a service is not ready. Milliseconds. */
 const REPORT_AFTER_MS = 5_000;
 
 /** Prepares the process of a service. Does not start it. `env` must contain PORT. */
@@ -29,24 +29,17 @@ export function createServiceComponent(
   context: ComponentContext,
 ): Component {
   const { name, entry } = SERVICES[service];
-  const output = openLogFile(context.paths.log(name));
-  const launch = () =>
-    startProcess(
-      {
-        name,
-        ...buildNodeCommand(entry),
-        env,
-        cwd: PROJECT,
-        ready: createReadinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
-        log: output,
-        stopTimeoutMs: 12_000,
-      },
-      context.pids,
-    );
-  return createComponent({ name, launch }, context);
+  const prepareProcess = () => ({
+    ...buildNodeCommand(entry),
+    env,
+    cwd: PROJECT,
+    ready: createReadinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
+    stopTimeoutMs: 12_000,
+  });
+  return createComponent({ name, prepareProcess }, context);
 }
 
-/** Returns a probe that resolves with true if the service is ready, and reports why it is not. */
+/** Returns a function that checks whether the service is ready. It reports the reason if the service is not ready. */
 function createReadinessProbe(
   name: string,
   url: string,
@@ -64,37 +57,30 @@ function createReadinessProbe(
   };
 }
 
-/** Body of /health/ready: for each part, null or the reason why it is not ready. */
+/** Body of /health/ready. Contains null for each part that is ready; otherwise the reason why it is not ready. */
 const readinessSchema = z.object({ parts: z.record(z.string(), z.string().nullable()) });
 
-/** @returns an empty reason if the service is ready or does not answer */
+/** @returns an empty reason if the service is ready or does not respond */
 async function fetchReadiness(url: string): Promise<{ ready: boolean; reason: string }> {
   try {
-    const { statusCode, text } = await get(url);
+    const { statusCode, body } = await get(url);
     if (statusCode === 200) return { ready: true, reason: "" };
-    const { parts } = readinessSchema.parse(JSON.parse(text));
+    const { parts } = readinessSchema.parse(JSON.parse(body));
     const reasons = Object.entries(parts).flatMap(([part, problem]) =>
-      // The lag after the semicolon changes with each answer.
+      // The text after the semicolon is the lag, which changes with each response.
       problem === null ? [] : [`${part}: ${problem.split(";")[0]}`],
     );
     return { ready: false, reason: reasons.join(", ") };
   } catch {
-    // The service does not listen yet, or is stopping. The next probe decides.
+    // The service does not listen yet, or is stopping. The caller repeats the probe.
     return { ready: false, reason: "" };
   }
 }
 
-function get(url: string): Promise<{ statusCode: number | undefined; text: string }> {
-  return new Promise((resolve, reject) => {
-    const request = http.get(url, { timeout: PROBE_TIMEOUT_MS, agent: false }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on("data", (chunk: Buffer) => chunks.push(chunk));
-      response.on("end", () =>
-        resolve({ statusCode: response.statusCode, text: Buffer.concat(chunks).toString() }),
-      );
-      response.on("error", reject);
-    });
-    request.on("timeout", () => request.destroy());
-    request.on("error", reject);
-  });
+async function get(url: string): Promise<{ statusCode: number | undefined; body: string }> {
+  const request = http.get(url, { timeout: PROBE_TIMEOUT_MS, agent: false });
+  request.on("timeout", () => request.destroy());
+  request.on("error", () => undefined); // the pending await throws the error
+  const [response] = (await once(request, "response")) as [http.IncomingMessage];
+  return { statusCode: response.statusCode, body: await text(response) };
 }

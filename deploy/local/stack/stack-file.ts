@@ -1,83 +1,54 @@
 import fs from "node:fs";
 import { z } from "zod";
-import type { DemoAccess } from "../demo-data/demo-data.ts";
 import type { SavedFile } from "../setup/saved-file.ts";
-import type { ServiceName } from "./environment.ts";
+import { mapServices, SERVICE_NAMES } from "./environment.ts";
 import type { Stack } from "./stack.ts";
 
-/** One URL for each service. */
-const serviceUrls = {
-  projection: z.string(),
-  command: z.string(),
-  queryApi: z.string(),
-  audit: z.string(),
-  gateway: z.string(),
-};
+/** Creates the shape of an object with these text fields. */
+const texts = <Name extends string>(...names: readonly Name[]) =>
+  Object.fromEntries(names.map((name) => [name, z.string()])) as Record<Name, z.ZodString>;
 
-const portalUser = z.object({
-  name: z.string(),
-  role: z.string(),
-  clinic: z.string(),
-  clinicId: z.string(),
-  email: z.string(),
-  cookie: z.string(),
-});
-
-const application = z.object({
-  name: z.string(),
-  environment: z.string(),
-  clientId: z.string(),
-  clientSecret: z.string(),
-  clinicId: z.string(),
-  branchId: z.string(),
-  animalId: z.string(),
-  scopes: z.array(z.string()),
-});
-
-/** Content of `stack.json`, which describes the running stack. It holds passwords and keys. */
+/** Content of `stack.json`, which describes the running stack. It contains passwords and keys. */
 const schema = z.object({
   startedAt: z.string(),
   pid: z.int(),
   /** URL of each service, and of each server with its password. */
   urls: z.object({
-    ...serviceUrls,
-    eventstore: z.string(),
-    nats: z.string(),
-    postgres: z.object({
-      projection: z.string(),
-      command: z.string(),
-      query: z.string(),
-      audit: z.string(),
-    }),
+    ...texts(...SERVICE_NAMES, "eventstore", "nats"),
+    postgres: z.object(texts("projection", "command", "query", "audit")),
   }),
   /** Base URL of each API. */
-  apis: z.object({
-    portal: z.string(),
-    sandbox: z.string(),
-    production: z.string(),
-    audit: z.string(),
-    reference: z.string(),
-  }),
+  apis: z.object(texts("portal", "sandbox", "production", "audit", "reference")),
   /** Readiness URL of each service. */
-  health: z.object(serviceUrls),
+  health: z.object(texts(...SERVICE_NAMES)),
   /** Private JWK Set as JSON text. */
   auditSigningKeys: z.string(),
-  /** {current, keys} as JSON text. */
+  /** `{current, keys}` as JSON text. */
   webhookSecretKeys: z.string(),
+  /** Credentials for the demo data. */
   demo: z.object({
-    portalUsers: z.array(portalUser),
-    applications: z.array(application),
-    auditor: z.object({ credential: z.string() }),
+    portalUsers: z.array(z.object(texts("name", "role", "clinic", "clinicId", "email", "cookie"))),
+    applications: z.array(
+      z.object({
+        ...texts("name", "environment", "clientId", "clientSecret", "clinicId", "branchId", "animalId"),
+        scopes: z.array(z.string()),
+      }),
+    ),
+    /** Can read all recorded events. */
+    auditor: z.object(texts("credential")),
   }),
 });
 
 export type StackFile = z.infer<typeof schema>;
 
-/** Saves the description of the running stack for scripts, the demo and the command lines. */
+/** Credentials for the demo data. */
+export type DemoAccess = StackFile["demo"];
+
+/** Saves the description of the running stack. Scripts, the demo and the command lines read it. */
 export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile): void {
   const { servers, urls } = stack;
   const { gateway } = urls;
-  const health = (service: ServiceName) => `${urls[service]}/health/ready`;
+  const { auditSigningKeys, webhookSecretKeys } = servers.root.secrets;
   const content: StackFile = {
     startedAt: new Date().toISOString(),
     pid: process.pid,
@@ -94,15 +65,9 @@ export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile):
       audit: `${gateway}/audit/v1`,
       reference: `${gateway}/docs`,
     },
-    health: {
-      gateway: health("gateway"),
-      command: health("command"),
-      queryApi: health("queryApi"),
-      audit: health("audit"),
-      projection: health("projection"),
-    },
-    auditSigningKeys: servers.root.secrets.auditSigningKeys,
-    webhookSecretKeys: servers.root.secrets.webhookSecretKeys,
+    health: mapServices((service) => `${urls[service]}/health/ready`),
+    auditSigningKeys,
+    webhookSecretKeys,
     demo,
   };
   file.save(`${JSON.stringify(content, null, 2)}\n`);

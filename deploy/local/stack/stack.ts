@@ -12,18 +12,20 @@ import {
   buildServiceUrls,
   type Environment,
   type Environments,
+  mapServices,
+  SERVICE_NAMES,
   type ServiceName,
   type ServiceUrls,
 } from "./environment.ts";
 import { upgradeReadModels } from "./read-models.ts";
 import { createServiceComponent } from "./services.ts";
 
-export interface StackOptions extends Omit<ServerOptions, "ports" | "portsNeeded"> {
-  /** "fixed": the default ports, changed by the variables; "free": any free ports. */
+export interface StackOptions extends Omit<ServerOptions, "ports" | "otherComponents"> {
+  /** "fixed": the default ports, changed by the port variables. "free": any free ports. */
   ports: "fixed" | "free";
-  /** Environment with port variables and settings for all services. */
+  /** Environment with port variables and with settings for all services. */
   env: NodeJS.ProcessEnv;
-  /** Settings of one service that override all others. */
+  /** Settings of individual services, which override all others. */
   serviceEnv?: Partial<Record<ServiceName, Environment>>;
 }
 
@@ -33,56 +35,45 @@ export interface Stack {
   urls: ServiceUrls;
   /** Environment of each service. */
   env: Environments;
-  /** Components by name, to stop, kill and start them. */
+  /** All components by name. */
   components: Record<ServerName | ServiceName, Component>;
   /** Stops the services, then the servers. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts the whole stack: the servers, then the gateway and projection, which applies the migrations, then command,
- * query-api and audit. Rebuilds read models of an earlier release first. If a component fails, all others are stopped.
+ * Starts the whole stack. The servers start first, then the gateway and projection, which applies the migrations, then
+ * command, query-api and audit. Read models of an earlier release are rebuilt before the services start. If a component
+ * fails, all others are stopped.
  *
  * @throws {SetupError} one line, followed by the last lines of output if a component failed
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
+  const { progress, signal } = options;
   const ports = options.ports === "fixed" ? readPorts(options.env) : await findFreePorts();
-  const otherComponents = ["gateway", "command", "queryApi", "audit", "projection"] as const;
-  const servers = await startServers({ ...options, ports, otherComponents });
-  const { context } = servers;
-  const { secrets } = servers.root;
+  const servers = await startServers({ ...options, ports, otherComponents: SERVICE_NAMES });
   const env = buildServiceEnvironments({
     ports,
-    secrets,
+    secrets: servers.root.secrets,
     servers,
     inherited: options.env,
     overrides: options.serviceEnv,
   });
-  const services = {
-    projection: createServiceComponent("projection", env.projection, context),
-    command: createServiceComponent("command", env.command, context),
-    queryApi: createServiceComponent("queryApi", env.queryApi, context),
-    audit: createServiceComponent("audit", env.audit, context),
-    gateway: createServiceComponent("gateway", env.gateway, context),
-  };
+  const services = mapServices((name) => createServiceComponent(name, env[name], servers.context));
   const start = (name: ServiceName) =>
-    options.progress.step(`${services[name].name} 127.0.0.1:${ports[name]}`, () => services[name].start());
+    progress.step(`${services[name].name} 127.0.0.1:${ports[name]}`, () => services[name].start());
   const stop = async () => {
-    await Promise.all([
-      services.gateway.stop(),
-      services.queryApi.stop(),
-      services.command.stop(),
-      services.audit.stop(),
-    ]);
-    await services.projection.stop();
+    const { projection, ...others } = services;
+    await Promise.all(Object.values(others).map((service) => service.stop()));
+    await projection.stop();
     await servers.stop();
   };
   try {
     if (!servers.components.postgres.isExternal)
       await upgradeReadModels(
         { databaseUrl: servers.databaseUrls.projection, eventstoreUrl: servers.eventstoreUrl },
-        options.progress,
-        options.signal,
+        progress,
+        signal,
       );
     await awaitAll([start("gateway"), start("projection")]);
     await awaitAll([start("command"), start("queryApi"), start("audit")]);
@@ -90,11 +81,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await stop();
     throw error;
   }
-  return {
-    servers,
-    urls: buildServiceUrls(ports),
-    env,
-    components: { ...servers.components, ...services },
-    stop,
-  };
+  const components = { ...servers.components, ...services };
+  return { servers, urls: buildServiceUrls(ports), env, components, stop };
 }

@@ -2,20 +2,20 @@ import type { PidRegistry } from "../setup/pid-registry.ts";
 import type { LocalPaths } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
-/** A server or service of the stack. It can be stopped, and started again on the same port and data. */
+/** A server or service of the stack. After a stop, it can be started again with the same port and data. */
 export interface Component {
   readonly name: string;
-  /** True for a server that a URL names and that the stack does not run: it cannot be stopped or started here. */
+  /** True for an external server, which the stack cannot start or stop. */
   readonly isExternal: boolean;
-  /** Pid of the running process; undefined if there is none. */
+  /** Pid of the running process; undefined if the component does not run. */
   readonly pid: number | undefined;
-  /** Starts it and waits until it is ready, as long as its process lives. Does nothing if it already runs. */
+  /** Starts the process if it does not run, and waits until it is ready. Fails if the process ends first. */
   start(): Promise<void>;
-  /** Stops it gracefully. */
+  /** Stops the process gracefully. */
   stop(): Promise<void>;
-  /** Ends it with SIGKILL, like a crash. It stays down until start(). */
+  /** Sends SIGKILL, like a crash. The supervisor does not restart the process. */
   kill(): Promise<void>;
-  /** Waits until it is ready. @throws {SetupError} if it is not running */
+  /** Waits until the process is ready. @throws {SetupError} if the component does not run */
   waitUntilReady(): Promise<void>;
 }
 
@@ -30,7 +30,7 @@ export interface ComponentContext {
   signal?: AbortSignal | undefined;
 }
 
-/** Represents a server that a URL names and that the stack does not run. */
+/** Creates the component of an external server. `start` does nothing, and `stop` and `kill` fail. */
 export function createExternalComponent(name: string): Component {
   const refuse = async () => {
     throw new SetupError(`${name} is an external server. Start and stop it where it runs.`);

@@ -1,12 +1,14 @@
 import fs from "node:fs";
 import path from "node:path";
 
-/** A log that reaches this size is renamed to `<name>.log.1`, which replaces the one before. Bytes. */
+/** Maximum size of a log. A full log is renamed to `<name>.log.1` and replaces the previous file of that name. Bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
+
+/** Limits on the lines that are kept in memory for the message of a failed start. */
 const MAX_LAST_LINES = 30;
 const MAX_LINE_LENGTH = 2_000;
 
-/** Interval between attempts to report lost lines. Milliseconds. */
+/** Interval between attempts to write how many lines were lost. Milliseconds. */
 const REPORT_INTERVAL_MS = 1_000;
 
 const LINE_FEED = 10;
@@ -14,19 +16,19 @@ const LINE_FEED = 10;
 export interface LogFile {
   readonly path: string;
   /**
-   * Appends output. Synchronous, so that output does not collect in memory if the disk is slow. Never throws: lines that
-   * cannot be written are counted, and one line reports them when the disk has space again.
+   * Appends output. Synchronous, so that output does not accumulate in memory if the disk is slow. Never throws. Lines
+   * that cannot be written are counted, and the log states their number as soon as the disk has space.
    */
   write(chunk: Buffer): void;
-  /** Returns the last lines of output, for the message of a failed start. */
+  /** Returns the last lines of output. */
   lastLines(): string[];
-  /** Closes the file. A later write opens it again; until then, lost lines are still counted and reported. */
+  /** Closes the file. A later write opens it again. Lost lines are reported even if the file is closed. */
   close(): void;
 }
 
 /**
- * Gives a component's log for appending. The first write creates the file, and a file that is full is rotated. One
- * object serves all processes of a component, so that lost lines are reported even if the process has ended.
+ * Returns the log of a component. The first write creates the file. All processes of a component use the same object, so
+ * that lost lines are reported even if the process has ended.
  */
 export function openLogFile(file: string): LogFile {
   const appender = new Appender(file);
@@ -46,17 +48,17 @@ export function openLogFile(file: string): LogFile {
   };
 }
 
-/** Appends to a file. If the disk takes no more, it drops and counts lines instead of failing. */
+/** Appends to a file. If the disk is full, drops and counts lines instead of failing. */
 class Appender {
   readonly #file: string;
   #descriptor: number | undefined;
   #bytes = 0;
   #isClosed = false;
-  /** True if the last line was written in part, so that the next one must begin with a line feed. */
-  #isCut = false;
-  #lost = 0;
+  /** True if the last line was written incompletely. Then the next line must begin with a line feed. */
+  #endsMidLine = false;
+  #lostLines = 0;
   #lostSince = new Date(0);
-  #reporting: NodeJS.Timeout | undefined;
+  #reportTimer: NodeJS.Timeout | undefined;
 
   constructor(file: string) {
     this.#file = file;
@@ -64,21 +66,20 @@ class Appender {
 
   append(chunk: Buffer): void {
     this.#isClosed = false;
-    const unwritten = this.#report() ? this.#tryWrite(chunk) : chunk;
+    const unwritten = this.#reportLostLines() ? this.#tryWrite(chunk) : chunk;
     if (unwritten.length === 0) return;
-    if (this.#lost === 0) this.#lostSince = new Date();
-    this.#lost += Math.max(1, unwritten.filter((byte) => byte === LINE_FEED).length);
-    this.#reporting ??= setInterval(() => this.#reportLater(), REPORT_INTERVAL_MS).unref();
+    if (this.#lostLines === 0) this.#lostSince = new Date();
+    this.#lostLines += Math.max(1, unwritten.filter((byte) => byte === LINE_FEED).length);
+    this.#reportTimer ??= setInterval(() => this.#retryReport(), REPORT_INTERVAL_MS).unref();
   }
 
   close(): void {
     this.#isClosed = true;
-    this.#report();
-    this.#closeFile();
+    this.#retryReport();
   }
 
-  #reportLater(): void {
-    this.#report();
+  #retryReport(): void {
+    this.#reportLostLines();
     if (this.#isClosed) this.#closeFile();
   }
 
@@ -88,53 +89,53 @@ class Appender {
     try {
       if (descriptor !== undefined) fs.closeSync(descriptor);
     } catch {
-      // A network file system may report a full disk only now. How many lines it lost is unknown.
+      // A network file system may report a full disk only on close. The number of lost lines is then unknown.
     }
   }
 
-  /** @returns false if lost lines cannot be reported yet */
-  #report(): boolean {
-    if (this.#lost === 0) return true;
+  /** Writes how many lines were lost. Returns false if the disk still has no space for that line. */
+  #reportLostLines(): boolean {
+    if (this.#lostLines === 0) return true;
     const since = this.#lostSince.toISOString();
-    const line = `--- ${this.#lost} log lines were lost since ${since} because they could not be written\n`;
-    const text = Buffer.from(this.#isCut ? `\n${line}` : line);
+    const line = `--- ${this.#lostLines} log lines were lost since ${since} because they could not be written\n`;
+    const text = Buffer.from(this.#endsMidLine ? `\n${line}` : line);
     if (this.#tryWrite(text).length > 0) return false;
-    this.#lost = 0;
-    clearInterval(this.#reporting);
-    this.#reporting = undefined;
+    this.#lostLines = 0;
+    clearInterval(this.#reportTimer);
+    this.#reportTimer = undefined;
     return true;
   }
 
-  /** @returns the bytes that could not be written */
+  /** Returns the bytes that could not be written. */
   #tryWrite(chunk: Buffer): Buffer {
     let rest = chunk;
     try {
-      const descriptor = this.#open(chunk.length);
+      const descriptor = this.#ensureOpen(chunk.length);
       while (rest.length > 0) {
         const written = fs.writeSync(descriptor, rest);
         this.#bytes += written;
-        this.#isCut = rest[written - 1] !== LINE_FEED;
+        this.#endsMidLine = rest[written - 1] !== LINE_FEED;
         rest = rest.subarray(written);
       }
     } catch {
-      // The process that prints must go on, whatever the reason. The caller counts the lost lines.
+      // An error here must not end the supervisor. The caller counts the lost lines.
     }
     return rest;
   }
 
-  /** Opens the file if it is closed, and starts a new one if the bytes would exceed its limit. */
-  #open(more: number): number {
-    if (this.#descriptor !== undefined && this.#bytes + more > MAX_BYTES) {
-      const full = this.#descriptor;
+  /** Opens the file if it is closed. Starts a new file if the next bytes would exceed the maximum size. */
+  #ensureOpen(nextBytes: number): number {
+    if (this.#descriptor !== undefined && this.#bytes + nextBytes > MAX_BYTES) {
+      const fullFile = this.#descriptor;
       this.#descriptor = undefined;
-      fs.closeSync(full);
+      fs.closeSync(fullFile);
       fs.renameSync(this.#file, `${this.#file}.1`);
     }
     if (this.#descriptor === undefined) {
       fs.mkdirSync(path.dirname(this.#file), { recursive: true });
       this.#descriptor = fs.openSync(this.#file, "a", 0o600);
       this.#bytes = fs.fstatSync(this.#descriptor).size;
-      this.#isCut = false;
+      this.#endsMidLine = false;
     }
     return this.#descriptor;
   }

@@ -6,28 +6,31 @@ import type { PidRegistry } from "../setup/pid-registry.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import type { LogFile } from "./log-file.ts";
 
-/** A process to run, with the ways to detect that it is ready and to stop it. */
+/** Defines a process: its command line, and the ways to detect that it is ready and to stop it. */
 export interface ProcessSpec {
   name: string;
   command: string;
   args: readonly string[];
-  /** The complete environment of the process. It inherits nothing. */
+  /** The complete environment of the process. The environment of the supervisor is not inherited. */
   env: NodeJS.ProcessEnv;
   cwd?: string;
-  /** The OS user to run as; the supervisor's own by default. */
-  user?: { uid: number; gid: number };
-  /** Ready if a line of its output matches, or if the probe returns true. The probe runs every 40 ms. */
+  /** Operating system user of the process; by default, the user of the supervisor. */
+  user?: { uid: number; gid: number } | undefined;
+  /** The process is ready if its output matches the pattern, or if the probe returns true. The probe runs every 40 ms. */
   ready: RegExp | (() => Promise<boolean>);
-  /** Receives its output. All processes of a component share it. */
+  /** Receives the output of the process. All processes of a component use the same log. */
   log: LogFile;
   stopSignal?: NodeJS.Signals;
-  /** Time limit of a stop; then the process is killed. Milliseconds. */
+  /** Time limit for the process to end after its stop signal. Then it is killed. Milliseconds. */
   stopTimeoutMs?: number;
-  /** Signal that it receives if the supervisor dies. SIGKILL by default: every component recovers from it. */
+  /** Signal for the process if the supervisor dies. By default SIGKILL, because every component recovers from a crash. */
   deathSignal?: NodeJS.Signals;
 }
 
-/** Exit code or signal of a process. */
+/** Time limit for the remaining output of a process that has ended. Milliseconds. */
+const OUTPUT_TIMEOUT_MS = 500;
+
+/** Exit code or signal of a process that has ended. */
 export interface Exit {
   code: number | null;
   signal: NodeJS.Signals | null;
@@ -35,26 +38,26 @@ export interface Exit {
 
 export interface RunningProcess {
   readonly pid: number;
-  /** Resolves when the process has ended and its output is in the log. */
+  /** Resolves when the process has ended and the log contains all its output. */
   readonly exited: Promise<Exit>;
   /**
-   * Waits until the process is ready, without a time limit: a start is slow on a busy machine, and a restart would add to
-   * the load.
+   * Waits until the process is ready. Has no time limit, because a start is slow on a busy machine, and a restart would
+   * increase the load.
    *
-   * @throws {SetupError} with the last lines of output if the process ends first
+   * @throws {SetupError} with the last lines of output, if the process ends first
    */
   waitUntilReady(): Promise<void>;
-  /** Sends the stop signal, and SIGKILL after the time limit. */
+  /** Sends the stop signal. Sends SIGKILL if the process does not end within its time limit. */
   stop(): Promise<void>;
   /** Sends SIGKILL, like a crash. */
   kill(): Promise<void>;
 }
 
 /**
- * Starts a process whose output goes to its log. It has its own session, so that Ctrl-C in the terminal reaches only the
- * supervisor, and it ends if the supervisor dies.
+ * Starts a process and appends its output to its log. The process ends if the supervisor dies. It has its own session, so
+ * that the terminal sends the signal of Ctrl-C only to the supervisor.
  *
- * @throws {SetupError} if it cannot be started
+ * @throws {SetupError} if the process cannot be started
  */
 export async function startProcess(spec: ProcessSpec, pids: PidRegistry): Promise<RunningProcess> {
   const { log } = spec;
@@ -97,14 +100,14 @@ function createHandle(
 ): RunningProcess {
   const end = async (signal: NodeJS.Signals, timeoutMs: number) => {
     child.kill(signal);
-    const late = await Promise.race([exited.then(() => false), sleep(timeoutMs, true, { ref: false })]);
-    if (late) child.kill("SIGKILL");
+    const timedOut = await Promise.race([exited.then(() => false), sleep(timeoutMs, true, { ref: false })]);
+    if (timedOut) child.kill("SIGKILL");
     await exited;
   };
   const ready = waitForReadiness(spec, child, exited).catch((error) => {
     throw new SetupError(describeFailure(spec, error));
   });
-  ready.catch(() => undefined); // waitReady() reports it; without a caller it is not an unhandled rejection
+  ready.catch(() => undefined); // waitUntilReady() throws the error; without a caller, the rejection is ignored
   return {
     pid,
     exited,
@@ -115,28 +118,18 @@ function createHandle(
 }
 
 async function waitForExit(child: ChildProcess, log: LogFile): Promise<Exit> {
-  return new Promise((resolve) => {
-    child.once("error", () => {
-      // Without a pid no process was started, so no exit will follow.
-      if (child.pid !== undefined) return;
-      log.close();
-      resolve({ code: null, signal: null });
-    });
-    child.once("exit", (code, signal) => {
-      // A grandchild can keep the pipes open, so the wait for the remaining output has a time limit.
-      const finish = () => {
-        log.close();
-        child.stdout?.destroy();
-        child.stderr?.destroy();
-        resolve({ code, signal });
-      };
-      const timer = setTimeout(finish, 500);
-      child.once("close", () => {
-        clearTimeout(timer);
-        finish();
-      });
-    });
+  const outputEnded = new Promise((resolve) => child.once("close", resolve));
+  const exit = await new Promise<Exit>((resolve) => {
+    child.once("exit", (code, signal) => resolve({ code, signal }));
+    // A child without a pid was not started, so it emits no exit event.
+    child.once("error", () => child.pid === undefined && resolve({ code: null, signal: null }));
   });
+  // A grandchild can keep the pipes open, so the wait for the remaining output has a time limit.
+  await Promise.race([outputEnded, sleep(OUTPUT_TIMEOUT_MS, undefined, { ref: false })]);
+  log.close();
+  child.stdout?.destroy();
+  child.stderr?.destroy();
+  return exit;
 }
 
 async function waitForReadiness(
@@ -155,7 +148,7 @@ async function waitForReadiness(
     await Promise.race([becameReady, died]);
   } finally {
     abort.abort();
-    for (const loser of [becameReady, died]) loser.catch(() => undefined);
+    for (const promise of [becameReady, died]) promise.catch(() => undefined);
   }
 }
 
@@ -166,13 +159,13 @@ async function pollUntilReady(probe: () => Promise<boolean>, signal: AbortSignal
 function waitForMatchingLine(child: ChildProcess, pattern: RegExp): Promise<void> {
   return new Promise((resolve) => {
     let text = "";
-    const look = (chunk: Buffer) => {
+    const onOutput = (chunk: Buffer) => {
       text = (text + chunk.toString("utf8")).slice(-4_000);
       if (!pattern.test(text)) return;
-      child.stdout?.off("data", look);
+      child.stdout?.off("data", onOutput);
       resolve();
     };
-    child.stdout?.on("data", look);
+    child.stdout?.on("data", onOutput);
   });
 }
 
@@ -180,12 +173,11 @@ function formatStartLine(name: string): string {
   return `--- ${new Date().toISOString()} ${name} starts\n`;
 }
 
-/** Names the reason, the log file and the last lines that the process itself printed. */
+/** Returns a message with the reason of the failure, the path of the log, and the last lines of the process. */
 function describeFailure({ name, log }: ProcessSpec, error: Error): string {
   const lines = log.lastLines();
-  const started = lines.findLastIndex((line) => line.startsWith("--- ") && line.endsWith(`${name} starts`));
-  const own = lines.slice(started + 1).filter((line) => !line.startsWith("--- "));
-  return [`${name} did not start: ${error.message}. See its log: ${log.path}`, ...own.slice(-12)].join(
-    "\n  ",
-  );
+  const startLine = lines.findLastIndex((line) => line.startsWith("--- ") && line.endsWith(`${name} starts`));
+  const printed = lines.slice(startLine + 1).filter((line) => !line.startsWith("--- "));
+  const summary = `${name} did not start: ${error.message}. See its log: ${log.path}`;
+  return [summary, ...printed.slice(-12)].join("\n  ");
 }

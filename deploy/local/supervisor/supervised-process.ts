@@ -2,48 +2,56 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { reportWhileRunning } from "../setup/progress.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import type { Component, ComponentContext } from "./component.ts";
-import type { Exit, RunningProcess } from "./process.ts";
+import { openLogFile } from "./log-file.ts";
+import { type Exit, type ProcessSpec, type RunningProcess, startProcess } from "./process.ts";
 
 /** The delay before a restart doubles from 0.25 s to 15 s. It is reset if a process was ready for 60 s. */
 const FIRST_RESTART_DELAY_MS = 250;
 const MAX_RESTART_DELAY_MS = 15_000;
 const RESET_DELAY_AFTER_MS = 60_000;
 
+type ProcessOptions = Omit<ProcessSpec, "name" | "log">;
+
 /** Defines how the process of a component is started and watched. */
-export interface ProcessDefinition {
+export interface ComponentDefinition {
   name: string;
-  launch: () => Promise<RunningProcess>;
+  /** Called before each start of the process. */
+  prepareProcess: () => ProcessOptions | Promise<ProcessOptions>;
   /**
-   * Watches a ready process until the signal aborts. Resolves with the reason if the process lives but needs a restart,
-   * with undefined if the signal aborted.
+   * Watches a ready process until the signal is aborted. Resolves with the reason if the process must be restarted, or
+   * with undefined if the signal is aborted.
    */
   watch?: (signal: AbortSignal) => Promise<string | undefined>;
 }
 
 /**
- * Creates a component that this supervisor runs, without starting it. A start has no time limit. If the context allows
- * restarts, a process that dies is restarted until it is ready, without a limit: a full disk can last for hours.
+ * Creates a component whose process the supervisor runs. Does not start the process.
+ *
+ * If the context allows restarts, a process that dies is restarted. The number of attempts and the time of a start are
+ * not limited, because a full disk can last for hours.
  */
-export function createComponent(process: ProcessDefinition, context: ComponentContext): Component {
-  return new SupervisedProcess(process, context);
+export function createComponent(definition: ComponentDefinition, context: ComponentContext): Component {
+  return new SupervisedProcess(definition, context);
 }
 
 class SupervisedProcess implements Component {
   readonly isExternal = false;
   readonly name: string;
-  readonly #process: ProcessDefinition;
+  readonly #definition: ComponentDefinition;
   readonly #context: ComponentContext;
+  readonly #log;
   #current: RunningProcess | undefined;
-  #failuresInARow = 0;
-  /** Aborted while the component must stay down: before the first start, and after stop or kill9. */
-  #life: AbortSignal = AbortSignal.abort();
-  #endLife: () => void = () => undefined;
+  #consecutiveFailures = 0;
+  /** Aborted while the component must not run: before the first start, and after a stop or kill. */
+  #runSignal: AbortSignal = AbortSignal.abort();
+  #abortRun: () => void = () => undefined;
   #restarting: Promise<void> | undefined;
 
-  constructor(process: ProcessDefinition, context: ComponentContext) {
-    this.name = process.name;
-    this.#process = process;
+  constructor(definition: ComponentDefinition, context: ComponentContext) {
+    this.name = definition.name;
+    this.#definition = definition;
     this.#context = context;
+    this.#log = openLogFile(context.paths.log(this.name));
   }
 
   get pid(): number | undefined {
@@ -52,22 +60,22 @@ class SupervisedProcess implements Component {
 
   async start(): Promise<void> {
     if (this.#current) return this.#current.waitUntilReady();
-    // Ends a restart that is waiting for its delay: two loops must not start the process twice.
-    this.#endLife();
+    // Ends a restart that waits for its delay, because two loops must not start the process twice.
+    this.#abortRun();
     await this.#restarting;
     const { signal } = this.#context;
     if (signal?.aborted) throw new SetupError(`${this.name} was not started because the stack is stopping.`);
     const controller = new AbortController();
-    this.#life = controller.signal;
-    this.#endLife = () => controller.abort();
-    this.#failuresInARow = 0;
+    this.#runSignal = controller.signal;
+    this.#abortRun = () => controller.abort();
+    this.#consecutiveFailures = 0;
     const stop = () => void this.stop();
     signal?.addEventListener("abort", stop, { once: true });
     try {
-      const first = await this.#launch();
-      await first.waitUntilReady();
-      // Only after the first start succeeded: the caller reports a failure of the first start.
-      this.#supervise(first);
+      const process = await this.#launch();
+      await process.waitUntilReady();
+      // The process is supervised only after its first start, because the caller handles a failure of the first start.
+      this.#supervise(process);
     } finally {
       signal?.removeEventListener("abort", stop);
     }
@@ -86,40 +94,42 @@ class SupervisedProcess implements Component {
     await this.#current.waitUntilReady();
   }
 
-  async #end(how: "stop" | "kill"): Promise<void> {
-    this.#endLife();
+  async #end(method: "stop" | "kill"): Promise<void> {
+    this.#abortRun();
     const ending = this.#current;
     this.#current = undefined;
-    await ending?.[how]();
+    await ending?.[method]();
   }
 
   async #launch(): Promise<RunningProcess> {
-    const life = this.#life;
-    const started = await this.#process.launch();
-    if (life.aborted) {
-      await started.stop();
-      throw new SetupError(`${this.name} was stopped while it started.`);
+    const { name } = this;
+    const runSignal = this.#runSignal;
+    const options = await this.#definition.prepareProcess();
+    const launched = await startProcess({ ...options, name, log: this.#log }, this.#context.pids);
+    if (runSignal.aborted) {
+      await launched.stop();
+      throw new SetupError(`${name} was stopped while it started.`);
     }
-    this.#current = started;
-    started.exited.then(() => {
-      if (this.#current === started) this.#current = undefined;
+    this.#current = launched;
+    launched.exited.then(() => {
+      if (this.#current === launched) this.#current = undefined;
     });
-    return started;
+    return launched;
   }
 
   /** Restarts the process if it dies or hangs. */
   #supervise(process: RunningProcess): void {
     const readyAt = Date.now();
-    const over = new AbortController();
+    const exited = new AbortController();
     process.exited.then((exit) => {
-      over.abort();
+      exited.abort();
       this.#onExit(process, exit, readyAt);
     });
-    if (this.#context.restart) this.#watch(process, AbortSignal.any([over.signal, this.#life]));
+    if (this.#context.restart) this.#watch(process, AbortSignal.any([exited.signal, this.#runSignal]));
   }
 
   async #watch(process: RunningProcess, signal: AbortSignal): Promise<void> {
-    const reason = await this.#process.watch?.(signal);
+    const reason = await this.#definition.watch?.(signal);
     if (reason === undefined || signal.aborted) return;
     this.#context.log(`Restarting ${this.name} (pid ${process.pid}): ${reason}.`);
     await process.kill();
@@ -127,28 +137,31 @@ class SupervisedProcess implements Component {
 
   #onExit(process: RunningProcess, { code, signal }: Exit, readyAt: number): void {
     const { log, restart } = this.#context;
-    if (this.#life.aborted || !restart || this.#current !== undefined) return;
+    if (this.#runSignal.aborted || !restart || this.#current !== undefined) return;
     log(`${this.name} (pid ${process.pid}) died with ${signal ?? `code ${code}`}.`);
-    if (Date.now() - readyAt > RESET_DELAY_AFTER_MS) this.#failuresInARow = 0;
-    this.#restarting = this.#restart(this.#life);
+    if (Date.now() - readyAt > RESET_DELAY_AFTER_MS) this.#consecutiveFailures = 0;
+    this.#restarting = this.#restart(this.#runSignal);
   }
 
-  /** Retries until the process is ready, or the component must stay down. */
-  async #restart(life: AbortSignal): Promise<void> {
+  /** Starts the process until it becomes ready or the signal is aborted. */
+  async #restart(runSignal: AbortSignal): Promise<void> {
     const { log } = this.#context;
-    while (!life.aborted) {
-      const delayMs = Math.min(FIRST_RESTART_DELAY_MS * 2 ** this.#failuresInARow++, MAX_RESTART_DELAY_MS);
+    while (!runSignal.aborted) {
+      const delayMs = Math.min(
+        FIRST_RESTART_DELAY_MS * 2 ** this.#consecutiveFailures++,
+        MAX_RESTART_DELAY_MS,
+      );
       log(`Restarting ${this.name} in ${delayMs / 1000} s.`);
-      await sleep(delayMs, undefined, { signal: life }).catch(() => undefined);
-      if (life.aborted) return;
+      await sleep(delayMs, undefined, { signal: runSignal }).catch(() => undefined);
+      if (runSignal.aborted) return;
       try {
-        const again = await this.#launch();
-        await reportWhileRunning(`restart of ${this.name}`, again.waitUntilReady(), log);
+        const process = await this.#launch();
+        await reportWhileRunning(`restart of ${this.name}`, process.waitUntilReady(), log);
         log(`${this.name} is running again.`);
-        this.#supervise(again);
+        this.#supervise(process);
         return;
       } catch (error) {
-        if (!life.aborted) log((error as Error).message);
+        if (!runSignal.aborted) log((error as Error).message);
       }
     }
   }

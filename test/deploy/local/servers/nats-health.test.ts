@@ -16,7 +16,7 @@ describe("the watch over JetStream", () => {
     await part.start();
     const over = new AbortController();
     let reason: string | undefined;
-    const times = { intervalMs: 20, greetingIntervalMs: 20, greetings: 20 };
+    const times = { intervalMs: 20, greetingIntervalMs: 20, maxGreetings: 20 };
     const watch = watchJetStream(port, over.signal, times).then((found) => {
       reason = found;
     });

@@ -7,14 +7,18 @@ import { getLocalPaths } from "../../../../deploy/local/setup/project.ts";
 import type { ComponentContext } from "../../../../deploy/local/supervisor/component.ts";
 import { openLogFile } from "../../../../deploy/local/supervisor/log-file.ts";
 import { type ProcessSpec, startProcess } from "../../../../deploy/local/supervisor/process.ts";
-import { createComponent } from "../../../../deploy/local/supervisor/supervised-process.ts";
+import {
+  type ComponentDefinition,
+  createComponent,
+} from "../../../../deploy/local/supervisor/supervised-process.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
 function setUp(script: string, options: Partial<ProcessSpec> = {}) {
   const paths = getLocalPaths(makeTestRoot());
   const lines: string[] = [];
-  const pids = openPidRegistry(paths.pids, (line) => lines.push(line));
+  const log = (line: string) => lines.push(line);
+  const pids = openPidRegistry(paths.pids, log);
   const spec: ProcessSpec = {
     name: "sample",
     command: process.execPath,
@@ -24,16 +28,23 @@ function setUp(script: string, options: Partial<ProcessSpec> = {}) {
     log: openLogFile(paths.log("sample")),
     ...options,
   };
-  const context: ComponentContext = { paths, pids, log: (line) => lines.push(line) };
-  const start = (more: Partial<ProcessSpec> = {}) => startProcess({ ...spec, ...more }, pids);
-  return { start, context, lines, paths };
+  const context: ComponentContext = { paths, pids, log, restart: true };
+  const start = (overrides: Partial<ProcessSpec> = {}) => startProcess({ ...spec, ...overrides }, pids);
+  const createSample = (more: { watch?: ComponentDefinition["watch"]; signal?: AbortSignal } = {}) => {
+    const { watch, signal } = more;
+    const definition = { name: "sample", prepareProcess: () => spec, ...(watch && { watch }) };
+    return createComponent(definition, { ...context, signal });
+  };
+  return { start, createSample, lines, paths };
 }
 
-const STAYS = "console.log('ready'); setInterval(() => {}, 1000);";
-const READY_WITH_FILE =
+/** Script that becomes ready and keeps running. */
+const READY_SCRIPT = "console.log('ready'); setInterval(() => {}, 1000);";
+/** Script that becomes ready when the file of its first argument exists. */
+const READY_WITH_FILE_SCRIPT =
   "setInterval(() => { if (require('fs').existsSync(process.argv[1])) console.log('ready'); }, 20)";
-/** File behind an open descriptor; undefined if the descriptor is closed by now. */
-function targetOf(fd: string): string | undefined {
+/** Returns the path of an open file descriptor; undefined if the descriptor is closed. */
+function readDescriptorPath(fd: string): string | undefined {
   try {
     return fs.readlinkSync(`/proc/self/fd/${fd}`);
   } catch {
@@ -48,13 +59,13 @@ const failure = (promise: Promise<unknown>) =>
   );
 
 describe("startProcess", () => {
-  it("a failed start reports the reason and the last lines of output", async () => {
+  it("startProcess reports the reason and the last lines of output if the process does not become ready", async () => {
     const sample = await setUp("console.error('no such thing'); process.exit(7)").start();
     const message = await failure(sample.waitUntilReady());
     expect(message).to.include("sample did not start: it ended with code 7").and.include("no such thing");
   });
 
-  it("a start of a missing program reports its name", async () => {
+  it("startProcess reports the name of a program that does not exist", async () => {
     const { start } = setUp("", { command: "/nowhere/program" });
     const message = await failure(start().then((sample) => sample.waitUntilReady()));
     expect(message)
@@ -62,17 +73,21 @@ describe("startProcess", () => {
       .and.include("/nowhere/program");
   });
 
-  it("a process that cannot be started leaves no open log file", async () => {
+  it("startProcess closes the log file if the process cannot be started", async () => {
     const { start, paths } = setUp("", { command: "/nowhere/program", cwd: "/nowhere" });
     for (let attempt = 0; attempt < 3; attempt += 1)
       await failure(start().then((sample) => sample.waitUntilReady()));
     await failure(start({ args: ["a\0b"] }));
-    const open = fs.readdirSync("/proc/self/fd").filter((fd) => targetOf(fd) === paths.log("sample"));
+    const open = fs
+      .readdirSync("/proc/self/fd")
+      .filter((fd) => readDescriptorPath(fd) === paths.log("sample"));
     expect(open).to.eql([]);
   });
 
-  it("a process that ignores its stop signal is killed", async () => {
-    const sample = await setUp(`process.on('SIGTERM', () => {}); ${STAYS}`, { stopTimeoutMs: 200 }).start();
+  it("a process that ignores its stop signal is killed after the time limit", async () => {
+    const sample = await setUp(`process.on('SIGTERM', () => {}); ${READY_SCRIPT}`, {
+      stopTimeoutMs: 200,
+    }).start();
     await sample.waitUntilReady();
     await sample.stop();
     expect((await sample.exited).signal).to.equal("SIGKILL");
@@ -80,12 +95,9 @@ describe("startProcess", () => {
 });
 
 describe("createComponent", () => {
-  it("a component that dies is restarted and reported", async () => {
-    const { start, context, lines } = setUp(STAYS);
-    const component = createComponent(
-      { name: "sample", launch: () => start() },
-      { ...context, restart: true },
-    );
+  it("the supervisor restarts a process that dies, and reports it", async () => {
+    const { createSample, lines } = setUp(READY_SCRIPT);
+    const component = createSample();
     await component.start();
     const first = component.pid!;
     process.kill(first, "SIGKILL");
@@ -97,33 +109,29 @@ describe("createComponent", () => {
     await component.stop();
   });
 
-  it("a slow restart is reported and not killed", async () => {
-    const { start, context, lines, paths } = setUp(READY_WITH_FILE);
-    const gate = path.join(paths.root, "gate");
+  it("the supervisor reports a slow restart and does not kill the process", async () => {
+    const gate = path.join(makeTestRoot(), "gate");
     fs.writeFileSync(gate, "");
-    const launch = () => start({ args: ["-e", READY_WITH_FILE, gate] });
-    const component = createComponent({ name: "sample", launch }, { ...context, restart: true });
+    const { createSample, lines } = setUp("", { args: ["-e", READY_WITH_FILE_SCRIPT, gate] });
+    const component = createSample();
     await component.start();
     fs.rmSync(gate);
     const first = component.pid!;
     process.kill(first, "SIGKILL");
     const second = await eventually("a new process", () => component.pid !== first && component.pid);
-    process.kill(second, "SIGSTOP"); // as slow as a process can be
+    process.kill(second, "SIGSTOP"); // makes the restart slow
     const report = await eventually("a report", () => lines.find((line) => line.includes("still running")));
     expect(report).to.match(/^ {2}… restart of sample: still running after \d+\.\d s$/);
     process.kill(second, "SIGCONT");
     fs.writeFileSync(gate, "");
-    await eventually("it runs", () => lines.includes("sample is running again."));
+    await eventually("the process runs again", () => lines.includes("sample is running again."));
     expect(component.pid).to.equal(second);
     await component.stop();
   });
 
-  it("the delay before a restart grows if the process keeps dying", async () => {
-    const { start, context, lines } = setUp("console.log('ready'); setTimeout(() => process.exit(1), 10)");
-    const component = createComponent(
-      { name: "sample", launch: () => start() },
-      { ...context, restart: true },
-    );
+  it("the delay before a restart doubles if the process dies repeatedly", async () => {
+    const { createSample, lines } = setUp("console.log('ready'); setTimeout(() => process.exit(1), 10)");
+    const component = createSample();
     await component.start();
     const waits = () => lines.filter((line) => line.startsWith("Restarting sample in"));
     await eventually("five restarts", () => waits().length >= 5);
@@ -135,30 +143,24 @@ describe("createComponent", () => {
     await component.stop();
   });
 
-  it("a start during the delay before a restart runs only one process", async () => {
-    const { start, context, lines } = setUp(STAYS);
-    const component = createComponent(
-      { name: "sample", launch: () => start() },
-      { ...context, restart: true },
-    );
+  it("starting a component during the delay before its restart starts only one process", async () => {
+    const { createSample, lines } = setUp(READY_SCRIPT);
+    const component = createSample();
     await component.start();
     process.kill(component.pid!, "SIGKILL");
     await eventually("the delay", () => lines.some((line) => line.startsWith("Restarting sample in")));
     await component.start();
     const second = component.pid!;
     process.kill(second, "SIGKILL");
-    await eventually("it runs again", () => lines.includes("sample is running again."));
+    await eventually("the process runs again", () => lines.includes("sample is running again."));
     expect(lines.filter((line) => line.startsWith("Restarting sample in"))).to.have.length(2);
     await component.stop();
   });
 
   it("stopping the stack ends a start in progress and prevents further starts", async () => {
-    const { start, context } = setUp("setInterval(() => {}, 1000)");
+    const { createSample } = setUp("setInterval(() => {}, 1000)");
     const stack = new AbortController();
-    const component = createComponent(
-      { name: "sample", launch: () => start() },
-      { ...context, signal: stack.signal },
-    );
+    const component = createSample({ signal: stack.signal });
     const message = failure(component.start());
     const pid = await eventually("a process", () => component.pid);
     stack.abort();
@@ -169,36 +171,27 @@ describe("createComponent", () => {
     );
   });
 
-  it("a process that hangs is killed and restarted", async () => {
-    const { start, context, lines } = setUp(STAYS);
-    let asked = 0;
-    const watch = async () => (asked++ === 0 ? "it answers nobody" : undefined);
-    const component = createComponent(
-      { name: "sample", launch: () => start(), watch },
-      { ...context, restart: true },
-    );
+  it("the supervisor kills and restarts a process that hangs", async () => {
+    const { createSample, lines } = setUp(READY_SCRIPT);
+    let checks = 0;
+    const watch = async () => (checks++ === 0 ? "it does not respond" : undefined);
+    const component = createSample({ watch });
     await component.start();
-    await eventually("it runs again", () => lines.includes("sample is running again."));
-    expect(lines[0]).to.match(/^Restarting sample \(pid \d+\): it answers nobody\.$/);
+    await eventually("the process runs again", () => lines.includes("sample is running again."));
+    expect(lines[0]).to.match(/^Restarting sample \(pid \d+\): it does not respond\.$/);
     await component.stop();
   });
 
   it("a failed first start is reported to the caller and not retried", async () => {
-    const { start, context, lines } = setUp("process.exit(3)");
-    const component = createComponent(
-      { name: "sample", launch: () => start() },
-      { ...context, restart: true },
-    );
+    const { createSample, lines } = setUp("process.exit(3)");
+    const component = createSample();
     expect(await failure(component.start())).to.include("ended with code 3");
     expect([component.pid, lines]).to.eql([undefined, []]);
   });
 
-  it("a component that was stopped or killed on purpose stays down", async () => {
-    const { start, context, lines } = setUp(STAYS);
-    const component = createComponent(
-      { name: "sample", launch: () => start() },
-      { ...context, restart: true },
-    );
+  it("the supervisor does not restart a component that was stopped or killed deliberately", async () => {
+    const { createSample, lines } = setUp(READY_SCRIPT);
+    const component = createSample();
     await component.start();
     await component.kill();
     expect(component.pid).to.equal(undefined);
@@ -210,8 +203,8 @@ describe("createComponent", () => {
 });
 
 describe("PidRegistry", () => {
-  it("leftover processes of a killed supervisor are stopped", async () => {
-    const { start, paths, lines } = setUp(STAYS);
+  it("the pid registry stops the processes of a killed supervisor", async () => {
+    const { start, paths, lines } = setUp(READY_SCRIPT);
     const sample = await start();
     await sample.waitUntilReady();
     await openPidRegistry(paths.pids, (line) => lines.push(line)).stopLeftovers();
@@ -220,8 +213,8 @@ describe("PidRegistry", () => {
     await sample.exited;
   });
 
-  it("a process that only has the same pid as a leftover is not touched", async () => {
-    const { start, paths } = setUp(STAYS);
+  it("the pid registry does not stop a later process that only has a recorded pid", async () => {
+    const { start, paths } = setUp(READY_SCRIPT);
     const sample = await start();
     await sample.waitUntilReady();
     const recorded = fs.readFileSync(paths.pids, "utf8").replace(/:\d+"/, ':1"');

@@ -21,7 +21,7 @@ describe("the services, compiled for production", function () {
   let project: string;
 
   before(async () => {
-    // A copy, so that the build is the one that the package declares and nothing else here sees it.
+    // The build runs in a copy of the project, so that it uses only declared files and does not affect other tests.
     project = await mkdtemp(join(tmpdir(), "clinic-build-"));
     const sources = ["command", "projection", "query-api", "shared"];
     for (const name of [...sources, "package.json", "tsconfig.json", "tsconfig.build.json"]) {
@@ -35,13 +35,13 @@ describe("the services, compiled for production", function () {
 
   after(() => rm(project, { recursive: true, force: true }));
 
-  /** Only what `npm ci --omit=dev` installs is there for the compiled code to import. */
+  /** Links the packages that `npm ci --omit=dev` installs, so that the compiled code cannot import others. */
   async function linkRuntimeDependencies(): Promise<void> {
     const lock = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
     const packages = Object.entries(lock.packages as Record<string, { dev?: boolean }>);
     for (const [path, { dev }] of packages) {
-      const topmost = path.lastIndexOf("node_modules/") === 0;
-      if (dev || !topmost || !existsSync(join(root, path))) continue;
+      const isTopLevel = path.lastIndexOf("node_modules/") === 0;
+      if (dev || !isTopLevel || !existsSync(join(root, path))) continue;
       await mkdir(dirname(join(project, path)), { recursive: true });
       await symlink(join(root, path), join(project, path));
     }
@@ -50,29 +50,29 @@ describe("the services, compiled for production", function () {
   const main = (service: string) => join(project, "dist", service, "main.js");
 
   for (const service of ["command", "projection", "query-api", "command/audit"]) {
-    it(`${service} runs on plain Node, and says in one line which settings are missing`, async () => {
+    it(`the compiled ${service} service runs on plain Node, and names the missing settings in one line`, async () => {
       const failure = await run(process.execPath, [main(service)], { env: {} }).catch((error) => error);
       expect(failure.code).to.equal(1);
       expect(failure.stderr).to.match(/^[a-z-]+: settings: .*DATABASE_URL is missing.*\n$/);
     });
   }
 
-  it("query-api finds the page of its documents, the page's own files and the renderer's", async () => {
-    const files = await filesOfPage("query-api", queryEnvironment, "/docs");
+  it("the compiled query-api serves the documentation page and all files that the page loads", async () => {
+    const files = await loadPageFiles("query-api", queryEnvironment, "/docs");
     expect(files).to.include.members(["/docs/docs.js", "/docs/swagger-ui.css", "/api/v1/openapi.json"]);
   });
 
-  it("audit finds its page and the page's files", async () => {
+  it("the compiled audit service serves the audit page and all files that the page loads", async () => {
     const { eventstoreUrl } = await testServers();
     const { DATABASE_URL } = queryEnvironment;
     const keys = await createSigningKeys();
     const env = { PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL, AUDIT_SIGNING_KEYS: keys };
-    const files = await filesOfPage("command/audit", env, "/audit");
+    const files = await loadPageFiles("command/audit", env, "/audit");
     expect(files).to.include.members(["/audit/main.js", "/audit/api.js", "/audit/audit.css"]);
   });
 
-  /** Runs a service, and gives what its page loads, all of which is there. */
-  async function filesOfPage(service: string, env: NodeJS.ProcessEnv, path: string): Promise<string[]> {
+  /** Starts a service and returns the files that its page loads. Fails if a file is missing. */
+  async function loadPageFiles(service: string, env: NodeJS.ProcessEnv, path: string): Promise<string[]> {
     const child = spawn(process.execPath, [main(service)], {
       env: { ...env, LOG_LEVEL: "info" },
       stdio: ["ignore", "pipe", "inherit"],
@@ -82,16 +82,16 @@ describe("the services, compiled for production", function () {
       child.stdout.on("data", (chunk) => {
         log += chunk;
       });
-      const url = await eventually("it listens", () => /"url":"(http:[^"]+)"/.exec(log)?.[1]);
+      const url = await eventually("the service listens", () => /"url":"(http:[^"]+)"/.exec(log)?.[1]);
       const get = async (file: string) => {
-        const answer = await fetch(`${url}${file}`);
-        expect(answer.status, file).to.equal(200);
-        return answer.text();
+        const response = await fetch(`${url}${file}`);
+        expect(response.status, file).to.equal(200);
+        return response.text();
       };
       const files = new Set<string>();
       for (const [, file = ""] of (await get(path)).matchAll(/(?:src|href|data-document)="(\/[^"]+)"/g))
         files.add(file);
-      // Modules name others.
+      // Adds the modules that a module imports.
       for (const file of files) {
         const text = await get(file);
         if (!file.endsWith(".js")) continue;
@@ -107,7 +107,7 @@ describe("the services, compiled for production", function () {
   }
 });
 
-describe("the rule between the folders", () => {
+describe("the import rules of biome.json", () => {
   let project: string;
 
   before(async () => {
@@ -145,7 +145,7 @@ describe("the rule between the folders", () => {
     ["command/x.ts", "../shared/http/app.ts", "allowed"],
     ["test/x.ts", "../projection/roles/role.ts", "allowed"],
   ] as const) {
-    it(`${path} may${verdict === "allowed" ? "" : " not"} import ${imported}`, async () => {
+    it(`the linter ${verdict === "allowed" ? "allows" : "refuses"} an import of ${imported} in ${path}`, async () => {
       expect(await lint(path, imported)).to.equal(verdict);
     });
   }

@@ -23,9 +23,9 @@ import { createTestDatabase, type TestDatabase, testServers } from "./support/st
 
 const PERSON = { fullName: "Melpomene Quistgaard", phone: "+47 555 0199", email: "melpomene@example.com" };
 const NOTES = "limps on the left since Tuesday";
-const ANSWER = "the receiver's own words";
+const RESPONSE_BODY = "the body of the receiver's response";
 
-describe("the logs of all services, at their most talkative", () => {
+describe("the logs of all services at level debug", () => {
   let logs: CapturedLogs;
   let database: TestDatabase;
   let provider: IdentityProvider;
@@ -70,18 +70,18 @@ describe("the logs of all services, at their most talkative", () => {
     await database.drop();
   });
 
-  it("hold no secret, no token and nothing about people or animals", async () => {
+  it("the logs of all services contain no secrets, tokens, or data about people or animals", async () => {
     const world = await createPartnerWorld(command, "sandbox");
-    const cookie = await portalUser(world);
+    const cookie = await createPortalUser(world);
     const hook = { url: `${receiver.url}/hooks?key=in-the-url`, events: ["appointment.created"] };
     const endpoint = await ask("POST", `${command.url}/sandbox/v1/webhook-endpoints`, world.headers, hook);
     expect(endpoint.status).to.equal(201);
-    receiver.next({ status: 500, body: ANSWER }, { mode: "close" });
+    receiver.next({ status: 500, body: RESPONSE_BODY }, { mode: "close" });
     const key = `key-${randomUUID()}`;
     await createAppointment(world, key);
-    await eventually("the delivery", () => receiver.requests.some(({ status }) => status === 200));
-    await portalReads(cookie);
-    await wrongRequests(world, cookie);
+    await eventually("a successful delivery", () => receiver.requests.some(({ status }) => status === 200));
+    await readInPortal(cookie);
+    await sendInvalidRequests(world, cookie);
     await Promise.all([query.stop(), command.stop()]);
     await projection.stop();
 
@@ -91,7 +91,14 @@ describe("the logs of all services, at their most talkative", () => {
     expect(text).to.contain('"route":"/sandbox/v1/appointments"').and.contain('"route":"/api/v1/customers"');
     const secrets = {
       ...{ clientSecret: world.clientSecret, token: world.token, signature: world.token.split(".")[2] },
-      ...{ cookie, session: cookie.split("=")[1], webhookSecret: endpoint.body.secret, key, NOTES, ANSWER },
+      ...{
+        cookie,
+        session: cookie.split("=")[1],
+        webhookSecret: endpoint.body.secret,
+        key,
+        NOTES,
+        RESPONSE_BODY,
+      },
       ...{ ...PERSON, encryptionKey: Buffer.alloc(32, 5).toString("base64"), portal: provider.secret },
       ...{
         signingKey: command.signingKey.d,
@@ -108,8 +115,8 @@ describe("the logs of all services, at their most talkative", () => {
     }
   }).timeout(40_000);
 
-  /** A user who may see everything of the clinic, in which there is a person; and the user's Cookie header. */
-  async function portalUser({ clinicId }: PartnerWorld): Promise<string> {
+  /** Registers a customer and an owner of the clinic. Returns the Cookie header of the owner. */
+  async function createPortalUser({ clinicId }: PartnerWorld): Promise<string> {
     const { log } = command;
     const context = operatorContext();
     const [customerId, membershipId, userId] = [randomUUID(), randomUUID(), randomUUID()];
@@ -136,20 +143,20 @@ describe("the logs of all services, at their most talkative", () => {
     expect((await ask("POST", url, headers, { ...body, notes: `${NOTES}!` })).status).to.equal(409);
   }
 
-  async function portalReads(Cookie: string): Promise<void> {
-    for (const [path, shown] of [
+  async function readInPortal(Cookie: string): Promise<void> {
+    for (const [path, expected] of [
       ["customers", PERSON.phone],
       ["appointments?from=2099-05-04T00:00:00Z", NOTES],
     ]) {
       await eventually(path!, async () => {
-        const answer = await fetch(`${query.url}/api/v1/${path}`, { headers: { Cookie } });
-        return (await answer.text()).includes(shown!);
+        const response = await fetch(`${query.url}/api/v1/${path}`, { headers: { Cookie } });
+        return (await response.text()).includes(expected!);
       });
     }
   }
 
-  /** What goes wrong is logged too. */
-  async function wrongRequests(world: PartnerWorld, cookie: string): Promise<void> {
+  /** Sends requests that fail, because failures are logged, too. */
+  async function sendInvalidRequests(world: PartnerWorld, cookie: string): Promise<void> {
     await exchange(command.url, world, { client_secret: "cs_wrong" });
     const url = `${command.url}/sandbox/v1/appointments`;
     await ask("POST", url, { ...world.headers, "Idempotency-Key": "x".repeat(9) }, `{"notes":"${NOTES}"`);

@@ -1,4 +1,4 @@
-/** `npm test`: types, lint, then mocha with the arguments given. The last line says `N passed, N failed`. */
+/** `npm test`: checks types and style, then runs mocha with its arguments. The last line is `N passed, N failed`. */
 import { type ChildProcess, spawn } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -12,10 +12,10 @@ import { splitFiles } from "./support/split-files.ts";
 
 const bin = (name: string) => path.join(PROJECT, "node_modules", ".bin", name);
 
-/** Tests that stop and kill servers wait for much of their time, so one process more than there are cores is quicker. */
+/** Number of mocha processes. One more than the number of cores is faster, because many tests wait for servers. */
 const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 1;
 
-/** A process of mocha, its output on the terminal, or in a file until the others have ended. */
+/** Defines a mocha process. Its output goes to the terminal, or to a file that is printed when all processes have ended. */
 interface MochaRun {
   words: string[];
   summary: string;
@@ -23,7 +23,7 @@ interface MochaRun {
 }
 
 await runEntry(async () => {
-  // Installed now if need be, since that would take longer than a test may.
+  // Missing programs are installed before the tests, because an installation exceeds the time limit of a test.
   if (!process.env.NATS_URL) await findNatsServer((line) => console.log(line));
   await findChromium((line) => console.log(line));
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "test-run-"));
@@ -48,7 +48,7 @@ await runEntry(async () => {
   process.exitCode = codes.find((code) => code !== 0) ?? 0;
 });
 
-/** Links everything that compiled code needs besides itself. */
+/** Links the files that the compiled code needs and that the compiler does not write. */
 function linkAssets(build: string): void {
   const assets = ["query-api/docs/assets", "command/audit/page/assets", "projection/migrations"];
   const modules = ["pid-lock.mjs", "death-signal.mjs"].map((name) => `deploy/local/setup/${name}`);
@@ -56,12 +56,12 @@ function linkAssets(build: string): void {
     fs.symlinkSync(path.join(PROJECT, name), path.join(build, name));
 }
 
-/** What mocha is to run: the arguments given, else all tests, in several processes. */
-function planRuns(given: string[], scratch: string): MochaRun[] {
+/** Returns one mocha process with the given arguments. Without arguments, splits all tests among several processes. */
+function planRuns(args: string[], scratch: string): MochaRun[] {
   const file = (kind: string, index: number) => path.join(scratch, `${kind}-${index}`);
-  if (given.length > 0) {
-    const files = given.some((word) => word.includes("test/")) ? [] : ["test/**/*.test.ts"];
-    return [{ words: [...given, ...files], summary: file("summary", 0) }];
+  if (args.length > 0) {
+    const files = args.some((word) => word.includes("test/")) ? [] : ["test/**/*.test.ts"];
+    return [{ words: [...args, ...files], summary: file("summary", 0) }];
   }
   const files = fs
     .readdirSync(path.join(PROJECT, "test"), { recursive: true, encoding: "utf8" })
@@ -79,9 +79,9 @@ function startMocha({ words, summary, output }: MochaRun): ChildProcess {
 }
 
 function start(command: string, args: string[], env: NodeJS.ProcessEnv = {}, output?: string): ChildProcess {
-  const bound = withDeathSignal("SIGTERM", command, args);
+  const commandLine = withDeathSignal("SIGTERM", command, args);
   const into = output === undefined ? "inherit" : fs.openSync(output, "w");
-  const child = spawn(...bound, {
+  const child = spawn(...commandLine, {
     cwd: PROJECT,
     stdio: ["inherit", into, into],
     env: { ...process.env, ...env },
@@ -90,24 +90,24 @@ function start(command: string, args: string[], env: NodeJS.ProcessEnv = {}, out
   return child;
 }
 
-/** Runs one step to its end; a signal ends the step and all that would follow. */
+/** Runs one step and returns its exit code. A signal ends the step and the whole run. */
 async function step(
   name: string,
-  begin: () => ChildProcess[],
+  startProcesses: () => ChildProcess[],
   finish: () => void = () => undefined,
 ): Promise<number> {
   const startedAt = Date.now();
   console.log(`== ${name}`);
-  const children = begin();
+  const children = startProcesses();
   const ended = Promise.all(children.map(exitCode));
-  const pass = (signal: NodeJS.Signals) => {
+  const forward = (signal: NodeJS.Signals) => {
     for (const child of children) child.kill(signal);
     ended.finally(() => process.exit(130));
   };
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-  for (const signal of signals) process.on(signal, pass);
+  for (const signal of signals) process.on(signal, forward);
   const code = (await ended).find((code) => code !== 0) ?? 0;
-  for (const signal of signals) process.off(signal, pass);
+  for (const signal of signals) process.off(signal, forward);
   finish();
   const took = ((Date.now() - startedAt) / 1000).toFixed(1);
   console.log(`== ${name}: ${code === 0 ? "passed" : "FAILED"} (${took} s)`);
@@ -125,7 +125,7 @@ function printOutput(runs: readonly MochaRun[]): void {
   for (const { output } of runs) if (output !== undefined) fs.writeSync(1, fs.readFileSync(output));
 }
 
-/** A process of mocha that left no summary has failed as a whole. */
+/** Adds up the summaries of the mocha processes. A process without a summary counts as one failed test. */
 function summarize(runs: readonly MochaRun[]): string {
   const counts: Record<string, number> = { passed: 0, failed: 0 };
   for (const { summary } of runs) {

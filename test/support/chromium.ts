@@ -1,13 +1,13 @@
 import { type Browser, chromium } from "playwright-core";
 import { findOnPath, findProgram } from "../../deploy/local/setup/system-package.ts";
 
-/** Names of the Chromium program on different systems. */
+/** Names of the Chromium program on systems other than Debian. */
 const OTHER_PROGRAM_NAMES = ["chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /**
- * Finds Chromium on the PATH. If it is missing, installs it with the system's package manager.
+ * Returns the path of Chromium on PATH. If Chromium is missing, installs it with apt-get.
  *
- * @throws {SetupError} one line that says how to get it
+ * @throws {SetupError} one line that says how to install Chromium
  */
 export async function findChromium(log: (line: string) => void): Promise<string> {
   const other = findOnPath("chromium") ? undefined : OTHER_PROGRAM_NAMES.map(findOnPath).find(Boolean);

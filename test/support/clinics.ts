@@ -14,7 +14,7 @@ type Data<Event extends { type: string; data: unknown }, Type extends Event["typ
   { type: Type }
 >["data"];
 
-/** Events of a clinic for tests; every clinic has the same names, so that only ids tell two of them apart. */
+// Events of a clinic for tests. All clinics have the same names, so tests distinguish clinics only by their ids.
 
 export function clinicRegistered(
   clinicId: string,
@@ -190,11 +190,11 @@ export interface ClinicIds {
   clinicId: string;
   branchId: string;
   otherBranchId: string;
-  /** The owner, with every permission at every branch. */
+  /** Id of the owner, who has every permission at every branch. */
   userId: string;
 }
 
-/** An operational clinic with two branches and an owner, entitled to everything. */
+/** Creates an operational clinic with two branches, an owner and the entitlement `scheduling.advanced`. */
 export async function openClinic(
   given: (...events: GivenEvent[]) => Promise<void>,
   more: Partial<Data<ClinicEvent, "ClinicRegistered">> = {},

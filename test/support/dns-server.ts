@@ -1,24 +1,24 @@
-/** A name server on loopback. A test defines its answers (TTL 0) and reads the number of queries. */
+/** A name server on loopback. A test defines its answers, which have TTL 0, and reads the queries. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import packet from "dns-packet";
 
 /** Answer to queries for one record type. */
 export type DnsReply =
-  /** The addresses, after a delay if given. None: the name has no record of this type. */
+  /** The addresses, after an optional delay. An empty array means that the name has no record of this type. */
   | { addresses: readonly string[]; delayMs?: number }
   | "nxdomain"
-  /** The question gets no answer. */
+  /** The server does not answer the query. */
   | "drop";
 
 export interface DnsServer {
   /** `address:port` */
   address: string;
-  /** The questions, in order, as `A name`. */
+  /** The queries in order, in the form `A name`. */
   questions: string[];
-  /** Answers the following questions for IPv4 addresses with these, one each; the last one is kept. */
+  /** Answers each following A query with the next of these addresses. Repeats the last address. */
   answer(...addresses: string[]): void;
-  /** Answers all following questions like this. */
+  /** Defines the answers to all following queries. */
   reply(replies: { A: DnsReply; AAAA: DnsReply }): void;
   close(): Promise<void>;
 }

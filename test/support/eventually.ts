@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** A condition that holds within a moment on an idle machine holds within this on a busy one. Milliseconds. */
+/** Default time limit, long enough for a busy machine. Milliseconds. */
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 /**
- * Waits until the check gives something other than undefined or false, and gives that.
+ * Repeats the check until its result is neither undefined nor false, and returns that result.
  *
- * @param timeoutMs the deadline, after which it fails
+ * @param what description of the expected condition, for the error message
+ * @param timeoutMs time limit, after which the wait fails
  */
 export async function eventually<Value>(
   what: string,

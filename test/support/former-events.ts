@@ -1,6 +1,5 @@
 /**
- * Events as former versions of their schemas wrote them: the bytes that stand in the logs of those days. Never edit
- * one.
+ * Stored events of former schema versions, byte by byte as existing logs contain them. Never edit an event.
  */
 
 const metadata =
@@ -30,10 +29,10 @@ export interface FormerEvent {
   type: string;
   stream: string;
   version: number;
-  /** As stored. */
+  /** Stored data, as JSON text. */
   data: string;
   metadata: string;
-  /** The data in the current version. */
+  /** The data after upcasting to the current version. */
   present: object;
 }
 

@@ -7,7 +7,7 @@ import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 
 type CatalogCategory = (typeof categories)[number];
 
-/** When the events of a history happened, unless a test says otherwise. */
+/** Time at which the events of a history happened. */
 export const DEFAULT_EVENT_TIME = "2026-05-04T08:00:00.000Z";
 
 const metadata: EventMetadata = {
@@ -20,7 +20,7 @@ const metadata: EventMetadata = {
   occurredAt: DEFAULT_EVENT_TIME,
 };
 
-/** Folds a history, as `handle` does before it calls a decider. */
+/** Folds a history of events into the state of an aggregate. */
 export function fold<C extends CatalogCategory, State>(
   aggregate: Aggregate<C, State>,
   history: EventOf<C>[],
@@ -31,7 +31,7 @@ export function fold<C extends CatalogCategory, State>(
   );
 }
 
-/** `given(aggregate, …history).when(decide).thenEvents(…events)`, or `.thenRefused(code)`. */
+/** Tests a decider: `given(aggregate, …history).when(decide).thenEvents(…events)`, or `.thenRefused(code)`. */
 export function given<C extends CatalogCategory, State>(
   aggregate: Aggregate<C, State>,
   ...history: EventOf<C>[]

@@ -1,4 +1,4 @@
-/** Checks real responses against an OpenAPI document. Everything that is not documented is an error. */
+/** Checks real responses against an OpenAPI document. An undocumented status, header or field is an error. */
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import type { Header, OpenApiDocument, Operation } from "../../query-api/docs/openapi.ts";
@@ -25,7 +25,7 @@ export interface ResponseChecker {
   check(documented: DocumentedOperation, answer: CheckedResponse): void;
 }
 
-/** Headers of the transport and of every answer, which no document lists. */
+/** Headers of the transport and headers of every response. The documents do not list them. */
 const UNDOCUMENTED_HEADERS = new Set([
   "cache-control",
   "connection",
@@ -38,7 +38,7 @@ const UNDOCUMENTED_HEADERS = new Set([
 
 export function createResponseChecker(document: OpenApiDocument): ResponseChecker {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
-  // Ajv's formats are CommonJS, whose default is one level further down.
+  // ajv-formats is a CommonJS module, so its types and its default export do not match.
   (formats as unknown as typeof formats.default)(ajv);
   ajv.addSchema(document as object, "document");
   const validators = new Map<string, ValidateFunction>();
@@ -50,40 +50,41 @@ export function createResponseChecker(document: OpenApiDocument): ResponseChecke
     validators.set(ref, validator);
     if (validator(value)) return;
     throw new Error(
-      `${what} is not what the document promises: ${ajv.errorsText(validator.errors)}\n${JSON.stringify(value)}`,
+      `${what} differs from the document: ${ajv.errorsText(validator.errors)}\n${JSON.stringify(value)}`,
     );
   }
 
-  function checkHeaders(what: string, declared: Record<string, Header | { $ref: string }>, given: Headers) {
+  function checkHeaders(what: string, declared: Record<string, Header | { $ref: string }>, actual: Headers) {
     for (const [name, header] of Object.entries(declared)) {
       const { required, schema } = resolve(document, header);
-      const text = given.get(name);
+      const text = actual.get(name);
       if (text === null && required) throw new Error(`${what} lacks the header ${name}`);
       if (text === null) continue;
       const value = schema.type === "integer" ? Number(text) : text;
-      if (!ajv.validate(schema, value)) throw new Error(`${what} has the header ${name}: ${text}`);
+      if (!ajv.validate(schema, value)) throw new Error(`${what} has an invalid header ${name}: ${text}`);
     }
     const known = new Set(Object.keys(declared).map((name) => name.toLowerCase()));
-    for (const name of given.keys()) {
+    for (const name of actual.keys()) {
       if (!known.has(name) && !UNDOCUMENTED_HEADERS.has(name))
-        throw new Error(`${what} has the header ${name}`);
+        throw new Error(`${what} has the undocumented header ${name}`);
     }
   }
 
   return {
     operations,
     find: (method, path) =>
-      operations.find((one) => one.method === method && buildPathPattern(one.path).test(path)),
+      operations.find((item) => item.method === method && buildPathPattern(item.path).test(path)),
     check({ operationId, method, path, operation }, { status, headers, body }) {
-      const what = `${operationId}'s answer ${status}`;
-      const promised = operation.responses[status];
-      if (!promised) throw new Error(`${what} is not in the document: ${JSON.stringify(body)}`);
+      const what = `response ${status} of ${operationId}`;
+      const documented = operation.responses[status];
+      if (!documented) throw new Error(`${what} is not in the document: ${JSON.stringify(body)}`);
       const pointer = ["paths", path, method.toLowerCase(), "responses", String(status), "content"];
       validate(what, [...pointer, "application/json", "schema"], body);
-      checkHeaders(what, promised.headers, headers);
+      checkHeaders(what, documented.headers, headers);
       if (!headers.get("Content-Type")?.startsWith("application/json"))
         throw new Error(`${what} is not JSON`);
-      if (headers.get("Cache-Control") !== "no-store") throw new Error(`${what} may be kept`);
+      if (headers.get("Cache-Control") !== "no-store")
+        throw new Error(`${what} lacks Cache-Control: no-store`);
     },
   };
 }
@@ -100,7 +101,7 @@ function listOperations(document: OpenApiDocument): DocumentedOperation[] {
 function resolve(document: OpenApiDocument, header: Header | { $ref: string }): Header {
   if (!("$ref" in header)) return header;
   const found = document.components.headers[header.$ref.split("/").at(-1) ?? ""];
-  if (!found) throw new Error(`no such header: ${header.$ref}`);
+  if (!found) throw new Error(`the document does not define the header ${header.$ref}`);
   return found;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The whole partner API in this process: command, query API and projectors over a database of their own, asked as
- * through the gateway, GET and HEAD here, everything else there.
+ * Runs the complete partner API in this process: command, query API and projectors with their own database. Like the
+ * gateway, sends GET requests to the query API and all others to command.
  */
 import { startProjection } from "../../projection/start.ts";
 import { startQueryApi } from "../../query-api/start.ts";
@@ -24,17 +24,17 @@ export interface PartnerApi {
   /** Origin of the query API. */
   queryUrl: string;
   database: TestDatabase;
-  /** An application with a token. */
+  /** Creates an application and exchanges its credentials for a token. */
   partner(environment?: Environment, granted?: readonly Scope[]): Promise<Partner>;
   stop(): Promise<void>;
 }
 
 export interface Partner extends TestApplication {
-  /** The headers that its requests carry; the clinic's is for the test to add. */
+  /** The Authorization header of the application. Tests add the header of the clinic. */
   headers: Record<string, string>;
   /**
-   * Asks at the base of the application's environment. Every read knows of the writes that this partner has had
-   * answers to. It repeats reads that are refused because the read models are behind, unless it names a log position.
+   * Sends a request to the API of the application's environment. A read reflects all earlier writes of this partner.
+   * Retries a read while the read models are behind, unless the caller sets a log position.
    */
   ask(
     method: Method,
@@ -45,10 +45,10 @@ export interface Partner extends TestApplication {
 
 type Method = Parameters<typeof ask>[0];
 
-/** @param ownLog URL of a log of the test's own; the log that all tests share if absent */
-export async function startPartnerApi(ownLog?: string): Promise<PartnerApi> {
+/** @param logUrl URL of an event log; by default, the log that all tests share */
+export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
   const { natsUrl, eventstoreUrl: sharedLog } = await testServers();
-  const eventstoreUrl = ownLog ?? sharedLog;
+  const eventstoreUrl = logUrl ?? sharedLog;
   const database = await createTestDatabase();
   const common = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
   const secrets = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
@@ -100,7 +100,7 @@ export async function startPartnerApi(ownLog?: string): Promise<PartnerApi> {
         const url = `${method === "GET" ? query.url : command.url}/${application.environment}/v1${path}`;
         const seen = method === "GET" ? { "X-SERVICE-Log-Position": position } : {};
         const send = () => ask(method, url, { ...authorization, ...seen, ...headers }, body);
-        // On a busy machine the read models may lag behind for longer than a request waits. Partners retry then.
+        // On a busy machine, the read models can be behind for longer than a request waits. Partners then retry.
         const answer =
           "X-SERVICE-Log-Position" in headers
             ? await send()

@@ -2,7 +2,7 @@ import { buildPartnerDocument } from "../../query-api/docs/partner-document.ts";
 import { partnerReads } from "../../query-api/partner/reads.ts";
 import { type CheckedResponse, createResponseChecker } from "./openapi.ts";
 
-/** The partner API's document as its judge; whose origin and operator it names makes no difference to answers. */
+/** Checks responses against the partner API's document. Origin and operator name do not affect the checks. */
 export const partnerResponseChecker = createResponseChecker(
   buildPartnerDocument(partnerReads, {
     operatorName: "Test Operator",

@@ -4,7 +4,7 @@ import { installationId } from "../../shared/domain/events/ids.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import type { GivenEvent } from "./read-models.ts";
 
-/** An application with one live credential. */
+/** An application with one valid credential. */
 export interface TestApplication {
   applicationId: string;
   credentialId: string;
@@ -27,7 +27,7 @@ export async function registerApplication(
   return application;
 }
 
-/** The application's approved installation at a clinic. */
+/** Creates the event that approves the application's installation at a clinic. */
 export function installationApproved(
   { applicationId }: TestApplication,
   clinicId: string,

@@ -1,6 +1,6 @@
 /**
- * A command service in this process on the shared servers, and worlds to use it in: a clinic with a branch, an animal
- * and an administrator, and an application with a credential and an approved installation.
+ * Starts a command service in this process on the shared servers, and creates test data for it: a clinic with branches,
+ * an animal and an administrator, and an application with a credential and an approved installation.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair, type JWK } from "jose";
@@ -36,7 +36,7 @@ export interface TestCommand {
   stop(): Promise<void>;
 }
 
-/** @param env settings over the usual ones */
+/** @param env settings that override the defaults */
 export async function startTestCommand(env: Record<string, string> = {}): Promise<TestCommand> {
   const { eventstoreUrl, databaseUrls } = await testServers();
   const { privateKey } = await generateKeyPair("EdDSA", { extractable: true });
@@ -65,7 +65,7 @@ export async function startTestCommand(env: Record<string, string> = {}): Promis
   };
 }
 
-/** Actor of the commands in test worlds. */
+/** Returns the context of a command that an operator runs. */
 export function operatorContext(now = Date.now()): CommandContext {
   const id = randomUUID();
   const actor = { type: "operator", id: "test" } as const;
@@ -80,7 +80,7 @@ export interface TestClinic {
   otherBranchId: string;
   customerId: string;
   animalId: string;
-  /** Of an administrator. */
+  /** Membership of an administrator. */
   membershipId: string;
 }
 
@@ -138,7 +138,7 @@ export async function createApplication(
   return { environment, applicationId, ...(await issueCredential(log, { applicationId }, context)) };
 }
 
-/** Has an application installed at a clinic, by the clinic's administrator. */
+/** Requests and approves the installation of an application at a clinic. */
 export async function install(
   log: EventLog,
   { applicationId }: TestApplication,
@@ -155,14 +155,14 @@ export async function install(
   return { applicationId, clinicId };
 }
 
-/** A clinic, an application, its installation there, and a token. */
+/** A clinic, an application that is installed there, and a token of the application. */
 export interface PartnerWorld extends TestClinic, TestApplication {
   token: string;
-  /** The headers that an operation at the clinic needs. */
+  /** Headers of a request for the clinic: token and clinic. */
   headers: Record<string, string>;
 }
 
-/** @param command the service, only its address and log are used */
+/** @param command the service that issues the token */
 export async function createPartnerWorld(
   command: Pick<TestCommand, "url" | "log">,
   environment: Environment = "production",
@@ -190,7 +190,7 @@ export interface PartnerResponse {
 /**
  * Sends a request and parses the JSON response. Fails if the response differs from the partner API's document.
  *
- * @param body texts are sent unchanged, other values as JSON
+ * @param body a string is sent unchanged, any other value as JSON
  */
 export async function ask(
   method: "GET" | "POST" | "DELETE" | "PUT",
@@ -202,14 +202,14 @@ export async function ask(
   const type = body === undefined ? {} : { "Content-Type": "application/json" };
   const response = await fetch(url, { method, headers: { ...type, ...headers }, ...content });
   const text = await response.text();
-  const { status, headers: answered } = response;
+  const { status, headers: responseHeaders } = response;
   requireNoSniffing(response);
-  const answer = { status, headers: answered, text, body: JSON.parse(text) };
+  const answer = { status, headers: responseHeaders, text, body: JSON.parse(text) };
   checkPartnerResponse(method, url, answer);
   return answer;
 }
 
-/** Requests a token. `more` replaces fields of a valid request; undefined removes a field. */
+/** Requests a token. `more` replaces fields of a valid request. The value undefined removes a field. */
 export function exchange(
   url: string,
   { applicationId, clientSecret, environment }: TestApplication,

@@ -8,20 +8,20 @@ import { WebSocket } from "undici";
 
 type Algorithm = "HS256" | "ES256" | "RS256";
 
-/** The portal's identity provider, as far as sign-in and public keys go, and its users' cookies. */
+/** The portal's identity provider. It supports sign-in and public keys, and creates the cookies of portal users. */
 export interface IdentityProvider {
   issuer: string;
   jwksUrl: string;
-  /** Of HS256 tokens. */
+  /** Secret that signs HS256 tokens. */
   secret: string;
   cookieName: string;
-  /** Number of requests for the public keys. */
+  /** Returns the number of requests for the public keys. */
   keyRequests(): number;
-  /** A user's access token; claims replace those of a good one, undefined leaves one out. */
+  /** Creates a user's access token. The claims replace those of a valid token. The value undefined removes a claim. */
   token(claims?: JWTPayload & { role?: unknown }, algorithm?: Algorithm): Promise<string>;
-  /** The Cookie header of a browser after the portal's sign-in, as @supabase/ssr writes it. */
+  /** Returns the Cookie header of a browser after sign-in with @supabase/ssr. */
   cookie(token: string, options?: { encoding?: "base64url" | "raw"; metadata?: unknown }): Promise<string>;
-  /** The Cookie header of a user with a good session. */
+  /** Returns the Cookie header of a user with a valid session. */
   signedIn(userId: string): Promise<string>;
   close(): Promise<void>;
 }
@@ -104,12 +104,12 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
   return provider;
 }
 
-/** Signs in with the portal's own library, into a cookie jar. */
+/** Signs in with @supabase/ssr, as the portal does, and returns the Cookie header. */
 async function signIn(url: string, email: string, cookieEncoding: "base64url" | "raw"): Promise<string> {
   const jar = new Map<string, string>();
   const client = createServerClient(url, "anon-key", {
     cookieEncoding,
-    // Never connected, but the library will not be made without one.
+    // The library requires a WebSocket, but never connects it.
     realtime: { transport: WebSocket as never },
     cookieOptions: { name: cookieName },
     cookies: {

@@ -25,9 +25,9 @@ export interface TestQueryApi {
   database: ReadModelDatabase;
   provider: IdentityProvider;
   given(...events: GivenEvent[]): Promise<void>;
-  /** Sends a GET as a portal user or without a session. Fails if the response differs from the portal's document. */
+  /** Sends a GET request as a portal user or without a session. Fails if the response differs from the document. */
   get(path: string, userId?: string): Promise<PortalResponse>;
-  /** A partner's access token. */
+  /** Creates a partner's access token. */
   partnerToken(claims: PartnerClaims): Promise<string>;
   stop(): Promise<void>;
 }
@@ -39,7 +39,7 @@ export interface PartnerClaims {
   scopes?: readonly Scope[];
 }
 
-/** @param configure settings over the usual ones */
+/** @param configure returns settings that override the defaults */
 export async function startTestQueryApi(
   configure: (database: ReadModelDatabase) => Promise<Record<string, string>> = async () => ({}),
 ): Promise<TestQueryApi> {
@@ -92,7 +92,7 @@ export async function request(url: string, headers: Record<string, string>): Pro
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 
-/** Signs tokens and publishes the keys, as the command service does. */
+/** Starts a server that publishes token keys, and signs tokens like the command service. */
 async function startTokenKeys() {
   const { publicKey, privateKey } = await generateKeyPair("EdDSA");
   const keys = [{ ...(await exportJWK(publicKey)), kid: "one", alg: "EdDSA" }];

@@ -2,54 +2,58 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { expect } from "chai";
 
-/** An answer as it came over the wire. */
+/** A response as the server sent it. */
 export interface RawResponse {
   status: number;
-  /** Names in lower case; the last of several. */
+  /** Headers by name in lower case. Contains the last value of a repeated header. */
   headers: Record<string, string>;
   text: string;
   // biome-ignore lint/suspicious/noExplicitAny: each test checks the body that it expects
   body: any;
 }
 
-/** Longest that a server may take to answer and hang up: a slow request has 20 s, and a busy machine is slow, too. */
+/** Time limit for a response and the end of the connection. Servers allow 20 s for a slow request. Milliseconds. */
 const RESPONSE_TIMEOUT_MS = 60_000;
 
 /**
- * Sends bytes, which need be no request that a client would send, and reads until the server hangs up.
+ * Sends bytes, which can be an invalid request, and reads until the server closes the connection. Fails if a final
+ * response permits browsers to guess its content type.
  *
- * @param parts written one after the other, each when the one before has gone out
- * @returns every answer, in order; those with a status of 1xx included. Each other one forbids sniffing its type
+ * @param parts written in order, each after the previous part has been sent
+ * @returns all responses in order, including those with a status of 1xx
  */
 export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promise<RawResponse[]> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   const chunks: Buffer[] = [];
   socket.on("data", (chunk) => chunks.push(chunk));
-  // The server may hang up before it has read everything.
+  // The server may close the connection before it has read all parts.
   socket.on("error", () => undefined);
   const closed = once(socket, "close");
-  const late = setTimeout(() => socket.destroy(new Error("late")), RESPONSE_TIMEOUT_MS);
+  const timer = setTimeout(() => socket.destroy(new Error("timeout")), RESPONSE_TIMEOUT_MS);
   for (const part of parts) {
     await new Promise<void>((resolve) => socket.write(part, () => resolve()));
   }
   await closed;
-  clearTimeout(late);
+  clearTimeout(timer);
   const answers = parse(Buffer.concat(chunks));
   for (const { status, headers } of answers) {
-    if (status >= 200) expect(headers["x-content-type-options"], `of ${status}`).to.equal("nosniff");
+    if (status >= 200)
+      expect(headers["x-content-type-options"], `X-Content-Type-Options of a response ${status}`).to.equal(
+        "nosniff",
+      );
   }
   return answers;
 }
 
-/** The one answer to a request; it must ask for the connection to be closed, unless it is broken. */
+/** Sends one request and returns its final response. A valid request must contain `Connection: close`. */
 export async function sendOne(url: string, ...parts: (string | Buffer)[]): Promise<RawResponse> {
   const answers = (await sendRaw(url, ...parts)).filter(({ status }) => status >= 200);
   expect(answers, "answers").to.have.length(1);
   return answers[0] as RawResponse;
 }
 
-/** A request's text: start line, headers, an empty line, the body. `Connection: close` unless a header says more. */
+/** Builds the bytes of a request. Adds `Host`, `Connection: close` and, if there is a body, `Content-Length`. */
 export function requestText(start: string, headers: string[], body: string | Buffer = ""): Buffer {
   const length = Buffer.byteLength(body);
   const all = [
@@ -80,7 +84,7 @@ function parse(bytes: Buffer): RawResponse[] {
   let rest = bytes;
   while (rest.length > 0) {
     const end = rest.indexOf("\r\n\r\n");
-    if (end < 0) throw new Error(`no answer: ${rest.toString("latin1").slice(0, 200)}`);
+    if (end < 0) throw new Error(`not an HTTP response: ${rest.toString("latin1").slice(0, 200)}`);
     const [start = "", ...lines] = rest.subarray(0, end).toString("latin1").split("\r\n");
     const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(start)?.[1]);
     const headers = Object.fromEntries(

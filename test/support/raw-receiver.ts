@@ -1,17 +1,18 @@
-/** A TCP server on loopback that a test drives by hand, for answers that no HTTP server would send. */
+/** A TCP server on loopback. A test writes its responses byte by byte, including responses that are not valid HTTP. */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 
 export interface RawReceiver {
   url: string;
   port: number;
-  /** Requests that arrived, and the connections that they arrived on. */
+  /** Number of received requests. */
   requests: number;
+  /** Number of accepted connections. */
   connections: number;
   close(): Promise<void>;
 }
 
-/** @param onRequest called for each request, with its number from 1 on its connection */
+/** @param onRequest called for each request with its number on its connection, starting at 1 */
 export async function startRawReceiver(
   onRequest: (socket: Socket, number: number) => void,
 ): Promise<RawReceiver> {
@@ -22,7 +23,7 @@ export async function startRawReceiver(
     let number = 0;
     socket.on("error", () => undefined);
     socket.on("close", () => sockets.delete(socket));
-    // The requests of these tests are small: each arrives in one piece.
+    // The requests of the tests are so small that each arrives as one chunk.
     socket.on("data", () => {
       receiver.requests += 1;
       number += 1;

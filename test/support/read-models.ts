@@ -11,27 +11,27 @@ import { parseStoredEvent } from "../../shared/domain/events/stored-event.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { createTestDatabase, type TestDatabase } from "./stack.ts";
 
-/** An event and when it happened; by default at `recordedAt`. */
+/** An event of the catalog, and the time when it happened. */
 export type GivenEvent = CatalogEvent & { at?: string };
 
-/** A database with everything in it, which takes events without a log between. */
+/** A database with migrations and read models. A test applies events directly, without an event log. */
 export interface ReadModelDatabase extends TestDatabase {
-  /** Takes events into the read models, as the projection does. */
+  /** Applies events to the read models, as the projection does. */
   given(...events: GivenEvent[]): Promise<void>;
-  /** As the owner. */
+  /** Connections of the database's owner. */
   admin: pg.Pool;
   close(): Promise<void>;
 }
 
-/** When events happened that do not say when. */
+/** Time of events for which a test sets no time. */
 const DEFAULT_EVENT_TIME = "2026-03-01T08:00:00.000Z";
 
-/** Makes a database with migrations and empty read models. */
+/** Creates a database with migrations and empty read models. */
 export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
   const database = await createTestDatabase();
   await migrate(database.urls.projection, pino({ level: "silent" }));
   const admin = new pg.Pool({ connectionString: database.urls.projection, max: 2 });
-  // Dropping the database cuts idle connections.
+  // Dropping the database closes idle connections, which then emit an error.
   admin.on("error", () => undefined);
   await ensureReadModels(admin, readModels);
   let position = BEFORE_FIRST;
@@ -54,7 +54,7 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
   };
 }
 
-/** Through the catalog, so that no test can tell of an event that the log could not hold. */
+/** Creates a recorded event. Parses it with the catalog, so that tests cannot use events that are invalid in a log. */
 function record({ at, ...event }: GivenEvent, position: bigint): RecordedEvent {
   const parsed = parseStoredEvent({
     type: event.type,
@@ -69,6 +69,6 @@ function record({ at, ...event }: GivenEvent, position: bigint): RecordedEvent {
       occurredAt: at ?? DEFAULT_EVENT_TIME,
     },
   });
-  if (!parsed) throw new Error(`no such event: ${event.type}`);
+  if (!parsed) throw new Error(`The catalog has no event type ${event.type}.`);
   return { ...parsed, id: randomUUID(), stream: "test-1", revision: position, position };
 }

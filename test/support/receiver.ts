@@ -1,4 +1,4 @@
-/** A partner's webhook receiver: a real server on loopback with configurable answers. It records all requests. */
+/** A partner's webhook receiver: a real server on loopback with configurable responses. It records all requests. */
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,11 +8,12 @@ export interface Reaction {
   status?: number;
   headers?: Record<string, string>;
   body?: string | Uint8Array;
-  /** Before the answer begins. Milliseconds. */
+  /** Delay before the response. Milliseconds. */
   delayMs?: number;
   /**
-   * `drip`: a byte of body every 20 ms, without end. `flood`: body as fast as it is read, without end. `hang`: no
-   * answer at all. `close`: the connection is cut instead of an answer. `hold`: the answer waits for a release.
+   * `drip` sends one byte of an endless body every 20 ms. `flood` sends an endless body as fast as the client reads it.
+   * `hang` sends no response. `close` closes the connection without a response. `hold` delays the response until
+   * `release` is called.
    */
   mode?: "drip" | "flood" | "hang" | "close" | "hold";
 }
@@ -22,11 +23,11 @@ export interface ReceivedRequest {
   path: string;
   headers: IncomingHttpHeaders;
   body: string;
-  /** Status of the answer; undefined if there was none. */
+  /** Status of the response; undefined if the receiver sends no response. */
   status: number | undefined;
-  /** Of the sender's end of the connection. */
+  /** Port of the sender's end of the connection. */
   senderPort: number | undefined;
-  /** Milliseconds since 1970. */
+  /** Time of arrival, in milliseconds since 1970. */
   at: number;
 }
 
@@ -34,22 +35,22 @@ export interface Receiver {
   url: string;
   port: number;
   requests: ReceivedRequest[];
-  /** Requests that were open at once, at the most. */
+  /** Returns the maximum number of requests that were open at the same time. */
   maxConcurrentRequests(): number;
-  /** Uses each of these reactions for one of the next requests, and then the default reaction again. */
+  /** Sets the reactions to the next requests, one for each. Later requests get the default reaction. */
   next(...behaviours: Reaction[]): void;
-  /** Does this with every request from now on, or with those of one path; 200 at first. */
+  /** Sets the default reaction to all requests, or to the requests of one path. The initial default returns 200. */
   always(behaviour: Reaction, path?: string): void;
-  /** Requests that are held now. */
+  /** Returns the number of requests whose response is on hold. */
   held(): number;
-  /** Answers the requests that are held now. */
+  /** Sends the responses that are on hold. */
   release(): void;
-  /** The requests of a delivery, in order. */
+  /** Returns the requests of a delivery in order. */
   of(deliveryId: string): ReceivedRequest[];
   close(): Promise<void>;
 }
 
-/** @param port 0 takes a free one */
+/** @param port port to listen on; 0 selects a free port */
 export async function startReceiver(port = 0): Promise<Receiver> {
   const requests: ReceivedRequest[] = [];
   const queue: Reaction[] = [];

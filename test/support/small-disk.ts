@@ -8,11 +8,11 @@ import { readProcessIdentity } from "../../deploy/local/setup/pid-lock.mjs";
 /** A real file system that a test can fill. */
 export interface SmallDisk {
   folder: string;
-  /** Fills the remaining space. Call it again if space was freed meanwhile. */
+  /** Fills the free space. A later call fills space that was freed since. */
   fill(): void;
-  /** Gives back the space that `fill` has taken. */
+  /** Frees the space that `fill` occupies. */
   free(): void;
-  /** Unmounts the disk. Processes keep the files that they have open. */
+  /** Unmounts the disk. Processes can continue to use files that they have open. */
   remove(): void;
 }
 
@@ -21,7 +21,7 @@ const PREFIX = "clinic-disk-";
 /**
  * Mounts a file system in memory. Skips the calling test if mounting is not permitted.
  *
- * @param size in MiB
+ * @param size size in MiB
  */
 export function mountSmallDisk(test: Context, size: number): SmallDisk {
   removeAbandonedDisks();
@@ -46,7 +46,7 @@ export function mountSmallDisk(test: Context, size: number): SmallDisk {
   };
 }
 
-/** Appends to a file until the disk takes not one more byte. */
+/** Appends to a file until the disk has no space for another byte. */
 function fillDisk(ballast: string): void {
   const descriptor = fs.openSync(ballast, "a");
   try {
@@ -66,7 +66,7 @@ function writeUntilFull(descriptor: number, size: number): void {
 }
 
 function unmount(folder: string): void {
-  // Lazily, since a process that has just been killed may hold a file for another moment.
+  // Lazily, because a process that has just been killed can still have a file open.
   execFileSync("umount", ["--lazy", folder], { stdio: "pipe" });
   fs.rmdirSync(folder);
 }
@@ -79,7 +79,7 @@ function removeAbandonedDisks(): void {
     try {
       unmount(folder);
     } catch {
-      fs.rmSync(folder, { recursive: true, force: true }); // it was not mounted any more
+      fs.rmSync(folder, { recursive: true, force: true }); // the disk was already unmounted
     }
   }
 }

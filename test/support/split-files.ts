@@ -1,8 +1,8 @@
 import fs from "node:fs";
 
 /**
- * Splits test files into groups that take about the same time, by the size of the files: the largest first, each to
- * the group that has least.
+ * Splits test files into groups of about equal total file size, as an estimate of equal duration. Adds the files in order
+ * of size, the largest first, each to the smallest group.
  */
 export function splitFiles(files: readonly string[], groups: number): string[][] {
   const sized = files.map((file) => ({ file, size: fs.statSync(file).size }));

@@ -1,7 +1,8 @@
 /**
- * Real servers for tests: one shared set for each mocha process, started on first use, and whole stacks for fault
- * tests. EVENTSTORE_URL, DATABASE_URL and NATS_URL each replace a server of ours. Nothing outlives mocha, even when
- * it is killed: the servers die with the process, and the next run sweeps the folder.
+ * Starts real servers for tests. The tests of one mocha process share a set of servers, which is started on first use.
+ * Fault tests start complete stacks. EVENTSTORE_URL, DATABASE_URL and NATS_URL each replace an embedded server.
+ *
+ * If mocha is killed, its servers end, and the next run deletes their folders.
  */
 import { randomBytes } from "node:crypto";
 import fs from "node:fs";
@@ -22,7 +23,7 @@ import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { createProgress } from "../../deploy/local/setup/progress.ts";
 import { type Stack, type StackOptions, startStack } from "../../deploy/local/stack/stack.ts";
 
-/** A database of a test's own on the shared Postgres, empty: its roles are there, its migrations are not applied. */
+/** A database of one test on the shared Postgres. The roles exist, but the migrations are not applied. */
 export interface TestDatabase {
   name: string;
   urls: DatabaseUrls;
@@ -30,25 +31,26 @@ export interface TestDatabase {
 }
 
 export interface TestStackOptions {
-  /** Settings of one service, over all others. */
+  /** Settings of individual services, which override all others. */
   serviceEnv?: StackOptions["serviceEnv"];
-  /** Servers that run elsewhere; by default those of the environment. */
+  /** URLs of external servers; by default, the URLs of the environment. */
   external?: ExternalServers;
-  /** The stack's folder; by default a new one. */
+  /** The stack's folder; by default, a new folder. */
   root?: string;
   /** If true, processes that die are restarted, as with `npm start`. */
   restart?: boolean;
-  /** Takes the supervisor's lines; by default they go to standard error. */
+  /** Receives the supervisor's lines. By default, they are written to standard error. */
   log?: (line: string) => void;
 }
 
+/** State that all tests of a process share. */
 interface Shared {
   servers?: Promise<Servers> | undefined;
-  /** Cleanup functions of everything that still runs or exists, newest last. */
+  /** Functions that stop servers and delete folders and databases, in the order of their creation. */
   cleanups: Set<() => Promise<void>>;
 }
 
-// Mocha may load this file once by require and once by import: the state is the process's, not the module's.
+// Mocha can load this file twice, by require and by import. So the state is global instead of a module variable.
 const KEY: unique symbol = Symbol.for("clinic-service.test-servers");
 const perProcess = globalThis as { [KEY]?: Shared };
 if (!perProcess[KEY]) {
@@ -59,19 +61,17 @@ const shared = perProcess[KEY];
 
 const PREFIX = "clinic-test-";
 
-/** After the last test, everything must have come to its end within this. Milliseconds. */
+/** Time limit for the process to end after the last test. Milliseconds. */
 const TEARDOWN_TIMEOUT_MS = 90_000;
 const progress = createProgress((line) => process.stderr.write(`${line}\n`), false);
 
-/**
- * The servers that all tests of this process share. Tests that stop a server start their own, with startTestServers.
- */
+/** Returns the servers that all tests of this process share. A test that stops a server must use startTestServers. */
 export function testServers(): Promise<Servers> {
   shared.servers ??= startTestServers();
   return shared.servers;
 }
 
-/** Mocha runs the tests in a child process. If the parent is killed with -9, the child must end too. */
+/** Ends this process if its parent ends: mocha runs tests in a child process, and its parent can be killed. */
 function exitWithParent(): void {
   const parent = process.ppid;
   setInterval(() => {
@@ -79,7 +79,7 @@ function exitWithParent(): void {
   }, 500).unref();
 }
 
-/** Servers of a test's own, on free ports, in a folder that goes when they stop. */
+/** Starts servers for one test on free ports. Their folder is deleted when they stop. */
 export async function startTestServers(external: ExternalServers = process.env): Promise<Servers> {
   const root = makeTestRoot();
   const ports = await findFreePorts();
@@ -91,7 +91,7 @@ export async function startTestServers(external: ExternalServers = process.env):
   return { ...servers, stop };
 }
 
-/** A new, empty database on the shared Postgres, so that test files do not see each other's rows. */
+/** Creates an empty database on the shared Postgres, so that test files do not see each other's rows. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const { adminDatabaseUrl, components, root } = await testServers();
   const name = `test_${process.pid}_${randomBytes(4).toString("hex")}`;
@@ -102,7 +102,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
     ? buildDatabaseUrl(adminDatabaseUrl, name)
     : buildDatabaseUrl(adminDatabaseUrl, name, "local_projection", passwords.projection);
   const drop = () => dropDatabase(adminDatabaseUrl, name);
-  // On a server of ours, the database goes with the server.
+  // The embedded server's data folder is deleted with its databases, so only external servers need a cleanup.
   return {
     name,
     urls: buildRoleUrls(adminDatabaseUrl, name, passwords, owner),
@@ -110,7 +110,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   };
 }
 
-/** Starts a complete stack with its own servers. Its folder is deleted when it stops. */
+/** Starts a complete stack with its own servers. Its folder is deleted when the stack stops. */
 export async function startTestStack(options: TestStackOptions = {}): Promise<Stack> {
   const root = options.root ?? makeTestRoot();
   const external = options.external ?? process.env;
@@ -134,7 +134,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<St
   return { ...stack, stop };
 }
 
-/** An empty folder for a stack, reachable for root's Postgres user, removed at the end at the latest. */
+/** Creates an empty folder for a stack. The Postgres user can access it. It is deleted after the last test. */
 export function makeTestRoot(): string {
   removeAbandonedFolders();
   const root = fs.mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
@@ -143,16 +143,17 @@ export function makeTestRoot(): string {
   return root;
 }
 
-/** Hooks for mocha: stop and remove everything that tests left behind. */
+/** Mocha calls this hook after the last test. Stops servers and deletes folders that tests have left. */
 export async function mochaGlobalTeardown(): Promise<void> {
   exitAfter(TEARDOWN_TIMEOUT_MS);
   const failures: unknown[] = [];
   for (const clean of [...shared.cleanups].reverse()) await clean().catch((error) => failures.push(error));
   shared.servers = undefined;
-  if (failures.length > 0) throw new AggregateError(failures, "what tests left could not all be stopped");
+  if (failures.length > 0)
+    throw new AggregateError(failures, "servers or folders of tests could not be removed");
 }
 
-/** A test that failed may have left something open, for which mocha would wait for ever. */
+/** Ends the process after the time limit. A failed test can leave an open handle, which would keep mocha running. */
 function exitAfter(milliseconds: number): void {
   setTimeout(() => {
     process.stderr.write(`still open after all tests: ${process.getActiveResourcesInfo().join(", ")}\n`);
@@ -160,7 +161,7 @@ function exitAfter(milliseconds: number): void {
   }, milliseconds).unref();
 }
 
-/** Makes the work happen once: when called, or at the end. */
+/** Registers a cleanup function. Returns a function that runs it now. It runs only once, at the latest after all tests. */
 function registerCleanup(work: () => Promise<void>): () => Promise<void> {
   const once = async () => {
     if (shared.cleanups.delete(once)) await work();
@@ -169,14 +170,14 @@ function registerCleanup(work: () => Promise<void>): () => Promise<void> {
   return once;
 }
 
-/** Removes folders whose process was killed. */
+/** Deletes the folders of test processes that were killed. */
 function removeAbandonedFolders(): void {
-  const left = fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith(PREFIX));
-  for (const name of left) {
+  const names = fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith(PREFIX));
+  for (const name of names) {
     const pid = Number(name.slice(PREFIX.length).split("-")[0]);
     const folder = path.join(os.tmpdir(), name);
-    const ours = fs.statSync(folder, { throwIfNoEntry: false })?.uid === process.getuid?.();
-    if (ours && !isAlive(pid) && !findLockHolder(path.join(folder, "lock"))) removeLocalRoot(folder);
+    const isOwn = fs.statSync(folder, { throwIfNoEntry: false })?.uid === process.getuid?.();
+    if (isOwn && !isAlive(pid) && !findLockHolder(path.join(folder, "lock"))) removeLocalRoot(folder);
   }
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 
-/** The metadata of an event that a test puts into the log by itself: an operator's, of no clinic. */
+/** Creates metadata for an event that a test appends to the log directly. The actor is an operator, without a clinic. */
 export function createStoredMetadata() {
   return {
     $correlationId: randomUUID(),

@@ -1,4 +1,4 @@
-/** A listening socket on loopback that accepts no connection: its queue is full, so the kernel drops every SYN. */
+/** A listening socket on loopback that accepts no connections. Its queue is full, so the kernel drops every SYN. */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { Worker } from "node:worker_threads";
@@ -6,13 +6,13 @@ import { eventually } from "./eventually.ts";
 
 export interface UnresponsiveServer {
   port: number;
-  /** Accepts connections from now on and answers each request with 200. */
+  /** Starts to accept connections and returns 200 for each request. */
   accept(): void;
   close(): Promise<void>;
 }
 
-/** The thread listens and then blocks, so that no connection leaves the queue. */
-const LISTENER = `
+/** Script of a thread that listens and then blocks, so that its queue keeps all connections. */
+const LISTENER_SCRIPT = `
   const { parentPort, workerData } = require("node:worker_threads");
   const server = require("node:http").createServer((request, response) => response.end("ok"));
   server.listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => {
@@ -22,7 +22,7 @@ const LISTENER = `
 
 export async function startUnresponsiveServer(): Promise<UnresponsiveServer> {
   const blocked = new Int32Array(new SharedArrayBuffer(4));
-  const worker = new Worker(LISTENER, { eval: true, workerData: blocked });
+  const worker = new Worker(LISTENER_SCRIPT, { eval: true, workerData: blocked });
   const [port] = (await once(worker, "message")) as [number];
   const queued: Socket[] = [];
   await eventually("a full queue", async () => {

@@ -1,7 +1,7 @@
 import http from "node:http";
 import { pipeline } from "node:stream";
 import { sendError } from "../../../shared/http/error-response.ts";
-import { type HttpServer, listen } from "../../../shared/http/listen.ts";
+import { type ClientTimeouts, type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { selectForwardedHeaders } from "./gateway-headers.ts";
 import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
 
@@ -23,6 +23,8 @@ export interface GatewayOptions {
   log: (line: string) => void;
   /** Time limit for open requests during a shutdown. Milliseconds. */
   drainTimeoutMs?: number;
+  /** Time limits for slow clients; by default, the time limits of the services. */
+  clientTimeouts?: ClientTimeouts;
   /** Limits on request bodies; by default, the limits of the services. */
   bodyLimits?: BodyLimits;
 }
@@ -42,6 +44,7 @@ const DEFAULT_BODY_LIMITS: BodyLimits = { maxBytes: 65_536, maxTotalBytes: 64 * 
  * @throws {StartError} if the gateway cannot listen on the port
  */
 export async function startGateway(options: GatewayOptions): Promise<HttpServer> {
+  const { host, port, drainTimeoutMs, clientTimeouts } = options;
   const bodies = new RequestBodies(options.bodyLimits ?? DEFAULT_BODY_LIMITS);
   const reusingAgent = new http.Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
   const singleUseAgent = new http.Agent({ keepAlive: false, maxSockets: MAX_CONNECTIONS });
@@ -58,7 +61,7 @@ export async function startGateway(options: GatewayOptions): Promise<HttpServer>
     }
     void forwardWithBody(request, response, { origin, log, agent: singleUseAgent }, bodies);
   };
-  const server = await listen(handle, options.host, options.port, options.drainTimeoutMs);
+  const server = await listen(handle, host, port, drainTimeoutMs, clientTimeouts);
   return {
     url: server.url,
     async close() {

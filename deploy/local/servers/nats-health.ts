@@ -11,12 +11,16 @@ export interface HealthCheckTimes {
   greetingIntervalMs: number;
   /** JetStream counts as hung if a request is still pending after this number of successful test connections. */
   maxGreetings: number;
+  /** Time limit for the server's first line. A server that exceeds it is busy or down, but not hung. Milliseconds. */
+  greetingTimeoutMs: number;
 }
 
-const DEFAULT_TIMES: HealthCheckTimes = { intervalMs: 2_000, greetingIntervalMs: 1_000, maxGreetings: 10 };
-
-/** Time limit for the server's first line. A server that exceeds it is busy or down, which is no hang. Milliseconds. */
-const GREETING_TIMEOUT_MS = 10_000;
+const DEFAULT_TIMES: HealthCheckTimes = {
+  intervalMs: 2_000,
+  greetingIntervalMs: 1_000,
+  maxGreetings: 10,
+  greetingTimeoutMs: 10_000,
+};
 
 /** Subject of a JetStream API request that needs the lock of every stream. */
 const INFO_SUBJECT = "$JS.API.INFO";
@@ -55,7 +59,7 @@ async function checkJetStream(
     servers: `127.0.0.1:${port}`,
     name: "supervisor",
     reconnect: false,
-    timeout: GREETING_TIMEOUT_MS,
+    timeout: times.greetingTimeoutMs,
   });
   try {
     const problem = connection
@@ -95,15 +99,18 @@ async function detectHang(
   for (let greetings = 0; greetings < times.maxGreetings; ) {
     await sleep(times.greetingIntervalMs, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return undefined;
-    if ((await readGreeting(port)) !== undefined) greetings += 1;
+    if ((await readGreeting(port, times.greetingTimeoutMs)) !== undefined) greetings += 1;
   }
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
   return `JetStream has not answered for ${seconds} s, although the server accepts connections`;
 }
 
 /** Returns the first line of a NATS server, which begins with INFO; undefined if the server does not send it in time. */
-export async function readGreeting(port: number): Promise<string | undefined> {
-  const socket = net.connect({ port, host: "127.0.0.1", timeout: GREETING_TIMEOUT_MS });
+export async function readGreeting(
+  port: number,
+  timeout = DEFAULT_TIMES.greetingTimeoutMs,
+): Promise<string | undefined> {
+  const socket = net.connect({ port, host: "127.0.0.1", timeout });
   socket.once("timeout", () => socket.destroy(new Error("no greeting in time")));
   try {
     const [chunk] = (await once(socket, "data")) as [Buffer];

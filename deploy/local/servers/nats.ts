@@ -2,13 +2,21 @@ import fs from "node:fs";
 import { findProgram } from "../setup/system-package.ts";
 import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { createComponent } from "../supervisor/supervised-process.ts";
-import { readGreeting, watchJetStream } from "./nats-health.ts";
+import { type HealthCheckTimes, readGreeting, watchJetStream } from "./nats-health.ts";
 
 const INSTALL_ADVICE =
   "Install it (Debian: sudo apt-get install nats-server), or set NATS_URL to a NATS server with JetStream.";
 
-/** Prepares a nats-server with JetStream on loopback, and installs nats-server if it is missing. Does not start it. */
-export async function prepareNats(context: ComponentContext, port: number): Promise<Component> {
+/**
+ * Prepares a nats-server with JetStream on loopback. Installs nats-server if it is missing. Does not start it.
+ *
+ * @param times intervals and limits of the health check; tests set shorter ones
+ */
+export async function prepareNats(
+  context: ComponentContext,
+  port: number,
+  times?: HealthCheckTimes,
+): Promise<Component> {
   const folder = context.paths.nats;
   const command = await findNatsServer(context.log);
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -22,7 +30,7 @@ export async function prepareNats(context: ComponentContext, port: number): Prom
     ready: async () => /^INFO .*"jetstream":true/.test((await readGreeting(port)) ?? ""),
     deathSignal: "SIGTERM" as const,
   });
-  const watch = (signal: AbortSignal) => watchJetStream(port, signal);
+  const watch = (signal: AbortSignal) => watchJetStream(port, signal, times);
   return createComponent({ name: "nats", prepareProcess, watch }, context);
 }
 

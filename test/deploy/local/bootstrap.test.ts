@@ -6,8 +6,8 @@ import { expect } from "chai";
 import { PROJECT } from "../../../deploy/local/setup/project.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
-/** A fake npm: records its arguments, waits a moment, and installs the packages of the lock file. */
-const NPM = `
+/** Script of a fake npm. It records its arguments, waits 300 ms, and installs the packages of the lock file. */
+const FAKE_NPM = `
 const fs = require("node:fs");
 fs.appendFileSync("npm-calls", process.argv.slice(2).join(" ") + "\\n");
 Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
@@ -31,7 +31,7 @@ function makeClone(entry: string) {
     write("package-lock.json", JSON.stringify({ packages: { "": {}, "node_modules/tsx": { version } } }));
   lock("1.0.0");
   write("entry.mjs", entry);
-  write("npm-cli.js", NPM);
+  write("npm-cli.js", FAKE_NPM);
   const args = ["deploy/local/bootstrap.mjs", "entry.mjs", "one", "two"];
   const options = {
     cwd: folder,
@@ -44,14 +44,14 @@ function makeClone(entry: string) {
     lock,
     run: () => spawnSync(process.execPath, args, { ...options, encoding: "utf8" }),
     start: () => spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "ignore"] }),
-    /** Returns how often npm ran. */
+    /** Returns the number of times that npm ran. */
     installs: () => npmCalls().split("\n").length - 1,
     npmCalls,
   };
 }
 
 describe("bootstrap", () => {
-  it("bootstrap installs once, passes on arguments and the exit code, and installs again if the lock file changes", () => {
+  it("bootstrap forwards arguments and the exit code, and installs packages only if the lock file has changed", () => {
     const clone = makeClone("console.log(process.argv.slice(2).join()); process.exit(7)");
     const first = clone.run();
     expect([first.status, first.stdout.trim()]).to.eql([7, "one,two"]);
@@ -64,7 +64,7 @@ describe("bootstrap", () => {
     expect(clone.installs()).to.equal(2);
   });
 
-  it("bootstrap accepts existing packages that match the lock file", () => {
+  it("bootstrap does not install packages if the existing packages match the lock file", () => {
     const clone = makeClone("");
     clone.write("node_modules/tsx/index.js", "");
     clone.write("node_modules/.package-lock.json", '{"packages":{"node_modules/tsx":{"version":"1.0.0"}}}');
@@ -72,7 +72,7 @@ describe("bootstrap", () => {
     expect(clone.installs()).to.equal(0);
   });
 
-  it("two bootstraps at the same time install once", async () => {
+  it("two bootstraps that start at the same time install the packages once", async () => {
     const clone = makeClone("");
     const codes = [clone.start(), clone.start()].map((child) => once(child, "exit"));
     expect((await Promise.all(codes)).map(([code]) => code)).to.eql([0, 0]);
@@ -85,7 +85,7 @@ describe("bootstrap", () => {
     expect(clone.run().status).to.equal(0);
   });
 
-  it("bootstrap prints npm's errors and one line if the installation fails", () => {
+  it("bootstrap prints npm's errors and a one-line message if the installation fails", () => {
     const clone = makeClone("");
     clone.write("npm-fails", "");
     const { status, stderr } = clone.run();
@@ -95,7 +95,7 @@ describe("bootstrap", () => {
       .and.match(/npm ci failed with code 1.*\n$/);
   });
 
-  it("bootstrap passes on a signal and waits for the process to end", async () => {
+  it("bootstrap forwards a signal and waits for the program to end", async () => {
     const clone = makeClone(
       "process.on('SIGTERM', () => process.exit(5)); console.log('up'); setInterval(()=>{}, 1000)",
     );

@@ -1,4 +1,4 @@
-/** The supervisor and its files on a real full disk, until there is space again. */
+/** Tests of the supervisor and its files on a real disk that becomes full and later has space again. */
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
@@ -15,28 +15,28 @@ import type { Component, ComponentContext } from "../../../deploy/local/supervis
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
 
-/** Long, because a busy machine is slow and a restart waits up to 15 s. Milliseconds. */
+/** Time limit for a restart, which has a delay of up to 15 s. Long, because the machine may be busy. Milliseconds. */
 const RECOVERY_TIMEOUT_MS = 120_000;
 
 describe("on a full disk", function () {
   this.timeout(240_000);
   let disk: SmallDisk | undefined;
-  let part: Component | undefined;
+  let component: Component | undefined;
 
   afterEach(async () => {
-    await part?.stop();
+    await component?.stop();
     disk?.remove();
-    disk = part = undefined;
+    disk = component = undefined;
   });
 
-  function supervised(): { context: ComponentContext; lines: string[] } {
+  function createContext(): { context: ComponentContext; lines: string[] } {
     const lines: string[] = [];
     const log = (line: string) => lines.push(line);
     const paths = getLocalPaths(disk!.folder);
     return { context: { paths, pids: openPidRegistry(paths.pids, log), log, restart: true }, lines };
   }
 
-  it("a saved file keeps its last content on a full disk and gets the newest when there is space", async function () {
+  it("a saved file keeps its last content on a full disk and gets the newest content when the disk has space", async function () {
     disk = mountSmallDisk(this, 1);
     const file = path.join(disk.folder, "pids.json");
     const lines: string[] = [];
@@ -47,13 +47,16 @@ describe("on a full disk", function () {
     saved.save("y".repeat(10_000));
     expect(fs.readFileSync(file, "utf8")).to.equal("first");
     disk.free();
-    await eventually("the newest", () => fs.readFileSync(file, "utf8") === "y".repeat(10_000));
+    await eventually(
+      "the file has the newest content",
+      () => fs.readFileSync(file, "utf8") === "y".repeat(10_000),
+    );
     expect(lines).to.have.length(2);
     expect(lines[0]).to.include(`Cannot write ${file}, will retry: ENOSPC`);
     expect(lines[1]).to.equal("pids.json was written after a retry.");
   });
 
-  it("a start on a full disk fails with its reason and does not block the next start", async function () {
+  it("a start on a full disk fails with the reason and does not prevent the next start", async function () {
     disk = mountSmallDisk(this, 1);
     const root = path.join(disk.folder, "root");
     fs.mkdirSync(path.join(root, "logs"), { recursive: true });
@@ -68,9 +71,10 @@ describe("on a full disk", function () {
   it("nats-server is restarted if JetStream hangs after a failed write, and keeps confirmed messages", async function () {
     disk = mountSmallDisk(this, 24);
     const port = (await findFreePorts()).nats;
-    const { context, lines } = supervised();
-    part = await prepareNats(context, port);
-    await part.start();
+    const { context, lines } = createContext();
+    const times = { intervalMs: 500, greetingIntervalMs: 300, maxGreetings: 10, greetingTimeoutMs: 10_000 };
+    component = await prepareNats(context, port, times);
+    await component.start();
     const publish = async (bytes: number) => {
       const connection = await connect({ servers: `127.0.0.1:${port}`, reconnect: false });
       try {
@@ -84,17 +88,17 @@ describe("on a full disk", function () {
     };
     let confirmed = await publish(1_000);
     disk.fill();
-    const first = part.pid;
+    const firstPid = component.pid;
     await eventually("a write fails", async () => {
       const sequence = await publish(500_000).catch(() => undefined);
       confirmed = sequence ?? confirmed;
       return sequence === undefined;
     });
-    await eventually("it is started again", () => part!.pid !== first, RECOVERY_TIMEOUT_MS);
+    await eventually("nats-server restarts", () => component!.pid !== firstPid, RECOVERY_TIMEOUT_MS);
     expect(lines.join("\n")).to.match(/Restarting nats \(pid \d+\): JetStream /);
     disk.free();
     const next = await eventually(
-      "it takes messages",
+      "JetStream confirms messages",
       () => publish(500_000).catch(() => undefined),
       RECOVERY_TIMEOUT_MS,
     );
@@ -104,10 +108,10 @@ describe("on a full disk", function () {
   it("Postgres is restarted until the disk has space, and keeps all committed data", async function () {
     disk = mountSmallDisk(this, 160);
     const port = (await findFreePorts()).postgres;
-    const { context, lines } = supervised();
+    const { context, lines } = createContext();
     const password = "superuser";
-    part = await preparePostgres(context, { port, password, syncNewData: false });
-    await part.start();
+    component = await preparePostgres(context, { port, password, syncNewData: false });
+    await component.start();
     const query = async (text: string) => {
       const connectionString = buildSuperuserUrl(port, password);
       const client = new pg.Client({
@@ -129,14 +133,14 @@ describe("on a full disk", function () {
       query(`INSERT INTO sample SELECT ${committed}, repeat('x', 1000) FROM generate_series(1, 2000)`);
     disk.fill();
     await eventually(
-      "Postgres ends, since it cannot write its log",
+      "Postgres ends because it cannot write its log",
       async () => {
         disk!.fill();
         await insert().then(
           () => committed++,
           () => undefined,
         );
-        // Needs a new segment of the write-ahead log. Without space for it, the server ends.
+        // Requires a new segment of the write-ahead log. If the disk has no space for the segment, the server ends.
         await query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()").catch(
           () => undefined,
         );
@@ -146,7 +150,7 @@ describe("on a full disk", function () {
     );
     disk.free();
     await eventually(
-      "it takes writes",
+      "Postgres accepts writes",
       () =>
         insert().then(
           () => true,

@@ -7,8 +7,8 @@ import { closeAll, listen, startGatewayTo } from "./gateway-world.ts";
 describe("the gateway and misbehaving services", () => {
   afterEach(closeAll);
 
-  it("the gateway answers 502 if a service disconnects, and aborts an incomplete answer", async () => {
-    const cut = await listen(
+  it("the gateway returns 502 if a service disconnects, and aborts an incomplete response", async () => {
+    const disconnecting = await listen(
       net.createServer((socket) => {
         socket.once("data", (data) => {
           if (data.toString().startsWith("PUT")) socket.destroy();
@@ -16,13 +16,13 @@ describe("the gateway and misbehaving services", () => {
         });
       }),
     );
-    const own = await startGatewayTo(cut);
-    expect((await fetch(`${own.url}/a`, { method: "PUT" })).status).to.equal(502);
-    const half = await fetch(`${own.url}/a`);
-    expect(await half.text().catch(() => "cut short")).to.equal("cut short");
+    const gateway = await startGatewayTo(disconnecting);
+    expect((await fetch(`${gateway.url}/a`, { method: "PUT" })).status).to.equal(502);
+    const half = await fetch(`${gateway.url}/a`);
+    expect(await half.text().catch(() => "aborted")).to.equal("aborted");
   });
 
-  it("the gateway streams: the first part of an answer arrives before the last is written", async () => {
+  it("the gateway streams responses: the client receives the first part before the service writes the last part", async () => {
     let finish = () => undefined as unknown;
     const slow = await listen(
       http.createServer((_, response) => {
@@ -30,45 +30,45 @@ describe("the gateway and misbehaving services", () => {
         finish = () => response.end("last");
       }),
     );
-    const own = await startGatewayTo(slow);
-    const reader = (await fetch(`${own.url}/a`)).body!.getReader();
+    const gateway = await startGatewayTo(slow);
+    const reader = (await fetch(`${gateway.url}/a`)).body!.getReader();
     expect(Buffer.from((await reader.read()).value!).toString()).to.equal("first");
     finish();
     expect(Buffer.from((await reader.read()).value!).toString()).to.equal("last");
   });
 
-  it("the gateway forwards an answer that a service sends before it reads the body and disconnects", async () => {
-    const answer = '{"ok":false,"error":"missing_token"}';
+  it("the gateway forwards a response that a service sends without reading the body, before it disconnects", async () => {
+    const responseBody = '{"ok":false,"error":"missing_token"}';
     const hasty = await listen(
       net.createServer((socket) => {
         socket.once("data", () => {
           socket.pause();
           socket.write(
-            `HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
+            `HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: ${responseBody.length}\r\n\r\n${responseBody}`,
           );
-          socket.destroySoon(); // what is unread makes the system reset the connection
+          socket.destroySoon(); // unread data makes the system reset the connection
         });
         socket.on("error", () => undefined);
       }),
     );
-    const own = await startGatewayTo(hasty);
+    const gateway = await startGatewayTo(hasty);
     const body = Buffer.alloc(65_536, "x");
-    for (let times = 0; times < 100; times += 1) {
-      const response = await fetch(`${own.url}/a`, { method: "POST", body });
-      expect([response.status, await response.text()]).to.eql([401, answer]);
+    for (let count = 0; count < 100; count += 1) {
+      const response = await fetch(`${gateway.url}/a`, { method: "POST", body });
+      expect([response.status, await response.text()]).to.eql([401, responseBody]);
     }
   });
 
-  it("the gateway stops within its time limit even if a service never answers", async () => {
+  it("the gateway stops within its time limit even if a service never responds", async () => {
     const silent = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
-    const own = await startGatewayTo(silent, { drainTimeoutMs: 50 });
-    const asked = once(silent, "connection");
-    const outcome = fetch(`${own.url}/a`).then(
-      () => "answered",
-      () => "cut",
+    const gateway = await startGatewayTo(silent, { drainTimeoutMs: 50 });
+    const connected = once(silent, "connection");
+    const outcome = fetch(`${gateway.url}/a`).then(
+      () => "responded",
+      () => "aborted",
     );
-    await asked;
-    await own.close();
-    expect(await outcome).to.equal("cut");
+    await connected;
+    await gateway.close();
+    expect(await outcome).to.equal("aborted");
   });
 });

@@ -1,13 +1,14 @@
-/** Test servers in front of and behind the gateway. */
+/** Starts a gateway for a test, and the services behind it. */
 import { once } from "node:events";
 import type net from "node:net";
 import type { AddressInfo } from "node:net";
 import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway/gateway-server.ts";
 import type { HttpServer } from "../../../shared/http/listen.ts";
 
-/** Functions that close the open servers, also after a failed test. */
+/** Functions that close the open servers. closeAll() calls them after each test, even if the test fails. */
 const closeFunctions: (() => unknown)[] = [];
 
+/** Listens on a loopback port. Port 0 selects a free port. */
 export async function listen<Server extends net.Server>(server: Server, port = 0): Promise<Server> {
   const sockets = new Set<net.Socket>();
   server.on("connection", (socket) => sockets.add(socket));
@@ -23,7 +24,7 @@ export async function listen<Server extends net.Server>(server: Server, port = 0
 export const getPort = (server: net.Server) => (server.address() as AddressInfo).port;
 export const getOrigin = (server: net.Server) => `http://127.0.0.1:${getPort(server)}`;
 
-/** Starts a gateway with one service behind it. Its shutdown aborts open requests at once. */
+/** Starts a gateway that forwards all requests to one service. Its shutdown aborts open requests immediately. */
 export async function startGatewayTo(
   service: net.Server,
   options: Partial<GatewayOptions> = {},
@@ -38,7 +39,7 @@ export async function startGatewayTo(
   return { ...gateway, close };
 }
 
-/** Closes all open servers, the newest first: the gateway before its service. */
+/** Closes all open servers in reverse order, so that the gateway is closed before its service. */
 export async function closeAll(): Promise<void> {
-  for (const end of closeFunctions.splice(0).reverse()) await end();
+  for (const close of closeFunctions.splice(0).reverse()) await close();
 }

@@ -14,7 +14,7 @@ function reset(root: string) {
 }
 
 describe("reset", () => {
-  it("reset refuses with one line while the stack runs, and deletes everything afterwards", async () => {
+  it("npm run reset fails with one line while the stack runs, and deletes the folder when the stack has stopped", async () => {
     const root = makeTestRoot();
     const held = await openLocalRoot(root, () => undefined);
     const refused = reset(root);
@@ -28,7 +28,7 @@ describe("reset", () => {
     expect(fs.existsSync(root)).to.equal(false);
   });
 
-  it("reset deletes everything on a full disk that has no space for a lock", async function () {
+  it("npm run reset deletes the folder even if the disk has no space for a lock", async function () {
     const disk = mountSmallDisk(this, 1);
     try {
       const root = path.join(disk.folder, "root");
@@ -42,7 +42,7 @@ describe("reset", () => {
     }
   });
 
-  it("reset deletes only folders of a stack", () => {
+  it("npm run reset refuses a folder that does not belong to a stack", () => {
     const root = makeTestRoot();
     fs.writeFileSync(path.join(root, "letter.txt"), "dear");
     expect(reset(root).status).to.equal(1);
@@ -51,7 +51,7 @@ describe("reset", () => {
 });
 
 describe("openLocalRoot", () => {
-  it("secrets are created once and only their owner can read them", async () => {
+  it("openLocalRoot creates the secrets once, in a file that only its owner can read", async () => {
     const root = makeTestRoot();
     const first = await openLocalRoot(root, () => undefined);
     first.release();
@@ -62,7 +62,7 @@ describe("openLocalRoot", () => {
     expect(new Set(Object.values(first.secrets.postgres)).size).to.equal(5);
   });
 
-  it("secrets that an earlier version did not create are added, and the others are kept", async () => {
+  it("openLocalRoot adds secrets that an earlier version did not create, keeps the others, and refuses a damaged file", async () => {
     const root = makeTestRoot();
     const first = await openLocalRoot(root, () => undefined);
     first.release();
@@ -79,7 +79,7 @@ describe("openLocalRoot", () => {
     expect(message).to.include("is damaged");
   });
 
-  it("a folder with other files is refused", async () => {
+  it("openLocalRoot refuses a folder that contains other files", async () => {
     const root = makeTestRoot();
     fs.writeFileSync(path.join(root, "letter.txt"), "dear");
     const message = await openLocalRoot(root, () => undefined).catch((error: Error) => error.message);

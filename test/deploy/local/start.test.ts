@@ -8,7 +8,7 @@ import { eventually } from "../../support/eventually.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 describe("npm start", () => {
-  it("npm start stops gracefully on Ctrl-C while it waits for a service", async () => {
+  it("npm start stops gracefully on Ctrl-C while it waits for a service that is not ready", async () => {
     const root = makeTestRoot();
     const ports = await findFreePorts();
     const variables = {
@@ -16,10 +16,10 @@ describe("npm start", () => {
       ...{ PROJECTION_PORT: ports.projection, AUDIT_PORT: ports.audit, NATS_PORT: ports.nats },
       ...{ EVENTSTORE_PORT: ports.eventstore, POSTGRES_PORT: ports.postgres },
     };
-    const given = Object.fromEntries(Object.entries(variables).map(([name, port]) => [name, String(port)]));
+    const portEnv = Object.fromEntries(Object.entries(variables).map(([name, port]) => [name, String(port)]));
     const { command, args } = buildNodeCommand("deploy/local/start.ts");
-    const none = { EVENTSTORE_URL: "", DATABASE_URL: "", NATS_URL: "" };
-    const env = { ...process.env, ...given, ...none, LOCAL_DIR: root };
+    const noExternal = { EVENTSTORE_URL: "", DATABASE_URL: "", NATS_URL: "" };
+    const env = { ...process.env, ...portEnv, ...noExternal, LOCAL_DIR: root };
     const child = spawn(command, args, { cwd: PROJECT, env, stdio: ["ignore", "pipe", "inherit"] });
     let text = "";
     child.stdout.on("data", (chunk: Buffer) => {
@@ -32,7 +32,7 @@ describe("npm start", () => {
       () => running().find(({ name }) => name === "gateway"),
       100_000,
     );
-    process.kill(gateway.pid, "SIGSTOP"); // it never becomes ready, and does not hear a SIGTERM either
+    process.kill(gateway.pid, "SIGSTOP"); // it does not become ready, and does not handle SIGTERM
     child.kill("SIGINT");
     expect(await exited).to.eql([0, null]);
     expect(text).to.match(/\nStopped\.\n$/);

@@ -1,4 +1,4 @@
-// A process that tests start and kill: node --import tsx <this file> <root>
+// Runs the embedded servers in a process that a test starts and kills: node --import tsx <this file> <root>
 
 import { startServers } from "../../../deploy/local/servers/servers.ts";
 import { findFreePorts } from "../../../deploy/local/setup/ports.ts";

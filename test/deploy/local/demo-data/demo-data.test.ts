@@ -24,7 +24,7 @@ describe("demo data", () => {
   const lines: string[] = [];
   let first: DemoAccess;
 
-  // Each test continues with the log of the test before.
+  // The tests share one log, so each test sees the events of the previous tests.
   before(async () => {
     await startEmpty();
     first = await seed();
@@ -58,7 +58,7 @@ describe("demo data", () => {
   const ofType = <Type extends CatalogEvent["type"]>(all: CatalogEvent[], type: Type) =>
     all.filter((event): event is Extract<CatalogEvent, { type: Type }> => event.type === type);
 
-  it("demo data is complete, and a second start appends nothing", async () => {
+  it("seedDemoData creates all demo data, and appends nothing at a second start", async () => {
     const all = await events();
     expect(ofType(all, "ClinicRegistered").map(({ data }) => data.environment)).to.have.members([
       "production",
@@ -82,7 +82,7 @@ describe("demo data", () => {
     expect(second.portalUsers[0]?.cookie).not.to.equal(first.portalUsers[0]?.cookie);
   });
 
-  it("demo data returns credentials that work", async () => {
+  it("seedDemoData returns valid client secrets and portal sessions", async () => {
     const { applications, portalUsers } = first;
     const all = await events();
     expect(fs.statSync(credentialsFile()).mode & 0o777).to.equal(0o600);
@@ -117,7 +117,7 @@ describe("demo data", () => {
     }
   });
 
-  it("a lost client secret is replaced and revoked", async () => {
+  it("seedDemoData replaces and revokes client secrets whose file is lost", async () => {
     fs.rmSync(credentialsFile());
     const second = await seed();
     const all = await events();
@@ -128,20 +128,20 @@ describe("demo data", () => {
     }
   });
 
-  it("interrupted demo data is completed without duplicates, even hours later", async () => {
+  it("seedDemoData completes interrupted demo data without duplicates, even hours later", async () => {
     await server.stop();
     await startEmpty();
-    const broken = await seed(() => {
-      throw new Error("broken off");
+    const failure = await seed(() => {
+      throw new Error("interrupted");
     }).catch((error: Error) => error);
-    expect(String(broken)).to.contain("broken off");
+    expect(String(failure)).to.contain("interrupted");
     const before = (await events()).length;
     await seed(undefined, now + 5 * 3_600_000);
     const all = await events();
     expect(before).to.be.within(1, all.length - 1);
     const registered = ofType(all, "AnimalRegistered").map(({ data }) => data.animalId);
     expect(new Set(registered).size).to.equal(registered.length);
-    const once = new Set(all.map((event) => JSON.stringify(event.data) + event.type));
-    expect(once.size).to.equal(all.length);
+    const distinct = new Set(all.map((event) => JSON.stringify(event.data) + event.type));
+    expect(distinct.size).to.equal(all.length);
   });
 });

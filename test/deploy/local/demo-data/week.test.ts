@@ -13,7 +13,7 @@ describe("the demo week", () => {
     (_, hour) => Date.parse("2026-10-25T00:07:00Z") + hour * 3_600_000,
   );
 
-  it("the demo week has every status and a queue today, at any hour", () => {
+  it("the demo week contains every appointment status, and a queue today, at any hour", () => {
     for (const now of hours) {
       for (const clinic of demoClinics) {
         const week = createWeek(clinic, now);
@@ -27,7 +27,7 @@ describe("the demo week", () => {
     }
   });
 
-  it("the demo week is valid in the domain at any hour and always the same", async () => {
+  it("the domain accepts all steps of the demo data at any hour, and the demo week is deterministic", async () => {
     const empty = {
       read: async () => [],
       readLast: async () => undefined,
@@ -42,7 +42,7 @@ describe("the demo week", () => {
       const names = buildPhases(now)
         .flat(2)
         .map(({ name }) => name);
-      expect(new Set(names).size, "each step has a name of its own").to.equal(names.length);
+      expect(new Set(names).size, "number of distinct step names").to.equal(names.length);
     }
     const ids = () => demoClinics.flatMap((clinic) => createWeek(clinic, hours[3] as number));
     expect(ids()).to.deep.equal(ids());
@@ -57,12 +57,12 @@ describe("times of the demo data", () => {
     ["America/Mexico_City", "2026-07-01", "16:30", "2026-07-01T22:30:00.000Z"],
   ] as const;
   for (const [zone, date, time, instant] of cases) {
-    it(`${time} on ${date} in ${zone} is converted to the right time`, () => {
+    it(`the local time ${time} on ${date} in ${zone} is converted to ${instant} and back`, () => {
       expect(new Date(fromLocalTime(zone, date, time)).toISOString()).to.equal(instant);
       expect(toLocalDate(zone, Date.parse(instant))).to.equal(date);
     });
   }
-  it("adding days crosses the ends of months", () => {
+  it("addDays handles the ends of months and years", () => {
     expect(addDays("2028-02-28", 2)).to.equal("2028-03-01");
     expect(addDays("2026-01-01", -1)).to.equal("2025-12-31");
   });

@@ -6,7 +6,8 @@ import { startGateway } from "../../../../deploy/local/gateway/gateway-server.ts
 import type { HttpServer } from "../../../../shared/http/listen.ts";
 import { closeAll, getOrigin, getPort, listen } from "../gateway-world.ts";
 
-interface Seen {
+/** A request as the service received it. */
+interface ReceivedRequest {
   service: string;
   method: string;
   url: string;
@@ -14,8 +15,8 @@ interface Seen {
   body: string;
 }
 
-/** A service that answers with the request that it received. */
-async function upstream(service: string, port = 0): Promise<http.Server> {
+/** Starts a service whose response describes the request that it received. */
+async function startService(service: string, port = 0): Promise<http.Server> {
   const server = http.createServer({ maxHeaderSize: 65_536 }, (request, response) => {
     let body = "";
     request.setEncoding("utf8");
@@ -31,17 +32,17 @@ async function upstream(service: string, port = 0): Promise<http.Server> {
   return listen(server, port);
 }
 
-/** Sends raw bytes and returns the whole answer. */
-async function raw(
+/** Sends raw bytes and returns the complete response. */
+async function sendBytes(
   port: number,
   text: string | Buffer,
 ): Promise<{ status: number; headers: string; body: string }> {
   const socket = net.connect(port, "127.0.0.1");
   socket.write(text);
-  let answer = "";
+  let response = "";
   socket.setEncoding("utf8");
-  for await (const chunk of socket) answer += chunk;
-  const [headers = "", ...body] = answer.split("\r\n\r\n");
+  for await (const chunk of socket) response += chunk;
+  const [headers = "", ...body] = response.split("\r\n\r\n");
   return { status: Number(headers.split(" ")[1]), headers, body: body.join("\r\n\r\n") };
 }
 
@@ -54,8 +55,8 @@ describe("gateway", () => {
   const lines: string[] = [];
 
   before(async () => {
-    [command, queryApi] = [await upstream("command"), await upstream("queryApi")];
-    audit = await upstream("audit");
+    [command, queryApi] = [await startService("command"), await startService("queryApi")];
+    audit = await startService("audit");
     const upstreams = { command: getOrigin(command), queryApi: getOrigin(queryApi), audit: getOrigin(audit) };
     const log = (line: string) => lines.push(line);
     gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 });
@@ -67,10 +68,10 @@ describe("gateway", () => {
     await closeAll();
   });
 
-  async function send(head: string, body = ""): Promise<Seen> {
-    const answer = await raw(port, `${head}\r\nHost: x\r\nConnection: close\r\n\r\n${body}`);
-    const json = answer.body.slice(answer.body.indexOf("{"), answer.body.lastIndexOf("}") + 1);
-    return JSON.parse(json) as Seen;
+  async function send(head: string, body = ""): Promise<ReceivedRequest> {
+    const response = await sendBytes(port, `${head}\r\nHost: x\r\nConnection: close\r\n\r\n${body}`);
+    const json = response.body.slice(response.body.indexOf("{"), response.body.lastIndexOf("}") + 1);
+    return JSON.parse(json) as ReceivedRequest;
   }
 
   for (const [method, path, service] of [
@@ -100,25 +101,25 @@ describe("gateway", () => {
     ["POST", "/..//api/v1/clinics", "command"],
   ]) {
     it(`the gateway forwards ${method} ${path} unchanged to ${service}`, async () => {
-      const seen = await send(`${method} ${path} HTTP/1.1`);
-      expect([seen.service, seen.method, seen.url]).to.eql([service, method, path]);
+      const received = await send(`${method} ${path} HTTP/1.1`);
+      expect([received.service, received.method, received.url]).to.eql([service, method, path]);
     });
   }
 
-  for (const [what, head, status, code] of [
+  for (const [request, head, status, code] of [
     [
-      "another server's address",
+      "an absolute URL of another server",
       "GET http://elsewhere/api/v1/clinics HTTP/1.1\r\nHost: x",
       400,
       "malformed_request",
     ],
     ["a target without a path", "OPTIONS * HTTP/1.1\r\nHost: x", 400, "malformed_request"],
-    ["a tunnel", "CONNECT elsewhere:443 HTTP/1.1\r\nHost: x", 400, "malformed_request"],
+    ["the method CONNECT", "CONNECT elsewhere:443 HTTP/1.1\r\nHost: x", 400, "malformed_request"],
     ["a target with a space", "GET /a b HTTP/1.1\r\nHost: x", 400, "malformed_request"],
     ["a target with a control character", "GET /a\u0001 HTTP/1.1\r\nHost: x", 400, "malformed_request"],
-    ["no host", "GET /a HTTP/1.1", 400, "malformed_request"],
-    ["two hosts", "GET /a HTTP/1.1\r\nHost: x\r\nHost: y", 400, "malformed_request"],
-    ["no HTTP", "hello", 400, "malformed_request"],
+    ["no Host header", "GET /a HTTP/1.1", 400, "malformed_request"],
+    ["two Host headers", "GET /a HTTP/1.1\r\nHost: x\r\nHost: y", 400, "malformed_request"],
+    ["no HTTP syntax", "hello", 400, "malformed_request"],
     [
       "headers over the limit",
       `GET /a HTTP/1.1\r\nHost: x\r\nx: ${"x".repeat(32_768)}`,
@@ -127,56 +128,68 @@ describe("gateway", () => {
     ],
     ["a target over the limit", `GET /${"x".repeat(32_768)} HTTP/1.1\r\nHost: x`, 431, "headers_too_large"],
   ] as const) {
-    it(`the gateway refuses ${what} with an error body`, async () => {
-      const answer = await raw(port, `${head}\r\nConnection: close\r\n\r\n`);
-      expect(answer.status).to.equal(status);
-      const error = JSON.parse(answer.body.slice(answer.body.indexOf("{"), answer.body.lastIndexOf("}") + 1));
+    it(`the gateway refuses a request with ${request} and returns an error body`, async () => {
+      const response = await sendBytes(port, `${head}\r\nConnection: close\r\n\r\n`);
+      expect(response.status).to.equal(status);
+      const error = JSON.parse(
+        response.body.slice(response.body.indexOf("{"), response.body.lastIndexOf("}") + 1),
+      );
       expect(error).to.include({ ok: false, error: code });
-      expect(answer.headers).to.match(/^content-type: application\/json/im);
-      expect(answer.headers).to.contain(`X-Correlation-ID: ${error.correlationId}`);
+      expect(response.headers).to.match(/^content-type: application\/json/im);
+      expect(response.headers).to.contain(`X-Correlation-ID: ${error.correlationId}`);
     });
   }
 
-  it("the gateway forwards headers just below the services' limit", async () => {
+  it("the gateway forwards headers just below the header limit of the services", async () => {
     expect((await send(`GET /a HTTP/1.1\r\nx: ${"x".repeat(32_000)}`)).url).to.equal("/a");
   });
 
-  it("the gateway survives any bytes in a request target", async () => {
+  it("the gateway returns 200 or 400 for any bytes in a request target", async () => {
     const target = fc.uint8Array({ minLength: 1, maxLength: 40 });
     await fc.assert(
       fc.asyncProperty(fc.constantFrom("GET", "POST", "CONNECT"), target, async (method, bytes) => {
         const text = Buffer.from(bytes).toString("latin1");
         const head = `${method} /${text} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
-        const answer = await raw(port, Buffer.from(head, "latin1"));
-        expect(answer.status).to.be.oneOf([200, 400]);
+        const response = await sendBytes(port, Buffer.from(head, "latin1"));
+        expect(response.status).to.be.oneOf([200, 400]);
       }),
       { numRuns: 200 },
     );
   });
 
-  it("the gateway keeps case, order and repetition of headers in both directions, and the body", async () => {
+  it("the gateway forwards the body, and headers in both directions with case, order and repetitions", async () => {
     const head =
       "POST /a HTTP/1.1\r\nX-SERVICE-Clinic-ID: 1\r\nx-twice: a\r\nX-Twice: b\r\nContent-Length: 5";
-    const seen = await send(head, "hello");
-    expect(seen.rawHeaders.slice(0, 6)).to.eql(["X-SERVICE-Clinic-ID", "1", "x-twice", "a", "X-Twice", "b"]);
-    expect(seen.body).to.equal("hello");
-    const answer = await raw(port, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    expect(answer.headers.match(/Set-Cookie: \w=\d/g)).to.eql(["Set-Cookie: a=1", "Set-Cookie: b=2"]);
+    const received = await send(head, "hello");
+    expect(received.rawHeaders.slice(0, 6)).to.eql([
+      "X-SERVICE-Clinic-ID",
+      "1",
+      "x-twice",
+      "a",
+      "X-Twice",
+      "b",
+    ]);
+    expect(received.body).to.equal("hello");
+    const response = await sendBytes(port, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    expect(response.headers.match(/Set-Cookie: \w=\d/g)).to.eql(["Set-Cookie: a=1", "Set-Cookie: b=2"]);
   });
 
-  it("the gateway forwards chunked bodies with every method", async () => {
+  it("the gateway forwards chunked bodies of POST, DELETE and GET requests", async () => {
     for (const method of ["POST", "DELETE", "GET"]) {
-      const seen = await send(`${method} /a HTTP/1.1\r\nTransfer-Encoding: chunked`, "3\r\nabc\r\n0\r\n\r\n");
-      expect([seen.method, seen.body]).to.eql([method, "abc"]);
+      const received = await send(
+        `${method} /a HTTP/1.1\r\nTransfer-Encoding: chunked`,
+        "3\r\nabc\r\n0\r\n\r\n",
+      );
+      expect([received.method, received.body]).to.eql([method, "abc"]);
     }
   });
 
-  it("the gateway keeps Content-Length even if Connection names it", async () => {
+  it("the gateway forwards Content-Length even if the Connection header names it", async () => {
     const head = "GET /a HTTP/1.1\r\nConnection: content-length\r\nContent-Length: 33";
     expect((await send(head, "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n".slice(0, 33))).url).to.equal("/a");
   });
 
-  it("the gateway replaces X-Forwarded-For", async () => {
+  it("the gateway replaces X-Forwarded-For with the address of the client", async () => {
     const { rawHeaders } = await send(
       "GET /a HTTP/1.1\r\nx-forwarded-for: 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7",
     );
@@ -186,18 +199,18 @@ describe("gateway", () => {
     expect(values).to.eql(["127.0.0.1"]);
   });
 
-  it("the gateway answers 503 while a service is down and forwards again when it is back", async () => {
+  it("the gateway returns 503 while a service is down, and forwards requests after the service restarts", async () => {
     const commandPort = getPort(command);
     command.close().closeAllConnections();
-    const answer = await fetch(`${gateway.url}/a`, { method: "POST", body: "x" });
-    expect(answer.status).to.equal(503);
-    expect(answer.headers.get("retry-after")).to.equal("1");
-    const body = (await answer.json()) as Record<string, unknown>;
+    const response = await fetch(`${gateway.url}/a`, { method: "POST", body: "x" });
+    expect(response.status).to.equal(503);
+    expect(response.headers.get("retry-after")).to.equal("1");
+    const body = (await response.json()) as Record<string, unknown>;
     expect(body).to.include({ ok: false, error: "upstream_unavailable" });
-    expect(body.correlationId).to.equal(answer.headers.get("x-correlation-id"));
+    expect(body.correlationId).to.equal(response.headers.get("x-correlation-id"));
     expect(lines.at(-1)).to.match(/^command: POST failed: /);
     expect((await fetch(`${gateway.url}/a`)).status, "the other service").to.equal(200);
-    command = await upstream("command", commandPort);
+    command = await startService("command", commandPort);
     expect((await fetch(`${gateway.url}/a`, { method: "POST" })).status).to.equal(200);
   });
 });

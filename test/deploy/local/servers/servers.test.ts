@@ -13,7 +13,7 @@ import { buildNodeCommand, PROJECT } from "../../../../deploy/local/setup/projec
 import { eventually } from "../../../support/eventually.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../../support/stack.ts";
 
-/** Only Postgres is embedded. The tests never contact the other servers. */
+/** External URLs that leave only Postgres embedded. The tests never contact these servers. */
 const POSTGRES_ONLY: ExternalServers = {
   EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false",
   NATS_URL: "nats://127.0.0.1:1",
@@ -36,8 +36,8 @@ const failure = (promise: Promise<unknown>) =>
   );
 
 describe("embedded Postgres", () => {
-  it("the embedded Postgres keeps its data after a stop and after SIGKILL", async () => {
-    // An empty setting names no external server.
+  it("the embedded Postgres keeps its data across a stop and a SIGKILL", async () => {
+    // An empty setting counts as not set, so Postgres is embedded.
     const servers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "" });
     const { postgres } = servers.components;
     const url = servers.databaseUrls.projection;
@@ -51,7 +51,7 @@ describe("embedded Postgres", () => {
     await servers.stop();
   });
 
-  it("each service has its own role and password, and only the privileges of its group", async () => {
+  it("each service has its own database role and password, and only the privileges of its group role", async () => {
     const { urls, drop } = await createTestDatabase();
     expect(await query(urls.projection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).to.eql(
       [false],
@@ -63,9 +63,9 @@ describe("embedded Postgres", () => {
     ] as const) {
       expect(await query(url, `SELECT pg_has_role('${group}', 'member')`)).to.eql([true]);
       expect(await failure(query(url, "CREATE TABLE mine ()"))).to.include("permission denied");
-      const stranger = new URL(url);
-      stranger.password = "wrong";
-      expect(await failure(query(stranger.href, "SELECT 1"))).to.include("password authentication failed");
+      const wrongUrl = new URL(url);
+      wrongUrl.password = "wrong";
+      expect(await failure(query(wrongUrl.href, "SELECT 1"))).to.include("password authentication failed");
     }
     await drop();
   });
@@ -80,14 +80,14 @@ describe("an external server", () => {
     ["NATS_URL", "127.0.0.1:4222"],
     ["NATS_URL", "http://127.0.0.1:4222"],
   ] as const) {
-    it(`an invalid URL is refused before anything starts: ${name}=${text}`, async () => {
+    it(`the local stack refuses the invalid setting ${name}=${text} before any server starts`, async () => {
       expect(await failure(startTestServers({ ...POSTGRES_ONLY, [name]: text }))).to.match(
         new RegExp(`^settings: .*${name}.*[a-z]+://`),
       );
     });
   }
 
-  it("an external server that does not answer is named by its setting", async () => {
+  it("requireReachable names the setting of an external server that does not respond", async () => {
     expect(await failure(requireReachable({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
       "the event log at esdb://127.0.0.1:1 does not respond; check EVENTSTORE_URL and that the log is running",
     );
@@ -98,7 +98,7 @@ describe("an external server", () => {
 });
 
 describe("DATABASE_URL", () => {
-  it("DATABASE_URL is used unchanged, and its user must be able to create roles", async () => {
+  it("DATABASE_URL replaces the embedded Postgres, and its user must be able to create roles", async () => {
     const host = await startTestServers(POSTGRES_ONLY);
     const superuser = new URL(host.adminDatabaseUrl);
     superuser.pathname = "/clinic";
@@ -115,14 +115,14 @@ describe("DATABASE_URL", () => {
     await host.stop();
   });
 
-  it("a DATABASE_URL without a server fails with one line", async () => {
+  it("startServers fails with one line if no server listens at DATABASE_URL", async () => {
     const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "postgres://a:b@127.0.0.1:1/clinic" });
     expect(await failure(refused)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
   });
 });
 
 describe("startServers", () => {
-  it("a port in use fails with one line that tells how to choose another, and nothing keeps running", async () => {
+  it("startServers fails with one line that suggests another port if a port is in use, and stops all servers", async () => {
     const ports = await findFreePorts();
     const taken = net.createServer().listen(ports.nats, "127.0.0.1");
     await once(taken, "listening");
@@ -135,7 +135,7 @@ describe("startServers", () => {
     taken.close();
   });
 
-  it("a folder in use fails with one line", async () => {
+  it("startServers fails with one line if another stack uses the folder", async () => {
     const servers = await startTestServers({ ...POSTGRES_ONLY });
     const { root } = servers.root.paths;
     const progress = createProgress(() => undefined, false);
@@ -152,7 +152,7 @@ describe("startServers", () => {
     await servers.stop();
   });
 
-  it("after SIGKILL of the supervisor no server keeps running, and the next start uses the same data", async () => {
+  it("all servers end after a SIGKILL of the supervisor, and the next start uses the same data", async () => {
     const root = makeTestRoot();
     const first = await supervise(root);
     expect(first.pids).to.have.length(3);

@@ -4,8 +4,8 @@ import { expect } from "chai";
 import { findLockHolder, tryLock } from "../../../../deploy/local/setup/pid-lock.mjs";
 import { makeTestRoot } from "../../../support/stack.ts";
 
-describe("a lock", () => {
-  it("a lock is held by a live process on systems without /proc, where start times contain spaces", () => {
+describe("tryLock", () => {
+  it("tryLock and findLockHolder work without /proc, where the identity of a process contains spaces", () => {
     const file = path.join(makeTestRoot(), "lock");
     const { readFileSync, existsSync } = fs;
     const isProc = (name: fs.PathOrFileDescriptor) => String(name).startsWith("/proc/");

@@ -28,7 +28,7 @@ const all = { ...urls, ...keys };
 describe("settings that command lines take from the running stack", () => {
   const complete = (env: NodeJS.ProcessEnv) => ({ ...env, ...buildCommandLineEnvironment(env, stack) });
 
-  it("command lines use all servers and keys of the stack if the environment names none", () => {
+  it("command lines use all servers and keys of the stack if the environment names no servers", () => {
     for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }])
       expect(complete(env)).to.deep.equal(all);
   });
@@ -39,14 +39,14 @@ describe("settings that command lines take from the running stack", () => {
     expect(complete({ DATABASE_URL })).to.deep.equal(all);
   });
 
-  it("command lines never mix the stack's log or database with others, and never use its keys for another log", () => {
+  it("command lines use none of the stack's settings if the environment names another log or database", () => {
     expect(complete({ EVENTSTORE_URL: otherLog })).to.deep.equal({ EVENTSTORE_URL: otherLog });
     expect(complete({ DATABASE_URL: otherDatabase })).to.deep.equal({ DATABASE_URL: otherDatabase });
     const others = { EVENTSTORE_URL: otherLog, DATABASE_URL: otherDatabase };
     expect(complete(others)).to.deep.equal(others);
   });
 
-  it("settings of the environment are never replaced", () => {
+  it("command lines never replace a setting of the environment", () => {
     const env = { ...all, NATS_URL: "nats://n.example.com:4222", AUDIT_SIGNING_KEYS: "own" };
     expect(complete(env)).to.deep.equal(env);
   });
@@ -81,7 +81,7 @@ describe("a command line that npm runs", () => {
     expect([status, stdout.trim(), stderr]).to.deep.equal([3, `${urls.EVENTSTORE_URL} 3 --flag`, ""]);
   });
 
-  it("an npm command line explains a failure if no stack runs and no log is named", () => {
+  it("an npm command line explains a failure if no stack runs and EVENTSTORE_URL is not set", () => {
     const none = path.join(folder, "none");
     expect(run(none, "0").stderr).to.equal("");
     expect(run(none, "2").stderr).to.match(/^No local stack is running\. Start it with npm start/);

@@ -30,8 +30,8 @@ function environments(inherited: NodeJS.ProcessEnv = {}) {
   });
 }
 
-describe("serviceEnvironments", () => {
-  it("each service gets valid settings and its own database role", () => {
+describe("buildServiceEnvironments", () => {
+  it("each service of the local stack gets valid settings and its own database role", () => {
     const { command, queryApi, projection } = environments();
     expect(readConfig(["DATABASE_URL", "TOKEN_SIGNING_KEYS", "TRUST_PROXY", "PORT"], command)).to.include({
       DATABASE_URL: "postgres://local_command@127.0.0.1/clinic",
@@ -49,7 +49,7 @@ describe("serviceEnvironments", () => {
     ]);
   });
 
-  it("no service gets a secret that it does not need", () => {
+  it("no service of the local stack gets a secret that it does not need", () => {
     const { command, queryApi, gateway } = environments({
       DATABASE_URL: "postgres://admin:super-password@h/d",
     });
@@ -59,7 +59,7 @@ describe("serviceEnvironments", () => {
     expect(JSON.stringify(environments({ DATABASE_URL: "x" }))).to.not.include("super-password");
   });
 
-  it("settings of the starter's environment reach every service", () => {
+  it("every service of the local stack inherits the user's environment, except the variables of npm", () => {
     const { command, gateway } = environments({
       LOG_LEVEL: "debug",
       GATEWAY_PORT: "9000",
@@ -74,8 +74,8 @@ describe("serviceEnvironments", () => {
   });
 });
 
-describe("fixedPorts", () => {
-  it("an invalid port and a port used twice are refused with a line that names the variable", () => {
+describe("readPorts", () => {
+  it("readPorts refuses an invalid port and a port used twice with a message that names the variables", () => {
     expect(() => readPorts({ NATS_PORT: "http" })).to.throw("NATS_PORT must be a port between 1 and 65535");
     expect(() => readPorts({ NATS_PORT: "8080" })).to.throw("GATEWAY_PORT and NATS_PORT are both 8080");
   });

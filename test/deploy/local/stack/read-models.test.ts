@@ -34,27 +34,27 @@ describe("read models that an earlier release left in a local stack", () => {
     );
     return rows.map(({ name }) => name);
   };
-  /** Creates the tables of an earlier release, without appointment revisions and without anchors. */
-  const leaveEarlierTables = () =>
+  /** Changes the tables to those of an earlier release, without appointment revisions and without anchors. */
+  const createFormerTables = () =>
     database.admin.query(`
       ALTER TABLE read_model.appointment DROP COLUMN revision;
       ALTER TABLE read_model.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
       UPDATE read_model.checkpoint SET shape = 'of an earlier release'`);
 
-  it("read models of an earlier release are rebuilt before the services start", async () => {
-    await leaveEarlierTables();
+  it("upgradeReadModels rebuilds read models of an earlier release", async () => {
+    await createFormerTables();
     await upgrade();
     expect(lines[0]).to.equal("read models of this release");
     expect(await columns()).to.include("revision");
   });
 
-  it("read models of this release are left unchanged", async () => {
+  it("upgradeReadModels does not change read models of this release", async () => {
     await upgrade();
     expect(lines).to.deep.equal([]);
   });
 
-  it("read models of another log are left unchanged and reported", async () => {
-    await leaveEarlierTables();
+  it("upgradeReadModels does not change read models of another log, and reports the mismatch", async () => {
+    await createFormerTables();
     await database.admin.query(
       "ALTER TABLE read_model.checkpoint ADD anchor_position bigint, ADD anchor_event_id uuid",
     );
@@ -67,7 +67,7 @@ describe("read models that an earlier release left in a local stack", () => {
     expect(await columns()).not.to.include("revision");
   });
 
-  it("read models are not created in an empty database", async () => {
+  it("upgradeReadModels does not create read models in an empty database", async () => {
     const name = `empty_${randomUUID().replaceAll("-", "")}`;
     const { adminDatabaseUrl } = await testServers();
     const admin = new pg.Client({ connectionString: adminDatabaseUrl });

@@ -6,7 +6,7 @@ import { eventually } from "../../../support/eventually.ts";
 import { mountSmallDisk, type SmallDisk } from "../../../support/small-disk.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
-describe("a process's log file on a full disk", () => {
+describe("openLogFile on a full disk", () => {
   let disk: SmallDisk;
 
   beforeEach(function () {
@@ -15,16 +15,16 @@ describe("a process's log file on a full disk", () => {
 
   afterEach(() => disk?.remove());
 
-  it("a log on a full disk never fails a write, and reports the lost lines when there is space", async () => {
+  it("a log file on a full disk never throws on a write, and reports the lost lines when the disk has space", async () => {
     const file = path.join(disk.folder, "logs", "sample.log");
     const log = openLogFile(file);
     log.write(Buffer.from("first\n"));
     disk.fill();
     const before = new Date().toISOString();
-    // More than the rest of the file's last page, so that a part of a line is written.
+    // More than the free rest of the file's last page, so that a line is written incompletely.
     for (let line = 0; line < 500; line += 1) log.write(Buffer.from(`${"x".repeat(99)}\n`));
     log.write(Buffer.from("two\nlines\n"));
-    expect(log.lastLines().at(-1), "what a failed start shows").to.equal("lines");
+    expect(log.lastLines().at(-1), "last lines for the message of a failed start").to.equal("lines");
     disk.free();
     const report = await eventually(
       "the report",
@@ -40,7 +40,7 @@ describe("a process's log file on a full disk", () => {
     expect(fs.readFileSync(file, "utf8")).to.match(/could not be written\nlast\n$/);
   });
 
-  it("lines lost by a process that has ended are reported when there is space", async () => {
+  it("a closed log file reports lost lines when the disk has space", async () => {
     disk.fill();
     const file = path.join(disk.folder, "logs", "sample.log");
     const log = openLogFile(file);
@@ -53,7 +53,7 @@ describe("a process's log file on a full disk", () => {
     );
   });
 
-  it("a log that could not be created is created when there is space", async () => {
+  it("a log file that could not be created is created when the disk has space", async () => {
     disk.fill();
     const file = path.join(disk.folder, "logs", "sample.log");
     const log = openLogFile(file);
@@ -67,8 +67,8 @@ describe("a process's log file on a full disk", () => {
   });
 });
 
-describe("a process's log file", () => {
-  it("a log whose every write fails never throws", () => {
+describe("openLogFile", () => {
+  it("a log file never throws even if every write fails", () => {
     const file = path.join(makeTestRoot(), "sample.log");
     fs.symlinkSync("/dev/full", file);
     const log = openLogFile(file);

@@ -31,7 +31,7 @@ export const TOKEN_ISSUER = "http://partners.test";
 export interface TestCommand {
   url: string;
   log: EventLog;
-  /** The private key that signs its tokens. */
+  /** The private key that signs the access tokens of the service. */
   signingKey: JWK;
   stop(): Promise<void>;
 }

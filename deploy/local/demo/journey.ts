@@ -13,7 +13,7 @@ import type { ReceivedWebhook, Receiver } from "./receiver.ts";
 
 type Application = StackFile["demo"]["applications"][number];
 
-/** Values that all steps share. */
+/** Values that all steps of the demo share. */
 interface Journey {
   stack: StackFile;
   receiver: Receiver;

@@ -168,7 +168,7 @@ describe("the gateway and request bodies", () => {
     const statuses: Record<number, number> = {};
     let next = 0;
     const sendRequests = async () => {
-      for (let number = next++; number < 400; number = next++) {
+      for (let number = next++; number < 200; number = next++) {
         const method = ["POST", "POST", "DELETE", "GET"][number % 4] as string;
         const body = number % 4 === 0 ? { body: "x" } : {};
         const response = await fetch(`${gateway.url}/${number}`, { method, ...body });
@@ -176,8 +176,8 @@ describe("the gateway and request bodies", () => {
         statuses[response.status] = (statuses[response.status] ?? 0) + 1;
       }
     };
-    await Promise.all(Array.from({ length: 8 }, sendRequests));
-    expect(statuses).to.eql({ 200: 400 });
+    await Promise.all(Array.from({ length: 4 }, sendRequests));
+    expect(statuses).to.eql({ 200: 200 });
     const retried = Object.keys(counts).filter((key) => counts[key] !== 1);
     expect(retried).not.to.eql([]);
     expect(retried.filter((key) => !key.startsWith("GET"))).to.eql([]);

@@ -119,7 +119,7 @@ describe("createComponent", () => {
     const first = component.pid!;
     process.kill(first, "SIGKILL");
     const second = await eventually("a new process", () => component.pid !== first && component.pid);
-    process.kill(second, "SIGSTOP"); // makes the restart slow
+    process.kill(second, "SIGSTOP"); // a stopped process makes the restart slow
     const report = await eventually("a report", () => lines.find((line) => line.includes("still running")));
     expect(report).to.match(/^ {2}… restart of sample: still running after \d+\.\d s$/);
     process.kill(second, "SIGCONT");

@@ -12,7 +12,10 @@ import { type ExternalServers, requireValidUrls } from "./external-servers.ts";
 import { prepareNats } from "./nats.ts";
 import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 
-export type ServerName = "eventstore" | "postgres" | "nats";
+/** Each server, and the setting with the URL of the external server that replaces it. */
+const EXTERNAL_URLS = { eventstore: "EVENTSTORE_URL", postgres: "DATABASE_URL", nats: "NATS_URL" } as const;
+
+export type ServerName = keyof typeof EXTERNAL_URLS;
 
 export interface ServerOptions {
   /** The stack's folder, which contains data, logs and secrets. */
@@ -85,24 +88,25 @@ async function startComponents(
   secrets: LocalSecrets,
   started: Component[],
 ): Promise<Servers["components"]> {
-  const start = (name: ServerName, prepare: () => Promise<Component> | Component): Promise<Component> =>
-    progress.step(`${name} 127.0.0.1:${ports[name]}`, async () => {
-      const component = await prepare();
+  const postgresOptions = { port: ports.postgres, password: secrets.postgres.superuser, syncNewData };
+  const prepare = {
+    eventstore: () => prepareEventstore(context, ports.eventstore),
+    postgres: () => preparePostgres(context, postgresOptions),
+    nats: () => prepareNats(context, ports.nats),
+  };
+  const start = (name: ServerName) => {
+    if (external[EXTERNAL_URLS[name]]) return createExternalComponent(name);
+    return progress.step(`${name} 127.0.0.1:${ports[name]}`, async () => {
+      const component = await prepare[name]();
       started.push(component);
       await component.start();
       return component;
     });
-  const postgresOptions = { port: ports.postgres, password: secrets.postgres.superuser, syncNewData };
+  };
   const [eventstore, postgres, nats] = await awaitAll([
-    external.EVENTSTORE_URL
-      ? createExternalComponent("eventstore")
-      : start("eventstore", () => prepareEventstore(context, ports.eventstore)),
-    external.DATABASE_URL
-      ? createExternalComponent("postgres")
-      : start("postgres", () => preparePostgres(context, postgresOptions)),
-    external.NATS_URL
-      ? createExternalComponent("nats")
-      : start("nats", () => prepareNats(context, ports.nats)),
+    start("eventstore"),
+    start("postgres"),
+    start("nats"),
   ]);
   return { eventstore, postgres, nats };
 }
@@ -122,11 +126,8 @@ function prepareEventstore(context: ComponentContext, port: number): Component {
 }
 
 function listPortsToCheck({ external, otherComponents = [] }: ServerOptions): ComponentName[] {
-  const names: ComponentName[] = [...otherComponents];
-  if (!external.EVENTSTORE_URL) names.push("eventstore");
-  if (!external.DATABASE_URL) names.push("postgres");
-  if (!external.NATS_URL) names.push("nats");
-  return names;
+  const serverNames = Object.keys(EXTERNAL_URLS) as ServerName[];
+  return [...otherComponents, ...serverNames.filter((name) => !external[EXTERNAL_URLS[name]])];
 }
 
 /**

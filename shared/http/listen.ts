@@ -13,12 +13,14 @@ export interface HttpServer {
 }
 
 /** Time limits for slow clients, after which the server returns 408. Milliseconds. */
-const DEFAULT_CLIENT_TIMEOUTS = {
+export interface ClientTimeouts {
   /** Time limit for receiving the headers of a request. */
-  headersMs: 10_000,
+  headersMs: number;
   /** Time limit for receiving a complete request. */
-  requestMs: 20_000,
-};
+  requestMs: number;
+}
+
+const DEFAULT_CLIENT_TIMEOUTS: ClientTimeouts = { headersMs: 10_000, requestMs: 20_000 };
 
 /** Interval between Node's checks for slow clients. A slow client is detected up to one interval late. Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;

@@ -13,7 +13,7 @@ import {
   resourceAdded,
 } from "../support/clinics.ts";
 import { endpointRegistered, installationApproved, registerApplication } from "../support/partner-events.ts";
-import { type Answer, request } from "../support/query-api.ts";
+import { type PortalResponse, request } from "../support/query-api.ts";
 import { setUpQueryApi } from "./set-up-query-api.ts";
 
 const window = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&includeInactive=true";

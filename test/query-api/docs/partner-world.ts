@@ -109,8 +109,8 @@ async function createSandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
 }
 
 /** Starts services that can verify tokens, but whose Postgres and event log are unavailable. */
-async function startWithoutServers({ generateSigningKey, url }: TestCommand) {
-  const proxy = await startCuttableProxy((await testServers()).eventstoreUrl);
+async function startWithoutServers({ signingKey, url }: TestCommand) {
+  const proxy = await startFaultProxy((await testServers()).eventstoreUrl);
   const command = await startTestCommand({
     EVENTSTORE_URL: proxy.url,
     DATABASE_URL: queryEnvironment.DATABASE_URL,
@@ -121,7 +121,7 @@ async function startWithoutServers({ generateSigningKey, url }: TestCommand) {
     TOKEN_ISSUER,
     TOKEN_JWKS_URL: `${url}/.well-known/jwks.json`,
   });
-  proxy.cut();
+  proxy.disconnect();
   return {
     origins: { query: query.url, command: command.url },
     async stop() {

@@ -20,9 +20,9 @@ export interface RequestOptions {
 export interface PartnerCaller {
   clinic: ClinicIds;
   application: TestApplication;
-  get(path: string, options?: RequestOptions): Promise<Answer>;
+  get(path: string, options?: RequestOptions): Promise<PortalResponse>;
   /** Sends a GET, checks status 200 and the operation's schema, and returns the body. */
-  body(operationId: string, path: string, options?: RequestOptions): Promise<Answer["body"]>;
+  body(operationId: string, path: string, options?: RequestOptions): Promise<PortalResponse["body"]>;
   /** Sends a GET that must fail, and returns its status and error code, for example `403 branch_denied`. */
   refusal(path: string, options?: RequestOptions): Promise<string>;
 }

@@ -101,12 +101,12 @@ describe("rate limiter under a burst", function () {
     // Each process reads the shared count of both processes.
     const [first] = await Promise.all(both.map((limiter) => limiter.count(key, LIMIT)));
     await both[0]!.count(key, LIMIT);
-    proxy.cut();
+    proxy.disconnect();
     const { passed, unavailable, ends } = await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
     expect(unavailable).to.equal(0);
     expect(13 + passed).to.be.within(LIMIT - 2, LIMIT + 1);
     expect([...ends], "the window goes on").to.deep.equal([first!.endsAt]);
-    proxy.mend();
+    proxy.restore();
     // Each process adds its uncounted requests when it finds Postgres available again.
     await eventually("all are counted in Postgres", async () => {
       await Promise.all(both.map((limiter) => limiter.count(randomUUID(), LIMIT)));
@@ -145,7 +145,7 @@ describe("rate limiter under a burst", function () {
   });
 
   it("each process permits at least one request while Postgres is unavailable", async () => {
-    proxy.cut();
+    proxy.disconnect();
     const key = randomUUID();
     expect((await both[0]!.count(key, 1)).used).to.equal(1);
     expect((await both[0]!.count(key, 1)).used).to.be.above(1);

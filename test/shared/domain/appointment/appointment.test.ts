@@ -21,7 +21,7 @@ import { clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
 import { resourceAggregate } from "../../../../shared/domain/clinic/resource.ts";
 import type { AppointmentEvent } from "../../../../shared/domain/events/appointment.ts";
 import { branchOpened, clinicRegistered, resourceAdded } from "../../../support/clinics.ts";
-import { fold, given, DEFAULT_EVENT_TIME } from "../../../support/given.ts";
+import { DEFAULT_EVENT_TIME, fold, given } from "../../../support/given.ts";
 import { decideOrRefuse } from "../decide-or-refuse.ts";
 
 const [clinicId, branchId, otherBranchId, appointmentId] = ["clinic", "branch", "other", "appointment"];
@@ -237,7 +237,7 @@ describe("appointment", () => {
 
 /** Expects that a history gives the same state by both folds, and that a history without its first event gives none. */
 function expectSameFolds(history: AppointmentEvent[]): void {
-  const happened = history.map((event) => ({ ...event, metadata: { deriveOccurredAt: DEFAULT_EVENT_TIME } }));
+  const happened = history.map((event) => ({ ...event, metadata: { occurredAt: DEFAULT_EVENT_TIME } }));
   const state = fold(appointmentAggregate, history);
   expect(foldAppointment(happened)).to.deep.equal(state);
   expect(state?.id).to.equal(history.length === 0 ? undefined : appointmentId);

@@ -10,7 +10,7 @@ import { parseJsonBody } from "../shared/http/json-body.ts";
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { partnerAccess } from "../shared/partner-api/access.ts";
-import { type PartnerOperationId, partnerOperations } from "../shared/partner-api/operations.ts";
+import { partnerOperations } from "../shared/partner-api/operations.ts";
 import {
   countRefusals,
   limitAddress,
@@ -18,122 +18,112 @@ import {
   limitResets,
 } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
-import { partnerWrites } from "../shared/partner-api/writes.ts";
+import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createAppointment } from "./partner-api/create-appointment.ts";
 import { createWebhookEndpoint } from "./partner-api/create-webhook-endpoint.ts";
 import { mapDomainErrors } from "./partner-api/errors.ts";
 import { exchangeToken } from "./partner-api/exchange-token.ts";
-import { type AwaitReads, exposeLogPosition } from "./partner-api/expose-log-position.ts";
-import { findAccessIn } from "./partner-api/find-access.ts";
+import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-log-position.ts";
+import { createAccessFinder } from "./partner-api/find-access.ts";
 import { replayWebhookDelivery } from "./partner-api/replay-webhook-delivery.ts";
 import { loadClinic, requireOperationalClinic } from "./partner-api/request-context.ts";
 import { resetOwnSandbox } from "./partner-api/reset-own-sandbox.ts";
 import { revokeWebhookEndpoint } from "./partner-api/revoke-webhook-endpoint.ts";
 import { rotateWebhookSecret } from "./partner-api/rotate-webhook-secret.ts";
 import { testWebhookEndpoint } from "./partner-api/test-webhook-endpoint.ts";
-import { publishKeys, type TokenIssuer } from "./partner-api/token-issuer.ts";
+import { publishKeys, type TokenSigner } from "./partner-api/token-signer.ts";
 
 export interface CommandAppOptions {
   logger: Logger;
   log: EventLog;
   readiness: Readiness;
   limiter: RateLimiter;
-  awaitReads: AwaitReads;
-  issuer: TokenIssuer;
-  /** Issuer of the access tokens: the public origin of the partner API. */
+  waitForReadModels: WaitForReadModels;
+  tokenSigner: TokenSigner;
+  /** `iss` claim of access tokens: the public origin of the partner API. */
   tokenIssuer: string;
   secretBox: SecretBox;
-  /** Whether webhooks may be sent to the loopback interface. */
+  /** If true, webhook endpoints may have loopback addresses. */
   allowLoopback: boolean;
-  /** The brand segment of the header names. */
+  /** Brand in the header names: `SERVICE` in `X-SERVICE-Clinic-ID`. */
   brand: string;
   retiredPaths: readonly string[];
   trustProxy: boolean;
   clock?: () => number;
-  /** Time limit for the answer to a request. Milliseconds. */
+  /** Time limit for the service's response to a request; default: 25 s. Milliseconds. */
   responseTimeoutMs?: number;
 }
 
 /**
- * Time limit for an answer: longer than a request may take to arrive (20 s), shorter than usual client timeouts.
- * Milliseconds.
+ * Default time limit for a response: longer than a request may take to arrive (20 s), shorter than usual client
+ * timeouts. Milliseconds.
  */
-const ANSWER_TIMEOUT_MS = 25_000;
+const DEFAULT_RESPONSE_TIMEOUT_MS = 25_000;
 
-/** Creates the command application: all write operations of the partner API, and the public keys of its tokens. */
+/** Creates the Koa application with all write operations of the partner API, and the public keys of its tokens. */
 export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
-  const { limiter, issuer } = options;
-  const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(issuer.jwks));
+  const { limiter, tokenSigner } = options;
+  const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(tokenSigner.jwks));
   const app = createApp(options);
   app.use(keyRouter.routes());
-  app.use(limitResponseTime(options.responseTimeoutMs ?? ANSWER_TIMEOUT_MS, "event_log_unavailable"));
+  app.use(
+    limitResponseTime(options.responseTimeoutMs ?? DEFAULT_RESPONSE_TIMEOUT_MS, "event_log_unavailable"),
+  );
   app.use(countRefusals(limiter));
   app.use(partnerRouter(options).routes());
   return app;
 }
 
-/** Lists the middlewares of each operation, in order. */
+/** Creates the router with the middlewares of each operation. */
 function partnerRouter(options: CommandAppOptions) {
-  const { log, limiter, brand, issuer, awaitReads } = options;
-  const verify = createTokenVerifier(createLocalJWKSet(issuer.jwks), options.tokenIssuer);
-  const findAccess = findAccessIn(log);
+  const { log, limiter, brand, tokenSigner, waitForReadModels } = options;
+  const verify = createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer);
+  const findAccess = createAccessFinder(log);
 
-  /** Middlewares that authorize every operation except the token exchange, in order. */
-  const authorize = (operationId: PartnerOperationId, environment: Environment): Koa.Middleware[] => [
-    partnerAccess(partnerOperations[operationId], environment, { verify, findAccess, brand }),
-    limitInstallation(limiter),
-    loadClinic(log),
-    exposeLogPosition(brand, awaitReads),
-  ];
+  /** Returns the middlewares of an operation that needs an access token, in the order in which they run. */
+  const authorize =
+    (
+      operationId: Exclude<PartnerWriteId, "exchangeToken">,
+      checks: Koa.Middleware[],
+      handler: Koa.Middleware,
+    ) =>
+    (environment: Environment): Koa.Middleware[] => [
+      partnerAccess(partnerOperations[operationId], environment, { verify, findAccess, brand }),
+      limitInstallation(limiter),
+      loadClinic(log),
+      exposeLogPosition(brand, waitForReadModels),
+      ...checks,
+      mapDomainErrors(partnerWrites[operationId].refusals),
+      handler,
+    ];
 
   return createPartnerRouter({
     exchangeToken: (environment) => [
       limitAddress(limiter),
-      exposeLogPosition(brand, awaitReads),
+      exposeLogPosition(brand, waitForReadModels),
       parseJsonBody(),
       exchangeToken(options, environment),
     ],
-    createPartnerAppointment: (environment) => [
-      ...authorize("createPartnerAppointment", environment),
-      requireOperationalClinic(),
-      parseJsonBody(),
-      mapDomainErrors(partnerWrites.createPartnerAppointment.refusals),
+    createPartnerAppointment: authorize(
+      "createPartnerAppointment",
+      [requireOperationalClinic(), parseJsonBody()],
       createAppointment(options),
-    ],
-    resetSandbox: (environment) => [
-      ...authorize("resetSandbox", environment),
-      limitResets(limiter),
-      resetOwnSandbox(options),
-    ],
-    createWebhookEndpoint: (environment) => [
-      ...authorize("createWebhookEndpoint", environment),
-      requireOperationalClinic(),
-      parseJsonBody(),
-      mapDomainErrors(partnerWrites.createWebhookEndpoint.refusals),
+    ),
+    resetSandbox: authorize("resetSandbox", [limitResets(limiter)], resetOwnSandbox(options)),
+    createWebhookEndpoint: authorize(
+      "createWebhookEndpoint",
+      [requireOperationalClinic(), parseJsonBody()],
       createWebhookEndpoint(options),
-    ],
-    revokeWebhookEndpoint: (environment) => [
-      ...authorize("revokeWebhookEndpoint", environment),
-      mapDomainErrors(partnerWrites.revokeWebhookEndpoint.refusals),
-      revokeWebhookEndpoint(options),
-    ],
-    rotateWebhookSecret: (environment) => [
-      ...authorize("rotateWebhookSecret", environment),
-      mapDomainErrors(partnerWrites.rotateWebhookSecret.refusals),
-      rotateWebhookSecret(options),
-    ],
-    testWebhookEndpoint: (environment) => [
-      ...authorize("testWebhookEndpoint", environment),
-      mapDomainErrors(partnerWrites.testWebhookEndpoint.refusals),
-      testWebhookEndpoint(options),
-    ],
-    replayWebhookDelivery: (environment) => [
-      ...authorize("replayWebhookDelivery", environment),
-      requireOperationalClinic(),
-      mapDomainErrors(partnerWrites.replayWebhookDelivery.refusals),
+    ),
+    revokeWebhookEndpoint: authorize("revokeWebhookEndpoint", [], revokeWebhookEndpoint(options)),
+    rotateWebhookSecret: authorize("rotateWebhookSecret", [], rotateWebhookSecret(options)),
+    testWebhookEndpoint: authorize("testWebhookEndpoint", [], testWebhookEndpoint(options)),
+    replayWebhookDelivery: authorize(
+      "replayWebhookDelivery",
+      [requireOperationalClinic()],
       replayWebhookDelivery(options),
-    ],
+    ),
   });
 }

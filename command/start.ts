@@ -10,8 +10,8 @@ import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createCommandApp } from "./app.ts";
-import { createAwaitReads } from "./partner-api/expose-log-position.ts";
-import { createTokenIssuer } from "./partner-api/token-issuer.ts";
+import { createReadModelWait } from "./partner-api/expose-log-position.ts";
+import { createTokenSigner } from "./partner-api/token-signer.ts";
 
 const SETTINGS = [
   "HOST",
@@ -29,20 +29,20 @@ const SETTINGS = [
   "WEBHOOK_ALLOW_LOOPBACK",
 ] as const;
 
-/** Time limit of one SQL statement. Milliseconds. */
+/** Time limit for one SQL statement. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 1_000;
 
 /**
- * Starts the command service. It requires the event log. Postgres holds the shared rate limits and the position of
- * the read models; the service also works without it.
+ * Starts the command service. The event log is required. Postgres, which holds the shared rate limits and the log
+ * position of the read models, is optional.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting
- * @throws {StartError} if the event log does not answer or the port cannot be opened
+ * @throws {StartError} if the event log is unavailable or the port cannot be opened
  */
 export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);
   const logger = createLogger("command", config.LOG_LEVEL);
-  const issuer = await createTokenIssuer(config.TOKEN_SIGNING_KEYS.keys, config.TOKEN_ISSUER);
+  const tokenSigner = await createTokenSigner(config.TOKEN_SIGNING_KEYS.keys, config.TOKEN_ISSUER);
   const client = connectEventStore(config.EVENTSTORE_URL, "command");
   const pool = createPool({
     url: config.DATABASE_URL,
@@ -63,8 +63,8 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
       log: createEventLog(client),
       readiness: createEventStoreReadiness(client, logger),
       limiter,
-      awaitReads: createAwaitReads(pool, logger),
-      issuer,
+      waitForReadModels: createReadModelWait(pool, logger),
+      tokenSigner,
       tokenIssuer: config.TOKEN_ISSUER,
       secretBox: createSecretBox(config.WEBHOOK_SECRET_KEYS),
       allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,

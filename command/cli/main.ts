@@ -1,35 +1,35 @@
 /** The operator's command line: `npm run clinic -- <noun> <verb> [options]`. */
-import { EXIT } from "./framework/failure.ts";
+import { EXIT_CODE } from "./framework/failure.ts";
 import { runCli } from "./run-cli.ts";
 
 const { stdin, stdout, stderr, env } = process;
 
-// If the reader of the output closes it, as `head` does, the command ends.
-for (const stream of [stdout, stderr]) stream.on("error", () => process.exit(EXIT.broken));
+// If the reader of the output closes the pipe, as `head` does, the process ends.
+for (const stream of [stdout, stderr]) stream.on("error", () => process.exit(EXIT_CODE.failed));
 
-function lineWriter(stream: NodeJS.WriteStream) {
-  return (line: string) => new Promise<void>((written) => stream.write(`${line}\n`, () => written()));
+function createLineWriter(stream: NodeJS.WriteStream) {
+  return (line: string) => new Promise<void>((resolve) => stream.write(`${line}\n`, () => resolve()));
 }
 
-function interruption(): AbortSignal {
+function catchInterruption(): AbortSignal {
   const controller = new AbortController();
   const signals = ["SIGINT", "SIGTERM"] as const;
-  const stop = () => {
-    for (const signal of signals) process.off(signal, stop);
+  const abort = () => {
+    for (const signal of signals) process.off(signal, abort);
     controller.abort();
   };
-  for (const signal of signals) process.on(signal, stop);
+  for (const signal of signals) process.on(signal, abort);
   return controller.signal;
 }
 
-const code = await runCli(process.argv.slice(2), {
+const exitCode = await runCli(process.argv.slice(2), {
   env,
   stdin,
-  out: lineWriter(stdout),
-  err: lineWriter(stderr),
+  out: createLineWriter(stdout),
+  err: createLineWriter(stderr),
   redraw: stderr.isTTY ? (text) => stderr.write(`\r\x1b[K${text}`) : undefined,
-  interruption,
+  catchInterruption,
 });
 
-// A call that the event log never answers would keep the process alive.
-process.exit(code);
+// A pending request to an unresponsive event log would keep the process alive.
+process.exit(exitCode);

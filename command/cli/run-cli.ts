@@ -1,68 +1,78 @@
 import { CommanderError, Command as Program } from "commander";
 import { commands } from "./commands/commands.ts";
-import { type RecoverOptions, recoverWebhooks } from "./commands/recover-webhooks.ts";
-import { type RotateOptions, rotateEndpointSecret } from "./commands/rotate-secret.ts";
+import { recoverWebhooks } from "./commands/recover-webhooks.ts";
+import { rotateEndpointSecret } from "./commands/rotate-secret.ts";
 import type { Command } from "./framework/command.ts";
-import { EXIT, failureOf } from "./framework/failure.ts";
+import { describeFailure, EXIT_CODE } from "./framework/failure.ts";
 import type { Option } from "./framework/option.ts";
-import { type GivenOptions, optionName, runCommand, type Terminal } from "./framework/run-command.ts";
+import { type RawOptions, runCommand, type Terminal, toOptionName } from "./framework/run-command.ts";
 import { DEFAULT_LOG_WAIT_S, type ImportOptions, importFile } from "./import/import-file.ts";
 import { IMPORT_HELP } from "./import/import-help.ts";
 
 /**
  * Runs one command line.
  *
- * @returns the exit code: 0 done, 2 bad input, 3 refused by the domain, 4 event log unavailable, 130 interrupted, 1
- *   any other error
+ * @param args words of the command line after the program's name
+ * @returns the exit code: 0 success, 2 invalid input, 3 refused by a domain rule, 4 event log unavailable, 130
+ *   interrupted, 1 any other error
  */
-export async function runCli(words: string[], terminal: Terminal): Promise<number> {
-  let code: number = EXIT.done;
-  const program = createProgram(terminal, (given) => {
-    code = given;
+export async function runCli(args: string[], terminal: Terminal): Promise<number> {
+  let exitCode: number = EXIT_CODE.done;
+  const program = createProgram(terminal, (code) => {
+    exitCode = code;
   });
   try {
-    await program.parseAsync(words, { from: "user" });
-    return code;
+    await program.parseAsync(args, { from: "user" });
+    return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) return await endOfCommander(error, terminal);
-    const failure = failureOf(error);
+    if (error instanceof CommanderError) return await reportCommanderError(error, terminal);
+    const failure = describeFailure(error);
     await terminal.err(`clinic: ${failure.line}`);
     return failure.code;
   }
 }
 
-/** Requested help is a success. Help that is shown because a command is missing is an error. */
-async function endOfCommander(
+/** Reports an error of the commander library. Requested help is a success; help for a missing command is an error. */
+async function reportCommanderError(
   { code, exitCode, message }: CommanderError,
   terminal: Terminal,
 ): Promise<number> {
-  if (exitCode === 0) return EXIT.done;
+  if (exitCode === 0) return EXIT_CODE.done;
   const line = code === "commander.help" ? "no command given; see --help" : message;
   await terminal.err(`clinic: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
-  return EXIT.badInput;
+  return EXIT_CODE.badInput;
 }
 
-const CALL = "npm run clinic --";
+const COMMAND_PREFIX = "npm run clinic --";
+const ACTOR_OPTION = [
+  "--actor <name>",
+  "name of the operator, recorded with each event; default: your user name",
+] as const;
+const JSON_OPTION = ["--json", "print the result as one line of JSON"] as const;
 
-/** Creates the operator's command line: `<noun> <verb> [options]` and `import`. Errors are thrown, not printed. */
-export function createProgram(terminal: Terminal, exit: (code: number) => void): Program {
+/**
+ * Creates the operator's command line: `<noun> <verb> [options]` and `import`. Errors are thrown, not printed.
+ *
+ * @param setExitCode called with the exit code of an import
+ */
+function createProgram(terminal: Terminal, setExitCode: (code: number) => void): Program {
   const program = new Program("clinic")
     .description("Operates the clinics. Each command is recorded in the event log completely or not at all.")
     .exitOverride()
     .configureOutput({ writeOut: (text) => void terminal.out(text.trimEnd()), writeErr: () => {} })
     .configureHelp({ sortSubcommands: false, helpWidth: 110 })
-    .addHelpText("after", `\nExample:\n  ${CALL} ${line(commands[0])}`);
+    .addHelpText("after", formatExample(commands[0]));
   for (const noun of new Set(commands.map((command) => command.noun))) {
-    const own = commands.filter((command) => command.noun === noun);
+    const nounCommands = commands.filter((command) => command.noun === noun);
     const group = program
       .command(noun)
-      .description(own.map(({ verb }) => verb).join(", "))
-      .addHelpText("after", `\nExample:\n  ${CALL} ${line(own[0])}`);
-    for (const command of own) addCommand(group, command, terminal);
+      .description(nounCommands.map(({ verb }) => verb).join(", "))
+      .addHelpText("after", formatExample(nounCommands[0]));
+    for (const command of nounCommands) addCommand(group, command, terminal);
     if (noun === "endpoint") addRotate(group.description(`${group.description()}, rotate-secret`), terminal);
     if (noun === "webhooks") addRecover(group.description("test, recover"), terminal);
   }
-  addImport(program, terminal, exit);
+  addImport(program, terminal, setExitCode);
   return program;
 }
 
@@ -70,21 +80,21 @@ function addCommand(group: Program, command: Command, terminal: Terminal): void 
   const leaf = group.command(command.verb).description(command.summary);
   for (const [name, option] of Object.entries(command.options)) {
     const value = option.placeholder === undefined ? "" : ` <${option.placeholder}>`;
-    leaf.option(`${optionName(name)}${value}`, helpOf(option));
+    leaf.option(`${toOptionName(name)}${value}`, describeOption(option));
   }
   leaf
-    .option("--actor <name>", "name of the operator, recorded with each event; default: your user name")
-    .option("--json", "print the result as one line of JSON")
-    .addHelpText("after", `\nExample:\n  ${CALL} ${line(command)}`)
-    .action((given: GivenOptions) => runCommand(command, given, terminal));
+    .option(...ACTOR_OPTION)
+    .option(...JSON_OPTION)
+    .addHelpText("after", formatExample(command))
+    .action((given: RawOptions) => runCommand(command, given, terminal));
 }
 
-function helpOf({ help, made, schema }: Option): string {
-  if (made) return `${help}; generated if omitted`;
+function describeOption({ help, isGenerated, schema }: Option): string {
+  if (isGenerated) return `${help}; generated if omitted`;
   return schema.safeParse(undefined).success ? help : `${help} (required)`;
 }
 
-function addImport(program: Program, terminal: Terminal, exit: (code: number) => void): void {
+function addImport(program: Program, terminal: Terminal, setExitCode: (code: number) => void): void {
   program
     .command("import")
     .description(
@@ -94,12 +104,14 @@ function addImport(program: Program, terminal: Terminal, exit: (code: number) =>
     .option("--dry-run", "check every line against the event log without writing")
     .option(
       "--log-wait <seconds>",
-      `how long to wait for an event log that does not answer; default: ${DEFAULT_LOG_WAIT_S}`,
+      `how long to wait for an unavailable event log; default: ${DEFAULT_LOG_WAIT_S}`,
     )
-    .option("--actor <name>", "name of the operator, recorded with each event; default: your user name")
+    .option(...ACTOR_OPTION)
     .option("--json", "print each failed line and the totals to standard output, one JSON object per line")
     .addHelpText("after", IMPORT_HELP)
-    .action(async (file: string, given: ImportOptions) => exit(await importFile(file, given, terminal)));
+    .action(async (file: string, given: ImportOptions) =>
+      setExitCode(await importFile(file, given, terminal)),
+    );
 }
 
 function addRecover(group: Program, terminal: Terminal): void {
@@ -115,10 +127,10 @@ function addRecover(group: Program, terminal: Terminal): void {
     )
     .option("--until <time>", "replay only deliveries that failed or were skipped before this time, RFC 3339")
     .option("--dry-run", "count the deliveries without replaying them")
-    .option("--actor <name>", "name of the operator, recorded with each event; default: your user name")
-    .option("--json", "print the result as one line of JSON")
+    .option(...ACTOR_OPTION)
+    .option(...JSON_OPTION)
     .addHelpText("after", RECOVER_HELP)
-    .action((given: RecoverOptions) => recoverWebhooks(given, terminal));
+    .action((given: RawOptions) => recoverWebhooks(given, terminal));
 }
 
 function addRotate(group: Program, terminal: Terminal): void {
@@ -129,22 +141,24 @@ function addRotate(group: Program, terminal: Terminal): void {
     )
     .option("--id <uuid>", "the webhook endpoint (required)")
     .option("--leaked", "stop signing with the previous secret immediately")
-    .option("--actor <name>", "name of the operator, recorded with each event; default: your user name")
-    .option("--json", "print the result as one line of JSON")
+    .option(...ACTOR_OPTION)
+    .option(...JSON_OPTION)
     .addHelpText("after", ROTATE_HELP)
-    .action((given: RotateOptions) => rotateEndpointSecret(given, terminal));
+    .action((given: RawOptions) => rotateEndpointSecret(given, terminal));
 }
 
-function line(command: Command | undefined): string {
-  return command ? `${command.noun} ${command.verb} ${command.example}` : "--help";
+/** Formats a command's example for the help text. */
+function formatExample(command: Command | undefined): string {
+  const words = command ? `${command.noun} ${command.verb} ${command.example}` : "--help";
+  return `\nExample:\n  ${COMMAND_PREFIX} ${words}`;
 }
 
 const ROTATE_HELP = `
 The secret is encrypted with WEBHOOK_SECRET_KEYS. Use the same keys as the running services.
 
 Example:
-  ${CALL} endpoint rotate-secret --id 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --leaked`;
+  ${COMMAND_PREFIX} endpoint rotate-secret --id 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --leaked`;
 
 const RECOVER_HELP = `
 Example:
-  ${CALL} webhooks recover --endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --since 2026-05-04T00:00:00Z --dry-run`;
+  ${COMMAND_PREFIX} webhooks recover --endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --since 2026-05-04T00:00:00Z --dry-run`;

@@ -11,12 +11,14 @@ import {
   type NewEvent,
   type RecordedEvent,
 } from "../../shared/eventstore/log.ts";
-import { type ChangeOutcome, changeOnce, changeStream, type Plan } from "./change-stream.ts";
+import { type BatchDecision, type ChangeOutcome, changeOnce, changeStream } from "./change-stream.ts";
 
-/** Actor, time and origin of a command. It becomes the metadata of the events. */
+/** Actor, time and cause of a command. They become the metadata of the command's events. */
 export interface CommandContext {
   actor: Actor;
+  /** Clinic that the command concerns; null for a command outside all clinics. */
   clinicId: string | null;
+  /** Environment of the clinic or application; null if unknown. */
   environment: Environment | null;
   correlationId: string;
   /** Id of the request or event that caused the command. */
@@ -25,20 +27,25 @@ export interface CommandContext {
   now: number;
 }
 
-export interface Loaded<State> {
+/** State of an aggregate, folded from its stream. */
+export interface LoadedAggregate<State> {
+  /** Undefined if the stream does not exist. */
   state: State | undefined;
-  /** Revision of the last event; `EMPTY_STREAM` if there is none. */
+  /** Revision of the last event; `EMPTY_STREAM` if the stream does not exist. */
   revision: bigint;
   events: RecordedEvent[];
 }
 
-export interface Handled<State> {
+/** Result of a command that was not refused. */
+export interface CommandResult<State> {
+  /** State after the command. */
   state: State | undefined;
+  /** Events of the command; empty if the command changed nothing. */
   events: CatalogEvent[];
-  /** Log position of the last appended event; undefined if none was appended. */
+  /** Log position of the command's last event; undefined if the command changed nothing. */
   position: bigint | undefined;
-  /** Log position that a read must have reached to reflect the state; undefined if the stream does not exist. */
-  seen: bigint | undefined;
+  /** Log position of the stream's last event: a read at this position reflects the state. Undefined if none. */
+  statePosition: bigint | undefined;
 }
 
 /** Reads the stream of an aggregate and folds its events. */
@@ -46,26 +53,26 @@ export async function load<C extends Category, State>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
   id: string,
-): Promise<Loaded<State>> {
+): Promise<LoadedAggregate<State>> {
   const events = await log.read<RecordedEvent & EventOf<C>>(streamName(aggregate.category, id));
   const state = events.reduce<State | undefined>((state, event) => aggregate.evolve(state, event), undefined);
   return { state, revision: events.at(-1)?.revision ?? EMPTY_STREAM, events };
 }
 
-/** A command: its decision and its context. */
-interface Command<C extends Category, State> {
+/** A command that waits for its decision. */
+interface PendingCommand<C extends Category, State> {
   decide: Decision<State, EventOf<C>>;
   context: CommandContext;
 }
 
 /**
  * Handles a command: loads the aggregate, decides, and appends the events if the stream has not changed since. If
- * another writer was first, the command is decided again on the new state, unless the caller chose `throw`.
+ * another writer appends first, the command is decided again on the new state, unless `onConflict` is `throw`.
  *
- * @param decide pure; returns the events, none if there is nothing to change; throws {DomainError} if a rule refuses
+ * @param decide pure; returns the events, none if the command changes nothing; throws {DomainError} if a rule refuses
  *   the command
- * @param options.onLostRace `retry` (default, up to 10 seconds) or `throw`
- * @throws {WrongExpectedRevisionError} if another writer was first; nothing was appended
+ * @param options.onConflict `retry` (default, up to 10 seconds) or `throw`
+ * @throws {WrongExpectedRevisionError} if another writer appended first; nothing was appended
  */
 export function handle<C extends Category, State>(
   log: EventLog,
@@ -73,26 +80,25 @@ export function handle<C extends Category, State>(
   id: string,
   decide: Decision<State, EventOf<C>>,
   context: CommandContext,
-  options: { onLostRace?: "retry" | "throw" } = {},
-): Promise<Handled<State>> {
-  const stream = streamName(aggregate.category, id);
-  const plan = (commands: Command<C, State>[]) => decideAll(log, aggregate, id, commands);
-  const command = { decide, context };
-  if (options.onLostRace === "throw") return changeOnce(log, stream, command, plan);
-  return changeStream(log, stream, command, plan);
+  options: { onConflict?: "retry" | "throw" } = {},
+): Promise<CommandResult<State>> {
+  const change = options.onConflict === "throw" ? changeOnce : changeStream;
+  return change(log, streamName(aggregate.category, id), { decide, context }, (commands) =>
+    decideAll(log, aggregate, id, commands),
+  );
 }
 
-/** Decides commands in order, each on the state that the previous ones lead to. */
+/** Decides commands in order, each on the state after the previous command. */
 async function decideAll<C extends Category, State>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
   id: string,
-  commands: Command<C, State>[],
-): Promise<Plan<Handled<State>>> {
+  commands: PendingCommand<C, State>[],
+): Promise<BatchDecision<CommandResult<State>>> {
   const loaded = await load(log, aggregate, id);
   let { state } = loaded;
   const decided = commands.map(
-    ({ decide, context }): ChangeOutcome<Omit<Handled<State>, "seen" | "position">> => {
+    ({ decide, context }): ChangeOutcome<{ state: State | undefined; events: CatalogEvent[] }> => {
       try {
         const events = decide(state) as (EventOf<C> & CatalogEvent)[];
         const metadata = toMetadata(context);
@@ -109,17 +115,17 @@ async function decideAll<C extends Category, State>(
   const events = decided.flatMap((outcome, index) =>
     "error" in outcome
       ? []
-      : outcome.result.events.map((event) => toNewEvent(event, commands[index] as Command<C, State>)),
+      : outcome.result.events.map((event) => toNewEvent(event, commands[index]?.context as CommandContext)),
   );
   return {
     revision: loaded.revision,
     events,
-    outcomes: (position) =>
+    toOutcomes: (lastPosition) =>
       decided.map((outcome) => {
         if ("error" in outcome) return outcome;
-        const seen = position ?? loaded.events.at(-1)?.position;
-        const own = outcome.result.events.length > 0 ? position : undefined;
-        return { result: { ...outcome.result, position: own, seen } };
+        const statePosition = lastPosition ?? loaded.events.at(-1)?.position;
+        const position = outcome.result.events.length > 0 ? lastPosition : undefined;
+        return { result: { ...outcome.result, position, statePosition } };
       }),
   };
 }
@@ -137,6 +143,6 @@ export function toMetadata(context: CommandContext): NewEventMetadata {
 }
 
 /** Creates an event to append, with a new id and the metadata of its command. */
-export function toNewEvent(event: CatalogEvent, { context }: { context: CommandContext }): NewEvent {
+export function toNewEvent(event: CatalogEvent, context: CommandContext): NewEvent {
   return { id: randomUUID(), event, metadata: toMetadata(context) };
 }

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { hash, randomBytes, randomUUID } from "node:crypto";
 import type { Decision } from "../../shared/domain/aggregate.ts";
 import type { PartnerApplicationEvent } from "../../shared/domain/events/partner.ts";
 import {
@@ -12,7 +12,8 @@ import {
   decideWithdrawWebhookOrigin,
 } from "../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
+import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
+import type { Operation } from "./operation.ts";
 import { openSandbox } from "./sandbox-operations.ts";
 
 /** A new credential with its client secret, which is shown only once and never stored. */
@@ -22,8 +23,8 @@ export interface IssuedCredential {
 }
 
 /**
- * Registers an application without credentials. Its id is the OAuth client id. For a sandbox application, the sandbox
- * is opened too, so that its first token can use it.
+ * Registers an application without credentials. The application's id is its OAuth client id. For a sandbox
+ * application, also opens the sandbox, so that the application's first token can use it.
  *
  * @param input.applicationId generated if omitted
  */
@@ -31,88 +32,69 @@ export async function registerApplication(
   log: EventLog,
   input: Omit<Parameters<typeof decideRegisterApplication>[0], "applicationId"> & { applicationId?: string },
   context: CommandContext,
-): Promise<Handled<Application> & { applicationId: string }> {
+): Promise<CommandResult<Application> & { applicationId: string }> {
   const applicationId = input.applicationId ?? randomUUID();
   const decide = decideRegisterApplication({ ...input, applicationId });
-  const ofEnvironment = { ...context, environment: input.environment };
+  const applicationContext = { ...context, environment: input.environment };
   // The application is registered last, so that a registered application always has its sandbox.
   if (input.environment === "sandbox") {
     decide((await load(log, applicationAggregate, applicationId)).state);
     await openSandbox(log, { applicationId, scopes: input.scopes }, context);
   }
-  return {
-    ...(await handle(log, applicationAggregate, applicationId, decide, ofEnvironment)),
-    applicationId,
-  };
+  const result = await handle(log, applicationAggregate, applicationId, decide, applicationContext);
+  return { ...result, applicationId };
 }
 
-/** Issues a credential. Two may be active at a time. The secret is only in the result. */
+/** Issues a credential. An application can have two active credentials. Only the result contains the client secret. */
 export async function issueCredential(
   log: EventLog,
-  input: { applicationId: string },
+  { applicationId }: { applicationId: string },
   context: CommandContext,
 ): Promise<IssuedCredential> {
-  const clientSecret = newClientSecret();
+  const clientSecret = generateClientSecret();
   const credentialId = randomUUID();
   const decide = decideIssueCredential({ credentialId, secretHash: hashClientSecret(clientSecret) });
-  await change(log, input.applicationId, decide, context);
+  await handle(log, applicationAggregate, applicationId, decide, context);
   return { credentialId, clientSecret };
 }
 
-/** Revokes a credential. Its access tokens are refused from the next request. */
-export function revokeCredential(
-  log: EventLog,
-  input: { applicationId: string; credentialId: string },
-  context: CommandContext,
-): Promise<Handled<Application>> {
-  return change(log, input.applicationId, decideRevokeCredential(input.credentialId), context);
+/** Defines the operation of a command that changes a registered application. */
+function defineOperation<Command extends { applicationId: string }>(
+  decide: (command: Command) => Decision<Application, PartnerApplicationEvent>,
+): Operation<Command, Application> {
+  return (log, command, context) =>
+    handle(log, applicationAggregate, command.applicationId, decide(command), context);
 }
 
-/** Allows the application to register webhook endpoints of an origin in production and to receive webhooks there. */
-export function approveWebhookOrigin(
-  log: EventLog,
-  input: { applicationId: string; origin: string },
-  context: CommandContext,
-): Promise<Handled<Application>> {
-  return change(log, input.applicationId, decideApproveWebhookOrigin(input.origin), context);
-}
+/** Revokes a credential. Its access tokens are refused from the next request. */
+export const revokeCredential = defineOperation((command: { applicationId: string; credentialId: string }) =>
+  decideRevokeCredential(command.credentialId),
+);
+
+/** Allows an application to register webhook endpoints of an origin in production, and to receive webhooks there. */
+export const approveWebhookOrigin = defineOperation((command: { applicationId: string; origin: string }) =>
+  decideApproveWebhookOrigin(command.origin),
+);
 
 /**
- * Withdraws the approval of an origin. New endpoints of the origin are refused, and deliveries to existing endpoints
- * are held until it is approved again.
+ * Withdraws the approval of an origin. New endpoints of the origin are refused. Deliveries to existing endpoints of the
+ * origin are held until the operator approves the origin again.
  */
-export function withdrawWebhookOrigin(
-  log: EventLog,
-  input: { applicationId: string; origin: string },
-  context: CommandContext,
-): Promise<Handled<Application>> {
-  return change(log, input.applicationId, decideWithdrawWebhookOrigin(input.origin), context);
-}
+export const withdrawWebhookOrigin = defineOperation((command: { applicationId: string; origin: string }) =>
+  decideWithdrawWebhookOrigin(command.origin),
+);
 
 /** Revokes an application's access to all clinics permanently. */
-export function revokeApplication(
-  log: EventLog,
-  input: { applicationId: string; reason: string | null },
-  context: CommandContext,
-): Promise<Handled<Application>> {
-  return change(log, input.applicationId, decideRevokeApplication(input.reason), context);
-}
+export const revokeApplication = defineOperation(
+  (command: { applicationId: string; reason: string | null }) => decideRevokeApplication(command.reason),
+);
 
-function change(
-  log: EventLog,
-  applicationId: string,
-  decide: Decision<Application, PartnerApplicationEvent>,
-  context: CommandContext,
-): Promise<Handled<Application>> {
-  return handle(log, applicationAggregate, applicationId, decide, context);
-}
-
-/** @returns a new client secret of 256 random bits */
-export function newClientSecret(): string {
+/** Generates a client secret of 256 random bits. */
+export function generateClientSecret(): string {
   return `cs_${randomBytes(32).toString("base64url")}`;
 }
 
-/** Hashes a client secret for storage. Plain SHA-256 (hex) is sufficient for 256 random bits. */
+/** Hashes a client secret for storage, with SHA-256 (hex). 256 random bits need no salt and no slow hash. */
 export function hashClientSecret(secret: string): string {
-  return createHash("sha256").update(secret, "utf8").digest("hex");
+  return hash("sha256", secret);
 }

@@ -1,5 +1,5 @@
-import { createHash } from "node:crypto";
-import type { Decision } from "../../shared/domain/aggregate.ts";
+import { hash } from "node:crypto";
+import type { Aggregate, Decision } from "../../shared/domain/aggregate.ts";
 import {
   type Appointment,
   appointmentAggregate,
@@ -25,94 +25,97 @@ import { type Clinic, refuseSandbox, restrictToOpenClinic } from "../../shared/d
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
+import type { Category } from "../../shared/domain/events/category.ts";
 import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { clinicOperation, loadClinicOf, loadOwnedBy, type Operation } from "./operation.ts";
+import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
+import { defineClinicOperation, loadCommandClinic, loadOwnedBy, type Operation } from "./operation.ts";
 
 /**
  * Identifies an appointment of a clinic. An appointment of another clinic is refused with `appointment_not_found`.
  */
-export interface AppointmentOf {
+export interface AppointmentReference {
   clinicId: string;
   appointmentId: string;
 }
 
-/** Requests an appointment at the clinic's front desk. Repeating the request with the same id changes nothing. */
+/** Requests an appointment at the clinic's front desk. A repeated request with the same id changes nothing. */
 export async function requestAppointment(
   log: EventLog,
   input: Omit<AppointmentRequest, "applicationId" | "requestHash" | "sandboxGeneration">,
   context: CommandContext,
-): Promise<Handled<Appointment>> {
-  const { clinic, context: ofClinic } = await loadClinicOf(log, input.clinicId, context);
+): Promise<CommandResult<Appointment>> {
+  const { clinic, clinicContext } = await loadCommandClinic(log, input.clinicId, context);
   refuseSandbox(clinic);
-  const animal =
-    input.animalId === null ? undefined : (await load(log, animalAggregate, input.animalId)).state;
+  const animal = await loadState(log, animalAggregate, input.animalId);
   const { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes } = input;
-  const asked = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
-  const requestHash = createHash("sha256").update(JSON.stringify(asked)).digest("hex");
-  const request = { ...asked, applicationId: null, requestHash, sandboxGeneration: 0 };
+  // The hash depends on the order of the members.
+  const hashed = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
+  const requestHash = hash("sha256", JSON.stringify(hashed));
+  const request = { ...hashed, applicationId: null, requestHash, sandboxGeneration: 0 };
   const facts = { clinic, animal, permittedBranchIds: null, now: context.now };
   const decide = restrictToOpenClinic(clinic, decideRequest(request, facts));
-  return handle(log, appointmentAggregate, appointmentId, decide, ofClinic);
+  return handle(log, appointmentAggregate, appointmentId, decide, clinicContext);
 }
 
-/** Creates an operation that changes an appointment of the clinic. */
-function move<Command extends AppointmentOf>(
+/** Defines an operation that changes an appointment of the clinic. */
+function defineOperation<Command extends AppointmentReference>(
   decide: (command: Command, now: number) => Decision<Appointment, AppointmentEvent>,
 ): Operation<Command, Appointment> {
-  return clinicOperation(
+  return defineClinicOperation(
     appointmentAggregate,
-    ({ appointmentId }) => appointmentId,
-    (command, clinic, now) => (state) =>
-      decide(command, now)(requireOwnedBy(clinic.id, current(state, clinic), "appointment")),
+    "appointmentId",
+    (command: Command, clinic, now) => (state) =>
+      decide(command, now)(requireOwnedBy(clinic.id, hideBeforeReset(state, clinic), "appointment")),
   );
 }
 
-/** Hides appointments from before the last reset of a sandbox. */
-function current(state: Appointment | undefined, { sandboxGeneration }: Clinic): Appointment | undefined {
+/** Returns undefined for an appointment from before the last reset of a sandbox. */
+function hideBeforeReset(
+  state: Appointment | undefined,
+  { sandboxGeneration }: Clinic,
+): Appointment | undefined {
   return state?.sandboxGeneration === sandboxGeneration ? state : undefined;
 }
 
-export const confirmAppointment = move(decideConfirm);
-export const checkInAppointment = move(decideCheckIn);
-export const putAppointmentInWaiting = move(decidePutInWaiting);
-export const startConsultation = move(decideStartConsultation);
-export const completeAppointment = move(decideComplete);
-export const cancelAppointment = move(({ reason }: AppointmentOf & { reason: string | null }) =>
-  decideCancel(reason),
+export const confirmAppointment = defineOperation(decideConfirm);
+export const checkInAppointment = defineOperation(decideCheckIn);
+export const putAppointmentInWaiting = defineOperation(decidePutInWaiting);
+export const startConsultation = defineOperation(decideStartConsultation);
+export const completeAppointment = defineOperation(decideComplete);
+export const cancelAppointment = defineOperation(
+  ({ reason }: AppointmentReference & { reason: string | null }) => decideCancel(reason),
 );
-export const markNoShow = move((_, now) => decideMarkNoShow(now));
-export const rescheduleAppointment = move(
-  (to: AppointmentOf & { scheduledAt: Instant; durationMinutes?: number }, now) => decideReschedule(to, now),
+export const markNoShow = defineOperation((_, now) => decideMarkNoShow(now));
+export const rescheduleAppointment = defineOperation(
+  (command: AppointmentReference & { scheduledAt: Instant; durationMinutes?: number }, now) =>
+    decideReschedule(command, now),
 );
-export const releaseResource = move(({ assignmentId }: AppointmentOf & { assignmentId: string }) =>
-  decideRelease(assignmentId),
+export const releaseResource = defineOperation(
+  ({ assignmentId }: AppointmentReference & { assignmentId: string }) => decideRelease(assignmentId),
 );
 
 /** Allocates a resource of the branch to an appointment. */
 export async function allocateResource(
   log: EventLog,
-  input: AppointmentOf & {
+  input: AppointmentReference & {
     assignmentId: string;
     resourceId: string;
     allocationStart: Instant;
     allocationEnd: Instant;
   },
   context: CommandContext,
-): Promise<Handled<Appointment>> {
-  const { clinicId, appointmentId, assignmentId, resourceId, allocationStart, allocationEnd } = input;
+): Promise<CommandResult<Appointment>> {
+  const { clinicId, assignmentId, resourceId, allocationStart, allocationEnd } = input;
   const resource = await loadOwnedBy(log, resourceAggregate, resourceId, clinicId, "resource");
-  const allocate = move<AppointmentOf>(() =>
-    decideAllocate({ assignmentId, allocationStart, allocationEnd }, resource),
-  );
-  return allocate(log, { clinicId, appointmentId }, context);
+  const allocation = { assignmentId, allocationStart, allocationEnd };
+  return defineOperation(() => decideAllocate(allocation, resource))(log, input, context);
 }
 
 /**
- * Imports an appointment from another system with its status. The event has the time at which the appointment reached
- * that status. Partners are not notified.
+ * Imports an appointment from another system with its status. The time of the event is the time at which the
+ * appointment reached that status. Partners are not notified.
  *
  * @throws {DomainError} `clinic_not_found`, `clinic_closed`, `clinic_is_a_sandbox`, and what {@link decideImport}
  *   throws
@@ -121,27 +124,33 @@ export async function importAppointment(
   log: EventLog,
   input: Omit<AppointmentImport, "requestHash">,
   context: CommandContext,
-): Promise<Handled<Appointment>> {
+): Promise<CommandResult<Appointment>> {
   const { appointmentId, clinicId, animalId, customerId, resourceIds } = input;
-  const { clinic, context: ofClinic } = await loadClinicOf(log, clinicId, context);
+  const { clinic, clinicContext } = await loadCommandClinic(log, clinicId, context);
   refuseSandbox(clinic);
   const { now } = context;
   const [animal, customer, ...resources] = await Promise.all([
-    animalId === null ? undefined : load(log, animalAggregate, animalId).then(({ state }) => state),
-    customerId === null ? undefined : load(log, customerAggregate, customerId).then(({ state }) => state),
-    ...resourceIds.map(async (id) => (await load(log, resourceAggregate, id)).state),
+    loadState(log, animalAggregate, animalId),
+    loadState(log, customerAggregate, customerId),
+    ...resourceIds.map((id) => loadState(log, resourceAggregate, id)),
   ]);
-  const asked = { ...input, requestHash: hashOf(input) };
-  const decide = restrictToOpenClinic(
-    clinic,
-    decideImport(asked, { clinic, animal, customer, resources, now }),
-  );
-  const happened = { ...ofClinic, now: deriveOccurredAt(asked, now) };
-  return handle(log, appointmentAggregate, appointmentId, decide, happened);
+  const request = { ...input, requestHash: hashImport(input) };
+  const decide = restrictToOpenClinic(clinic, decideImport(request, { clinic, animal, customer, resources, now }));
+  const importContext = { ...clinicContext, now: deriveOccurredAt(request, now) };
+  return handle(log, appointmentAggregate, appointmentId, decide, importContext);
+}
+
+/** Loads the state of an aggregate that a request may refer to. Returns undefined if the id is null. */
+async function loadState<C extends Category, State>(
+  log: EventLog,
+  aggregate: Aggregate<C, State>,
+  id: string | null,
+): Promise<State | undefined> {
+  return id === null ? undefined : (await load(log, aggregate, id)).state;
 }
 
 /** Hashes the imported data independently of the order of its members. */
-function hashOf(input: Omit<AppointmentImport, "requestHash">): string {
+function hashImport(input: Omit<AppointmentImport, "requestHash">): string {
   const members = Object.entries(input).sort(([a], [b]) => (a < b ? -1 : 1));
-  return createHash("sha256").update(JSON.stringify(members)).digest("hex");
+  return hash("sha256", JSON.stringify(members));
 }

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import {
   type Auditor,
   auditorAggregate,
@@ -9,10 +9,10 @@ import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
+import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
 
 /**
- * Registers an auditor. The credential is only in the result.
+ * Registers an auditor. Only the result contains the credential.
  *
  * @param input.clinicIds clinics whose records the auditor may see; null for all records
  * @throws {DomainError} `auditor_exists`, `clinic_not_found`, `expiry_passed`
@@ -21,12 +21,12 @@ export async function registerAuditor(
   log: EventLog,
   input: { auditorId: string; name: string; clinicIds: string[] | null; expiresAt: Instant | null },
   context: CommandContext,
-): Promise<Handled<Auditor> & { credential: string }> {
+): Promise<CommandResult<Auditor> & { credential: string }> {
   for (const clinicId of input.clinicIds ?? []) {
     const { state } = await load(log, clinicAggregate, clinicId);
     if (!state) throw new DomainError("clinic_not_found", `clinic ${clinicId} does not exist`);
   }
-  const { credential, secretHash } = newCredential(input.auditorId);
+  const { credential, secretHash } = generateCredential(input.auditorId);
   const decide = decideRegisterAuditor(input, secretHash, context.now);
   return { ...(await handle(log, auditorAggregate, input.auditorId, decide, context)), credential };
 }
@@ -36,15 +36,16 @@ export function revokeAuditor(
   log: EventLog,
   input: { auditorId: string; reason: string | null },
   context: CommandContext,
-): Promise<Handled<Auditor>> {
+): Promise<CommandResult<Auditor>> {
   return handle(log, auditorAggregate, input.auditorId, decideRevokeAuditor(input.reason), context);
 }
 
-/** `aud_`, the auditor's id without hyphens, `_`, and the secret: 256 random bits. */
-const CREDENTIAL = /^aud_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_([\w-]{43})$/;
+/** Format of a credential: `aud_`, the auditor's id without hyphens, `_`, and a secret of 256 random bits. */
+const CREDENTIAL_PATTERN =
+  /^aud_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_([\w-]{43})$/;
 
-/** @returns a new credential, which is shown only once, and the hash to store */
-export function newCredential(auditorId: string): { credential: string; secretHash: string } {
+/** Generates a credential, which is shown only once, and the hash that is stored instead. */
+export function generateCredential(auditorId: string): { credential: string; secretHash: string } {
   const secret = randomBytes(32).toString("base64url");
   return {
     credential: `aud_${auditorId.replaceAll("-", "")}_${secret}`,
@@ -52,15 +53,15 @@ export function newCredential(auditorId: string): { credential: string; secretHa
   };
 }
 
-/** @returns the auditor's id and the hash of the secret; undefined for text that is not a credential */
+/** Parses a credential. Returns undefined if the text is not a credential. */
 export function readCredential(text: string): { auditorId: string; secretHash: string } | undefined {
-  const match = CREDENTIAL.exec(text);
+  const match = CREDENTIAL_PATTERN.exec(text);
   const secret = match?.[6];
   if (!match || secret === undefined) return undefined;
   return { auditorId: match.slice(1, 6).join("-"), secretHash: hashSecret(secret) };
 }
 
-/** Plain SHA-256 (hex) is sufficient for 256 random bits. */
+/** Hashes a secret for storage, with SHA-256 (hex). 256 random bits need no salt and no slow hash. */
 function hashSecret(secret: string): string {
-  return createHash("sha256").update(secret, "utf8").digest("hex");
+  return hash("sha256", secret);
 }

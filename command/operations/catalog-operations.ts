@@ -12,18 +12,14 @@ import {
   decideWithdrawService,
   serviceAggregate,
 } from "../../shared/domain/clinic/service.ts";
-import { clinicOperation } from "./operation.ts";
+import { defineClinicOperation } from "./operation.ts";
 
-const serviceIdOf = ({ serviceId }: { serviceId: string }) => serviceId;
+export const offerService = defineClinicOperation(serviceAggregate, "serviceId", decideOfferService);
+export const repriceService = defineClinicOperation(serviceAggregate, "serviceId", decideRepriceService);
+export const withdrawService = defineClinicOperation(serviceAggregate, "serviceId", decideWithdrawService);
+export const reinstateService = defineClinicOperation(serviceAggregate, "serviceId", decideReinstateService);
 
-export const offerService = clinicOperation(serviceAggregate, serviceIdOf, decideOfferService);
-export const repriceService = clinicOperation(serviceAggregate, serviceIdOf, decideRepriceService);
-export const withdrawService = clinicOperation(serviceAggregate, serviceIdOf, decideWithdrawService);
-export const reinstateService = clinicOperation(serviceAggregate, serviceIdOf, decideReinstateService);
-
-const resourceIdOf = ({ resourceId }: { resourceId: string }) => resourceId;
-
-export const addResource = clinicOperation(resourceAggregate, resourceIdOf, decideAddResource);
-export const retireResource = clinicOperation(resourceAggregate, resourceIdOf, decideRetireResource);
-export const setRule = clinicOperation(resourceAggregate, resourceIdOf, decideSetRule);
-export const removeRule = clinicOperation(resourceAggregate, resourceIdOf, decideRemoveRule);
+export const addResource = defineClinicOperation(resourceAggregate, "resourceId", decideAddResource);
+export const retireResource = defineClinicOperation(resourceAggregate, "resourceId", decideRetireResource);
+export const setRule = defineClinicOperation(resourceAggregate, "resourceId", decideSetRule);
+export const removeRule = defineClinicOperation(resourceAggregate, "resourceId", decideRemoveRule);

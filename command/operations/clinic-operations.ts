@@ -11,38 +11,38 @@ import {
   decideSuspendClinic,
 } from "../../shared/domain/clinic/clinic.ts";
 import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-
-type Decide<Command> = (command: Command) => Decision<Clinic, ClinicEvent>;
+import { handle, load } from "../handling/handle.ts";
+import type { Operation } from "./operation.ts";
 
 /**
- * Creates the operation of a command about a clinic itself. The clinic is loaded first for the environment in the
- * metadata.
+ * Defines the operation of a command that changes a registered clinic. The clinic is loaded first, because the metadata
+ * contains its environment.
  */
-function operation<Command extends { clinicId: string }>(decide: Decide<Command>) {
-  return async (log: EventLog, command: Command, context: CommandContext): Promise<Handled<Clinic>> => {
+function defineOperation<Command extends { clinicId: string }>(
+  decide: (command: Command) => Decision<Clinic, ClinicEvent>,
+): Operation<Command, Clinic> {
+  return async (log, command, context) => {
     const { clinicId } = command;
     const { state } = await load(log, clinicAggregate, clinicId);
-    const ofClinic = { ...context, clinicId, environment: state?.environment ?? null };
-    return handle(log, clinicAggregate, clinicId, decide(command), ofClinic);
+    const clinicContext = { ...context, clinicId, environment: state?.environment ?? null };
+    return handle(log, clinicAggregate, clinicId, decide(command), clinicContext);
   };
 }
 
-/** Registers a clinic. Time zones, currencies and locales unknown to Intl are refused. */
-export async function registerClinic(
-  log: EventLog,
-  command: Parameters<typeof decideRegisterClinic>[0],
-  context: CommandContext,
-): Promise<Handled<Clinic>> {
+/** Registers a clinic. Time zones, currencies and locales that Intl does not know are refused. */
+export const registerClinic: Operation<Parameters<typeof decideRegisterClinic>[0], Clinic> = (
+  log,
+  command,
+  context,
+) => {
   const { clinicId, environment } = command;
-  const ofClinic = { ...context, clinicId, environment };
-  return handle(log, clinicAggregate, clinicId, decideRegisterClinic(command), ofClinic);
-}
+  const clinicContext = { ...context, clinicId, environment };
+  return handle(log, clinicAggregate, clinicId, decideRegisterClinic(command), clinicContext);
+};
 
-export const suspendClinic = operation(decideSuspendClinic);
-export const reinstateClinic = operation(decideReinstateClinic);
-export const closeClinic = operation(decideCloseClinic);
-export const openBranch = operation(decideOpenBranch);
-export const changeSubscription = operation(decideChangeSubscription);
-export const setEntitlement = operation(decideSetEntitlement);
+export const suspendClinic = defineOperation(decideSuspendClinic);
+export const reinstateClinic = defineOperation(decideReinstateClinic);
+export const closeClinic = defineOperation(decideCloseClinic);
+export const openBranch = defineOperation(decideOpenBranch);
+export const changeSubscription = defineOperation(decideChangeSubscription);
+export const setEntitlement = defineOperation(decideSetEntitlement);

@@ -9,29 +9,26 @@ import {
 import { type EndpointOwner, endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
-import { changeStream, type Plan } from "../handling/change-stream.ts";
+import { type BatchDecision, changeStream } from "../handling/change-stream.ts";
 import { type CommandContext, load, toNewEvent } from "../handling/handle.ts";
 
-/** Maximum number of endpoints of an application at a clinic, not counting revoked endpoints. */
+/** Maximum number of endpoints of an application at a clinic. Revoked endpoints do not count. */
 export const MAX_ENDPOINTS = 50;
 
-/**
- * Time after which a reservation without an endpoint is freed, because its registration was interrupted.
- * Milliseconds.
- */
+/** Time after which the reservation of an interrupted registration is released. Milliseconds. */
 const REGISTRATION_TIMEOUT_MS = 60_000;
 
-interface Taking {
+interface Reservation {
   endpointId: string;
   context: CommandContext;
 }
 
 /**
- * Reserves an endpoint in the quota of an application at a clinic. The endpoint is registered afterwards in its own
- * stream. Reservations of revoked endpoints are freed only when the quota is exhausted.
+ * Reserves a place for an endpoint in the quota of an application at a clinic. The caller then registers the endpoint
+ * in the endpoint's own stream. The places of revoked endpoints are released only when the quota is exhausted.
  *
  * @throws {DomainError} `webhook_endpoint_limit_reached`
- * @throws {WrongExpectedRevisionError} if other writers were first for 10 seconds
+ * @throws {WrongExpectedRevisionError} if other writers kept appending first for 10 seconds
  */
 export function reserveEndpoint(
   log: EventLog,
@@ -40,42 +37,47 @@ export function reserveEndpoint(
 ): Promise<void> {
   const id = installationId(owner.applicationId, owner.clinicId);
   const stream = streamName(webhookEndpointPlacesCategory, id);
-  return changeStream<Taking, void>(log, stream, { endpointId, context }, async (takings) => {
-    const last = await log.readLast<WebhookEndpointPlacesEvent>(stream);
-    const known = last?.data.places ?? [];
-    const isScarce = known.length + takings.length > MAX_ENDPOINTS;
-    const now = Math.max(...takings.map(({ context }) => context.now));
-    const places = isScarce ? await stillTaken(log, known, now) : known;
-    return planPlaces(id, { places, revision: last?.revision ?? EMPTY_STREAM }, takings);
+  return changeStream<Reservation, void>(log, stream, { endpointId, context }, async (reservations) => {
+    const last = await log.last<WebhookEndpointPlacesEvent>(stream);
+    const recorded = last?.data.places ?? [];
+    const isExhausted = recorded.length + reservations.length > MAX_ENDPOINTS;
+    const now = Math.max(...reservations.map(({ context }) => context.now));
+    const places = isExhausted ? await removeReleasedPlaces(log, recorded, now) : recorded;
+    return decideReservations(id, { places, revision: last?.revision ?? EMPTY_STREAM }, reservations);
   });
 }
 
-/** Grants the free reservations in order. Each event contains all reservations at that point. */
-function planPlaces(
+/** Grants reservations in order while places are free. Each event contains all places that are taken at that point. */
+function decideReservations(
   id: string,
   { places, revision }: { places: EndpointReservation[]; revision: bigint },
-  takings: Taking[],
-): Plan<void> {
+  reservations: Reservation[],
+): BatchDecision<void> {
   const free = Math.max(0, MAX_ENDPOINTS - places.length);
-  const taken = takings.map(({ endpointId, context }) => ({ endpointId, takenAt: toInstant(context.now) }));
-  const events = takings.slice(0, free).map((taking, index) => {
-    const data = { installationId: id, places: [...places, ...taken.slice(0, index + 1)] };
-    return toNewEvent({ type: "WebhookEndpointPlaceTaken", data }, taking);
+  const granted = reservations.slice(0, free);
+  const newPlaces = granted.map(({ endpointId, context }) => ({
+    endpointId,
+    takenAt: toInstant(context.now),
+  }));
+  const events = granted.map(({ context }, index) => {
+    const data = { installationId: id, places: [...places, ...newPlaces.slice(0, index + 1)] };
+    return toNewEvent({ type: "WebhookEndpointPlaceTaken", data }, context);
   });
   return {
     revision,
     events,
-    outcomes: () =>
-      takings.map((_, index) => (index < free ? { result: undefined } : { error: limitReached() })),
+    toOutcomes: () =>
+      reservations.map((_, index) => (index < free ? { result: undefined } : { error: createLimitError() })),
   };
 }
 
-function limitReached(): DomainError {
+function createLimitError(): DomainError {
   const message = `there are already ${MAX_ENDPOINTS} webhook endpoints; revoke one first`;
   return new DomainError("webhook_endpoint_limit_reached", message);
 }
 
-async function stillTaken(
+/** Removes the places of revoked endpoints and of interrupted registrations. */
+async function removeReleasedPlaces(
   log: EventLog,
   places: EndpointReservation[],
   now: number,

@@ -15,24 +15,26 @@ import {
   installationAggregate,
 } from "../../shared/domain/partner/installation.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { loadClinicOf } from "./operation.ts";
+import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
+import { loadCommandClinic } from "./operation.ts";
 
-/** Identifies an installation: an application has one at each clinic. */
-export interface InstallationOf {
+/** Identifies an installation: an application has one installation at each clinic. */
+export interface InstallationReference {
   applicationId: string;
   clinicId: string;
 }
 
-/** Requests access to a clinic. The scopes must be within those of the application; default: all of them. */
+/** Requests access to a clinic. The application must have the requested scopes; default: all its scopes. */
 export async function requestInstallation(
   log: EventLog,
-  input: InstallationOf & { scopes?: Scope[] },
+  input: InstallationReference & { scopes?: Scope[] },
   context: CommandContext,
-): Promise<Handled<Installation>> {
+): Promise<CommandResult<Installation>> {
   const { state: application } = await load(log, applicationAggregate, input.applicationId);
-  const asked = { installationId: idOf(input), scopes: input.scopes ?? application?.scopes ?? [] };
-  return change(log, input, (clinic) => decideRequestInstallation(asked, application, clinic), context);
+  const scopes = input.scopes ?? application?.scopes ?? [];
+  const request = { installationId: toInstallationId(input), scopes };
+  const decide = (clinic: Clinic) => decideRequestInstallation(request, application, clinic);
+  return changeInstallation(log, input, decide, context);
 }
 
 /**
@@ -43,64 +45,60 @@ export async function requestInstallation(
  */
 export async function approveInstallation(
   log: EventLog,
-  input: InstallationOf & Approval & { membershipId: string | null },
+  input: InstallationReference & Approval & { membershipId: string | null },
   context: CommandContext,
-): Promise<Handled<Installation>> {
+): Promise<CommandResult<Installation>> {
   const { membershipId } = input;
   const approver = membershipId === null ? null : (await load(log, membershipAggregate, membershipId)).state;
-  return change(log, input, (clinic) => decideApproveInstallation(input, approver, clinic), context);
+  const decide = (clinic: Clinic) => decideApproveInstallation(input, approver, clinic);
+  return changeInstallation(log, input, decide, context);
 }
 
 /** Removes scopes or branches from an approved installation. */
-export function narrowInstallation(
+export async function narrowInstallation(
   log: EventLog,
-  input: InstallationOf & { scopes?: Scope[]; branchIds?: string[] },
+  input: InstallationReference & { scopes?: Scope[]; branchIds?: string[] },
   context: CommandContext,
-): Promise<Handled<Installation>> {
+): Promise<CommandResult<Installation>> {
   const decide = (clinic: Clinic) => {
     for (const branchId of input.branchIds ?? []) requireBranch(clinic, branchId);
     return decideNarrowInstallation(input);
   };
-  return change(log, input, decide, context);
+  return changeInstallation(log, input, decide, context);
 }
 
 /** Sets the rate limit of an installation. */
 export function agreeRateLimit(
   log: EventLog,
-  input: InstallationOf & { rateLimitPerMinute: number },
+  input: InstallationReference & { rateLimitPerMinute: number },
   context: CommandContext,
-): Promise<Handled<Installation>> {
-  return change(log, input, () => decideAgreeRateLimit(input.rateLimitPerMinute), context);
+): Promise<CommandResult<Installation>> {
+  return changeInstallation(log, input, () => decideAgreeRateLimit(input.rateLimitPerMinute), context);
 }
 
 /** Revokes an application's access to a clinic from the next request. The application may request access again. */
 export async function revokeInstallation(
   log: EventLog,
-  input: InstallationOf & { reason: string | null },
+  input: InstallationReference & { reason: string | null },
   context: CommandContext,
-): Promise<Handled<Installation>> {
+): Promise<CommandResult<Installation>> {
   // The clinic is not loaded, because an installation can also be revoked at a closed clinic.
   const { clinicId } = input;
   const decide = decideRevokeInstallation(input.reason);
-  return handle(log, installationAggregate, idOf(input), decide, { ...context, clinicId });
+  return handle(log, installationAggregate, toInstallationId(input), decide, { ...context, clinicId });
 }
 
-async function change(
+async function changeInstallation(
   log: EventLog,
-  input: InstallationOf,
+  input: InstallationReference,
   decide: (clinic: Clinic) => Decision<Installation, InstallationEvent>,
   context: CommandContext,
-): Promise<Handled<Installation>> {
-  const { clinic, context: ofClinic } = await loadClinicOf(log, input.clinicId, context);
-  return handle(
-    log,
-    installationAggregate,
-    idOf(input),
-    restrictToOpenClinic(clinic, decide(clinic)),
-    ofClinic,
-  );
+): Promise<CommandResult<Installation>> {
+  const { clinic, clinicContext } = await loadCommandClinic(log, input.clinicId, context);
+  const decideOpen = restrictToOpenClinic(clinic, decide(clinic));
+  return handle(log, installationAggregate, toInstallationId(input), decideOpen, clinicContext);
 }
 
-function idOf({ applicationId, clinicId }: InstallationOf): string {
+function toInstallationId({ applicationId, clinicId }: InstallationReference): string {
   return installationId(applicationId, clinicId);
 }

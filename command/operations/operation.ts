@@ -10,70 +10,76 @@ import type { categories } from "../../shared/domain/events/catalog.ts";
 import type { Category, EventOf } from "../../shared/domain/events/category.ts";
 import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type Handled, handle, load } from "../handling/handle.ts";
-import { withSandbox } from "./sandbox-operations.ts";
+import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
+import { resolveSandbox } from "./sandbox-operations.ts";
 
-/** Categories that a sandbox takes only from its fixture. */
-const ofFixture = new Set(["service", "customer", "animal", "resource", "hold", "queueTicket"]);
+/** Categories whose aggregates come only from the fixture in a sandbox. Commands may not change them there. */
+const FIXTURE_CATEGORIES = new Set(["service", "customer", "animal", "resource", "hold", "queueTicket"]);
 
-/** Runs a command: reads what it needs from other streams, then loads, decides and appends. */
+/** Runs a command: loads the aggregates that the decision needs, decides, and appends the events. */
 export type Operation<Command, State> = (
   log: EventLog,
   command: Command,
   context: CommandContext,
-) => Promise<Handled<State>>;
+) => Promise<CommandResult<State>>;
 
 /**
- * Creates the operation of a command about an object of a clinic. It throws {@link DomainError} if the clinic does
- * not exist or is closed, if a referenced object does not belong to the clinic, or if the decision refuses.
+ * Defines the operation of a command about an object of a clinic. The operation throws {@link DomainError} if the
+ * clinic does not exist or is closed, if a referenced object does not belong to the clinic, or if the decision refuses.
  *
- * @param idOf returns the id of the aggregate that the command changes
+ * @param idName name of the command's field with the id of the aggregate to change
  * @param decide pure; receives the current clinic and the time in milliseconds since 1970
  * @param check refuses references to objects of other clinics
  */
-export function clinicOperation<
+export function defineClinicOperation<
   C extends (typeof categories)[number],
   State,
-  Command extends { clinicId: string },
+  IdName extends string,
+  Command extends { clinicId: string } & Record<IdName, string>,
 >(
   aggregate: Aggregate<C, State>,
-  idOf: (command: Command) => string,
+  idName: IdName,
   decide: (command: Command, clinic: Clinic, now: number) => Decision<State, EventOf<C>>,
   check?: (log: EventLog, command: Command, clinic: Clinic) => Promise<unknown>,
 ): Operation<Command, State> {
   return async (log, command, context) => {
-    const { clinic, context: ofClinic } = await loadClinicOf(log, command.clinicId, context);
-    if (ofFixture.has(aggregate.category.name)) refuseSandbox(clinic);
+    const { clinic, clinicContext } = await loadCommandClinic(log, command.clinicId, context);
+    if (FIXTURE_CATEGORIES.has(aggregate.category.name)) refuseSandbox(clinic);
     await check?.(log, command, clinic);
     const decideOpen = restrictToOpenClinic(clinic, decide(command, clinic, context.now));
-    return handle(log, aggregate, idOf(command), decideOpen, ofClinic);
+    return handle(log, aggregate, command[idName], decideOpen, clinicContext);
   };
 }
 
 /**
- * Loads the clinic of a command, and adds the clinic and its environment to the context.
+ * Loads the clinic of a command.
  *
+ * @returns also the context with the clinic's id and environment
  * @throws {DomainError} `clinic_not_found`
  */
-export async function loadClinicOf(
+export async function loadCommandClinic(
   log: EventLog,
   clinicId: string,
   context: CommandContext,
-): Promise<{ clinic: Clinic; context: CommandContext }> {
+): Promise<{ clinic: Clinic; clinicContext: CommandContext }> {
   const { state } = await load(log, clinicAggregate, clinicId);
-  const clinic = requireExisting(state, "clinic");
-  const ofClinic = { ...context, clinicId, environment: clinic.environment };
-  return { clinic: (await withSandbox(log, clinic)).clinic, context: ofClinic };
+  const { clinic } = await resolveSandbox(log, requireExisting(state, "clinic"));
+  return { clinic, clinicContext: { ...context, clinicId, environment: clinic.environment } };
 }
 
-/** Loads an object that a command refers to. Throws as {@link requireOwnedBy} does. */
+/**
+ * Loads an object that a command refers to.
+ *
+ * @param objectName name of the object in snake_case, for the error
+ * @throws {DomainError} `<objectName>_not_found` if the object does not exist or belongs to another clinic
+ */
 export async function loadOwnedBy<C extends Category, State extends { clinicId: string }>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
   id: string,
   clinicId: string,
-  what: string,
+  objectName: string,
 ): Promise<State> {
   const { state } = await load(log, aggregate, id);
-  return requireOwnedBy(clinicId, state, what);
+  return requireOwnedBy(clinicId, state, objectName);
 }

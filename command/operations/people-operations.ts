@@ -16,63 +16,59 @@ import {
   decideRevokeMembership,
   membershipAggregate,
 } from "../../shared/domain/clinic/membership.ts";
-import {
-  type ClinicSelection,
-  decideSelectClinic,
-  portalUserAggregate,
-} from "../../shared/domain/clinic/portal-user.ts";
+import { decideSelectClinic, portalUserAggregate } from "../../shared/domain/clinic/portal-user.ts";
 import {
   decideDeactivateStaff,
   decideHireStaff,
   decideReactivateStaff,
   staffAggregate,
 } from "../../shared/domain/clinic/staff.ts";
-import { clinicOperation, loadOwnedBy } from "./operation.ts";
+import { defineClinicOperation, loadOwnedBy } from "./operation.ts";
 
-const membershipIdOf = ({ membershipId }: { membershipId: string }) => membershipId;
-
-/** The staff member of a membership must belong to the same clinic. */
-export const grantMembership = clinicOperation(
+/** Grants a membership. A staff member that the membership names must belong to the same clinic. */
+export const grantMembership = defineClinicOperation(
   membershipAggregate,
-  membershipIdOf,
+  "membershipId",
   decideGrantMembership,
   async (log, { staffId, clinicId }) => {
     if (staffId !== null) await loadOwnedBy(log, staffAggregate, staffId, clinicId, "staff_member");
   },
 );
-export const acceptMembership = clinicOperation(membershipAggregate, membershipIdOf, decideAcceptMembership);
-export const changePermissions = clinicOperation(
+export const acceptMembership = defineClinicOperation(
   membershipAggregate,
-  membershipIdOf,
+  "membershipId",
+  decideAcceptMembership,
+);
+export const changePermissions = defineClinicOperation(
+  membershipAggregate,
+  "membershipId",
   decideChangePermissions,
 );
-export const revokeMembership = clinicOperation(membershipAggregate, membershipIdOf, decideRevokeMembership);
-
-const staffIdOf = ({ staffId }: { staffId: string }) => staffId;
-
-export const hireStaff = clinicOperation(staffAggregate, staffIdOf, decideHireStaff);
-export const deactivateStaff = clinicOperation(staffAggregate, staffIdOf, decideDeactivateStaff);
-export const reactivateStaff = clinicOperation(staffAggregate, staffIdOf, decideReactivateStaff);
-
-export const selectClinic = clinicOperation(
-  portalUserAggregate,
-  ({ userId }: ClinicSelection) => userId,
-  decideSelectClinic,
+export const revokeMembership = defineClinicOperation(
+  membershipAggregate,
+  "membershipId",
+  decideRevokeMembership,
 );
 
-const customerIdOf = ({ customerId }: { customerId: string }) => customerId;
+export const hireStaff = defineClinicOperation(staffAggregate, "staffId", decideHireStaff);
+export const deactivateStaff = defineClinicOperation(staffAggregate, "staffId", decideDeactivateStaff);
+export const reactivateStaff = defineClinicOperation(staffAggregate, "staffId", decideReactivateStaff);
 
-export const registerCustomer = clinicOperation(customerAggregate, customerIdOf, decideRegisterCustomer);
-export const changeCustomer = clinicOperation(customerAggregate, customerIdOf, decideChangeCustomer);
+export const selectClinic = defineClinicOperation(portalUserAggregate, "userId", decideSelectClinic);
 
-const animalIdOf = ({ animalId }: { animalId: string }) => animalId;
+export const registerCustomer = defineClinicOperation(
+  customerAggregate,
+  "customerId",
+  decideRegisterCustomer,
+);
+export const changeCustomer = defineClinicOperation(customerAggregate, "customerId", decideChangeCustomer);
 
-/** The customer of an animal must belong to the same clinic. */
-export const registerAnimal = clinicOperation(
+/** Registers an animal. Its customer must belong to the same clinic. */
+export const registerAnimal = defineClinicOperation(
   animalAggregate,
-  animalIdOf,
+  "animalId",
   decideRegisterAnimal,
-  (log, command) => loadOwnedBy(log, customerAggregate, command.customerId, command.clinicId, "customer"),
+  (log, { customerId, clinicId }) => loadOwnedBy(log, customerAggregate, customerId, clinicId, "customer"),
 );
-export const changeAnimal = clinicOperation(animalAggregate, animalIdOf, decideChangeAnimal);
-export const weighAnimal = clinicOperation(animalAggregate, animalIdOf, decideWeighAnimal);
+export const changeAnimal = defineClinicOperation(animalAggregate, "animalId", decideChangeAnimal);
+export const weighAnimal = defineClinicOperation(animalAggregate, "animalId", decideWeighAnimal);

@@ -17,8 +17,8 @@ import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, load } from "../handling/handle.ts";
 import { replayDelivery } from "./webhook-endpoint-operations.ts";
 
-/** Progress and result of a recovery. */
-export interface Recovery {
+/** Progress of a recovery, and its result at the end. */
+export interface RecoveryProgress {
   /** Number of deliveries that were failed or skipped at the start. */
   found: number;
   /** Number of deliveries whose replay was requested. */
@@ -31,12 +31,12 @@ export interface Recovery {
 }
 
 /** Maximum number of concurrent replay requests. */
-const MAX_CONCURRENT = 8;
+const MAX_CONCURRENT_REPLAYS = 8;
 
 /**
- * Requests the replay of all failed or skipped deliveries of an active endpoint, with the same decision as a
- * partner's request. If the recovery stops early, the requested replays are kept. A second recovery replays the
- * deliveries that are then failed or skipped.
+ * Requests the replay of all failed or skipped deliveries of an active endpoint. Each request follows the rules of a
+ * partner's replay request. If the recovery stops early, the requested replays are kept. A second recovery replays the
+ * deliveries that are failed or skipped at that time.
  *
  * @param input.dryRun counts the deliveries without replaying them
  * @param onProgress called after each delivery
@@ -45,35 +45,34 @@ const MAX_CONCURRENT = 8;
  * @throws {LogUnavailableError} after the requests in progress have ended
  */
 export async function recoverDeliveries(
-  dependencies: { client: EventStoreDBClient; log: EventLog },
+  { log, client }: { client: EventStoreDBClient; log: EventLog },
   input: ReplayableFilter & { dryRun: boolean },
   context: CommandContext,
-  onProgress: (progress: Recovery) => void,
-): Promise<Recovery> {
-  const { log, client } = dependencies;
+  onProgress: (progress: RecoveryProgress) => void,
+): Promise<RecoveryProgress> {
   const { endpointId } = input;
   const { state } = await load(log, endpointAggregate, endpointId);
   const owner = input.dryRun ? requireExistingEndpoint(state) : requireActiveEndpoint(state);
   const ids = await findReplayableDeliveries(client, input);
   const progress = { found: ids.length, requested: 0, left: 0 };
   if (input.dryRun) return progress;
-  const waiting = ids.values();
-  let broken: { error: unknown } | undefined;
-  const work = async () => {
-    for (const deliveryId of waiting) {
-      if (broken) return;
+  const remainingIds = ids.values();
+  let fatalError: { error: unknown } | undefined;
+  const replayRemaining = async () => {
+    for (const deliveryId of remainingIds) {
+      if (fatalError) return;
       try {
         await replayDelivery(log, { endpointId, owner, deliveryId }, context);
         progress.requested += 1;
       } catch (error) {
         if (error instanceof DomainError) progress.left += 1;
-        else broken ??= { error };
+        else fatalError ??= { error };
       }
       onProgress(progress);
     }
   };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT }, work));
-  if (broken) throw broken.error;
+  await Promise.all(Array.from({ length: MAX_CONCURRENT_REPLAYS }, replayRemaining));
+  if (fatalError) throw fatalError.error;
   return progress;
 }
 
@@ -84,16 +83,16 @@ export interface ReplayableFilter {
   /** End of the range, exclusive; undefined for now. */
   until: number | undefined;
   /** Maximum number of deliveries; default: 1,000,000, which take about 150 MB of memory. */
-  most?: number;
+  maxDeliveries?: number;
 }
 
-const MAX_DELIVERIES = 1_000_000;
+const DEFAULT_MAX_DELIVERIES = 1_000_000;
 
 /**
- * Finds the failed or skipped deliveries of an endpoint, oldest failure first. The log is scanned once; the server
- * omits all events but those of deliveries.
+ * Finds the failed or skipped deliveries of an endpoint, oldest failure first. Reads the log once. The server returns
+ * only events of deliveries.
  *
- * @returns their ids
+ * @returns ids of the deliveries
  * @throws {DomainError} `too_many_deliveries`
  * @throws {LogUnavailableError}
  */
@@ -102,16 +101,12 @@ export async function findReplayableDeliveries(
   filter: ReplayableFilter,
 ): Promise<string[]> {
   const replayable = new Set<string>();
-  const most = filter.most ?? MAX_DELIVERIES;
+  const { maxDeliveries = DEFAULT_MAX_DELIVERIES } = filter;
   const end = new AbortController();
+  const categories = [webhookDeliveryCategory];
   let isComplete = false;
   try {
-    for await (const item of subscribeToLog({
-      client,
-      after: undefined,
-      categories: [webhookDeliveryCategory],
-      signal: end.signal,
-    })) {
+    for await (const item of subscribeToLog({ client, after: undefined, categories, signal: end.signal })) {
       if (item.kind === "caughtUp") {
         isComplete = true;
         break;
@@ -120,15 +115,14 @@ export async function findReplayableDeliveries(
       const { event } = item as { event: RecordedEvent<WebhookDeliveryEvent> };
       if (event.data.endpointId !== filter.endpointId) continue;
       const { deliveryId } = event.data;
-      // Deleted and added again, so that the order is that of the latest events.
+      // The id is deleted and added again, so that the ids are in the order of the latest events.
       replayable.delete(deliveryId);
-      if (!isReplayableWithin(event, filter)) continue;
+      if (!isReplayableInRange(event, filter)) continue;
       replayable.add(deliveryId);
-      if (replayable.size > most)
-        throw new DomainError(
-          "too_many_deliveries",
-          `more than ${most} deliveries; choose a shorter time range`,
-        );
+      if (replayable.size > maxDeliveries) {
+        const message = `more than ${maxDeliveries} deliveries; choose a shorter time range`;
+        throw new DomainError("too_many_deliveries", message);
+      }
     }
   } catch (error) {
     throw toLogError(error);
@@ -139,13 +133,11 @@ export async function findReplayableDeliveries(
   return [...replayable];
 }
 
-function isReplayableWithin(
+function isReplayableInRange(
   event: RecordedEvent<WebhookDeliveryEvent>,
-  { since, until }: ReplayableFilter,
+  { since, until = Number.POSITIVE_INFINITY }: ReplayableFilter,
 ): boolean {
   const delivery = deliveryAggregate.evolve(undefined, event);
   const at = Date.parse(event.metadata.occurredAt);
-  return (
-    delivery !== undefined && isReplayable(delivery) && at >= since && (until === undefined || at < until)
-  );
+  return delivery !== undefined && isReplayable(delivery) && at >= since && at < until;
 }

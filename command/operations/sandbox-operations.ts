@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import type { Clinic } from "../../shared/domain/clinic/clinic.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { streamName } from "../../shared/domain/events/category.ts";
@@ -20,9 +19,9 @@ import {
   type RecordedEvent,
   WrongExpectedRevisionError,
 } from "../../shared/eventstore/log.ts";
-import { type CommandContext, toMetadata } from "../handling/handle.ts";
+import { type CommandContext, toNewEvent } from "../handling/handle.ts";
 
-/** The application that owns the sandbox. It may not be registered yet. */
+/** The application that owns the sandbox. The application may not be registered yet. */
 export interface SandboxOwner {
   applicationId: string;
   scopes: Scope[];
@@ -42,33 +41,31 @@ export async function openSandbox(
   await approveSandbox(log, owner, context);
 }
 
-/** Registers the clinic of a sandbox with its branches, subscription and entitlements. A reset does not change it. */
+/**
+ * Registers the clinic of a sandbox with its branches, subscription and entitlements. A reset of the sandbox does not
+ * change the clinic.
+ */
 export async function openSandboxClinic(
   log: EventLog,
   { applicationId }: Pick<SandboxOwner, "applicationId">,
   context: CommandContext,
 ): Promise<void> {
   const clinicId = sandboxClinicId(applicationId);
-  const place = { timezone: "Europe/London", currency: "GBP", locale: "en-GB", city: "London" };
-  const registration = {
-    ...{
-      clinicId,
-      environment: "sandbox" as const,
-      slug: `sandbox-${applicationId}`,
-      name: "Sandbox Clinic",
-    },
-    ...{ ...place, isDemo: false, demoExpiresAt: null, sandboxOf: applicationId },
+  const location = { timezone: "Europe/London", currency: "GBP", locale: "en-GB", city: "London" };
+  const identity = {
+    environment: "sandbox" as const,
+    slug: `sandbox-${applicationId}`,
+    name: "Sandbox Clinic",
   };
+  const origin = { isDemo: false, demoExpiresAt: null, sandboxOf: applicationId };
+  const subscription = { plan: "sandbox", status: "active" as const, currentPeriodEnd: null };
   const entitlement = { key: "scheduling.advanced", enabled: true, limit: null, effectiveUntil: null };
   const events: ClinicEvent[] = [
-    { type: "ClinicRegistered", data: registration },
+    { type: "ClinicRegistered", data: { clinicId, ...identity, ...location, ...origin } },
     ...listSandboxBranches(applicationId).map(({ id: branchId, ...branch }, index): ClinicEvent => {
       return { type: "BranchOpened", data: { clinicId, branchId, ...branch, isMain: index === 0 } };
     }),
-    {
-      type: "SubscriptionChanged",
-      data: { clinicId, plan: "sandbox", status: "active", currentPeriodEnd: null },
-    },
+    { type: "SubscriptionChanged", data: { clinicId, ...subscription } },
     { type: "EntitlementSet", data: { clinicId, ...entitlement } },
   ];
   await startStream(log, streamName(clinicCategory, clinicId), events, { ...context, clinicId });
@@ -82,11 +79,11 @@ export async function approveSandbox(
 ): Promise<void> {
   const clinicId = sandboxClinicId(applicationId);
   const id = installationId(applicationId, clinicId);
-  const asked = { installationId: id, applicationId, clinicId, scopes: [...new Set(scopes)] };
-  const granted = { approvedBy: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE, branchIds: null };
+  const request = { installationId: id, applicationId, clinicId, scopes: [...new Set(scopes)] };
+  const approval = { approvedBy: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE, branchIds: null };
   const events: InstallationEvent[] = [
-    { type: "InstallationRequested", data: asked },
-    { type: "InstallationApproved", data: { ...asked, ...granted } },
+    { type: "InstallationRequested", data: request },
+    { type: "InstallationApproved", data: { ...request, ...approval } },
   ];
   await startStream(log, streamName(installationCategory, id), events, { ...context, clinicId });
 }
@@ -98,14 +95,11 @@ async function startStream(
   events: CatalogEvent[],
   context: CommandContext,
 ): Promise<void> {
-  if (await log.readLast(stream)) return;
-  const metadata = toMetadata({ ...context, environment: "sandbox" });
+  if (await log.last(stream)) return;
+  const sandboxContext: CommandContext = { ...context, environment: "sandbox" };
+  const newEvents = events.map((event) => toNewEvent(event, sandboxContext));
   try {
-    await log.append(
-      stream,
-      EMPTY_STREAM,
-      events.map((event) => ({ id: randomUUID(), event, metadata })),
-    );
+    await log.append(stream, EMPTY_STREAM, newEvents);
   } catch (error) {
     // Another process has appended the same events.
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
@@ -114,21 +108,21 @@ async function startStream(
 
 /**
  * Starts a new generation of an application's sandbox with the day's fixture data. The reset is one event, so readers
- * and writers never see a partial reset. If two resets are concurrent, the first one counts for both.
+ * and writers never see a partial reset. If two resets are concurrent, the first reset counts for both.
  */
 export async function resetSandbox(
   log: EventLog,
   { applicationId }: { applicationId: string },
   context: CommandContext,
 ): Promise<Sandbox> {
-  const former = await loadSandbox(log, applicationId);
+  const previous = await loadSandbox(log, applicationId);
   try {
-    return await startGeneration(log, applicationId, former, context);
+    return await startGeneration(log, applicationId, previous, context);
   } catch (error) {
-    const latter =
+    const concurrent =
       error instanceof WrongExpectedRevisionError ? await loadSandbox(log, applicationId) : undefined;
-    if (!latter) throw error;
-    return latter;
+    if (!concurrent) throw error;
+    return concurrent;
   }
 }
 
@@ -144,42 +138,41 @@ export async function fillSandbox(
 async function startGeneration(
   log: EventLog,
   applicationId: string,
-  former: Sandbox | undefined,
+  previous: Sandbox | undefined,
   context: CommandContext,
 ): Promise<Sandbox> {
   const clinicId = sandboxClinicId(applicationId);
   const day = dayOf(context.now);
-  const generation = (former?.generation ?? 0) + 1;
-  const data = { applicationId, clinicId, generation, day, facts: createFixture(applicationId, day) };
-  const event: SandboxEvent = { type: "SandboxReset", data };
-  const metadata = toMetadata({ ...context, clinicId, environment: "sandbox" });
-  const revision = former?.revision ?? EMPTY_STREAM;
-  const proposed = [{ id: randomUUID(), event, metadata }];
-  const position = await log.append(sandboxStream(applicationId), revision, proposed);
+  const generation = (previous?.generation ?? 0) + 1;
+  const data = { applicationId, clinicId, generation, day, facts: fixture(applicationId, day) };
+  const reset: SandboxEvent = { type: "SandboxReset", data };
+  const revision = previous?.revision ?? EMPTY_STREAM;
+  const newEvent = toNewEvent(reset, { ...context, clinicId, environment: "sandbox" });
+  const position = await log.append(toSandboxStream(applicationId), revision, [newEvent]);
   return { ...data, resetAt: toInstant(context.now), revision: revision + 1n, position };
 }
 
-export function sandboxStream(applicationId: string): string {
+function toSandboxStream(applicationId: string): string {
   return streamName(sandboxCategory, applicationId);
 }
 
-/** Loads the last reset, which contains the whole state. */
+/** Loads the sandbox from the event of its last reset, which contains the whole state. */
 export async function loadSandbox(log: EventLog, applicationId: string): Promise<Sandbox | undefined> {
-  const last = await log.readLast<SandboxEvent>(sandboxStream(applicationId));
-  return last && toSandbox(last);
+  const reset = await log.last<SandboxEvent>(toSandboxStream(applicationId));
+  return reset && toSandbox(reset);
 }
 
-/** Converts a reset to the state of the sandbox. */
+/** Converts the event of a reset to the state of the sandbox. */
 export function toSandbox({ data, metadata, revision, position }: RecordedEvent<SandboxEvent>): Sandbox {
   return { ...data, resetAt: metadata.occurredAt, revision, position };
 }
 
 /**
- * Adds the sandbox and its generation to a clinic, if the clinic is a sandbox.
+ * Loads the sandbox of a clinic, and adds its generation to the clinic. Any other clinic is returned unchanged.
  *
- * @throws {Error} if the sandbox was never filled, which happens before its clinic id is published
+ * @throws {Error} if the sandbox was never filled; its clinic id is published only after the first fill
  */
-export async function withSandbox(
+export async function resolveSandbox(
   log: EventLog,
   clinic: Clinic,
 ): Promise<{ clinic: Clinic; sandbox: Sandbox | null }> {

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type Koa from "koa";
 import type { z } from "zod";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
@@ -17,15 +17,15 @@ import { handle, load } from "../handling/handle.ts";
 import { toErrorDetails } from "./errors.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
-/** Revision of the first event: an appointment right after its request. */
+/** Revision of an appointment's first event: the appointment as it was requested. */
 const FIRST_REVISION = 0n;
 
 /** Duration of an appointment that a partner creates. Minutes. */
-const DURATION_MINUTES = 30;
+const APPOINTMENT_DURATION_MINUTES = 30;
 
 /**
- * POST /appointments: 201. A repetition with the same key gets the same 201. The appointment's id is derived from the
- * key, so that the event log accepts only one of several concurrent requests.
+ * POST /appointments: returns 201. A repeated request with the same idempotency key gets the same 201. The
+ * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
 export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
   return async (ctx) => {
@@ -35,20 +35,24 @@ export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<Wr
       const details = [{ path: "branchId", message: "must equal the branch header" }];
       throw new ApiError(422, "validation_failed", { details });
     }
-    const { appointment, repeated, seen } = await requestIdempotently(log, request, ctx.state);
-    ctx.state.logPosition = seen;
-    if (repeated) ctx.set("Idempotent-Replayed", "true");
+    const { appointment, isRepeated, statePosition } = await requestIdempotently(log, request, ctx.state);
+    ctx.state.logPosition = statePosition;
+    if (isRepeated) ctx.set("Idempotent-Replayed", "true");
     ctx.status = 201;
     ctx.body = { ok: true, appointment: toPartnerAppointment(appointment, FIRST_REVISION) };
   };
 }
 
-/** @returns the appointment as it was requested, without later changes */
+/**
+ * Requests the appointment, unless an earlier request with the same key did.
+ *
+ * @returns the appointment as it was requested, without later changes
+ */
 async function requestIdempotently(
   log: EventLog,
   request: CreateRequest,
   state: WriteState,
-): Promise<{ appointment: Appointment; repeated: boolean; seen: bigint | undefined }> {
+): Promise<{ appointment: Appointment; isRepeated: boolean; statePosition: bigint | undefined }> {
   const { environment, applicationId, clinicId, clinic, sandbox, installation, now } = state;
   const { idempotencyKey, branchId, animalId, scheduledAt, notes = null, requestHash } = request;
   const { sandboxGeneration } = clinic;
@@ -60,24 +64,24 @@ async function requestIdempotently(
   const decide = decideRequest(
     {
       ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash, sandboxGeneration },
-      ...{ scheduledAt, notes, durationMinutes: DURATION_MINUTES, reason: null },
+      ...{ scheduledAt, notes, durationMinutes: APPOINTMENT_DURATION_MINUTES, reason: null },
     },
     { clinic, animal, permittedBranchIds: installation.branchIds, now },
   );
-  const handled = await handle(log, appointmentAggregate, appointmentId, decide, toCommandContext(state));
-  const repeated = handled.events.length === 0;
-  const appointment = repeated ? await firstState(log, appointmentId) : handled.state;
+  const result = await handle(log, appointmentAggregate, appointmentId, decide, toCommandContext(state));
+  const isRepeated = result.events.length === 0;
+  const appointment = isRepeated ? await loadFirstState(log, appointmentId) : result.state;
   if (!appointment) throw new Error(`appointment ${appointmentId} has no first event`);
-  return { appointment, repeated, seen: handled.seen };
+  return { appointment, isRepeated, statePosition: result.statePosition };
 }
 
-async function firstState(log: EventLog, appointmentId: string): Promise<Appointment | undefined> {
+async function loadFirstState(log: EventLog, appointmentId: string): Promise<Appointment | undefined> {
   const stream = streamName(appointmentCategory, appointmentId);
   const events = await log.read<RecordedEvent & AppointmentEvent>(stream, FIRST_REVISION);
   return events.reduce<Appointment | undefined>(appointmentAggregate.evolve, undefined);
 }
 
-/** A well-formed request of a partner for an appointment. */
+/** A valid request of a partner for an appointment. */
 export interface CreateRequest extends z.output<typeof createAppointmentRequest> {
   idempotencyKey: string;
   /** SHA-256 (hex) of the requested values, independent of their notation. */
@@ -85,12 +89,12 @@ export interface CreateRequest extends z.output<typeof createAppointmentRequest>
 }
 
 /**
- * Reads body and Idempotency-Key.
+ * Reads the body and the Idempotency-Key header of a request.
  *
- * @throws {ApiError} 422 with all problems
+ * @throws {ApiError} 422 with all problems of both
  */
 export function readCreateRequest(ctx: Koa.Context): CreateRequest {
-  const key = readKey(ctx);
+  const key = readIdempotencyKey(ctx);
   const body = createAppointmentRequest.safeParse(ctx.request.body);
   const details = [
     ...(typeof key === "string" ? [] : [key]),
@@ -98,16 +102,15 @@ export function readCreateRequest(ctx: Koa.Context): CreateRequest {
   ];
   if (typeof key !== "string" || !body.success) throw new ApiError(422, "validation_failed", { details });
   const { branchId, animalId, scheduledAt, notes } = body.data;
-  const asked = JSON.stringify([branchId, animalId, scheduledAt, notes ?? null]);
-  const requestHash = createHash("sha256").update(asked).digest("hex");
+  const requestHash = hash("sha256", JSON.stringify([branchId, animalId, scheduledAt, notes ?? null]));
   return { ...body.data, idempotencyKey: key, requestHash };
 }
 
-/** Returns the Idempotency-Key header, or its problem. */
-function readKey(ctx: Koa.Context): string | ErrorDetail {
+/** Returns the value of the Idempotency-Key header, or the problem with the header. */
+function readIdempotencyKey(ctx: Koa.Context): string | ErrorDetail {
   const [key, ...others] = ctx.req.headersDistinct["idempotency-key"] ?? [];
-  const read = idempotencyKey.safeParse(key);
-  if (read.success && others.length === 0) return read.data;
+  const parsed = idempotencyKey.safeParse(key);
+  if (parsed.success && others.length === 0) return parsed.data;
   return {
     path: "header Idempotency-Key",
     message: "must be given once, with 8 to 128 printable ASCII characters",

@@ -5,10 +5,9 @@ import { describeIssue } from "../../shared/domain/validation/describe-issue.ts"
 import { ApiError } from "../../shared/http/api-error.ts";
 
 /**
- * Converts domain errors to HTTP errors. A code that the operation does not list is not part of its contract and
- * becomes a 500.
+ * Converts domain errors to HTTP errors. A domain error whose code the operation does not list becomes a 500.
  *
- * @param statuses HTTP status by code
+ * @param statuses HTTP status by error code
  */
 export function mapDomainErrors<State>(statuses: Record<string, number>): Koa.Middleware<State> {
   return async (_, next) => {
@@ -23,10 +22,10 @@ export function mapDomainErrors<State>(statuses: Record<string, number>): Koa.Mi
   };
 }
 
-/** Maximum number of details, so that a body full of unknown fields does not cause a huge answer. */
-const MAX_DETAILS = 20;
+/** Maximum number of details in a response, so that a body full of unknown fields does not cause a huge response. */
+const MAX_ERROR_DETAILS = 20;
 
-/** Converts the problems found by zod to details: each field by its path, each unknown field by its name. */
+/** Converts the issues of zod to error details, with the path of each invalid or unknown field. */
 export function toErrorDetails(error: z.ZodError): ErrorDetail[] {
   const details = error.issues.flatMap((issue) => {
     if (issue.code !== "unrecognized_keys") {
@@ -37,5 +36,5 @@ export function toErrorDetails(error: z.ZodError): ErrorDetail[] {
       message: "is not a known field",
     }));
   });
-  return details.slice(0, MAX_DETAILS);
+  return details.slice(0, MAX_ERROR_DETAILS);
 }

@@ -19,32 +19,32 @@ import { enforceRateLimit } from "../../shared/rate-limit/middleware.ts";
 import { load } from "../handling/handle.ts";
 import { hashClientSecret } from "../operations/application-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
-import type { TokenIssuer } from "./token-issuer.ts";
+import type { TokenSigner } from "./token-signer.ts";
 
-/** Maximum number of exchanges per minute, by client id and address. */
-const EXCHANGES_PER_MINUTE = 30;
+/** Maximum number of token exchanges per minute of one client id from one address. */
+const MAX_EXCHANGES_PER_MINUTE = 30;
 
-/** Compared if an application has no credential, so that the response time does not reveal which ids exist. */
-const NO_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
+/** Credential to compare with if an application has none, so that the response time does not reveal which ids exist. */
+const DUMMY_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
 
 /**
- * POST /oauth/token: exchanges client credentials for an access token of 900 s. Every problem of a JSON request is
- * 401.
+ * POST /oauth/token: exchanges client credentials for an access token that is valid for 900 s. Returns 401 for every
+ * invalid JSON request.
  */
 export function exchangeToken(
-  dependencies: { log: EventLog; issuer: TokenIssuer; limiter: RateLimiter },
+  { log, tokenSigner, limiter }: { log: EventLog; tokenSigner: TokenSigner; limiter: RateLimiter },
   environment: Environment,
 ): Koa.Middleware<RequestState & LogPositionState> {
   return async (ctx) => {
     const request = readTokenRequest(ctx.request.body);
     const key = `token ${environment} ${request.clientId ?? "unknown"} ${callerAddress(ctx.ip)}`;
-    await enforceRateLimit(dependencies.limiter, ctx, key, EXCHANGES_PER_MINUTE);
-    const { application, credential, seen } = await authenticate(dependencies.log, request, environment);
-    ctx.state.logPosition = seen;
-    const scopes = grantedScopes(request.scope, application.scopes);
+    await enforce(limiter, ctx, key, MAX_EXCHANGES_PER_MINUTE);
+    const { application, credential, statePosition } = await authenticate(log, request, environment);
+    ctx.state.logPosition = statePosition;
+    const scopes = selectScopes(request.scope, application.scopes);
     const token = { applicationId: application.id, credentialId: credential.id, environment, scopes };
     ctx.body = {
-      access_token: await dependencies.issuer.sign(token, randomUUID(), ctx.state.now),
+      access_token: await tokenSigner.sign(token, randomUUID(), ctx.state.now),
       token_type: "Bearer",
       expires_in: TOKEN_LIFETIME_SECONDS,
       scope: scopes.join(" "),
@@ -53,31 +53,34 @@ export function exchangeToken(
 }
 
 /**
- * Finds the application and the credential of a request. All active credentials are compared, or a dummy if there is
- * none, so that neither time nor answer reveals which ids exist.
+ * Finds the application and the credential of a request. Compares all active credentials, or a dummy if there are none,
+ * so that neither the response nor its time reveals which ids exist.
+ *
+ * @throws {ApiError} 401 `invalid_client`
  */
 async function authenticate(
   log: EventLog,
   request: TokenRequest,
   environment: Environment,
-): Promise<{ application: Application; credential: Credential; seen: bigint | undefined }> {
+): Promise<{ application: Application; credential: Credential; statePosition: bigint | undefined }> {
   const { clientId } = request;
   const loaded = clientId ? await load(log, applicationAggregate, clientId) : undefined;
   const application = loaded?.state;
-  const given = Buffer.from(hashClientSecret(request.clientSecret), "hex");
-  const candidates = application?.credentials.length ? application.credentials : [NO_CREDENTIAL];
+  const secretHash = Buffer.from(hashClientSecret(request.clientSecret), "hex");
+  const candidates = application?.credentials.length ? application.credentials : [DUMMY_CREDENTIAL];
   let credential: Credential | undefined;
   for (const candidate of candidates) {
-    if (timingSafeEqual(given, Buffer.from(candidate.secretHash, "hex"))) credential = candidate;
+    if (timingSafeEqual(secretHash, Buffer.from(candidate.secretHash, "hex"))) credential = candidate;
   }
-  const rightPlace = request.environment === environment && application?.environment === environment;
-  if (!credential || !application || !rightPlace || application.revoked) throw tokenRefusal("invalid_client");
-  return { application, credential, seen: loaded?.events.at(-1)?.position };
+  const isRightEnvironment = request.environment === environment && application?.environment === environment;
+  if (!credential || !application || !isRightEnvironment || application.revoked)
+    throw createTokenError("invalid_client");
+  return { application, credential, statePosition: loaded?.events.at(-1)?.position };
 }
 
-/** A well-formed TokenRequest, not yet authenticated. */
+/** A valid token request, before authentication. */
 export interface TokenRequest {
-  /** Undefined if the text is not a UUID. */
+  /** Undefined if the client id is not a UUID: then no application has that id. */
   clientId: string | undefined;
   clientSecret: string;
   environment: Environment;
@@ -85,8 +88,8 @@ export interface TokenRequest {
   scope: string | undefined;
 }
 
-/** Creates an error of the token operation: always 401, with a code of RFC 6749, section 5.2. */
-export function tokenRefusal(
+/** Creates an error of the token operation: always 401, with an error code of RFC 6749, section 5.2. */
+export function createTokenError(
   code: "invalid_request" | "invalid_client" | "unsupported_grant_type" | "invalid_scope",
 ): ApiError {
   return new ApiError(401, code);
@@ -95,8 +98,8 @@ export function tokenRefusal(
 /** @throws {ApiError} 401 `invalid_request` or `unsupported_grant_type` */
 export function readTokenRequest(body: unknown): TokenRequest {
   const { success, data } = tokenRequest.safeParse(body);
-  if (!success) throw tokenRefusal("invalid_request");
-  if (data.grant_type !== "client_credentials") throw tokenRefusal("unsupported_grant_type");
+  if (!success) throw createTokenError("invalid_request");
+  if (data.grant_type !== "client_credentials") throw createTokenError("unsupported_grant_type");
   return {
     clientId: uuid.safeParse(data.client_id).data,
     clientSecret: data.client_secret,
@@ -107,14 +110,14 @@ export function readTokenRequest(body: unknown): TokenRequest {
 }
 
 /**
- * Returns the scopes of a token: the requested scopes that are granted, or all granted scopes if none is requested.
+ * Selects the scopes of a token: the requested scopes that are granted, or all granted scopes if none is requested.
  *
  * @throws {ApiError} 401 `invalid_scope` for an unknown scope, or if no requested scope is granted
  */
-export function grantedScopes(asked: string | undefined, grant: readonly Scope[]): Scope[] {
-  if (asked === undefined) return [...grant];
-  const names = z.array(scope).safeParse(asked.trim().split(/ +/));
-  const granted = grant.filter((name) => names.data?.includes(name));
-  if (granted.length === 0) throw tokenRefusal("invalid_scope");
-  return granted;
+export function selectScopes(requested: string | undefined, granted: readonly Scope[]): Scope[] {
+  if (requested === undefined) return [...granted];
+  const names = z.array(scope).safeParse(requested.trim().split(/ +/));
+  const selected = granted.filter((name) => names.data?.includes(name));
+  if (selected.length === 0) throw createTokenError("invalid_scope");
+  return selected;
 }

@@ -5,8 +5,8 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { FindAccess, InstallationRecord } from "../../shared/partner-api/access.ts";
 import { load } from "../handling/handle.ts";
 
-/** Finds a partner's access record in the event log, so that writes do not depend on read models. */
-export function findAccessIn(log: EventLog): FindAccess {
+/** Creates the lookup of a partner's access. It reads the event log, so that writes do not depend on read models. */
+export function createAccessFinder(log: EventLog): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) => {
     const [application, installation] = await Promise.all([
       load(log, applicationAggregate, applicationId),
@@ -14,18 +14,18 @@ export function findAccessIn(log: EventLog): FindAccess {
     ]);
     const { state } = application;
     return {
-      credentialLive: state?.environment === environment && isLive(state, credentialId),
+      credentialLive: state?.environment === environment && isActiveCredential(state, credentialId),
       applicationScopes: state?.scopes ?? [],
-      installation: toRecord(installation?.state),
+      installation: toInstallationRecord(installation?.state),
     };
   };
 }
 
-function isLive(application: Application, credentialId: string): boolean {
+function isActiveCredential(application: Application, credentialId: string): boolean {
   return !application.revoked && application.credentials.some(({ id }) => id === credentialId);
 }
 
-function toRecord(installation: Installation | undefined): InstallationRecord | null {
+function toInstallationRecord(installation: Installation | undefined): InstallationRecord | null {
   if (installation?.status !== "approved") return null;
   const { scopes, branchIds, rateLimitPerMinute } = installation;
   return { scopes, branchIds, rateLimitPerMinute };

@@ -1,6 +1,6 @@
 import type Koa from "koa";
 import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
-import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
+import { uuid } from "../../shared/domain/events/fields.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import {
   type Endpoint,
@@ -12,32 +12,32 @@ import { ApiError } from "../../shared/http/api-error.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { WebhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { type CommandContext, load } from "../handling/handle.ts";
-import { withSandbox } from "../operations/sandbox-operations.ts";
-import type { EndpointOf } from "../operations/webhook-endpoint-operations.ts";
+import { resolveSandbox } from "../operations/sandbox-operations.ts";
+import type { EndpointReference } from "../operations/webhook-endpoint-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
 
-/** State of a request whose clinic is loaded. */
+/** State of a write request after its clinic is loaded. */
 export interface WriteState extends ClinicState, LogPositionState {
   clinic: Clinic;
-  /** The sandbox, if the clinic is one; else null. */
+  /** The sandbox that the clinic belongs to; null if the clinic is not a sandbox. */
   sandbox: Sandbox | null;
 }
 
-/** Loads the clinic of the request. A clinic of the other environment is 403 `installation_denied`. */
+/** Loads the clinic of the request. Returns 403 `installation_denied` for a clinic of another environment. */
 export function loadClinic(log: EventLog): Koa.Middleware<WriteState> {
   return async (ctx, next) => {
     const { state: clinic } = await load(log, clinicAggregate, ctx.state.clinicId);
     if (clinic?.environment !== ctx.state.environment) throw new ApiError(403, "installation_denied");
-    const { clinic: current, sandbox } = await withSandbox(log, clinic);
-    ctx.state.clinic = current;
-    ctx.state.sandbox = sandbox;
+    const resolved = await resolveSandbox(log, clinic);
+    ctx.state.clinic = resolved.clinic;
+    ctx.state.sandbox = resolved.sandbox;
     await next();
   };
 }
 
 /**
- * Requires an active clinic, for operations that add something: else 403 `clinic_not_operational`. Operations that
- * reduce or protect a partner's access, such as revoking an endpoint or rotating its secret, do not require it.
+ * Returns 403 `clinic_not_operational` unless the clinic is active. Only operations that add data require an active
+ * clinic. Operations that reduce or protect a partner's access, such as revoking an endpoint, do not.
  */
 export function requireOperationalClinic(): Koa.Middleware<WriteState> {
   return async (ctx, next) => {
@@ -53,23 +53,27 @@ export function toCommandContext(state: ClinicState): CommandContext {
   return { actor, clinicId, environment, correlationId, causationId: correlationId, now };
 }
 
-/** A request with the path parameters of the router. */
-export type WithParams<State> = Koa.ParameterizedContext<State> & { params?: Record<string, string> };
+/** Context of a request with the path parameters that the router parsed. */
+export type ContextWithParams<State> = Koa.ParameterizedContext<State> & { params?: Record<string, string> };
 
-/** Returns a path parameter that is an id; undefined if it is not a UUID. */
-export function pathId<State>(ctx: WithParams<State>, name: string): string | undefined {
+/** Returns the id in a path parameter; undefined if the parameter is not a UUID. */
+export function readPathId<State>(ctx: ContextWithParams<State>, name: string): string | undefined {
   return uuid.safeParse(ctx.params?.[name]).data;
 }
 
 /** Returns the owner of the request's endpoints: the calling application at the request's clinic. */
-export function ownerOf(state: ClinicState): EndpointOwner {
-  const { applicationId, clinicId, environment }: { environment: Environment } & EndpointOwner = state;
+export function toEndpointOwner({ applicationId, clinicId, environment }: ClinicState): EndpointOwner {
   return { applicationId, clinicId, environment };
 }
 
-/** @throws {DomainError} `webhook_endpoint_not_found` if the path has no valid id */
-export function endpointOf(ctx: WithParams<ClinicState>): EndpointOf {
-  return { endpointId: pathId(ctx, "endpointId") ?? refuseUnknownEndpoint(), owner: ownerOf(ctx.state) };
+/**
+ * Returns the endpoint that the request's path names.
+ *
+ * @throws {DomainError} `webhook_endpoint_not_found` if the path has no valid id
+ */
+export function toEndpointReference(ctx: ContextWithParams<ClinicState>): EndpointReference {
+  const endpointId = readPathId(ctx, "endpointId") ?? refuseUnknownEndpoint();
+  return { endpointId, owner: toEndpointOwner(ctx.state) };
 }
 
 /** Converts an endpoint to its form in the partner API. */

@@ -6,7 +6,7 @@ import type { SandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
 import { resetSandbox } from "../operations/sandbox-operations.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
-/** POST /sandbox/reset: 200 with the application's sandbox after the reset. */
+/** POST /sandbox/reset: returns 200 with the application's sandbox after the reset. */
 export function resetOwnSandbox({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const sandbox = await resetSandbox(log, ctx.state, toCommandContext(ctx.state));
@@ -15,7 +15,7 @@ export function resetOwnSandbox({ log }: { log: EventLog }): Koa.Middleware<Writ
   };
 }
 
-/** Converts a sandbox to the record that GET /sandbox also returns. */
+/** Converts a sandbox to its form in the partner API, which GET /sandbox also returns. */
 function toSandboxRecord(
   { clinicId, generation, resetAt, day, facts }: Sandbox,
   clinic: Clinic,
@@ -27,11 +27,16 @@ function toSandboxRecord(
   });
   const branches = clinic.branches.map(({ id, name }: Branch) => ({ id, name }));
   const appointments = facts.filter(({ type }) => type === "AppointmentRequested").length;
-  const lists = { branches: branches.sort(byName), animals: animals.sort(byName) };
+  const lists = { branches: branches.sort(compareByName), animals: animals.sort(compareByName) };
   return { clinicId, generation, resetAt, day, ...lists, appointments };
 }
 
-/** Compares by the bytes of UTF-8, like the collation "C" of the query side. */
-function byName(one: { id: string; name: string }, other: { id: string; name: string }): number {
-  return Buffer.compare(Buffer.from(one.name), Buffer.from(other.name)) || (one.id < other.id ? -1 : 1);
+interface NamedObject {
+  id: string;
+  name: string;
+}
+
+/** Compares names by their UTF-8 bytes, like collation "C" in the SQL of GET /sandbox. Equal names are compared by id. */
+function compareByName(left: NamedObject, right: NamedObject): number {
+  return Buffer.compare(Buffer.from(left.name), Buffer.from(right.name)) || (left.id < right.id ? -1 : 1);
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { Stack } from "../../deploy/local/stack/stack.ts";
-import { clinic } from "../command/cli/terminal.ts";
+import { runClinic } from "../command/cli/terminal.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { startTestStack } from "../support/stack.ts";
@@ -21,7 +21,7 @@ describe("webhooks that a partner can trust", () => {
   let world: World;
   let receiver: Receiver;
   let endpoint: { id: string; secret: string };
-  let operator: (...words: string[]) => ReturnType<typeof clinic>;
+  let operator: (...words: string[]) => ReturnType<typeof runClinic>;
 
   before(async () => {
     stack = await startTestStack({
@@ -35,7 +35,7 @@ describe("webhooks that a partner can trust", () => {
     });
     world = await createWorld(stack);
     receiver = await startReceiver();
-    operator = (...words) => clinic(words, { env: { EVENTSTORE_URL: stack.servers.eventstoreUrl } });
+    operator = (...words) => runClinic(words, { env: { EVENTSTORE_URL: stack.servers.eventstoreUrl } });
     endpoint = await register();
   });
   after(async () => {

@@ -9,7 +9,7 @@ import { issueCredential, registerApplication } from "../../command/operations/a
 import { openBranch, registerClinic } from "../../command/operations/clinic-operations.ts";
 import {
   approveInstallation,
-  type InstallationOf,
+  type InstallationReference,
   requestInstallation,
 } from "../../command/operations/installation-operations.ts";
 import {
@@ -144,7 +144,7 @@ export async function install(
   { applicationId }: TestApplication,
   { clinicId, membershipId }: TestClinic,
   grant: { scopes?: Scope[]; branchIds?: string[]; rateLimitPerMinute?: number } = {},
-): Promise<InstallationOf> {
+): Promise<InstallationReference> {
   const context = operatorContext();
   await requestInstallation(log, { applicationId, clinicId }, context);
   await approveInstallation(

@@ -2,10 +2,10 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { problemsOf } from "../../cli/framework/command.ts";
-import { InputError, problemsLine } from "../../cli/framework/failure.ts";
-import { operatorContext, withEventLog } from "../../cli/framework/operator.ts";
-import { optionName } from "../../cli/framework/run-command.ts";
+import { toOptionProblems } from "../../cli/framework/command.ts";
+import { formatProblems, InputError } from "../../cli/framework/failure.ts";
+import { createOperatorContext, withEventLog } from "../../cli/framework/operator.ts";
+import { toOptionName } from "../../cli/framework/run-command.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { recordAccess } from "../access/record-access.ts";
 import type { AuditTerminal } from "./terminal.ts";
@@ -36,8 +36,8 @@ export function readQuery<Schema extends z.ZodType>(
   const checked = schema.safeParse(fields);
   if (checked.success) return checked.data;
   // A problem that concerns several options has an empty field name.
-  const getOptionName = (field: string) => (field === "" ? "" : optionName(OPTION_BY_FIELD[field] ?? field));
-  throw new InputError(problemsLine(problemsOf(checked.error, fields), getOptionName).trim());
+  const getOptionName = (field: string) => (field === "" ? "" : toOptionName(OPTION_BY_FIELD[field] ?? field));
+  throw new InputError(formatProblems(toOptionProblems(checked.error, fields), getOptionName).trim());
 }
 
 /**
@@ -56,7 +56,7 @@ export function withAuditedAccess<Result>(
     accessId: string;
   }) => Promise<Result>,
 ): Promise<Result> {
-  const context = operatorContext(access.actor, Date.now());
+  const context = createOperatorContext(access.actor, Date.now());
   return withEventLog(terminal.env, async (log, client) => {
     const { action, query } = access;
     const accessId = await recordAccess(log, { auditorId: null, action, query }, context);

@@ -1,5 +1,5 @@
 import { StartError } from "../../../shared/runtime/run-service.ts";
-import { failureOf as commandFailureOf, EXIT, type Failure } from "../../cli/framework/failure.ts";
+import { describeFailure as commandFailureOf, EXIT_CODE, type Failure } from "../../cli/framework/failure.ts";
 import { TooManyRelatedEventsError } from "../related-events/related-events.ts";
 import { UnreadableStreamError } from "../state/replay.ts";
 

@@ -28,5 +28,5 @@ function reportCommanderError({ code, exitCode, message }: CommanderError, termi
   if (exitCode === 0) return EXIT.done;
   const line = code === "commander.help" ? "no command given; see --help" : message;
   terminal.err(`audit: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
-  return EXIT.badInput;
+  return EXIT_CODE.badInput;
 }

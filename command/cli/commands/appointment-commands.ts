@@ -18,88 +18,86 @@ import {
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, list, newId, number, omitUndefined, text, textOrNull } from "../framework/option.ts";
 
-const requested = appointmentCategory.events.AppointmentRequested.shape;
-const imported = appointmentCategory.events.AppointmentImported.shape;
+const requestFields = appointmentCategory.events.AppointmentRequested.shape;
+const importFields = appointmentCategory.events.AppointmentImported.shape;
 const { AppointmentCancelled, ResourceAllocated } = appointmentCategory.events;
-const CLINIC = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-const ID = "--id 2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007";
+const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const ID_OPTION = "--id 2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007";
 
 const clinic = id("the clinic");
-const appointment = { id: id("the appointment"), clinic };
+const appointmentOptions = { id: id("the appointment"), clinic };
 
-function move(verb: string, summary: string, operation: typeof confirmAppointment): Command {
-  return defineCommand({
+function defineTransition(verb: string, summary: string, operation: typeof confirmAppointment): Command {
+  return defineCommand(appointmentCategory, {
     name: `appointment ${verb}`,
     summary,
-    example: `${ID} ${CLINIC}`,
-    options: appointment,
-    category: appointmentCategory,
-    changes: (values) => values.id,
+    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    options: appointmentOptions,
     run: (log, { id: appointmentId, clinic: clinicId }, context) =>
       operation(log, { appointmentId, clinicId }, context),
   });
 }
 
 export const appointmentCommands: Command[] = [
-  defineCommand({
+  defineCommand(appointmentCategory, {
     name: "appointment request",
     summary: "Requests an appointment at the front desk.",
-    example: `${CLINIC} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2027-03-01T09:00:00+01:00`,
+    example: `${CLINIC_OPTION} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2027-03-01T09:00:00+01:00`,
     options: {
       id: newId("the new appointment's id"),
       clinic,
       branch: id("the branch"),
-      animal: textOrNull(requested.animalId.unwrap(), "the animal", "uuid"),
-      scheduledAt: text(requested.scheduledAt, "start time", "date-time"),
-      durationMinutes: number(requested.durationMinutes.default(30), "duration in minutes; default: 30"),
-      reason: textOrNull(requested.reason.unwrap(), "reason for the appointment"),
-      notes: textOrNull(requested.notes.unwrap(), "notes"),
+      animal: textOrNull(requestFields.animalId.unwrap(), "the animal", "uuid"),
+      scheduledAt: text(requestFields.scheduledAt, "start time", "date-time"),
+      durationMinutes: number(requestFields.durationMinutes.default(30), "duration in minutes; default: 30"),
+      reason: textOrNull(requestFields.reason.unwrap(), "reason for the appointment"),
+      notes: textOrNull(requestFields.notes.unwrap(), "notes"),
     },
-    category: appointmentCategory,
-    changes: (values) => values.id,
     run: (
       log,
       { id: appointmentId, clinic: clinicId, branch: branchId, animal: animalId, ...rest },
       context,
     ) => requestAppointment(log, { appointmentId, clinicId, branchId, animalId, ...rest }, context),
   }),
-  defineCommand({
+  defineCommand(appointmentCategory, {
     name: "appointment import",
     summary: "Imports an appointment from another system with its status. Partners are not notified.",
-    example: `${CLINIC} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2024-03-01T09:00:00+01:00 --status completed`,
+    example: `${CLINIC_OPTION} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2024-03-01T09:00:00+01:00 --status completed`,
     options: {
       id: newId("the appointment's id"),
       clinic,
       branch: id("the branch"),
-      animal: textOrNull(imported.animalId.unwrap(), "the animal", "uuid"),
+      animal: textOrNull(importFields.animalId.unwrap(), "the animal", "uuid"),
       customer: textOrNull(
-        imported.customerId.unwrap(),
+        importFields.customerId.unwrap(),
         "the customer; default: the owner of the animal",
         "uuid",
       ),
-      scheduledAt: text(imported.scheduledAt, "start time, in the past or future", "date-time"),
-      durationMinutes: number(imported.durationMinutes.default(30), "duration in minutes; default: 30"),
-      reason: textOrNull(imported.reason.unwrap(), "reason for the appointment"),
-      notes: textOrNull(imported.notes.unwrap(), "notes"),
+      scheduledAt: text(importFields.scheduledAt, "start time, in the past or future", "date-time"),
+      durationMinutes: number(importFields.durationMinutes.default(30), "duration in minutes; default: 30"),
+      reason: textOrNull(importFields.reason.unwrap(), "reason for the appointment"),
+      notes: textOrNull(importFields.notes.unwrap(), "notes"),
       status: text(
-        imported.status,
+        importFields.status,
         "past appointments: completed, cancelled or no_show; future appointments: requested, confirmed or cancelled",
         "status",
       ),
-      requestedAt: textOrNull(imported.requestedAt.unwrap(), "time of the request, if known", "date-time"),
+      requestedAt: textOrNull(
+        importFields.requestedAt.unwrap(),
+        "time at which the appointment was requested, if known",
+        "date-time",
+      ),
       statusAt: textOrNull(
-        imported.statusAt.unwrap(),
-        "time at which it reached its status; default: derived from the start time",
+        importFields.statusAt.unwrap(),
+        "time at which the appointment reached its status; default: derived from the start time",
         "date-time",
       ),
       resources: list(
         z.array(uuid).max(20).default([]),
-        "resources of the branch that were allocated, separated by commas",
+        "allocated resources of the branch, separated by commas",
         "uuids",
       ),
     },
-    category: appointmentCategory,
-    changes: (values) => values.id,
     run: (log, values, context) => {
       const { id: appointmentId, clinic: clinicId, branch: branchId, ...rest } = values;
       const { animal: animalId, customer: customerId, resources: resourceIds, ...more } = rest;
@@ -107,67 +105,66 @@ export const appointmentCommands: Command[] = [
       return importAppointment(log, { ...ids, ...more }, context);
     },
   }),
-  move("confirm", "Confirms a requested appointment.", confirmAppointment),
-  move("check-in", "Records that the animal has arrived.", checkInAppointment),
-  move("wait", "Moves a checked-in appointment to the waiting room.", putAppointmentInWaiting),
-  move("start", "Starts the consultation.", startConsultation),
-  move("complete", "Completes the consultation.", completeAppointment),
-  move("no-show", "Records, after the start time, that nobody came.", markNoShow),
-  defineCommand({
+  defineTransition("confirm", "Confirms a requested appointment.", confirmAppointment),
+  defineTransition("check-in", "Records that the animal of an appointment has arrived.", checkInAppointment),
+  defineTransition("wait", "Moves a checked-in appointment to the waiting room.", putAppointmentInWaiting),
+  defineTransition("start", "Starts the consultation of an appointment.", startConsultation),
+  defineTransition("complete", "Completes the consultation of an appointment.", completeAppointment),
+  defineTransition(
+    "no-show",
+    "Records that nobody came to an appointment. Requires that the start time has passed.",
+    markNoShow,
+  ),
+  defineCommand(appointmentCategory, {
     name: "appointment cancel",
-    summary: "Cancels an appointment before the consultation starts.",
-    example: `${ID} ${CLINIC} --reason 'Owner called off'`,
-    options: { ...appointment, reason: textOrNull(AppointmentCancelled.shape.reason.unwrap(), "reason") },
-    category: appointmentCategory,
-    changes: (values) => values.id,
+    summary: "Cancels an appointment whose consultation has not started.",
+    example: `${ID_OPTION} ${CLINIC_OPTION} --reason 'Owner called off'`,
+    options: {
+      ...appointmentOptions,
+      reason: textOrNull(AppointmentCancelled.shape.reason.unwrap(), "reason"),
+    },
     run: (log, { id: appointmentId, clinic: clinicId, reason }, context) =>
       cancelAppointment(log, { appointmentId, clinicId, reason }, context),
   }),
-  defineCommand({
+  defineCommand(appointmentCategory, {
     name: "appointment reschedule",
-    summary: "Moves an appointment to another time, before check-in.",
-    example: `${ID} ${CLINIC} --scheduled-at 2027-03-02T10:00:00+01:00`,
+    summary: "Moves an appointment to another time. Requires that the animal is not checked in.",
+    example: `${ID_OPTION} ${CLINIC_OPTION} --scheduled-at 2027-03-02T10:00:00+01:00`,
     options: {
-      ...appointment,
-      scheduledAt: text(requested.scheduledAt, "start time", "date-time"),
+      ...appointmentOptions,
+      scheduledAt: text(requestFields.scheduledAt, "start time", "date-time"),
       durationMinutes: number(
-        requested.durationMinutes.optional(),
+        requestFields.durationMinutes.optional(),
         "duration in minutes; default: unchanged",
       ),
     },
-    category: appointmentCategory,
-    changes: (values) => values.id,
     run: (log, { id: appointmentId, clinic: clinicId, scheduledAt, durationMinutes }, context) => {
-      const to = { appointmentId, clinicId, scheduledAt, ...omitUndefined({ durationMinutes }) };
-      return rescheduleAppointment(log, to, context);
+      const change = { appointmentId, clinicId, scheduledAt, ...omitUndefined({ durationMinutes }) };
+      return rescheduleAppointment(log, change, context);
     },
   }),
-  defineCommand({
+  defineCommand(appointmentCategory, {
     name: "appointment allocate",
     summary: "Allocates a resource of the branch to an appointment.",
-    example: `${ID} ${CLINIC} --resource 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004 --from 2027-03-01T09:00:00+01:00 --until 2027-03-01T09:30:00+01:00`,
+    example: `${ID_OPTION} ${CLINIC_OPTION} --resource 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004 --from 2027-03-01T09:00:00+01:00 --until 2027-03-01T09:30:00+01:00`,
     options: {
-      ...appointment,
+      ...appointmentOptions,
       assignment: newId("the new assignment's id"),
       resource: id("the resource"),
       from: text(ResourceAllocated.shape.allocationStart, "start of the allocation", "date-time"),
       until: text(ResourceAllocated.shape.allocationEnd, "end of the allocation", "date-time"),
     },
-    category: appointmentCategory,
-    changes: (values) => values.id,
     run: (log, values, context) => {
       const { id: appointmentId, clinic: clinicId, assignment: assignmentId, resource: resourceId } = values;
       const time = { allocationStart: values.from, allocationEnd: values.until };
       return allocateResource(log, { appointmentId, clinicId, assignmentId, resourceId, ...time }, context);
     },
   }),
-  defineCommand({
+  defineCommand(appointmentCategory, {
     name: "appointment release",
     summary: "Releases a resource that is allocated to an appointment.",
-    example: `${ID} ${CLINIC} --assignment 8b1f0d2c-7f4e-4b0a-a5c7-2e9d6f3a0008`,
-    options: { ...appointment, assignment: id("the assignment") },
-    category: appointmentCategory,
-    changes: (values) => values.id,
+    example: `${ID_OPTION} ${CLINIC_OPTION} --assignment 8b1f0d2c-7f4e-4b0a-a5c7-2e9d6f3a0008`,
+    options: { ...appointmentOptions, assignment: id("the assignment") },
     run: (log, { id: appointmentId, clinic: clinicId, assignment: assignmentId }, context) =>
       releaseResource(log, { appointmentId, clinicId, assignmentId }, context),
   }),

@@ -3,40 +3,36 @@ import { registerAuditor, revokeAuditor } from "../../operations/auditor-operati
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, list, newId, text, textOrNull } from "../framework/option.ts";
 
-const registered = auditorCategory.events.AuditorRegistered.shape;
+const auditorFields = auditorCategory.events.AuditorRegistered.shape;
 
 export const auditorCommands: Command[] = [
-  defineCommand({
+  defineCommand(auditorCategory, {
     name: "auditor register",
-    summary: "Registers an auditor, who can read the records. The credential is shown only once.",
+    summary:
+      "Registers an auditor, who may read recorded events. The auditor's credential is shown only once.",
     example: "--name 'Ada Example' --clinics 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
     options: {
       id: newId("the new auditor's id"),
-      name: text(registered.name, "name"),
+      name: text(auditorFields.name, "name"),
       clinics: list(
-        registered.clinicIds.default(null),
-        "clinics the auditor may see, separated by commas; default: all records, including those of no clinic",
+        auditorFields.clinicIds.default(null),
+        "clinics whose records the auditor may see, separated by commas; default: all records, also those of no clinic",
         "uuids",
       ),
       expiresAt: textOrNull(
-        registered.expiresAt.unwrap(),
+        auditorFields.expiresAt.unwrap(),
         "time at which the credential expires",
         "date-time",
       ),
     },
-    importable: false,
-    category: auditorCategory,
-    changes: (values) => values.id,
+    isImportable: false,
     async run(log, { id: auditorId, name, clinics: clinicIds, expiresAt }, context) {
-      const { credential, ...handled } = await registerAuditor(
-        log,
-        { auditorId, name, clinicIds, expiresAt },
-        context,
-      );
-      return { ...handled, shown: { credential } };
+      const input = { auditorId, name, clinicIds, expiresAt };
+      const { credential, ...result } = await registerAuditor(log, input, context);
+      return { ...result, extraValues: { credential } };
     },
   }),
-  defineCommand({
+  defineCommand(auditorCategory, {
     name: "auditor revoke",
     summary: "Revokes an auditor's access permanently, effective from the next request.",
     example: "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --reason 'Audit closed'",
@@ -44,8 +40,6 @@ export const auditorCommands: Command[] = [
       id: id("the auditor"),
       reason: textOrNull(auditorCategory.events.AuditorRevoked.shape.reason.unwrap(), "reason"),
     },
-    category: auditorCategory,
-    changes: (values) => values.id,
     run: (log, { id: auditorId, reason }, context) => revokeAuditor(log, { auditorId, reason }, context),
   }),
 ];

@@ -13,70 +13,63 @@ import { flag, id, newId, number, text, textOrNull, timeZone } from "../framewor
 
 const { ClinicRegistered, ClinicSuspended, BranchOpened, SubscriptionChanged, EntitlementSet } =
   clinicCategory.events;
-const registered = ClinicRegistered.shape;
-const EXAMPLE = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const clinicFields = ClinicRegistered.shape;
+const CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
 const clinic = id("the clinic");
 const reason = text(ClinicSuspended.shape.reason, "reason");
 
 export const clinicCommands: Command[] = [
-  defineCommand({
+  defineCommand(clinicCategory, {
     name: "clinic register",
-    summary: "Registers a clinic. It is active at once and has no branches yet.",
+    summary: "Registers a clinic. The new clinic is active and has no branches.",
     example:
       "--slug lake-vets --name 'Lake Vets' --timezone Europe/Zurich --currency CHF --locale de-CH --city Zug",
     options: {
       id: newId("the new clinic's id"),
-      environment: text(registered.environment.default("production"), "sandbox or production", "name"),
-      slug: text(registered.slug, "short name for URLs: lower-case letters, digits and hyphens"),
-      name: text(registered.name, "name"),
+      environment: text(clinicFields.environment.default("production"), "sandbox or production", "name"),
+      slug: text(clinicFields.slug, "short name for URLs: lower-case letters, digits and hyphens"),
+      name: text(clinicFields.name, "name"),
       timezone: text(timeZone, "IANA time zone, such as Europe/Zurich", "zone"),
-      currency: text(registered.currency, "ISO 4217 code, such as CHF", "code"),
-      locale: text(registered.locale, "BCP 47 language tag, such as de-CH", "tag"),
-      city: textOrNull(registered.city.unwrap(), "city"),
-      demo: flag("the clinic is a demonstration"),
+      currency: text(clinicFields.currency, "ISO 4217 code, such as CHF", "code"),
+      locale: text(clinicFields.locale, "BCP 47 language tag, such as de-CH", "tag"),
+      city: textOrNull(clinicFields.city.unwrap(), "city"),
+      demo: flag("mark the clinic as a demo"),
       demoExpiresAt: textOrNull(
-        registered.demoExpiresAt.unwrap(),
-        "time at which a demonstration clinic expires",
+        clinicFields.demoExpiresAt.unwrap(),
+        "time at which a demo clinic expires",
         "date-time",
       ),
     },
-    category: clinicCategory,
-    changes: (values) => values.id,
     run: (log, { id: clinicId, demo: isDemo, ...rest }, context) =>
       registerClinic(log, { clinicId, isDemo, ...rest }, context),
   }),
-  defineCommand({
+  defineCommand(clinicCategory, {
     name: "clinic suspend",
-    summary: "Suspends a clinic. Its portal users and partners are refused access until it is reinstated.",
-    example: `--id ${EXAMPLE} --reason 'Invoice overdue'`,
+    summary:
+      "Suspends a clinic. Until the clinic is reinstated, its portal users and partners have no access.",
+    example: `--id ${CLINIC_ID} --reason 'Invoice overdue'`,
     options: { id: clinic, reason },
-    category: clinicCategory,
-    changes: (values) => values.id,
     run: (log, { id: clinicId, reason }, context) => suspendClinic(log, { clinicId, reason }, context),
   }),
-  defineCommand({
+  defineCommand(clinicCategory, {
     name: "clinic reinstate",
     summary: "Makes a suspended clinic active again.",
-    example: `--id ${EXAMPLE}`,
+    example: `--id ${CLINIC_ID}`,
     options: { id: clinic },
-    category: clinicCategory,
-    changes: (values) => values.id,
     run: (log, { id: clinicId }, context) => reinstateClinic(log, { clinicId }, context),
   }),
-  defineCommand({
+  defineCommand(clinicCategory, {
     name: "clinic close",
     summary: "Closes a clinic permanently. A closed clinic cannot be changed.",
-    example: `--id ${EXAMPLE} --reason 'Practice given up'`,
+    example: `--id ${CLINIC_ID} --reason 'Practice given up'`,
     options: { id: clinic, reason },
-    category: clinicCategory,
-    changes: (values) => values.id,
     run: (log, { id: clinicId, reason }, context) => closeClinic(log, { clinicId, reason }, context),
   }),
-  defineCommand({
+  defineCommand(clinicCategory, {
     name: "clinic subscribe",
     summary: "Sets a clinic's subscription.",
-    example: `--id ${EXAMPLE} --plan professional --status active --current-period-end 2027-01-01T00:00:00Z`,
+    example: `--id ${CLINIC_ID} --plan professional --status active --current-period-end 2027-01-01T00:00:00Z`,
     options: {
       id: clinic,
       plan: text(SubscriptionChanged.shape.plan, "name of the plan"),
@@ -91,43 +84,38 @@ export const clinicCommands: Command[] = [
         "date-time",
       ),
     },
-    category: clinicCategory,
-    changes: (values) => values.id,
     run: (log, { id: clinicId, ...subscription }, context) =>
       changeSubscription(log, { clinicId, ...subscription }, context),
   }),
-  defineCommand({
+  defineCommand(clinicCategory, {
     name: "clinic entitle",
-    summary: "Enables one entitlement of a clinic, or disables it with --disabled.",
-    example: `--id ${EXAMPLE} --key scheduling.advanced`,
+    summary: "Enables an entitlement of a clinic. With --disabled, disables the entitlement.",
+    example: `--id ${CLINIC_ID} --key scheduling.advanced`,
     options: {
       id: clinic,
       key: text(EntitlementSet.shape.key, "name of the entitlement, such as scheduling.advanced"),
-      disabled: flag("disable the entitlement"),
-      limit: number(EntitlementSet.shape.limit.default(null), "quantity, for a counted entitlement"),
+      disabled: flag("disable the entitlement instead of enabling it"),
+      limit: number(EntitlementSet.shape.limit.default(null), "quantity of a counted entitlement"),
       effectiveUntil: textOrNull(
         EntitlementSet.shape.effectiveUntil.unwrap(),
         "time at which the entitlement ends",
         "date-time",
       ),
     },
-    category: clinicCategory,
-    changes: (values) => values.id,
     run: (log, { id: clinicId, disabled, ...entitlement }, context) =>
       setEntitlement(log, { clinicId, enabled: !disabled, ...entitlement }, context),
   }),
-  defineCommand({
+  defineCommand(clinicCategory, {
     name: "branch open",
     summary: "Opens a branch of a clinic. The first branch is the main branch.",
-    example: `--clinic ${EXAMPLE} --name 'Old Town' --city Zug`,
+    example: `--clinic ${CLINIC_ID} --name 'Old Town' --city Zug`,
     options: {
       id: newId("the new branch's id"),
       clinic,
       name: text(BranchOpened.shape.name, "name"),
       city: textOrNull(BranchOpened.shape.city.unwrap(), "city"),
     },
-    category: clinicCategory,
-    changes: (values) => values.clinic,
+    getStreamId: (values) => values.clinic,
     run: (log, { id: branchId, clinic: clinicId, ...branch }, context) =>
       openBranch(log, { branchId, clinicId, ...branch }, context),
   }),

@@ -10,52 +10,50 @@ import {
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, text } from "../framework/option.ts";
 
-function endpointMove(verb: string, summary: string, move: typeof disableEndpoint): Command {
-  return defineCommand({
+function defineEndpointCommand(verb: string, summary: string, operation: typeof disableEndpoint): Command {
+  return defineCommand(webhookEndpointCategory, {
     name: `endpoint ${verb}`,
     summary,
     example:
       "--id 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --application 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
     options: {
       id: id("the webhook endpoint"),
-      application: id("the application that registered it"),
-      clinic: id("the clinic whose events it receives"),
+      application: id("the application that registered the endpoint"),
+      clinic: id("the clinic whose events the endpoint receives"),
       environment: text(
         environment.default("production"),
-        "sandbox or production; default: production",
+        "environment of the application: sandbox or production; default: production",
         "name",
       ),
     },
-    category: webhookEndpointCategory,
-    changes: (values) => values.id,
     run: (log, { id: endpointId, application: applicationId, clinic: clinicId, environment }, context) =>
-      move(log, { endpointId, owner: { applicationId, clinicId, environment } }, context),
+      operation(log, { endpointId, owner: { applicationId, clinicId, environment } }, context),
   });
 }
 
 export const endpointCommands: Command[] = [
-  endpointMove(
+  defineEndpointCommand(
     "disable",
-    "Stops deliveries to a webhook endpoint until it is enabled again.",
+    "Stops deliveries to a webhook endpoint until the endpoint is enabled again.",
     disableEndpoint,
   ),
-  endpointMove("enable", "Enables a disabled webhook endpoint and resumes its deliveries.", enableEndpoint),
-  endpointMove("revoke", "Revokes a webhook endpoint permanently.", revokeEndpoint),
-  defineCommand({
+  defineEndpointCommand(
+    "enable",
+    "Enables a disabled webhook endpoint and resumes its deliveries.",
+    enableEndpoint,
+  ),
+  defineEndpointCommand("revoke", "Revokes a webhook endpoint permanently.", revokeEndpoint),
+  defineCommand(webhookEndpointCategory, {
     name: "webhooks test",
     summary: "Sends a test event to one webhook endpoint.",
     example: "--endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b",
     options: { endpoint: id("the webhook endpoint") },
-    importable: false,
-    category: webhookEndpointCategory,
-    changes: (values) => values.endpoint,
+    isImportable: false,
+    getStreamId: (values) => values.endpoint,
     run: async (log, { endpoint }, context) => {
-      const { events, position, deliveryId } = await testEndpoint(
-        log,
-        await findEndpoint(log, endpoint),
-        context,
-      );
-      return { events, position, shown: { delivery: deliveryId } };
+      const reference = await findEndpoint(log, endpoint);
+      const { events, position, deliveryId } = await testEndpoint(log, reference, context);
+      return { events, position, extraValues: { delivery: deliveryId } };
     },
   }),
 ];

@@ -11,79 +11,81 @@ import {
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, newId, number, text, textOrNull } from "../framework/option.ts";
 
-const placed = holdCategory.events.HoldPlaced.shape;
-const issued = queueTicketCategory.events.QueueTicketIssued.shape;
-const CLINIC = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-const BRANCH = "--branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005";
-const ID = "--id 6e8a4c7b-2c59-49c4-b0c9-7a6d5e4f0006";
+const holdFields = holdCategory.events.HoldPlaced.shape;
+const ticketFields = queueTicketCategory.events.QueueTicketIssued.shape;
+const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const BRANCH_OPTION = "--branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005";
+const ID_OPTION = "--id 6e8a4c7b-2c59-49c4-b0c9-7a6d5e4f0006";
 
 const clinic = id("the clinic");
 const branch = id("the branch");
 
-function ticketMove(verb: string, summary: string, move: typeof callTicket): Command {
-  return defineCommand({
+function defineTicketTransition(verb: string, summary: string, operation: typeof callTicket): Command {
+  return defineCommand(queueTicketCategory, {
     name: `ticket ${verb}`,
     summary,
-    example: `${ID} ${CLINIC}`,
+    example: `${ID_OPTION} ${CLINIC_OPTION}`,
     options: { id: id("the ticket"), clinic },
-    category: queueTicketCategory,
-    changes: (values) => values.id,
-    run: (log, { id: ticketId, clinic: clinicId }, context) => move(log, { ticketId, clinicId }, context),
+    run: (log, { id: ticketId, clinic: clinicId }, context) =>
+      operation(log, { ticketId, clinicId }, context),
   });
 }
 
 export const frontDeskCommands: Command[] = [
-  defineCommand({
+  defineCommand(holdCategory, {
     name: "hold place",
-    summary: "Reserves a time before an appointment exists.",
-    example: `${CLINIC} ${BRANCH} --starts-at 2027-03-01T09:00:00+01:00 --ends-at 2027-03-01T09:30:00+01:00 --expires-at 2027-02-28T18:00:00+01:00`,
+    summary: "Reserves a time span before an appointment exists.",
+    example: `${CLINIC_OPTION} ${BRANCH_OPTION} --starts-at 2027-03-01T09:00:00+01:00 --ends-at 2027-03-01T09:30:00+01:00 --expires-at 2027-02-28T18:00:00+01:00`,
     options: {
       id: newId("the new hold's id"),
       clinic,
       branch,
       resource: textOrNull(
-        placed.resourceId.unwrap(),
+        holdFields.resourceId.unwrap(),
         "the resource; default: any resource of the branch",
         "uuid",
       ),
-      startsAt: text(placed.startsAt, "start of the hold", "date-time"),
-      endsAt: text(placed.endsAt, "end of the hold", "date-time"),
-      expiresAt: text(placed.expiresAt, "time at which the hold expires", "date-time"),
+      startsAt: text(holdFields.startsAt, "start of the hold", "date-time"),
+      endsAt: text(holdFields.endsAt, "end of the hold", "date-time"),
+      expiresAt: text(holdFields.expiresAt, "time at which the hold expires", "date-time"),
     },
-    category: holdCategory,
-    changes: (values) => values.id,
     run: (log, { id: holdId, clinic: clinicId, branch: branchId, resource: resourceId, ...times }, context) =>
       placeHold(log, { holdId, clinicId, branchId, resourceId, ...times }, context),
   }),
-  defineCommand({
+  defineCommand(holdCategory, {
     name: "hold release",
     summary: "Releases a hold.",
-    example: `${ID} ${CLINIC}`,
+    example: `${ID_OPTION} ${CLINIC_OPTION}`,
     options: { id: id("the hold"), clinic },
-    category: holdCategory,
-    changes: (values) => values.id,
     run: (log, { id: holdId, clinic: clinicId }, context) => releaseHold(log, { holdId, clinicId }, context),
   }),
-  defineCommand({
+  defineCommand(queueTicketCategory, {
     name: "ticket issue",
     summary: "Issues a ticket for the front-desk queue.",
-    example: `${CLINIC} ${BRANCH} --number A017 --date 2027-03-01`,
+    example: `${CLINIC_OPTION} ${BRANCH_OPTION} --number A017 --date 2027-03-01`,
     options: {
       id: newId("the new ticket's id"),
       clinic,
       branch,
-      appointment: textOrNull(issued.appointmentId.unwrap(), "the appointment", "uuid"),
-      visit: textOrNull(issued.visitId.unwrap(), "the visit", "uuid"),
-      animal: textOrNull(issued.animalId.unwrap(), "the animal", "uuid"),
-      number: text(issued.ticketNumber, "ticket number that is called"),
-      date: text(issued.queueDate, "date of the queue, in the clinic's time zone", "YYYY-MM-DD"),
-      arrivalType: text(issued.arrivalType.default("appointment"), "such as walk_in; default: appointment"),
-      priority: text(issued.priority.default("normal"), "such as urgent; default: normal"),
-      estimatedWaitMinutes: number(issued.estimatedWaitMinutes.default(null), "estimated wait in minutes"),
-      notes: textOrNull(issued.notes.unwrap(), "notes"),
+      appointment: textOrNull(ticketFields.appointmentId.unwrap(), "the appointment", "uuid"),
+      visit: textOrNull(ticketFields.visitId.unwrap(), "the visit", "uuid"),
+      animal: textOrNull(ticketFields.animalId.unwrap(), "the animal", "uuid"),
+      number: text(ticketFields.ticketNumber, "ticket number that the front desk calls"),
+      date: text(ticketFields.queueDate, "date of the queue, in the clinic's time zone", "YYYY-MM-DD"),
+      arrivalType: text(
+        ticketFields.arrivalType.default("appointment"),
+        "type of arrival, such as walk_in; default: appointment",
+      ),
+      priority: text(
+        ticketFields.priority.default("normal"),
+        "priority of the ticket, such as urgent; default: normal",
+      ),
+      estimatedWaitMinutes: number(
+        ticketFields.estimatedWaitMinutes.default(null),
+        "estimated wait in minutes",
+      ),
+      notes: textOrNull(ticketFields.notes.unwrap(), "notes"),
     },
-    category: queueTicketCategory,
-    changes: (values) => values.id,
     run: (log, values, context) => {
       const {
         id: ticketId,
@@ -98,8 +100,8 @@ export const frontDeskCommands: Command[] = [
       return issueTicket(log, { ...ids, ticketNumber, queueDate: date, ...more }, context);
     },
   }),
-  ticketMove("call", "Calls a waiting ticket.", callTicket),
-  ticketMove("complete", "Completes a called ticket.", completeTicket),
-  ticketMove("cancel", "Cancels a ticket.", cancelTicket),
-  ticketMove("no-show", "Records that nobody came when the ticket was called.", markTicketNoShow),
+  defineTicketTransition("call", "Calls a waiting ticket.", callTicket),
+  defineTicketTransition("complete", "Completes a called ticket.", completeTicket),
+  defineTicketTransition("cancel", "Cancels a ticket.", cancelTicket),
+  defineTicketTransition("no-show", "Records that nobody came when the ticket was called.", markTicketNoShow),
 ];

@@ -12,8 +12,8 @@ import {
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, list, newId, text, textOrNull } from "../framework/option.ts";
 
-const registered = partnerApplicationCategory.events.ApplicationRegistered.shape;
-const APPLICATION = "4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009";
+const applicationFields = partnerApplicationCategory.events.ApplicationRegistered.shape;
+const APPLICATION_ID = "4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009";
 
 const application = id("the application");
 const reason = textOrNull(label, "reason");
@@ -24,74 +24,67 @@ const origin = text(
 );
 
 export const partnerCommands: Command[] = [
-  defineCommand({
+  defineCommand(partnerApplicationCategory, {
     name: "partner register",
-    summary: "Registers a partner application in one environment. Its id is the OAuth client id.",
+    summary:
+      "Registers a partner's application in one environment. The application's id is its OAuth client id.",
     example: "--name 'Pet Planner' --environment sandbox --scopes clinic:read,appointments:read",
     options: {
       id: newId("the new application's id"),
-      name: text(registered.name, "name"),
-      environment: text(registered.environment, "sandbox or production", "name"),
-      scopes: list(registered.scopes, `scopes, from ${scopes.join(", ")}`, "scopes"),
+      name: text(applicationFields.name, "name"),
+      environment: text(applicationFields.environment, "sandbox or production", "name"),
+      scopes: list(applicationFields.scopes, `scopes, from ${scopes.join(", ")}`, "scopes"),
     },
-    category: partnerApplicationCategory,
-    changes: (values) => values.id,
     run: (log, { id: applicationId, ...rest }, context) =>
       registerApplication(log, { applicationId, ...rest }, context),
   }),
-  defineCommand({
+  defineCommand(partnerApplicationCategory, {
     name: "partner revoke",
     summary: "Revokes an application's access to all clinics permanently.",
-    example: `--id ${APPLICATION} --reason 'Contract ended'`,
+    example: `--id ${APPLICATION_ID} --reason 'Contract ended'`,
     options: { id: application, reason },
-    category: partnerApplicationCategory,
-    changes: (values) => values.id,
     run: (log, { id: applicationId, reason }, context) =>
       revokeApplication(log, { applicationId, reason }, context),
   }),
-  defineCommand({
+  defineCommand(partnerApplicationCategory, {
     name: "partner issue-credential",
     summary:
       "Issues a client secret. The secret is shown only once. An application can have two active secrets.",
-    example: `--application ${APPLICATION}`,
+    example: `--application ${APPLICATION_ID}`,
     options: { application },
-    importable: false,
-    category: partnerApplicationCategory,
-    changes: (values) => values.application,
+    isImportable: false,
+    getStreamId: (values) => values.application,
     run: async (log, { application: applicationId }, context) => {
       const { credentialId, clientSecret } = await issueCredential(log, { applicationId }, context);
-      const shown = { clientId: applicationId, credentialId, clientSecret };
-      return { events: [credentialId], position: undefined, shown };
+      const extraValues = { clientId: applicationId, credentialId, clientSecret };
+      return { events: [credentialId], position: undefined, extraValues };
     },
   }),
-  defineCommand({
+  defineCommand(partnerApplicationCategory, {
     name: "partner revoke-credential",
     summary: "Revokes a client secret and all access tokens issued for it.",
-    example: `--application ${APPLICATION} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
+    example: `--application ${APPLICATION_ID} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
     options: { application, credential: id("the credential") },
-    category: partnerApplicationCategory,
-    changes: (values) => values.application,
+    getStreamId: (values) => values.application,
     run: (log, { application: applicationId, credential: credentialId }, context) =>
       revokeCredential(log, { applicationId, credentialId }, context),
   }),
-  defineCommand({
+  defineCommand(partnerApplicationCategory, {
     name: "partner approve-origin",
     summary: "Approves an origin for an application's webhooks in production, and releases held deliveries.",
-    example: `--application ${APPLICATION} --origin https://hooks.example.com`,
+    example: `--application ${APPLICATION_ID} --origin https://hooks.example.com`,
     options: { application, origin },
-    category: partnerApplicationCategory,
-    changes: (values) => values.application,
+    getStreamId: (values) => values.application,
     run: (log, { application: applicationId, origin }, context) =>
       approveWebhookOrigin(log, { applicationId, origin }, context),
   }),
-  defineCommand({
+  defineCommand(partnerApplicationCategory, {
     name: "partner withdraw-origin",
     summary:
       "Withdraws the approval of an origin. Deliveries to the origin are held until it is approved again.",
-    example: `--application ${APPLICATION} --origin https://hooks.example.com`,
+    example: `--application ${APPLICATION_ID} --origin https://hooks.example.com`,
     options: { application, origin },
-    category: partnerApplicationCategory,
-    changes: (values) => values.application,
+    getStreamId: (values) => values.application,
     run: (log, { application: applicationId, origin }, context) =>
       withdrawWebhookOrigin(log, { applicationId, origin }, context),
   }),

@@ -16,95 +16,91 @@ import {
 import { type Command, defineCommand } from "../framework/command.ts";
 import { id, list, newId, text, textOrNull } from "../framework/option.ts";
 
-const granted = membershipCategory.events.MembershipGranted.shape;
-const hired = staffCategory.events.StaffMemberHired.shape;
-const CLINIC = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-const ID = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
+const membershipFields = membershipCategory.events.MembershipGranted.shape;
+const staffFields = staffCategory.events.StaffMemberHired.shape;
+const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const ID_OPTION = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 
 const clinic = id("the clinic");
-const member = { id: id("the membership"), clinic };
-const employee = { id: id("the staff member"), clinic };
-const rights = {
+const membershipOptions = { id: id("the membership"), clinic };
+const staffOptions = { id: id("the staff member"), clinic };
+const rightsOptions = {
   role: text(
-    granted.role,
-    "owner, manager, veterinarian, receptionist or assistant; grants no permissions",
+    membershipFields.role,
+    "role: owner, manager, veterinarian, receptionist or assistant; a role grants no permissions",
     "role",
   ),
   permissions: list(
-    granted.permissions,
+    membershipFields.permissions,
     "permissions, separated by commas: manage_staff, view_clinical, manage_schedule, manage_tenant",
   ),
-  branches: list(granted.branchIds.default([]), "the branches, separated by commas; default: all", "uuids"),
+  branches: list(
+    membershipFields.branchIds.default([]),
+    "the branches, separated by commas; default: all",
+    "uuids",
+  ),
 };
 
-function toRights<Role, Permissions>(given: { role: Role; permissions: Permissions; branches: string[] }) {
-  const { role, permissions, branches: branchIds } = given;
+function toRights<Role, Permissions>(values: { role: Role; permissions: Permissions; branches: string[] }) {
+  const { role, permissions, branches: branchIds } = values;
   const branchAccess = branchIds.length > 0 ? ("scoped" as const) : ("all" as const);
   return { role, permissions, branchAccess, branchIds };
 }
 
 export const peopleCommands: Command[] = [
-  defineCommand({
+  defineCommand(membershipCategory, {
     name: "membership grant",
     summary:
-      "Grants a portal user a membership of a clinic. The user must accept it, unless --accepted-at is given.",
-    example: `${CLINIC} --user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f --role owner --permissions manage_staff,view_clinical,manage_schedule,manage_tenant`,
+      "Grants a portal user a membership of a clinic. The user must accept the membership, unless --accepted-at is given.",
+    example: `${CLINIC_OPTION} --user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f --role owner --permissions manage_staff,view_clinical,manage_schedule,manage_tenant`,
     options: {
       id: newId("the new membership's id"),
       clinic,
-      user: id("the portal user: `sub` claim of the session"),
-      staff: textOrNull(granted.staffId.unwrap(), "the staff member who is this user", "uuid"),
-      ...rights,
+      user: id("the portal user: the `sub` claim of the user's session"),
+      staff: textOrNull(membershipFields.staffId.unwrap(), "the staff member who is this user", "uuid"),
+      ...rightsOptions,
       acceptedAt: textOrNull(
-        granted.acceptedAt.unwrap(),
+        membershipFields.acceptedAt.unwrap(),
         "time at which the user accepted the invitation",
         "date-time",
       ),
     },
-    category: membershipCategory,
-    changes: (values) => values.id,
     run: (log, { id: membershipId, clinic: clinicId, user: userId, staff: staffId, ...rest }, context) => {
       const grant = { membershipId, clinicId, userId, staffId, acceptedAt: rest.acceptedAt };
       return grantMembership(log, { ...grant, ...toRights(rest) }, context);
     },
   }),
-  defineCommand({
+  defineCommand(membershipCategory, {
     name: "membership accept",
     summary: "Records that the user accepted the membership.",
-    example: `${ID} ${CLINIC}`,
-    options: member,
-    category: membershipCategory,
-    changes: (values) => values.id,
+    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    options: membershipOptions,
     run: (log, { id: membershipId, clinic: clinicId }, context) =>
       acceptMembership(log, { membershipId, clinicId }, context),
   }),
-  defineCommand({
+  defineCommand(membershipCategory, {
     name: "membership change",
     summary: "Replaces the role, permissions and branches of a membership.",
-    example: `${ID} ${CLINIC} --role manager --permissions manage_staff,manage_schedule`,
-    options: { ...member, ...rights },
-    category: membershipCategory,
-    changes: (values) => values.id,
+    example: `${ID_OPTION} ${CLINIC_OPTION} --role manager --permissions manage_staff,manage_schedule`,
+    options: { ...membershipOptions, ...rightsOptions },
     run: (log, { id: membershipId, clinic: clinicId, ...rest }, context) =>
       changePermissions(log, { membershipId, clinicId, rights: toRights(rest) }, context),
   }),
-  defineCommand({
+  defineCommand(membershipCategory, {
     name: "membership revoke",
     summary: "Revokes a membership permanently.",
-    example: `${ID} ${CLINIC} --reason 'Left the practice'`,
+    example: `${ID_OPTION} ${CLINIC_OPTION} --reason 'Left the practice'`,
     options: {
-      ...member,
+      ...membershipOptions,
       reason: textOrNull(membershipCategory.events.MembershipRevoked.shape.reason.unwrap(), "reason"),
     },
-    category: membershipCategory,
-    changes: (values) => values.id,
     run: (log, { id: membershipId, clinic: clinicId, reason }, context) =>
       revokeMembership(log, { membershipId, clinicId, reason }, context),
   }),
-  defineCommand({
+  defineCommand(portalUserCategory, {
     name: "user select",
     summary: "Selects the clinic and branch that a portal user sees.",
-    example: `--user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f ${CLINIC}`,
+    example: `--user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f ${CLINIC_OPTION}`,
     options: {
       user: id("the portal user"),
       clinic,
@@ -114,45 +110,38 @@ export const peopleCommands: Command[] = [
         "uuid",
       ),
     },
-    category: portalUserCategory,
-    changes: (values) => values.user,
+    getStreamId: (values) => values.user,
     run: (log, { user: userId, clinic: clinicId, branch: branchId }, context) =>
       selectClinic(log, { userId, clinicId, branchId }, context),
   }),
-  defineCommand({
+  defineCommand(staffCategory, {
     name: "staff hire",
     summary: "Adds a staff member to a clinic.",
-    example: `${CLINIC} --full-name 'Ada Example' --email ada@example.com --role veterinarian`,
+    example: `${CLINIC_OPTION} --full-name 'Ada Example' --email ada@example.com --role veterinarian`,
     options: {
       id: newId("the new staff member's id"),
       clinic,
-      user: textOrNull(hired.userId.unwrap(), "the portal user who is this staff member", "uuid"),
-      fullName: textOrNull(hired.fullName.unwrap(), "name"),
-      email: textOrNull(hired.email.unwrap(), "e-mail address", "address"),
-      role: rights.role,
+      user: textOrNull(staffFields.userId.unwrap(), "the portal user who is this staff member", "uuid"),
+      fullName: textOrNull(staffFields.fullName.unwrap(), "name"),
+      email: textOrNull(staffFields.email.unwrap(), "e-mail address", "address"),
+      role: rightsOptions.role,
     },
-    category: staffCategory,
-    changes: (values) => values.id,
     run: (log, { id: staffId, clinic: clinicId, user: userId, ...rest }, context) =>
       hireStaff(log, { staffId, clinicId, userId, ...rest }, context),
   }),
-  defineCommand({
+  defineCommand(staffCategory, {
     name: "staff deactivate",
     summary: "Deactivates a staff member.",
-    example: `${ID} ${CLINIC}`,
-    options: employee,
-    category: staffCategory,
-    changes: (values) => values.id,
+    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    options: staffOptions,
     run: (log, { id: staffId, clinic: clinicId }, context) =>
       deactivateStaff(log, { staffId, clinicId }, context),
   }),
-  defineCommand({
+  defineCommand(staffCategory, {
     name: "staff reactivate",
     summary: "Reactivates a staff member.",
-    example: `${ID} ${CLINIC}`,
-    options: employee,
-    category: staffCategory,
-    changes: (values) => values.id,
+    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    options: staffOptions,
     run: (log, { id: staffId, clinic: clinicId }, context) =>
       reactivateStaff(log, { staffId, clinicId }, context),
   }),

@@ -1,61 +1,50 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
-import { type Recovery, recoverDeliveries } from "../../operations/recover-deliveries.ts";
-import { problemsOf } from "../framework/command.ts";
-import { InputError, problemsLine } from "../framework/failure.ts";
-import { operatorContext, withEventLog } from "../framework/operator.ts";
+import { type RecoveryProgress, recoverDeliveries } from "../../operations/recover-deliveries.ts";
+import { createOperatorContext, withEventLog } from "../framework/operator.ts";
 import { createProgressBar } from "../framework/progress-bar.ts";
-import { optionName, type Terminal } from "../framework/run-command.ts";
+import { parseOptions, type RawOptions, type Terminal } from "../framework/run-command.ts";
 
-/** Options of `webhooks recover` on the command line. */
-export interface RecoverOptions {
-  endpoint?: string;
-  since?: string;
-  until?: string;
-  dryRun?: boolean;
-  actor?: string;
-  json?: boolean;
-}
-
-const time = instant.transform((text) => Date.parse(text));
+const timestamp = instant.transform((text) => Date.parse(text));
 
 const schema = z.object({
   endpoint: uuid,
-  since: time,
-  until: time.optional(),
+  since: timestamp,
+  until: timestamp.optional(),
   dryRun: z.boolean().default(false),
+  actor: z.string().optional(),
+  json: z.boolean().optional(),
 });
 
-const NAME = "webhooks recover";
+const COMMAND_NAME = "webhooks recover";
 
 /**
- * Replays all deliveries of an endpoint that failed or were skipped in a time range, and prints how many.
+ * Runs `webhooks recover`: replays all deliveries of an endpoint that failed or were skipped in a time range, and prints
+ * their number.
  *
  * @throws {InputError} that names the invalid options
- * @throws {DomainError | LogUnavailableError} if the recovery stops; replays requested so far are kept
+ * @throws {DomainError | LogUnavailableError} if the recovery stops; the replays requested before that are kept
  */
-export async function recoverWebhooks(words: RecoverOptions, terminal: Terminal): Promise<void> {
-  const { actor, json, ...given } = words;
-  const checked = schema.safeParse(given);
-  if (!checked.success) throw new InputError(problemsLine(problemsOf(checked.error, given), optionName));
-  const { endpoint: endpointId, since, until, dryRun } = checked.data;
-  const context = operatorContext(actor, Date.now());
+export async function recoverWebhooks(given: RawOptions, terminal: Terminal): Promise<void> {
+  const { endpoint: endpointId, since, until, dryRun, actor, json } = parseOptions(schema, given);
+  const context = createOperatorContext(actor, Date.now());
   let bar: ReturnType<typeof createProgressBar> | undefined;
-  const recovery = await withEventLog(terminal.env, (log, client) =>
+  const result = await withEventLog(terminal.env, (log, client) =>
     recoverDeliveries({ log, client }, { endpointId, since, until, dryRun }, context, (progress) => {
-      bar ??= createProgressBar(NAME, progress.found, terminal);
+      bar ??= createProgressBar(COMMAND_NAME, progress.found, terminal);
       const done = progress.requested + progress.left;
       bar.show(done, `${done} of ${progress.found} deliveries`);
     }),
   ).finally(() => bar?.end());
-  await terminal.out(
-    json ? JSON.stringify({ command: NAME, id: endpointId, dryRun, ...recovery }) : text(recovery, dryRun),
-  );
+  const line = json
+    ? JSON.stringify({ command: COMMAND_NAME, id: endpointId, dryRun, ...result })
+    : formatRecovery(result, dryRun);
+  await terminal.out(line);
 }
 
-function text({ found, requested, left }: Recovery, dryRun: boolean): string {
-  const said = dryRun
+function formatRecovery({ found, requested, left }: RecoveryProgress, dryRun: boolean): string {
+  const summary = dryRun
     ? `${found} deliveries failed or were skipped; none was replayed (dry run)`
     : `${requested} of ${found} deliveries will be replayed${left > 0 ? `; ${left} can no longer be replayed` : ""}`;
-  return `${NAME}: ${said}`;
+  return `${COMMAND_NAME}: ${summary}`;
 }

@@ -7,149 +7,157 @@ import type { CommandContext } from "../../handling/handle.ts";
 import type { Option } from "./option.ts";
 
 type Options = Record<string, Option>;
-type Values<O extends Options> = { [Name in keyof O]: z.output<O[Name]["schema"]> };
+type OptionValues<O extends Options> = { [Name in keyof O]: z.output<O[Name]["schema"]> };
+type PartialValues<O extends Options> = {
+  [Name in keyof OptionValues<O>]?: OptionValues<O>[Name] | undefined;
+};
 
-/** Result of a command. */
-export interface CommandOutcome {
-  /** Id of the object that the command is about: given in the options, or generated. */
+/** Result of a command, as the command line prints it. */
+export interface PrintedResult {
+  /** Id of the object that the command is about: the value of `--id`, or the generated id. */
   id: string;
-  /** Number of appended events; 0 if there was nothing to change. */
+  /** Number of appended events; 0 if the command changed nothing. */
   events: number;
   /** Log position of the last appended event. */
   position: bigint | undefined;
-  /** Other generated ids, and values that are shown only once, such as a client secret. */
-  shown: Record<string, string>;
+  /** Other generated ids, and values that are shown only once, such as a client secret. By name. */
+  extraValues: Record<string, string>;
 }
 
 /** A command with valid options, ready to run. */
-export interface Call {
-  outcome(log: EventLog, context: CommandContext): Promise<CommandOutcome>;
-  /** Id of the object that the command changes. Commands with the same id keep their order. */
-  changes: string;
+export interface PreparedCommand {
+  run(log: EventLog, context: CommandContext): Promise<PrintedResult>;
+  /** Id of the object that the command changes. An import runs commands that change the same object in order. */
+  changedId: string;
   /** Stream to which the command appends. */
   stream: string;
-  /** All ids in the options, including the id that it changes. */
+  /** All ids in the options, including `changedId`. */
   ids: string[];
 }
 
+/** A problem with one option of a command. */
 export interface OptionProblem {
   option: string;
-  /** Path to the value within the options; empty for the options as a whole. */
+  /** Path to the invalid value within the options; empty if the problem concerns all options together. */
   path: readonly PropertyKey[];
   message: string;
 }
 
-/** Result of checking options. */
-export type Checked =
-  | { call: Call }
-  /** `changes` is the id of the object that the command would change; undefined if the options do not contain it. */
-  | { problems: OptionProblem[]; changes: string | undefined };
+/** Result of checking the options of a command. */
+export type CheckResult =
+  | { prepared: PreparedCommand }
+  /** `changedId` is the id of the object that the command would change; undefined if the options do not name it. */
+  | { problems: OptionProblem[]; changedId: string | undefined };
 
 /** An operator command, as used by the command line and the import. */
 export interface Command {
   noun: string;
   verb: string;
   summary: string;
-  /** Options of the example in the help. */
+  /** Options of the example in the help text. */
   example: string;
   options: Options;
-  /** Whether an import may contain the command. A command that prints a secret cannot be imported. */
-  importable: boolean;
+  /** If false, an import must not contain the command, because the command prints a secret. */
+  isImportable: boolean;
   /**
-   * Checks options, whose names are in camelCase.
+   * Checks the values of the options.
    *
-   * @param makeIds generates an omitted id; else a missing id is a problem
+   * @param given values by option name in camelCase
+   * @param generatesIds if true, an omitted id is generated; otherwise a missing id is a problem
    */
-  check(given: Record<string, unknown>, makeIds: boolean): Checked;
+  check(given: Record<string, unknown>, generatesIds: boolean): CheckResult;
 }
 
-/** Result of a declaration's `run`: the part of an operation's result that is printed. */
-interface Result {
+/** Result of a declared command's `run`: the part of an operation's result that is printed. */
+interface RunResult {
   events: readonly unknown[];
   position: bigint | undefined;
-  shown?: Record<string, string>;
+  extraValues?: Record<string, string>;
 }
 
-/** Declares an operator command. */
-export function defineCommand<O extends Options>(declared: {
-  name: `${string} ${string}`;
-  summary: string;
-  example: string;
-  options: O;
-  importable?: false;
-  /** Category of the stream to which the command appends. */
-  category: Category;
-  /** Returns the id of that stream. Invalid options are undefined. */
-  changes(values: { [Name in keyof Values<O>]?: Values<O>[Name] | undefined }): string | undefined;
-  run(log: EventLog, values: Values<O>, context: CommandContext): Promise<Result>;
-}): Command {
-  const { name, summary, example, options, importable = true } = declared;
+/**
+ * Defines an operator command.
+ *
+ * @param category category of the stream to which the command appends
+ */
+export function defineCommand<O extends Options>(
+  category: Category,
+  declaration: {
+    name: `${string} ${string}`;
+    summary: string;
+    example: string;
+    options: O;
+    isImportable?: false;
+    /** Returns the id of the stream to which the command appends; default: the option `id`. Invalid values are undefined. */
+    getStreamId?(values: PartialValues<O>): string | undefined;
+    run(log: EventLog, values: OptionValues<O>, context: CommandContext): Promise<RunResult>;
+  },
+): Command {
+  const { name, summary, example, options, isImportable = true } = declaration;
+  const getStreamId = declaration.getStreamId ?? ((values) => (values as { id?: string }).id);
   const [noun = "", verb = ""] = name.split(" ");
   const schema = z.strictObject(
     Object.fromEntries(Object.entries(options).map(([key, { schema }]) => [key, schema])),
   );
   return {
-    ...{ noun, verb, summary, example, options, importable },
-    check(given, makeIds) {
-      const made = makeIds ? idsFor(options, given) : {};
-      const checked = schema.safeParse({ ...made, ...given });
-      if (!checked.success) {
-        const changes = declared.changes(validIn(options, given) as Partial<Values<O>>);
-        return { problems: problemsOf(checked.error, given), changes };
+    ...{ noun, verb, summary, example, options, isImportable },
+    check(given, generatesIds) {
+      const generated = generatesIds ? generateIds(options, given) : {};
+      const parsed = schema.safeParse({ ...generated, ...given });
+      if (!parsed.success) {
+        const changedId = getStreamId(pickValidValues(options, given) as PartialValues<O>);
+        return { problems: toOptionProblems(parsed.error, given), changedId };
       }
-      const values = checked.data as Values<O>;
-      const changes = declared.changes(values);
-      if (changes === undefined) throw new Error(`${name} does not say what it changes`);
-      const stream = streamName(declared.category, changes);
-      const ids = [...new Set([changes, ...idsIn(values)])];
-      const outcome: Call["outcome"] = async (log, context) => {
-        const { events, position, shown = {} } = await declared.run(log, values, context);
-        const { id = changes, ...made } = idsMadeFor(options, values);
-        return { id, events: events.length, position, shown: { ...made, ...shown } };
+      const values = parsed.data as OptionValues<O>;
+      const changedId = getStreamId(values);
+      if (changedId === undefined) throw new Error(`Command ${name} has no option for the changed object`);
+      const run: PreparedCommand["run"] = async (log, context) => {
+        const { events, position, extraValues } = await declaration.run(log, values, context);
+        const { id = changedId, ...otherIds } = pickGeneratedIds(options, values);
+        return { id, events: events.length, position, extraValues: { ...otherIds, ...extraValues } };
       };
-      return { call: { changes, stream, ids, outcome } };
+      const ids = [...new Set([changedId, ...collectIds(values)])];
+      return { prepared: { changedId, stream: streamName(category, changedId), ids, run } };
     },
   };
 }
 
-function validIn(options: Options, given: Record<string, unknown>): Record<string, unknown> {
+function pickValidValues(options: Options, given: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(options).map(([name, { schema }]) => [name, schema.safeParse(given[name]).data]),
   );
 }
 
-function idsFor(options: Options, given: Record<string, unknown>): Record<string, string> {
-  const missing = Object.keys(options).filter((name) => options[name]?.made && given[name] === undefined);
+function generateIds(options: Options, given: Record<string, unknown>): Record<string, string> {
+  const missing = Object.keys(options).filter(
+    (name) => options[name]?.isGenerated && given[name] === undefined,
+  );
   return Object.fromEntries(missing.map((name) => [name, randomUUID()]));
 }
 
-/** Values of `--id` and of all options for which an id can be generated. */
-function idsMadeFor(options: Options, values: Record<string, unknown>): Record<string, string> {
-  const names = Object.keys(options).filter((name) => name === "id" || options[name]?.made);
+/** Returns the values of `--id` and of all other options whose ids can be generated. */
+function pickGeneratedIds(options: Options, values: Record<string, unknown>): Record<string, string> {
+  const names = Object.keys(options).filter((name) => name === "id" || options[name]?.isGenerated);
   return Object.fromEntries(names.map((name) => [name, String(values[name])]));
 }
 
-/** Lists the problems of options, each with the name of the option. */
-export function problemsOf({ issues }: z.ZodError, given: Record<string, unknown>): OptionProblem[] {
-  return issues.flatMap((issue) => problems(issue, given));
+/** Converts the issues of zod to problems, each with the name of its option. */
+export function toOptionProblems({ issues }: z.ZodError, given: Record<string, unknown>): OptionProblem[] {
+  return issues.flatMap((issue): OptionProblem[] => {
+    if (issue.code === "unrecognized_keys") {
+      const message = "is not an option of this command";
+      return issue.keys.map((option) => ({ option, path: [option], message }));
+    }
+    const { path } = issue;
+    const option = path.join(".");
+    const isMissing = path.length === 1 && given[option] === undefined;
+    return [{ option, path, message: isMissing ? "is missing" : describeIssue(issue) }];
+  });
 }
 
-function problems(issue: z.core.$ZodIssue, given: Record<string, unknown>): OptionProblem[] {
-  if (issue.code === "unrecognized_keys")
-    return issue.keys.map((option) => ({
-      option,
-      path: [option],
-      message: "is not an option of this command",
-    }));
-  const { path } = issue;
-  const option = path.join(".");
-  const missing = path.length === 1 && given[option] === undefined;
-  return [{ option, path, message: missing ? "is missing" : describeIssue(issue) }];
-}
+const UUID_PATTERN = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-function idsIn(value: unknown): string[] {
-  if (typeof value === "string") return UUID.test(value) ? [value] : [];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(idsIn) : [];
+function collectIds(value: unknown): string[] {
+  if (typeof value === "string") return UUID_PATTERN.test(value) ? [value] : [];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(collectIds) : [];
 }

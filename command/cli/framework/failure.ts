@@ -3,45 +3,50 @@ import { LogUnavailableError, WrongExpectedRevisionError } from "../../../shared
 import { ConfigError } from "../../../shared/runtime/config.ts";
 import type { OptionProblem } from "./command.ts";
 
-/** Exit codes of the command lines. */
-export const EXIT = {
+/** Exit codes of the command-line programs. */
+export const EXIT_CODE = {
   done: 0,
-  broken: 1,
+  failed: 1,
   badInput: 2,
   refused: 3,
   logUnavailable: 4,
-  /** The code that shells report for a process ended by SIGINT. */
+  /** Exit code that shells report for a process that SIGINT ended. */
   interrupted: 130,
 } as const;
 
-/** Invalid input of the operator. */
+/** The operator's options or input file are invalid. */
 export class InputError extends Error {
   override readonly name = "InputError";
 }
 
-/** One line that describes an error, and the exit code for it. */
+/** An error as the command line reports it: one line of text, and the exit code. */
 export interface Failure {
   code: number;
   line: string;
 }
 
-export function failureOf(error: unknown): Failure {
+/** Converts an error to its line of text and its exit code. */
+export function describeFailure(error: unknown): Failure {
   if (error instanceof InputError || error instanceof ConfigError)
-    return { code: EXIT.badInput, line: error.message };
+    return { code: EXIT_CODE.badInput, line: error.message };
   if (error instanceof DomainError)
-    return { code: EXIT.refused, line: `refused: ${error.message} (${error.code})` };
+    return { code: EXIT_CODE.refused, line: `refused: ${error.message} (${error.code})` };
   if (error instanceof WrongExpectedRevisionError)
-    return { code: EXIT.refused, line: "refused: another process changed the same object; try again" };
+    return { code: EXIT_CODE.refused, line: "refused: another process changed the same object; try again" };
   if (error instanceof LogUnavailableError)
     return {
-      code: EXIT.logUnavailable,
+      code: EXIT_CODE.logUnavailable,
       line: "the event log is unavailable; check EVENTSTORE_URL and try again",
     };
   const line = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return { code: EXIT.broken, line: line.replaceAll("\n", " ") };
+  return { code: EXIT_CODE.failed, line: line.replaceAll("\n", " ") };
 }
 
-/** @param nameOf returns the name of an option as the operator writes it */
-export function problemsLine(problems: OptionProblem[], nameOf: (option: string) => string): string {
+/**
+ * Formats problems as one line.
+ *
+ * @param nameOf returns the name of an option as the operator writes the option
+ */
+export function formatProblems(problems: OptionProblem[], nameOf: (option: string) => string): string {
   return problems.map(({ option, message }) => `${nameOf(option)} ${message}`).join("; ");
 }

@@ -7,7 +7,7 @@ import { readConfig } from "../../../shared/runtime/config.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { InputError } from "./failure.ts";
 
-/** Runs work on the event log and closes the connection afterwards. */
+/** Connects to the event log, runs work on it, and closes the connection afterwards. */
 export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,
   work: (log: EventLog, client: EventStoreDBClient) => Promise<Result>,
@@ -22,11 +22,13 @@ export async function withEventLog<Result>(
 }
 
 /**
- * Creates the context of an operator's command. The operation adds the clinic and the environment.
+ * Creates the context of an operator's command. The operation that runs the command adds the clinic and environment.
  *
- * @param actor name of the operator; default: the user name of the operating system
+ * @param actor name of the operator; default: the operator's user name
+ * @param now time of the command, milliseconds since 1970
+ * @throws {InputError} if the name is empty or longer than 200 characters
  */
-export function operatorContext(actor: string | undefined, now: number): CommandContext {
+export function createOperatorContext(actor: string | undefined, now: number): CommandContext {
   const id = actor ?? os.userInfo().username;
   if (id.length < 1 || id.length > 200) throw new InputError("--actor must have 1 to 200 characters");
   const correlationId = randomUUID();

@@ -1,28 +1,33 @@
 import type { Terminal } from "./run-command.ts";
 
-const WIDTH = 30;
+/** Width of the bar in characters. */
+const BAR_WIDTH = 30;
 
-/** Shows the progress of a long run: a bar on a terminal, else one line after each tenth. */
-export function createProgressBar(name: string, all: number, terminal: Terminal) {
-  let tenth = 0;
+/** Creates the progress display of a long run: a bar on a terminal, otherwise one line after each tenth of the total. */
+export function createProgressBar(name: string, total: number, terminal: Terminal) {
+  let shownTenths = 0;
   return {
-    /** @param counts text next to the bar */
+    /**
+     * @param done number of items that are done
+     * @param counts text next to the bar
+     */
     show(done: number, counts: string): void {
-      const share = done / all;
+      const share = done / total;
       if (terminal.redraw) {
-        const filled = Math.round(share * WIDTH);
-        const bar = "█".repeat(filled) + "░".repeat(WIDTH - filled);
+        const filled = Math.round(share * BAR_WIDTH);
+        const bar = "█".repeat(filled) + "░".repeat(BAR_WIDTH - filled);
         terminal.redraw(`${bar} ${String(Math.floor(share * 100)).padStart(3)} %  ${counts}`);
-      } else if (Math.floor(share * 10) > tenth) {
-        tenth = Math.floor(share * 10);
+      } else if (Math.floor(share * 10) > shownTenths) {
+        shownTenths = Math.floor(share * 10);
         void terminal.err(`${name}: ${counts}`);
       }
     },
     /** Writes a line above the bar. */
-    line(text: string): Promise<void> {
+    writeLine(text: string): Promise<void> {
       terminal.redraw?.("");
       return terminal.err(text);
     },
+    /** Removes the bar. */
     end(): void {
       terminal.redraw?.("");
     },

@@ -1,14 +1,14 @@
-import type { Command, CommandOutcome } from "./command.ts";
-import { InputError, problemsLine } from "./failure.ts";
-import { operatorContext, withEventLog } from "./operator.ts";
+import type { z } from "zod";
+import { type Command, type PrintedResult, toOptionProblems } from "./command.ts";
+import { formatProblems, InputError } from "./failure.ts";
+import { createOperatorContext, withEventLog } from "./operator.ts";
 
-/** Options from the command line by name in camelCase. Flags are true. */
-export type GivenOptions = Record<string, string | boolean | undefined>;
+/** Texts of the options on the command line, by option name in camelCase. Flags are true. */
+export type RawOptions = Record<string, string | boolean | undefined>;
 
-/** Name of a command. */
 type CommandName = Pick<Command, "noun" | "verb">;
 
-/** Environment of a command: variables, streams and signals. */
+/** Access of a command to its process: environment variables, streams and signals. */
 export interface Terminal {
   env: NodeJS.ProcessEnv;
   /** Writes a line to standard output. Resolves when the line is written. */
@@ -19,10 +19,10 @@ export interface Terminal {
   /** Redraws the progress bar on standard error; undefined if standard error is not a terminal. */
   redraw: ((text: string) => void) | undefined;
   /**
-   * Handles the first Ctrl-C or SIGTERM: the returned signal aborts, and the caller stops in an orderly way. A second
-   * one ends the process immediately.
+   * Catches the first Ctrl-C or SIGTERM: the returned signal aborts, and the caller must stop in an orderly way. A second
+   * Ctrl-C or SIGTERM ends the process immediately.
    */
-  interruption(): AbortSignal;
+  catchInterruption(): AbortSignal;
 }
 
 /**
@@ -30,26 +30,37 @@ export interface Terminal {
  *
  * @throws {InputError} that names the invalid options
  */
-export async function runCommand(command: Command, given: GivenOptions, terminal: Terminal): Promise<void> {
+export async function runCommand(command: Command, given: RawOptions, terminal: Terminal): Promise<void> {
   const { json, actor, ...texts } = given;
-  const checked = command.check(fromTexts(command, texts), true);
-  if ("problems" in checked) throw new InputError(problemsLine(checked.problems, optionName));
-  const context = operatorContext(typeof actor === "string" ? actor : undefined, Date.now());
-  const outcome = await withEventLog(terminal.env, (log) => checked.call.outcome(log, context));
-  await terminal.out(outcomeLine(command, outcome, json === true));
+  const checked = command.check(parseTexts(command, texts), true);
+  if ("problems" in checked) throw new InputError(formatProblems(checked.problems, toOptionName));
+  const context = createOperatorContext(typeof actor === "string" ? actor : undefined, Date.now());
+  const result = await withEventLog(terminal.env, (log) => checked.prepared.run(log, context));
+  await terminal.out(formatResult(command, result, json === true));
+}
+
+/**
+ * Parses options of the command line with a schema.
+ *
+ * @throws {InputError} that names the invalid options
+ */
+export function parseOptions<Schema extends z.ZodType>(schema: Schema, given: RawOptions): z.output<Schema> {
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  throw new InputError(formatProblems(toOptionProblems(parsed.error, given), toOptionName));
 }
 
 /** Formats the result of a command as one line of text or JSON. */
-export function outcomeLine(command: CommandName, outcome: CommandOutcome, json = false): string {
-  return json ? jsonLine(command, outcome) : textLine(command, outcome);
+export function formatResult(command: CommandName, result: PrintedResult, json = false): string {
+  return json ? formatJson(command, result) : formatText(command, result);
 }
 
 /** Converts an option name to its form on the command line: `fullName` becomes `--full-name`. */
-export function optionName(option: string): string {
+export function toOptionName(option: string): string {
   return `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-function fromTexts(command: Command, given: GivenOptions): Record<string, unknown> {
+function parseTexts(command: Command, given: RawOptions): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(given).map(([name, value]) => {
       const option = command.options[name];
@@ -58,13 +69,14 @@ function fromTexts(command: Command, given: GivenOptions): Record<string, unknow
   );
 }
 
-function textLine({ noun, verb }: CommandName, { id, events, shown }: CommandOutcome): string {
-  const done = events > 0 ? "done" : "nothing to change";
-  const more = Object.entries(shown).map(([name, value]) => `, ${name} ${value}`);
-  return `${noun} ${verb}: ${done}, id ${id}${more.join("")}`;
+function formatText({ noun, verb }: CommandName, { id, events, extraValues }: PrintedResult): string {
+  const status = events > 0 ? "done" : "nothing to change";
+  const extraTexts = Object.entries(extraValues).map(([name, value]) => `, ${name} ${value}`);
+  return `${noun} ${verb}: ${status}, id ${id}${extraTexts.join("")}`;
 }
 
-function jsonLine({ noun, verb }: CommandName, { id, events, position, shown }: CommandOutcome): string {
-  const where = position === undefined ? null : String(position);
-  return JSON.stringify({ command: `${noun} ${verb}`, id, changed: events > 0, position: where, ...shown });
+function formatJson({ noun, verb }: CommandName, result: PrintedResult): string {
+  const { id, events, extraValues } = result;
+  const position = result.position === undefined ? null : String(result.position);
+  return JSON.stringify({ command: `${noun} ${verb}`, id, changed: events > 0, position, ...extraValues });
 }

@@ -9,47 +9,52 @@ import {
 } from "../../../shared/eventstore/log.ts";
 
 /**
- * Creates an event log that caches the streams it reads, so that many commands about the same objects read them once.
- * The cache never expires: use it for bounded work. If another process appends to a stream, the next append to that
- * stream fails and removes the stream from the cache.
+ * Creates an event log that caches every stream it reads. Commands about the same objects then read each stream once.
+ * The cache never expires, so use it only for bounded work. If another process appends to a stream, the next append to
+ * that stream fails and removes the stream from the cache.
  *
- * @param appends `through` writes to the log; `kept` only adds to the cache, for a dry run
+ * @param appends `through`: appends go to the log and the cache; `kept`: appends go only to the cache, for a dry run
  */
 export function createCachingEventLog(log: EventLog, appends: "through" | "kept"): EventLog {
   const streams = new Map<string, RecordedEvent[]>();
 
-  async function remembered(stream: string): Promise<RecordedEvent[]> {
-    const known = streams.get(stream) ?? (await log.read(stream));
-    streams.set(stream, known);
-    return known;
+  async function readCached(stream: string): Promise<RecordedEvent[]> {
+    const cached = streams.get(stream) ?? (await log.read(stream));
+    streams.set(stream, cached);
+    return cached;
   }
 
   return {
     async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
-      const events = await remembered(stream);
-      const wanted = upTo === undefined ? events : events.filter(({ revision }) => revision <= upTo);
-      return [...wanted] as RecordedEvent<Event>[];
+      const events = await readCached(stream);
+      const selected = upTo === undefined ? events : events.filter(({ revision }) => revision <= upTo);
+      return [...selected] as RecordedEvent<Event>[];
     },
 
-    async readLast<Event extends CatalogEvent>(stream: string) {
-      return (await remembered(stream)).at(-1) as RecordedEvent<Event> | undefined;
+    async last<Event extends CatalogEvent>(stream: string) {
+      return (await readCached(stream)).at(-1) as RecordedEvent<Event> | undefined;
     },
 
     async append(stream, expectedRevision, events) {
-      const known = await remembered(stream);
-      if (appends === "kept" && (known.at(-1)?.revision ?? EMPTY_STREAM) !== expectedRevision)
+      const cached = await readCached(stream);
+      if (appends === "kept" && (cached.at(-1)?.revision ?? EMPTY_STREAM) !== expectedRevision)
         throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);
       streams.delete(stream);
       const position = appends === "through" ? await log.append(stream, expectedRevision, events) : 0n;
-      streams.set(stream, [...known, ...recorded(stream, expectedRevision, events, position)]);
+      streams.set(stream, [...cached, ...toRecordedEvents(stream, expectedRevision, events, position)]);
       return position;
     },
   };
 }
 
-function recorded(stream: string, after: bigint, events: NewEvent[], position: bigint): RecordedEvent[] {
+function toRecordedEvents(
+  stream: string,
+  lastRevision: bigint,
+  events: NewEvent[],
+  position: bigint,
+): RecordedEvent[] {
   return events.map(({ id, event, metadata }, index) => {
-    const revision = after + 1n + BigInt(index);
+    const revision = lastRevision + 1n + BigInt(index);
     const stored = { ...metadata, schemaVersion: currentVersion(event.type) };
     return { ...event, id, metadata: stored, stream, revision, position };
   });

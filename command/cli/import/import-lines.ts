@@ -4,19 +4,20 @@ import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { InputError } from "../framework/failure.ts";
 
-/** A line that is not blank: its number in the file, from 1, and its text, or the reason why it cannot be read. */
+/** A non-blank line: its number in the file, from 1, and its text or the reason why the line is unreadable. */
 export type Line = { number: number; text: string } | { number: number; problem: string };
 
-/** Content of an import, which can be read more than once. */
-export interface Input {
+/** Source of an import's lines. It can be read more than once. */
+export interface ImportInput {
+  /** Name of the source for error messages. */
   name: string;
   open(): AsyncIterable<Buffer>;
 }
 
-/** Maximum length of a line in bytes. Longer lines are not kept in memory. */
+/** Maximum length of a line in bytes. The content of longer lines is dropped while they are read. */
 const MAX_LINE_BYTES = 1024 * 1024;
 
-const NEWLINE = 0x0a;
+const NEWLINE_BYTE = 0x0a;
 
 /**
  * Reads the lines of an input one at a time, in bounded memory. Accepts `\n` and `\r\n`, a byte order mark at the
@@ -24,34 +25,34 @@ const NEWLINE = 0x0a;
  *
  * @throws {InputError} if the input cannot be read
  */
-export async function* linesOf(input: Input): AsyncGenerator<Line> {
+export async function* readLines(input: ImportInput): AsyncGenerator<Line> {
   let number = 1;
-  let line = emptyLine();
-  for await (const chunk of chunksOf(input)) {
+  let line = createLineBytes();
+  for await (const chunk of readChunks(input)) {
     let start = 0;
-    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
-      add(line, chunk.subarray(start, end));
-      const read = toLine(number, line);
-      if (read) yield read;
+    for (let end = chunk.indexOf(NEWLINE_BYTE); end >= 0; end = chunk.indexOf(NEWLINE_BYTE, start)) {
+      appendBytes(line, chunk.subarray(start, end));
+      const finished = toLine(number, line);
+      if (finished) yield finished;
       number += 1;
-      line = emptyLine();
+      line = createLineBytes();
       start = end + 1;
     }
-    add(line, chunk.subarray(start));
+    appendBytes(line, chunk.subarray(start));
   }
   const last = toLine(number, line);
   if (last) yield last;
 }
 
-/** The bytes of a line that is being read; empty if the line is too long. */
-interface Bytes {
+/** Bytes of the line that is being read. `parts` is empty if the line is too long. */
+interface LineBytes {
   parts: Buffer[];
   length: number;
 }
 
-const emptyLine = (): Bytes => ({ parts: [], length: 0 });
+const createLineBytes = (): LineBytes => ({ parts: [], length: 0 });
 
-function add(line: Bytes, part: Buffer): void {
+function appendBytes(line: LineBytes, part: Buffer): void {
   line.length += part.length;
   if (line.length <= MAX_LINE_BYTES) line.parts.push(part);
   else line.parts = [];
@@ -59,17 +60,18 @@ function add(line: Bytes, part: Buffer): void {
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** @returns undefined for a blank line */
-function toLine(number: number, { parts, length }: Bytes): Line | undefined {
+/** Decodes a complete line. Returns undefined for a blank line. */
+function toLine(number: number, { parts, length }: LineBytes): Line | undefined {
   if (length > MAX_LINE_BYTES) return { number, problem: "is longer than 1 MiB" };
-  const text = decoded(Buffer.concat(parts));
+  const text = decodeUtf8(Buffer.concat(parts));
   if (text === undefined) return { number, problem: "is not valid UTF-8" };
   const content = number === 1 ? text.replace(/^\uFEFF/, "") : text;
   if (content.trim() === "") return undefined;
   return content.includes("\0") ? { number, problem: "contains a NUL character" } : { number, text: content };
 }
 
-function decoded(bytes: Buffer): string | undefined {
+/** Returns undefined for bytes that are not valid UTF-8. */
+function decodeUtf8(bytes: Buffer): string | undefined {
   try {
     return utf8.decode(bytes);
   } catch (error) {
@@ -78,7 +80,7 @@ function decoded(bytes: Buffer): string | undefined {
   }
 }
 
-async function* chunksOf({ name, open }: Input): AsyncGenerator<Buffer> {
+async function* readChunks({ name, open }: ImportInput): AsyncGenerator<Buffer> {
   try {
     yield* open();
   } catch (error) {
@@ -88,12 +90,12 @@ async function* chunksOf({ name, open }: Input): AsyncGenerator<Buffer> {
 
 /**
  * Runs work on an input that can be read twice: the named file or, for `-`, a copy of standard input. The copy is an
- * unlinked file: no other process can open it, and it disappears when this process ends.
+ * unlinked file, so no other process can open it, and the system deletes it when this process ends.
  */
 export async function withInput<Result>(
   name: string,
   stdin: NodeJS.ReadableStream,
-  work: (input: Input) => Promise<Result>,
+  work: (input: ImportInput) => Promise<Result>,
 ): Promise<Result> {
   if (name !== "-") return work({ name, open: () => fs.createReadStream(name) });
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-import-"));

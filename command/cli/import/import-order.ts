@@ -1,53 +1,57 @@
-import type { Call } from "../framework/command.ts";
+import type { PreparedCommand } from "../framework/command.ts";
 
-/** The turn of one command in the order of all commands. */
+/** Turn of one command in an import. A command runs between `ready` and `end`. */
 export interface Turn {
-  /** Resolves when all commands that must come first have ended. */
+  /** Resolves when all commands that must run before this command have ended. */
   ready: Promise<unknown>;
-  /** Ends the turn, whether the command succeeded or failed. */
+  /** Ends the turn. Must be called after success and after failure. */
   end(): void;
 }
 
-interface Access {
+/** Unfinished commands that name one id. */
+interface IdUse {
+  /** End of the last command that changes the object with the id. */
   writer: Promise<void> | undefined;
+  /** Ends of all later commands that only refer to the id. */
   readers: Set<Promise<void>>;
 }
 
 /**
- * Keeps commands about the same object in order and lets all other commands run concurrently. A command waits for
- * earlier commands that change an id it names, and for earlier commands that name the id it changes.
+ * Creates the order of an import's commands. Commands about the same object run in order. All other commands run
+ * concurrently. A command waits for every earlier command that changes one of its ids, and for every earlier command
+ * that names the id of the object that it changes.
  */
-export function createOrder(): (call: Pick<Call, "changes" | "ids">) => Turn {
-  const accesses = new Map<string, Access>();
+export function createImportOrder(): (call: Pick<PreparedCommand, "changedId" | "ids">) => Turn {
+  const uses = new Map<string, IdUse>();
 
-  return ({ changes, ids }) => {
+  return ({ changedId, ids }) => {
     let resolve = () => {};
     const ended = new Promise<void>((done) => {
       resolve = done;
     });
-    const before: (Promise<void> | undefined)[] = [];
+    const predecessors: (Promise<void> | undefined)[] = [];
     for (const id of ids) {
-      const access = accesses.get(id) ?? { writer: undefined, readers: new Set() };
-      accesses.set(id, access);
-      before.push(access.writer);
-      if (id === changes) {
-        before.push(...access.readers);
-        access.writer = ended;
-        access.readers = new Set();
+      const use = uses.get(id) ?? { writer: undefined, readers: new Set() };
+      uses.set(id, use);
+      predecessors.push(use.writer);
+      if (id === changedId) {
+        predecessors.push(...use.readers);
+        use.writer = ended;
+        use.readers = new Set();
       } else {
-        access.readers.add(ended);
+        use.readers.add(ended);
       }
     }
     const end = () => {
       resolve();
       for (const id of ids) {
-        const access = accesses.get(id);
-        if (!access) continue;
-        access.readers.delete(ended);
-        if (access.writer === ended) access.writer = undefined;
-        if (!access.writer && access.readers.size === 0) accesses.delete(id);
+        const use = uses.get(id);
+        if (!use) continue;
+        use.readers.delete(ended);
+        if (use.writer === ended) use.writer = undefined;
+        if (!use.writer && use.readers.size === 0) uses.delete(id);
       }
     };
-    return { ready: Promise.all(before), end };
+    return { ready: Promise.all(predecessors), end };
   };
 }

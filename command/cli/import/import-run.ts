@@ -3,23 +3,29 @@ import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { AlreadyAppliedError, createIdempotentEventLog } from "./idempotent-log.ts";
-import { type LineFailure, refusalOf } from "./import-failure.ts";
-import { createLineIds, type ReadLine, readLine, type UnusableLine, unreadable } from "./import-line.ts";
+import { describeRefusal, type LineFailure } from "./import-failure.ts";
+import {
+  type CommandLine,
+  createInvalidLine,
+  createLineIds,
+  type InvalidLine,
+  parseLine,
+} from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
-import { createOrder } from "./import-order.ts";
-import { ended, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
+import { createImportOrder } from "./import-order.ts";
+import { countFinished, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
 
-/** Content of the file, read completely before any line is applied. */
-export interface Survey {
+/** Summary of the file. The whole file is read before any line is applied. */
+export interface ImportSurvey {
   /** Number of lines that are not blank. */
   lines: number;
   /** Id of the import, derived from the content of the file. */
   importId: string;
   /** Line number of each valid line, by the line's id. */
-  lineOf: Map<string, number>;
+  lineNumberById: Map<string, number>;
 }
 
-/** Result of an import, with the error if one stopped it. */
+/** Result of an import, and the error if an error stopped the import. */
 export interface ImportOutcome {
   tally: Tally;
   end: ImportEnd;
@@ -27,127 +33,132 @@ export interface ImportOutcome {
 }
 
 /** Maximum number of lines in progress, including lines that wait for an earlier line. */
-const MAX_IN_FLIGHT = 64;
+const MAX_LINES_IN_PROGRESS = 64;
 
-/** A valid line with its number and id. */
-type CommandLine = Extract<ReadLine, { call: unknown }> & { number: number; id: string };
+/** A valid line with its number in the file and its id. */
+type NumberedCommandLine = CommandLine & { number: number; id: string };
 
-/** An import in progress. */
-interface Running {
-  survey: Survey;
+interface ImportOptions {
+  survey: ImportSurvey;
   log: EventLog;
-  /** Context of all commands. Each line's id becomes the causation id of its events. */
-  base: CommandContext;
+  /** Context of all commands of the import. Each line's id becomes the causation id of its events. */
+  baseContext: CommandContext;
   report: ImportReport;
-  /** Aborts when the operator interrupts the import. No further line is started. */
+  /** Aborts when the operator interrupts the import. No further line is started then. */
   interruption: AbortSignal;
-  takeTurn: ReturnType<typeof createOrder>;
-  tally: Tally;
-  /**
-   * Ids that a failed line should have changed, with the number of that line. Later lines that change the same id are
-   * not applied.
-   */
-  failed: Map<string, number>;
-  /** An error that no line caused. No further line is started. */
-  broken: { error: unknown } | undefined;
 }
 
-/** Applies lines: lines that depend on each other in order, all others concurrently. */
-export async function carryOutLines(
-  lines: AsyncIterable<Line>,
-  given: Pick<Running, "survey" | "log" | "base" | "report" | "interruption">,
-): Promise<ImportOutcome> {
+/** An import in progress. */
+interface ImportState extends ImportOptions {
+  takeTurn: ReturnType<typeof createImportOrder>;
+  tally: Tally;
+  /**
+   * Ids of the objects that failed lines should have changed, with the number of the first such line. Later lines that
+   * change the same object are not applied.
+   */
+  failedIds: Map<string, number>;
+  /** An error that no line caused. No further line is started after the error. */
+  fatalError: { error: unknown } | undefined;
+}
+
+/** Applies the lines of an import. Lines about the same object are applied in order, all others concurrently. */
+export async function applyLines(lines: AsyncIterable<Line>, options: ImportOptions): Promise<ImportOutcome> {
   const tally: Tally = { applied: 0, alreadyApplied: 0, invalid: 0, refused: 0 };
-  const order = { takeTurn: createOrder(), failed: new Map<string, number>() };
-  const running: Running = { ...given, tally, ...order, broken: undefined };
-  const inFlight = new Set<Promise<void>>();
+  const takeTurn = createImportOrder();
+  const state: ImportState = { ...options, tally, takeTurn, failedIds: new Map(), fatalError: undefined };
+  const inProgress = new Set<Promise<void>>();
   try {
-    await beginLines(lines, running, inFlight);
+    await startLines(lines, state, inProgress);
   } catch (error) {
-    running.broken ??= { error };
+    state.fatalError ??= { error };
   }
-  await Promise.all(inFlight);
-  if (running.broken) return { tally, end: "failed", error: running.broken.error };
-  // After an interruption, the lines in flight may have been the last ones.
-  const isInterrupted = given.interruption.aborted && ended(tally) < given.survey.lines;
+  await Promise.all(inProgress);
+  if (state.fatalError) return { tally, end: "failed", error: state.fatalError.error };
+  // After an interruption, the lines in progress may have been the last lines of the file.
+  const isInterrupted = options.interruption.aborted && countFinished(tally) < options.survey.lines;
   return { tally, end: isInterrupted ? "interrupted" : "complete" };
 }
 
-async function beginLines(
+async function startLines(
   lines: AsyncIterable<Line>,
-  running: Running,
-  inFlight: Set<Promise<void>>,
+  state: ImportState,
+  inProgress: Set<Promise<void>>,
 ): Promise<void> {
-  const idOf = createLineIds();
+  const createId = createLineIds();
   for await (const line of lines) {
-    if (isStopped(running)) return;
-    const read = "text" in line ? readLine(line.text) : unreadable(line.problem);
-    const begun =
-      "reason" in read
-        ? failInTurn(running, line.number, read)
-        : carryOutInTurn(running, { ...read, number: line.number, id: idOf(read.key) });
-    const work = begun.finally(() => inFlight.delete(work));
-    inFlight.add(work);
-    if (inFlight.size >= MAX_IN_FLIGHT) await Promise.race(inFlight);
+    if (isStopped(state)) return;
+    const { number } = line;
+    const parsed = "text" in line ? parseLine(line.text) : createInvalidLine(line.problem);
+    const started =
+      "reason" in parsed
+        ? reportInvalidLine(state, number, parsed)
+        : applyInTurn(state, { ...parsed, number, id: createId(parsed.contentKey) });
+    const work = started.finally(() => inProgress.delete(work));
+    inProgress.add(work);
+    if (inProgress.size >= MAX_LINES_IN_PROGRESS) await Promise.race(inProgress);
   }
 }
 
-function isStopped({ broken, interruption }: Running): boolean {
-  return broken !== undefined || interruption.aborted;
+function isStopped({ fatalError, interruption }: ImportState): boolean {
+  return fatalError !== undefined || interruption.aborted;
 }
 
-/** Reports an invalid line in its turn, so that only later lines that change the same object are not applied. */
-async function failInTurn(running: Running, number: number, line: UnusableLine): Promise<void> {
-  const { reason, problems, changes } = line;
+/**
+ * Reports an invalid line. A line that names the object to change waits for its turn, so that only later lines about the
+ * same object are not applied.
+ */
+async function reportInvalidLine(state: ImportState, number: number, line: InvalidLine): Promise<void> {
+  const { reason, problems, changedId } = line;
   const failure = { line: number, code: "invalid", problems, text: reason };
-  if (changes === undefined) return fail(running, "invalid", failure);
-  const turn = running.takeTurn({ changes, ids: [changes] });
+  if (changedId === undefined) return recordFailure(state, "invalid", failure);
+  const turn = state.takeTurn({ changedId, ids: [changedId] });
   await turn.ready;
   try {
-    if (isStopped(running)) return;
-    markFailed(running, changes, number);
-    await fail(running, "invalid", failure);
+    if (isStopped(state)) return;
+    markFailed(state, changedId, number);
+    await recordFailure(state, "invalid", failure);
   } finally {
     turn.end();
   }
 }
 
-function markFailed({ failed }: Running, id: string, line: number): void {
-  if (!failed.has(id)) failed.set(id, line);
+function markFailed({ failedIds }: ImportState, id: string, line: number): void {
+  if (!failedIds.has(id)) failedIds.set(id, line);
 }
 
-async function carryOutInTurn(running: Running, line: CommandLine): Promise<void> {
-  const { failed, interruption } = running;
-  const { number, command, call } = line;
-  const turn = running.takeTurn(call);
+/** Applies a line after all earlier lines about the same object. */
+async function applyInTurn(state: ImportState, line: NumberedCommandLine): Promise<void> {
+  const { number, command, prepared } = line;
+  const turn = state.takeTurn(prepared);
   await turn.ready;
   try {
-    if (isStopped(running)) return;
-    const cause = failed.get(call.changes);
-    if (cause !== undefined)
-      throw new DomainError("follows_failure", `line ${cause} about the same object failed`);
-    count(running, await carryOutOnce(running, line));
+    if (isStopped(state)) return;
+    const failedLine = state.failedIds.get(prepared.changedId);
+    if (failedLine !== undefined)
+      throw new DomainError("follows_failure", `line ${failedLine} about the same object failed`);
+    countLine(state, await applyOnce(state, line));
   } catch (error) {
     if (error instanceof DomainError) {
-      markFailed(running, call.changes, number);
-      await fail(running, "refused", refusalOf(number, error, command));
-    } else if (!(interruption.aborted && error instanceof LogUnavailableError)) running.broken ??= { error };
+      markFailed(state, prepared.changedId, number);
+      await recordFailure(state, "refused", describeRefusal(number, error, command));
+    } else if (!(state.interruption.aborted && error instanceof LogUnavailableError))
+      state.fatalError ??= { error };
   } finally {
     turn.end();
   }
 }
 
-async function carryOutOnce(
-  { survey, log, base }: Running,
-  { number, call, id }: CommandLine,
+async function applyOnce(
+  { survey, log, baseContext }: ImportState,
+  { number, prepared, id }: NumberedCommandLine,
 ): Promise<"applied" | "alreadyApplied"> {
-  const { importId, lineOf } = survey;
-  const isLater = ({ $correlationId, $causationId }: EventMetadata) =>
-    $correlationId === importId && (lineOf.get($causationId) ?? 0) > number;
-  const context = { ...base, correlationId: importId, causationId: id };
+  const { importId, lineNumberById } = survey;
+  const isCausedByLaterCommand = ({ $correlationId, $causationId }: EventMetadata) =>
+    $correlationId === importId && (lineNumberById.get($causationId) ?? 0) > number;
+  const command = { stream: prepared.stream, causationId: id, isCausedByLaterCommand };
+  const context = { ...baseContext, correlationId: importId, causationId: id };
   try {
-    const once = await createIdempotentEventLog(log, { stream: call.stream, causationId: id, isLater });
-    const { events } = await call.outcome(once, context);
+    const { events } = await prepared.run(await createIdempotentEventLog(log, command), context);
     return events > 0 ? "applied" : "alreadyApplied";
   } catch (error) {
     if (error instanceof AlreadyAppliedError) return "alreadyApplied";
@@ -155,12 +166,16 @@ async function carryOutOnce(
   }
 }
 
-async function fail(running: Running, result: "invalid" | "refused", failure: LineFailure): Promise<void> {
-  await running.report.failure(failure);
-  count(running, result);
+async function recordFailure(
+  state: ImportState,
+  result: "invalid" | "refused",
+  failure: LineFailure,
+): Promise<void> {
+  await state.report.reportFailure(failure);
+  countLine(state, result);
 }
 
-function count({ tally, report }: Running, result: keyof Tally): void {
+function countLine({ tally, report }: ImportState, result: keyof Tally): void {
   tally[result] += 1;
-  report.progress(tally);
+  report.showProgress(tally);
 }

@@ -2,59 +2,61 @@ import { setMaxListeners } from "node:events";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { createBackoff } from "../../../shared/runtime/backoff.ts";
 
-/** Delay between two attempts of one operation. Milliseconds. */
-const WAIT = { firstMs: 200, maxMs: 5_000 };
+/** Bounds of the delay between two attempts of one operation. Milliseconds. */
+const RETRY_DELAYS_MS = { first: 200, most: 5_000 };
 
 export interface RetryOptions {
   /** Time limit for the retries of one operation. Milliseconds. */
-  within: number;
-  /** Ends all retries: the operation fails with its last error. */
+  timeoutMs: number;
+  /** When this signal aborts, all retries end, and each operation fails with its last error. */
   signal: AbortSignal;
   /** Called when the log becomes unavailable or available again. */
-  onChange(answers: boolean): void;
+  onAvailabilityChange(isAvailable: boolean): void;
 }
 
 /**
  * Creates an event log that retries its operations with backoff while the log is unavailable. Retrying an append is
- * safe: the event ids and the expected revision are the same, so the log appends at most once.
+ * safe: each attempt has the same event ids and expected revision, so the log appends the events at most once.
  *
  * @throws {LogUnavailableError} from an operation whose retries have timed out
  */
-export function createRetryingEventLog(log: EventLog, { within, signal, onChange }: RetryOptions): EventLog {
-  // Each waiting operation adds a listener, as many as the caller has in progress.
+export function createRetryingEventLog(
+  log: EventLog,
+  { timeoutMs, signal, onAvailabilityChange }: RetryOptions,
+): EventLog {
+  // Each retrying operation adds a listener. The caller decides how many operations run concurrently.
   setMaxListeners(0, signal);
-  let answers = true;
-  const note = (answered: boolean) => {
-    if (answers === answered) return;
-    answers = answered;
-    onChange(answered);
+  let wasAvailable = true;
+  const setAvailable = (isAvailable: boolean) => {
+    if (wasAvailable !== isAvailable) onAvailabilityChange(isAvailable);
+    wasAvailable = isAvailable;
   };
 
-  async function retried<Result>(operation: () => Promise<Result>): Promise<Result> {
-    const wait = createBackoff(WAIT);
-    let giveUpAt: number | undefined;
+  async function retry<Result>(operation: () => Promise<Result>): Promise<Result> {
+    const delays = backoff(RETRY_DELAYS_MS);
+    let deadline: number | undefined;
     for (;;) {
       try {
         const result = await operation();
-        note(true);
+        setAvailable(true);
         return result;
       } catch (error) {
         if (!(error instanceof LogUnavailableError)) {
-          note(true);
+          setAvailable(true);
           throw error;
         }
-        giveUpAt ??= performance.now() + within;
-        if (signal.aborted || performance.now() >= giveUpAt) throw error;
-        note(false);
-        await wait.next(signal);
+        deadline ??= performance.now() + timeoutMs;
+        if (signal.aborted || performance.now() >= deadline) throw error;
+        setAvailable(false);
+        await delays.next(signal);
         if (signal.aborted) throw error;
       }
     }
   }
 
   return {
-    read: (stream, upTo) => retried(() => log.read(stream, upTo)),
-    readLast: (stream) => retried(() => log.readLast(stream)),
-    append: (stream, expectedRevision, events) => retried(() => log.append(stream, expectedRevision, events)),
+    read: (stream, upTo) => retry(() => log.read(stream, upTo)),
+    last: (stream) => retry(() => log.last(stream)),
+    append: (stream, expectedRevision, events) => retry(() => log.append(stream, expectedRevision, events)),
   };
 }

@@ -4,7 +4,7 @@ import pg from "pg";
 import { authenticate } from "../../../command/audit/access/authenticate.ts";
 import { startAudit } from "../../../command/audit/start.ts";
 import type { AuditAccessEvent, AuditorEvent } from "../../../shared/domain/events/audit.ts";
-import { clinic as clinicCli } from "../cli/terminal.ts";
+import { runClinic as clinicCli } from "../cli/terminal.ts";
 import {
   type AuditWorld,
   type ClinicHistory,

@@ -11,7 +11,7 @@ import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { operatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
-import { clinic } from "./terminal.ts";
+import { runClinic } from "./terminal.ts";
 
 /** The commands in an order in which each can do its work, with the options that the example lacks for it. */
 const STORY: [command: string, more?: string][] = [
@@ -106,11 +106,17 @@ describe("the examples of the operator's command line", () => {
         const option = all[index - 1]?.replace(/^--/, "") ?? "";
         return /^[0-9a-f]{8}-/.test(word) ? ids[option === "id" ? entity : option.replace(/s$/, "")]! : word;
       });
-      const ran = await clinic([noun, verb, ...words, ...(more ? more.split(" ") : []), "--json"], { env });
+      const ran = await runClinic([noun, verb, ...words, ...(more ? more.split(" ") : []), "--json"], {
+        env,
+      });
       expect([name, ran.code, ran.err]).to.deep.equal([name, 0, []]);
       const { id, changed, assignment, credentialId } = JSON.parse(ran.out.join("\n"));
       expect([name, changed]).to.deep.equal([name, true]);
-      Object.assign(ids, { [entity]: ids[entity] ?? id }, command!.options.id?.made && { [entity]: id });
+      Object.assign(
+        ids,
+        { [entity]: ids[entity] ?? id },
+        command!.options.id?.isGenerated && { [entity]: id },
+      );
       Object.assign(ids, assignment && { assignment }, credentialId && { credential: credentialId });
     }
   });
@@ -124,11 +130,11 @@ describe("the examples of the operator's command line", () => {
     const env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
     const example = (name: string) =>
       wordsOf(commands.find(({ noun, verb }) => `${noun} ${verb}` === name)!.example);
-    const registered = await clinic(["clinic", "register", ...example("clinic register")], { env });
+    const registered = await runClinic(["clinic", "register", ...example("clinic register")], { env });
     const clinicId = registered.out[0]!.slice(-36);
     const branchId = randomUUID();
     const open = ["branch", "open", "--clinic", clinicId, "--name", "Old Town", "--id", branchId];
-    expect((await clinic(open, { env })).out).to.eql([`branch open: done, id ${branchId}`]);
+    expect((await runClinic(open, { env })).out).to.eql([`branch open: done, id ${branchId}`]);
   });
 });
 

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { commands } from "../../../command/cli/commands/commands.ts";
-import { readLine } from "../../../command/cli/import/import-line.ts";
+import { parseLine } from "../../../command/cli/import/import-line.ts";
 import { hashClientSecret } from "../../../command/operations/application-operations.ts";
 import type { PartnerApplicationEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { testServers } from "../../support/stack.ts";
-import { clinic } from "./terminal.ts";
+import { runClinic } from "./terminal.ts";
 
 const LAKE = [
   ...["--slug", "lake-vets", "--name", "Lake Vets", "--timezone", "Europe/Zurich"],
@@ -21,16 +21,16 @@ describe("the operator's command line", () => {
   });
 
   it("records an event and prints the generated or given id", async () => {
-    const ran = await clinic(["clinic", "register", ...LAKE], { env });
+    const ran = await runClinic(["clinic", "register", ...LAKE], { env });
     expect(ran).to.deep.include({ code: 0, err: [] });
     const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(ran.out.join("\n"))?.[1] ?? "";
-    const again = await clinic(["clinic", "register", ...LAKE, "--id", id], { env });
+    const again = await runClinic(["clinic", "register", ...LAKE, "--id", id], { env });
     expect(again).to.deep.equal({ code: 0, out: [`clinic register: nothing to change, id ${id}`], err: [] });
   });
 
   it("answers in JSON, with the position in the log", async () => {
     const id = randomUUID();
-    const ran = await clinic(["clinic", "register", ...LAKE, "--id", id, "--json"], { env });
+    const ran = await runClinic(["clinic", "register", ...LAKE, "--id", id, "--json"], { env });
     const { position, ...answer } = JSON.parse(ran.out.join("\n"));
     expect(answer).to.deep.equal({ command: "clinic register", id, changed: true });
     expect(position).to.match(/^\d+$/);
@@ -40,9 +40,9 @@ describe("the operator's command line", () => {
     const id = randomUUID();
     const register = ["partner", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
     expect(
-      (await clinic([...register, "--scopes", "clinic:read, appointments:read"], { env })).code,
+      (await runClinic([...register, "--scopes", "clinic:read, appointments:read"], { env })).code,
     ).to.equal(0);
-    const { out } = await clinic(["partner", "issue-credential", "--application", id, "--json"], { env });
+    const { out } = await runClinic(["partner", "issue-credential", "--application", id, "--json"], { env });
     const { clientSecret, ...answer } = JSON.parse(out.join("\n"));
     expect(answer).to.include({ clientId: id, changed: true });
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
@@ -54,12 +54,12 @@ describe("the operator's command line", () => {
 
   it("clears a customer's detail with an empty value and keeps the others", async () => {
     const [id, clinicId] = [randomUUID(), randomUUID()];
-    await clinic(["clinic", "register", ...LAKE, "--id", clinicId], { env });
+    await runClinic(["clinic", "register", ...LAKE, "--id", clinicId], { env });
     const of = ["--id", id, "--clinic", clinicId];
     const register = ["customer", "register", ...of, "--full-name", "Ada", "--phone", "1", "--city", "Zug"];
-    await clinic(register, { env });
-    await clinic(["customer", "change", ...of, "--phone", ""], { env });
-    const unchanged = await clinic(["customer", "change", ...of, "--city", "Zug", "--phone", ""], { env });
+    await runClinic(register, { env });
+    await runClinic(["customer", "change", ...of, "--phone", ""], { env });
+    const unchanged = await runClinic(["customer", "change", ...of, "--city", "Zug", "--phone", ""], { env });
     expect(unchanged.out.join()).to.contain("nothing to change");
   });
 
@@ -91,19 +91,19 @@ describe("the operator's command line", () => {
   ];
   for (const [what, words, line] of wrong) {
     it(`ends with 2 and one line for ${what}`, async () => {
-      expect(await clinic(words, { env })).to.deep.equal({ code: 2, out: [], err: [line] });
+      expect(await runClinic(words, { env })).to.deep.equal({ code: 2, out: [], err: [line] });
     });
   }
 
   it("exits with 3 if a domain rule refuses", async () => {
-    const ran = await clinic(["clinic", "reinstate", "--id", randomUUID()], { env });
+    const ran = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env });
     const line = "clinic: refused: there is no such clinic (clinic_not_found)";
     expect(ran).to.deep.equal({ code: 3, out: [], err: [line] });
   });
 
   it("exits with 4 if the event log is unavailable", async () => {
     const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
-    const ran = await clinic(["clinic", "reinstate", "--id", randomUUID()], { env: nobody });
+    const ran = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: nobody });
     expect(ran).to.deep.equal({
       code: 4,
       out: [],
@@ -112,7 +112,7 @@ describe("the operator's command line", () => {
   }).timeout(20_000);
 
   it("ends with 2 and names the setting if no log is named", async () => {
-    const ran = await clinic(["clinic", "reinstate", "--id", randomUUID()], { env: {} });
+    const ran = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: {} });
     expect(ran.code).to.equal(2);
     expect(ran.err.join("\n")).to.match(/^clinic: settings: EVENTSTORE_URL is missing [^\n]*$/);
   });
@@ -121,29 +121,29 @@ describe("the operator's command line", () => {
 describe("the help of the operator's command line", () => {
   for (const { noun, verb, options, example } of commands) {
     it(`of ${noun} ${verb} has an example that is accepted`, async () => {
-      const ran = await clinic([noun, verb, "--help"]);
+      const ran = await runClinic([noun, verb, "--help"]);
       expect(ran.code).to.equal(0);
       expect(ran.out.join("\n")).to.contain(`npm run clinic -- ${noun} ${verb} ${example}`);
       expect(Object.keys(options).length).to.be.greaterThan(0);
       // Without a log, a command line that is right gets as far as to look for one.
       const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
-      const tried = await clinic([noun, verb, ...words], { env: {} });
+      const tried = await runClinic([noun, verb, ...words], { env: {} });
       expect(tried.err.join()).to.contain("EVENTSTORE_URL is missing");
     });
   }
   it("of import has lines that are accepted", async () => {
-    const { out } = await clinic(["import", "--help"]);
+    const { out } = await runClinic(["import", "--help"]);
     const lines = out
       .join("\n")
       .split("\n")
       .filter((line) => line.startsWith('  {"command"'));
     expect(lines).to.have.length(2);
-    for (const line of lines) expect(readLine(line)).to.have.property("call");
+    for (const line of lines) expect(parseLine(line)).to.have.property("prepared");
   });
   it("names every noun", async () => {
-    const { code, out } = await clinic(["--help"]);
+    const { code, out } = await runClinic(["--help"]);
     expect(code).to.equal(0);
     for (const { noun } of commands) expect(out.join("\n")).to.contain(noun);
-    expect((await clinic(["import", "--help"])).out.join("\n")).to.contain("--dry-run");
+    expect((await runClinic(["import", "--help"])).out.join("\n")).to.contain("--dry-run");
   });
 });

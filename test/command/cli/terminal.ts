@@ -2,17 +2,17 @@ import { Readable } from "node:stream";
 import { runCli } from "../../../command/cli/run-cli.ts";
 
 /** What came of a command line. */
-export interface Ran {
+export interface CliResult {
   code: number;
   out: string[];
   err: string[];
 }
 
 /** Runs a command line in this process, as `main.ts` does it. */
-export async function clinic(
+export async function runClinic(
   words: string[],
   surroundings: { env?: NodeJS.ProcessEnv; stdin?: string | Buffer | Readable; signal?: AbortSignal } = {},
-): Promise<Ran> {
+): Promise<CliResult> {
   const out: string[] = [];
   const err: string[] = [];
   const { env = {}, stdin = "", signal = new AbortController().signal } = surroundings;
@@ -22,7 +22,7 @@ export async function clinic(
     out: async (line) => void out.push(line),
     err: async (line) => void err.push(line),
     redraw: undefined,
-    interruption: () => signal,
+    catchInterruption: () => signal,
   });
   return { code, out, err };
 }

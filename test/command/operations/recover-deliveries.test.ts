@@ -5,7 +5,7 @@ import { toMetadata } from "../../../command/handling/handle.ts";
 import { recoverDeliveries } from "../../../command/operations/recover-deliveries.ts";
 import {
   disableEndpoint,
-  type EndpointOf,
+  type EndpointReference,
   registerEndpoint,
 } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
@@ -14,7 +14,7 @@ import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { operatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
-import { clinic } from "../cli/terminal.ts";
+import { runClinic } from "../cli/terminal.ts";
 
 const HOUR = 3_600_000;
 const NOON = Date.parse("2026-05-04T12:00:00.000Z");
@@ -36,7 +36,7 @@ describe("the recovery of an endpoint's deliveries", () => {
   });
   after(() => client.dispose());
 
-  async function endpoint(): Promise<EndpointOf> {
+  async function endpoint(): Promise<EndpointReference> {
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
     const input = { owner, url: "https://hooks.example.com/", events: ["appointment.created" as const] };
     const { endpoint } = await registerEndpoint({ log, secretBox }, input, operatorContext());
@@ -44,7 +44,11 @@ describe("the recovery of an endpoint's deliveries", () => {
   }
 
   /** A delivery with the facts of its life, an hour apart. */
-  async function delivery({ endpointId }: EndpointOf, from: number, ...types: string[]): Promise<string> {
+  async function delivery(
+    { endpointId }: EndpointReference,
+    from: number,
+    ...types: string[]
+  ): Promise<string> {
     const deliveryId = randomUUID();
     const facts = types.map((type, index) => {
       const data = { deliveryId, endpointId, ...(type === FAILED && { attempts: 8 }) };
@@ -58,7 +62,7 @@ describe("the recovery of an endpoint's deliveries", () => {
   const typesOf = async (deliveryId: string) =>
     (await log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type as string);
   const recover = (
-    of: EndpointOf,
+    of: EndpointReference,
     more: { since?: number; until?: number; dryRun?: boolean; most?: number } = {},
     by = log,
   ) =>
@@ -154,23 +158,23 @@ describe("the recovery of an endpoint's deliveries", () => {
   });
 
   describe("from the command line", () => {
-    const words = ({ endpointId }: EndpointOf) => [
+    const words = ({ endpointId }: EndpointReference) => [
       ...["webhooks", "recover", "--endpoint", endpointId, "--since", "2026-05-04T14:00:00+02:00"],
     ];
 
     it("says how many, and on the way how far it is", async () => {
       const of = await endpoint();
       for (let count = 0; count < 4; count += 1) await delivery(of, NOON, FAILED);
-      const dry = await clinic([...words(of), "--dry-run"], { env });
+      const dry = await runClinic([...words(of), "--dry-run"], { env });
       const said = "webhooks recover: 4 deliveries failed or were skipped; none was replayed (dry run)";
       expect(dry).to.deep.equal({ code: 0, out: [said], err: [] });
-      const ran = await clinic(words(of), { env });
+      const ran = await runClinic(words(of), { env });
       expect([ran.code, ran.out]).to.deep.equal([
         0,
         ["webhooks recover: 4 of 4 deliveries will be replayed"],
       ]);
       expect(ran.err.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
-      const again = await clinic([...words(of), "--json"], { env });
+      const again = await runClinic([...words(of), "--json"], { env });
       expect(JSON.parse(again.out.join())).to.deep.equal({
         ...{ command: "webhooks recover", id: of.endpointId, dryRun: false },
         ...{ found: 0, requested: 0, left: 0 },
@@ -181,16 +185,16 @@ describe("the recovery of an endpoint's deliveries", () => {
       const of = await endpoint();
       await delivery(of, NOON, SKIPPED);
       await disableEndpoint(log, of, operatorContext());
-      const { code, err } = await clinic(words(of), { env });
+      const { code, err } = await runClinic(words(of), { env });
       expect(code).to.equal(3);
       expect(err.join()).to.contain("(webhook_endpoint_disabled)");
-      expect((await clinic([...words(of), "--dry-run"], { env })).out.join()).to.contain("1 deliveries");
-      const unknown = await clinic(words({ ...of, endpointId: randomUUID() }), { env });
+      expect((await runClinic([...words(of), "--dry-run"], { env })).out.join()).to.contain("1 deliveries");
+      const unknown = await runClinic(words({ ...of, endpointId: randomUUID() }), { env });
       expect(unknown.err.join()).to.contain("(webhook_endpoint_not_found)");
     });
 
     it("names the options that are missing or wrong", async () => {
-      const { code, err } = await clinic(["webhooks", "recover", "--since", "yesterday"], { env });
+      const { code, err } = await runClinic(["webhooks", "recover", "--since", "yesterday"], { env });
       const since = "--since must be an RFC 3339 date-time with an offset";
       expect([code, err]).to.deep.equal([2, [`clinic: --endpoint is missing; ${since}`]]);
     });

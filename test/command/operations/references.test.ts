@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { operatorContext } from "../../../command/cli/framework/operator.ts";
+import { createOperatorContext } from "../../../command/cli/framework/operator.ts";
 import { addResource, retireResource } from "../../../command/operations/catalog-operations.ts";
 import { closeClinic, openBranch, registerClinic } from "../../../command/operations/clinic-operations.ts";
 import { issueTicket, placeHold } from "../../../command/operations/front-desk-operations.ts";
@@ -16,7 +16,7 @@ import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts
 import { registration } from "../../shared/domain/clinic/a-clinic.ts";
 import { testServers } from "../../support/stack.ts";
 
-const context = operatorContext("test", Date.parse("2026-05-04T08:00:00Z"));
+const context = createOperatorContext("test", Date.parse("2026-05-04T08:00:00Z"));
 
 describe("references between the aggregates of a clinic", () => {
   let log: EventLog;

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { pino } from "pino";
 import { createCommandApp } from "../../../command/app.ts";
 import { revokeApplication, revokeCredential } from "../../../command/operations/application-operations.ts";
-import { createTokenIssuer } from "../../../command/partner-api/token-issuer.ts";
+import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
@@ -46,8 +46,8 @@ describe("what a refused exchange costs", () => {
       log: watched(command.log),
       readiness: async () => ({}),
       limiter,
-      awaitReads: async () => undefined,
-      issuer: await createTokenIssuer([command.signingKey as never], TOKEN_ISSUER),
+      waitForReadModels: async () => undefined,
+      tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
       tokenIssuer: TOKEN_ISSUER,
       secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
       allowLoopback: true,

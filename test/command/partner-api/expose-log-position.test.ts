@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import type pg from "pg";
 import { pino } from "pino";
-import { createAwaitReads } from "../../../command/partner-api/expose-log-position.ts";
+import { createReadModelWait } from "../../../command/partner-api/expose-log-position.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { appointmentRequested, openClinic } from "../../support/clinics.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
@@ -25,7 +25,7 @@ describe("the wait of an answer for the read models", () => {
     const pool = createPool({ url, applicationName: "test", size: 2, statementTimeout: 1_000, logger });
     pools.push(pool);
     const warn = (...given: unknown[]) => void warnings.push(given);
-    return { warnings, wait: createAwaitReads(pool, Object.assign(Object.create(logger), { warn })) };
+    return { warnings, wait: createReadModelWait(pool, Object.assign(Object.create(logger), { warn })) };
   }
   const position = async () =>
     BigInt((await database.admin.query("SELECT position FROM read_model.checkpoint")).rows[0].position);

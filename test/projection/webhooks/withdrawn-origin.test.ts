@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import { clinic } from "../../command/cli/terminal.ts";
+import { runClinic } from "../../command/cli/terminal.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -40,7 +40,9 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   /** Runs an operator's command, and waits until the read models know what it did. */
   async function operator(verb: "approve-origin" | "withdraw-origin"): Promise<void> {
     const words = ["--application", endpoint.applicationId, "--origin", receiver.url];
-    const ran = await clinic(["partner", verb, ...words], { env: { EVENTSTORE_URL: world.eventstoreUrl } });
+    const ran = await runClinic(["partner", verb, ...words], {
+      env: { EVENTSTORE_URL: world.eventstoreUrl },
+    });
     expect(ran.code, ran.err.join("\n")).to.equal(0);
     const approved = verb === "approve-origin" ? [receiver.url] : [];
     await eventually("the read model", async () => `${await origins(endpoint)}` === `${approved}`);
@@ -171,7 +173,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
 
   it("deliveries of the sandbox need no approval", async () => {
     const sandbox = await world.endpoint(receiver.url, { environment: "sandbox" });
-    await clinic(
+    await runClinic(
       ["partner", "withdraw-origin", "--application", sandbox.applicationId, "--origin", receiver.url],
       { env: { EVENTSTORE_URL: world.eventstoreUrl } },
     );

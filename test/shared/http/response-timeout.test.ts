@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
 import { createCommandApp } from "../../../command/app.ts";
-import { createTokenIssuer } from "../../../command/partner-api/token-issuer.ts";
+import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
@@ -82,8 +82,8 @@ describe("a command while every exchange with the log is slow, as on a busy mach
     const app = createCommandApp({
       ...{ logger: pino({ enabled: false }), log: createEventLog(client), readiness: async () => ({}) },
       limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsIn: 1 }), close: () => undefined },
-      ...{ awaitReads: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowLoopback: true },
-      issuer: await createTokenIssuer([command.signingKey as never], TOKEN_ISSUER),
+      ...{ waitForReadModels: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowLoopback: true },
+      tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
       secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
       ...{ brand: "SERVICE", retiredPaths: [], trustProxy: false, responseTimeoutMs: RESPONSE_TIMEOUT_MS },
     });

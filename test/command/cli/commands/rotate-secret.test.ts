@@ -7,7 +7,7 @@ import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { operatorContext } from "../../../support/partner.ts";
 import { testServers } from "../../../support/stack.ts";
-import { clinic } from "../terminal.ts";
+import { runClinic } from "../terminal.ts";
 
 const DAY = 24 * 60 * 60 * 1000;
 
@@ -49,7 +49,7 @@ describe("endpoint rotate-secret", () => {
   ] as const) {
     it(`shows the new secret once; the former one signs ${what}`, async () => {
       const id = await endpoint();
-      const ran = await clinic(["endpoint", "rotate-secret", "--id", id, ...flags], { env });
+      const ran = await runClinic(["endpoint", "rotate-secret", "--id", id, ...flags], { env });
       expect([ran.code, ran.err]).to.deep.equal([0, []]);
       const kept = await rotation(id);
       expect(ran.out).to.deep.equal([`endpoint rotate-secret: done, id ${id}, secret ${kept.secret}`]);
@@ -59,7 +59,7 @@ describe("endpoint rotate-secret", () => {
 
   it("answers programs in JSON", async () => {
     const id = await endpoint();
-    const ran = await clinic(["endpoint", "rotate-secret", "--id", id, "--json"], { env });
+    const ran = await runClinic(["endpoint", "rotate-secret", "--id", id, "--json"], { env });
     const { position, ...said } = JSON.parse(ran.out.join());
     const { secret } = await rotation(id);
     expect(said).to.deep.equal({ command: "endpoint rotate-secret", id, changed: true, secret });
@@ -67,19 +67,19 @@ describe("endpoint rotate-secret", () => {
   });
 
   it("refuses an endpoint that there is not, and an option that is missing", async () => {
-    const unknown = await clinic(["endpoint", "rotate-secret", "--id", randomUUID()], { env });
+    const unknown = await runClinic(["endpoint", "rotate-secret", "--id", randomUUID()], { env });
     expect([unknown.code, unknown.err.join()]).to.deep.equal([
       3,
       "clinic: refused: there is no such webhook endpoint (webhook_endpoint_not_found)",
     ]);
-    const { code, err } = await clinic(["endpoint", "rotate-secret"], { env });
+    const { code, err } = await runClinic(["endpoint", "rotate-secret"], { env });
     expect([code, err]).to.deep.equal([2, ["clinic: --id is missing"]]);
   });
 
   it("requires the keys that encrypt webhook secrets", async () => {
     const { EVENTSTORE_URL } = env;
     const words = ["endpoint", "rotate-secret", "--id", await endpoint()];
-    const { code, err } = await clinic(words, { env: { EVENTSTORE_URL } });
+    const { code, err } = await runClinic(words, { env: { EVENTSTORE_URL } });
     expect(code).to.equal(2);
     expect(err.join("\n")).to.match(/^clinic: .*WEBHOOK_SECRET_KEYS[^\n]*$/);
   });

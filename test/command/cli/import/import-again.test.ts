@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { commands } from "../../../../command/cli/commands/commands.ts";
-import { createLineIds, readLine } from "../../../../command/cli/import/import-line.ts";
+import { createLineIds, parseLine } from "../../../../command/cli/import/import-line.ts";
 import { issueCredential } from "../../../../command/operations/application-operations.ts";
 import {
   confirmAppointment,
@@ -13,14 +13,14 @@ import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { operatorContext } from "../../../support/partner.ts";
 import { testServers } from "../../../support/stack.ts";
-import { clinic as run } from "../terminal.ts";
+import { runClinic as run } from "../terminal.ts";
 
 type Line = Record<string, unknown> & { command: string };
 
 const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
 
 /** Only a command without a secret, and with an effect that can be repeated, can be imported. */
-const importable = commands.filter((command) => command.importable);
+const importable = commands.filter((command) => command.isImportable);
 
 /** A file with every command that can be imported. Some lines are there twice: the second changes nothing. */
 function everyCommand(
@@ -224,18 +224,18 @@ describe("importing a complete file again", function () {
     const id = randomUUID();
     const application = { id, name: "Half", environment: "sandbox", scopes: ["clinic:read"] };
     const lines: Line[] = [{ command: "partner register", ...application }];
-    const read = readLine(JSON.stringify(lines[0]));
-    if (!("call" in read)) throw new Error(read.reason);
+    const parsed = parseLine(JSON.stringify(lines[0]));
+    if (!("prepared" in parsed)) throw new Error(parsed.reason);
     const stopping: EventLog = {
       ...log,
       append: (stream, ...rest) =>
-        stream === read.call.stream ? Promise.reject(new Error("killed")) : log.append(stream, ...rest),
+        stream === parsed.prepared.stream ? Promise.reject(new Error("killed")) : log.append(stream, ...rest),
     };
-    const context = { ...operatorContext(), causationId: createLineIds()(read.key) };
-    const stopped = await read.call.outcome(stopping, context).catch((error: Error) => error.message);
+    const context = { ...operatorContext(), causationId: createLineIds()(parsed.contentKey) };
+    const stopped = await parsed.prepared.run(stopping, context).catch((error: Error) => error.message);
     expect(stopped).to.equal("killed");
     const again = await importing(lines);
     expect(again.totals, again.failures.join()).to.include({ applied: 1 });
-    expect(await log.read(read.call.stream)).to.have.length(1);
+    expect(await log.read(parsed.prepared.stream)).to.have.length(1);
   });
 });

@@ -8,7 +8,7 @@ import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { makeTestRoot, testServers } from "../../../support/stack.ts";
-import { clinic } from "../terminal.ts";
+import { runClinic } from "../terminal.ts";
 
 type Line = Record<string, unknown>;
 
@@ -44,7 +44,7 @@ describe("an import", () => {
   after(() => close());
 
   const importing = (lines: (Line | string)[], ...options: string[]) =>
-    clinic(["import", "-", "--json", ...options], { env, stdin: text(lines) });
+    runClinic(["import", "-", "--json", ...options], { env, stdin: text(lines) });
   const tally = (ran: { out: string[] }) => JSON.parse(ran.out.at(-1) ?? "");
   const failures = (ran: { out: string[] }) =>
     ran.out
@@ -117,7 +117,7 @@ describe("an import", () => {
       { command: "partner issue-credential", application: id },
       { command: "branch open", id: randomUUID(), clinic: id, name: "Main" },
     ];
-    const ran = await clinic(["import", "-"], { env, stdin: text(lines) });
+    const ran = await runClinic(["import", "-"], { env, stdin: text(lines) });
     expect(ran.code).to.equal(3);
     expect(ran.out.join()).to.match(/^import: 9 lines: 3 applied, 0 already applied, 6 failed \(/);
     const problems = ran.err.filter((line) => line.startsWith("line ")).sort();
@@ -170,12 +170,12 @@ describe("an import", () => {
   });
 
   it("exits with 2 for a missing file, and with 4 if the event log is unavailable", async () => {
-    const missing = await clinic(["import", "/nonexistent.ndjson"], { env });
+    const missing = await runClinic(["import", "/nonexistent.ndjson"], { env });
     expect(missing.code).to.equal(2);
     expect(missing.err.join()).to.contain("/nonexistent.ndjson cannot be read");
     const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
     const stdin = text(clinicLines(randomUUID()));
-    const ran = await clinic(["import", "-", "--log-wait", "1"], { env: nobody, stdin });
+    const ran = await runClinic(["import", "-", "--log-wait", "1"], { env: nobody, stdin });
     expect(ran.code).to.equal(4);
     expect(ran.err).to.deep.equal([
       "import: the event log does not answer; retrying for up to 1 s",
@@ -191,7 +191,7 @@ describe("an import", () => {
     const file = path.join(makeTestRoot(), "lines.ndjson");
     fs.writeFileSync(file, text(lines));
     await killedUnderWay(file);
-    const ran = await clinic(["import", file, "--json"], { env });
+    const ran = await runClinic(["import", file, "--json"], { env });
     expect(ran.code, ran.err.join("\n")).to.equal(0);
     const { applied, alreadyApplied } = tally(ran);
     expect(applied + alreadyApplied).to.equal(lines.length);

@@ -4,9 +4,9 @@ import fs from "node:fs";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { expect } from "chai";
-import { type Line, linesOf } from "../../../../command/cli/import/import-lines.ts";
+import { type Line, readLines } from "../../../../command/cli/import/import-lines.ts";
 import { makeTestRoot, testServers } from "../../../support/stack.ts";
-import { clinic } from "../terminal.ts";
+import { runClinic } from "../terminal.ts";
 
 const MIB = 1024 * 1024;
 
@@ -21,7 +21,7 @@ describe("the lines of an import", function () {
   });
 
   const importing = async (stdin: string | Buffer | Readable) => {
-    const { code, out, err } = await clinic(["import", "-", "--json"], { env, stdin });
+    const { code, out, err } = await runClinic(["import", "-", "--json"], { env, stdin });
     const failures = out.slice(0, -1).map((line) => JSON.parse(line));
     return { code, failures, totals: JSON.parse(out.at(-1) ?? "null"), err };
   };
@@ -88,7 +88,7 @@ describe("the lines of an import", function () {
     stream.end(`\n${good()}\n`);
     await once(stream, "close");
     const before = process.memoryUsage().rss;
-    const ran = await clinic(["import", file, "--json"], { env });
+    const ran = await runClinic(["import", file, "--json"], { env });
     const grown = process.memoryUsage().rss - before;
     const [failure, totals] = ran.out.map((line) => JSON.parse(line));
     expect(failure).to.include({ line: 2, code: "invalid" });
@@ -137,7 +137,7 @@ describe("the lines of an import", function () {
       );
       const lines: Line[] = [];
       const input = { name: "test", open: () => Readable.from(chunks) };
-      for await (const line of linesOf(input)) lines.push(line);
+      for await (const line of readLines(input)) lines.push(line);
       return lines;
     };
     const whole = await inChunks(bytes.length);

@@ -1,16 +1,16 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { createOrder } from "../../../../command/cli/import/import-order.ts";
+import { createImportOrder } from "../../../../command/cli/import/import-order.ts";
 
 describe("the order of an import", () => {
   /** Enters the commands in turn and ends each at a moment of its own; tells when each began and ended. */
   async function run(commands: { changes: string; names: string[] }[], delays: number[]) {
-    const takeTurn = createOrder();
+    const takeTurn = createImportOrder();
     const history: { begins: number; ends: number }[] = [];
     let clock = 0;
     await Promise.all(
       commands.map(async ({ changes, names }, index) => {
-        const turn = takeTurn({ changes, ids: [...new Set([changes, ...names])] });
+        const turn = takeTurn({ changedId: changes, ids: [...new Set([changes, ...names])] });
         await turn.ready;
         clock += 1;
         const begins = clock;

@@ -10,7 +10,7 @@ import { createEventLog } from "../../../../shared/eventstore/log.ts";
 import { LogProcess } from "../../../deploy/eventstore/log-process.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
-import { clinic } from "../terminal.ts";
+import { runClinic } from "../terminal.ts";
 
 /** Long enough that an import is still under way when a test acts on it. */
 const CUSTOMERS = 300;
@@ -181,7 +181,7 @@ describe("an import, when the event log does not answer", function () {
   it("stops in order when interrupted, and prints the totals as text", async () => {
     const { name, lines } = file();
     const interruption = new AbortController();
-    const stopping = clinic(["import", name], { env: env(), signal: interruption.signal });
+    const stopping = runClinic(["import", name], { env: env(), signal: interruption.signal });
     const client = log.client();
     const events = createEventLog(client);
     await eventually("the first line", async () => (await events.read(`clinic-${lines[0]?.id}`)).length > 0);
@@ -199,7 +199,7 @@ describe("an import, when the event log does not answer", function () {
   });
 
   async function finishedByAnotherRun(name: string, lines: Record<string, unknown>[]): Promise<void> {
-    const again = await clinic(["import", name, "--json"], { env: env() });
+    const again = await runClinic(["import", name, "--json"], { env: env() });
     expect(again.code, again.err.join("\n")).to.equal(0);
     expect(JSON.parse(again.out.at(-1) ?? "")).to.include({ end: "complete", failed: 0, left: 0 });
     await expectEachOnce(lines);

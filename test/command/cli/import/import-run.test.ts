@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { Line } from "../../../../command/cli/import/import-lines.ts";
-import { carryOutLines } from "../../../../command/cli/import/import-run.ts";
+import { applyLines } from "../../../../command/cli/import/import-run.ts";
 import { type EventLog, LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 import { operatorContext } from "../../../support/partner.ts";
 
@@ -27,15 +27,15 @@ describe("an import that the operator interrupts", () => {
       yield* lines;
     }
     const report = {
-      failure: async () => undefined,
-      progress: () => undefined,
-      note: () => undefined,
-      totals: async () => undefined,
+      reportFailure: async () => undefined,
+      showProgress: () => undefined,
+      writeNote: () => undefined,
+      writeTotals: async () => undefined,
     };
-    return carryOutLines(each(), {
-      survey: { lines: lines.length, importId: randomUUID(), lineOf: new Map() },
+    return applyLines(each(), {
+      survey: { lines: lines.length, importId: randomUUID(), lineNumberById: new Map() },
       log,
-      base: operatorContext(),
+      baseContext: operatorContext(),
       report,
       interruption: interruption.signal,
     });

@@ -8,7 +8,7 @@ import { createEventLog, type EventLog, type RecordedEvent } from "../../../../s
 import { membershipGranted } from "../../../support/clinics.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../../support/query-api.ts";
 import { testServers } from "../../../support/stack.ts";
-import { clinic } from "../terminal.ts";
+import { runClinic } from "../terminal.ts";
 
 const EXAMPLE = path.join(import.meta.dirname, "../../../../command/cli/import/examples/move-in.ndjson");
 
@@ -39,7 +39,7 @@ describe("the example of a clinic that moves in", () => {
     await close();
   });
 
-  const importing = () => clinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: content });
+  const importing = () => runClinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: content });
   const appointments = () => lines.filter(({ command }) => command === "appointment import");
 
   /** The events of all streams that the file writes, in the order of its lines. */

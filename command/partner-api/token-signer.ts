@@ -6,23 +6,25 @@ import type { RequestState } from "../../shared/http/app.ts";
 import type { Config } from "../../shared/runtime/config.ts";
 
 /** Signs access tokens and provides the keys that verify them. */
-export interface TokenIssuer {
+export interface TokenSigner {
   /**
-   * @param token the claims
+   * Signs an access token with the first key.
+   *
+   * @param token claims of the token
    * @param jti id of the token
-   * @param now milliseconds since 1970
-   * @returns a JWT access token (RFC 9068), signed with the first key
+   * @param now issuing time, milliseconds since 1970
+   * @returns a JWT access token (RFC 9068)
    */
   sign(token: AccessToken, jti: string, now: number): Promise<string>;
-  /** Public keys, including retired keys, whose tokens may still be in use. */
+  /** Public keys that verify the tokens, including retired keys whose tokens may still be in use. */
   jwks: JSONWebKeySet;
 }
 
 /** @throws {StartError} if a key is not an Ed25519 private key */
-export async function createTokenIssuer(
+export async function createTokenSigner(
   keys: Config<"TOKEN_SIGNING_KEYS">["TOKEN_SIGNING_KEYS"]["keys"],
   issuer: string,
-): Promise<TokenIssuer> {
+): Promise<TokenSigner> {
   const { key, kid, jwks } = await importSigningKeys("TOKEN_SIGNING_KEYS", keys);
   return {
     jwks,
@@ -46,13 +48,13 @@ export async function createTokenIssuer(
   };
 }
 
-/** Time for which verifiers may cache the keys. Seconds. */
-const MAX_AGE_S = 300;
+/** Time for which verifiers may cache the public keys. Seconds. */
+const JWKS_MAX_AGE_S = 300;
 
-/** GET /.well-known/jwks.json: the public keys of access tokens. */
+/** GET /.well-known/jwks.json: returns the public keys that verify access tokens. */
 export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
   return (ctx) => {
-    ctx.set("Cache-Control", `public, max-age=${MAX_AGE_S}`);
+    ctx.set("Cache-Control", `public, max-age=${JWKS_MAX_AGE_S}`);
     ctx.body = jwks;
   };
 }

@@ -55,9 +55,9 @@ function decideReservations(
 ): BatchDecision<void> {
   const free = Math.max(0, MAX_ENDPOINTS - places.length);
   const granted = reservations.slice(0, free);
-  const newPlaces = granted.map(({ endpointId, context }) => ({
+  const newPlaces = granted.map(({ endpointId, context: { now } }) => ({
     endpointId,
-    takenAt: toInstant(context.now),
+    takenAt: toInstant(now),
   }));
   const events = granted.map(({ context }, index) => {
     const data = { installationId: id, places: [...places, ...newPlaces.slice(0, index + 1)] };

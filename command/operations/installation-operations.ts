@@ -16,7 +16,7 @@ import {
 } from "../../shared/domain/partner/installation.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
-import { loadCommandClinic } from "./operation.ts";
+import { loadCommandClinic, type Operation } from "./operation.ts";
 
 /** Identifies an installation: an application has one installation at each clinic. */
 export interface InstallationReference {
@@ -54,27 +54,26 @@ export async function approveInstallation(
   return changeInstallation(log, input, decide, context);
 }
 
-/** Removes scopes or branches from an approved installation. */
-export async function narrowInstallation(
-  log: EventLog,
-  input: InstallationReference & { scopes?: Scope[]; branchIds?: string[] },
-  context: CommandContext,
-): Promise<CommandResult<Installation>> {
-  const decide = (clinic: Clinic) => {
-    for (const branchId of input.branchIds ?? []) requireBranch(clinic, branchId);
-    return decideNarrowInstallation(input);
-  };
-  return changeInstallation(log, input, decide, context);
+/** Defines the operation of a command that changes an installation at an open clinic. */
+function defineOperation<Input extends InstallationReference>(
+  decide: (input: Input, clinic: Clinic) => Decision<Installation, InstallationEvent>,
+): Operation<Input, Installation> {
+  return (log, input, context) => changeInstallation(log, input, (clinic) => decide(input, clinic), context);
 }
 
+/** Removes scopes or branches from an approved installation. */
+export const narrowInstallation = defineOperation(
+  (input: InstallationReference & { scopes?: Scope[]; branchIds?: string[] }, clinic) => {
+    for (const branchId of input.branchIds ?? []) branchOf(clinic, branchId);
+    return decideNarrowInstallation(input);
+  },
+);
+
 /** Sets the rate limit of an installation. */
-export function agreeRateLimit(
-  log: EventLog,
-  input: InstallationReference & { rateLimitPerMinute: number },
-  context: CommandContext,
-): Promise<CommandResult<Installation>> {
-  return changeInstallation(log, input, () => decideAgreeRateLimit(input.rateLimitPerMinute), context);
-}
+export const agreeRateLimit = defineOperation(
+  ({ rateLimitPerMinute }: InstallationReference & { rateLimitPerMinute: number }) =>
+    decideAgreeRateLimit(rateLimitPerMinute),
+);
 
 /** Revokes an application's access to a clinic from the next request. The application may request access again. */
 export async function revokeInstallation(

@@ -71,7 +71,7 @@ export function toEndpointOwner({ applicationId, clinicId, environment }: Clinic
  *
  * @throws {DomainError} `webhook_endpoint_not_found` if the path has no valid id
  */
-export function toEndpointReference(ctx: ContextWithParams<ClinicState>): EndpointReference {
+export function readEndpoint(ctx: ContextWithParams<ClinicState>): EndpointReference {
   const endpointId = readPathId(ctx, "endpointId") ?? refuseUnknownEndpoint();
   return { endpointId, owner: toEndpointOwner(ctx.state) };
 }

@@ -19,11 +19,7 @@ export const auditorCommands: Command[] = [
         "clinics whose records the auditor may see, separated by commas; default: all records, also those of no clinic",
         "uuids",
       ),
-      expiresAt: textOrNull(
-        auditorFields.expiresAt.unwrap(),
-        "time at which the credential expires",
-        "date-time",
-      ),
+      expiresAt: textOrNull(auditorFields.expiresAt, "time at which the credential expires", "date-time"),
     },
     isImportable: false,
     async run(log, { id: auditorId, name, clinics: clinicIds, expiresAt }, context) {
@@ -38,7 +34,7 @@ export const auditorCommands: Command[] = [
     example: "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --reason 'Audit closed'",
     options: {
       id: id("the auditor"),
-      reason: textOrNull(auditorCategory.events.AuditorRevoked.shape.reason.unwrap(), "reason"),
+      reason: textOrNull(auditorCategory.events.AuditorRevoked.shape.reason, "reason"),
     },
     run: (log, { id: auditorId, reason }, context) => revokeAuditor(log, { auditorId, reason }, context),
   }),

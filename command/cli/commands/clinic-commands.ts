@@ -33,10 +33,10 @@ export const clinicCommands: Command[] = [
       timezone: text(timeZone, "IANA time zone, such as Europe/Zurich", "zone"),
       currency: text(clinicFields.currency, "ISO 4217 code, such as CHF", "code"),
       locale: text(clinicFields.locale, "BCP 47 language tag, such as de-CH", "tag"),
-      city: textOrNull(clinicFields.city.unwrap(), "city"),
+      city: textOrNull(clinicFields.city, "city"),
       demo: flag("mark the clinic as a demo"),
       demoExpiresAt: textOrNull(
-        clinicFields.demoExpiresAt.unwrap(),
+        clinicFields.demoExpiresAt,
         "time at which a demo clinic expires",
         "date-time",
       ),
@@ -79,7 +79,7 @@ export const clinicCommands: Command[] = [
         "status",
       ),
       currentPeriodEnd: textOrNull(
-        SubscriptionChanged.shape.currentPeriodEnd.unwrap(),
+        SubscriptionChanged.shape.currentPeriodEnd,
         "end of the paid period",
         "date-time",
       ),
@@ -97,7 +97,7 @@ export const clinicCommands: Command[] = [
       disabled: flag("disable the entitlement instead of enabling it"),
       limit: number(EntitlementSet.shape.limit.default(null), "quantity of a counted entitlement"),
       effectiveUntil: textOrNull(
-        EntitlementSet.shape.effectiveUntil.unwrap(),
+        EntitlementSet.shape.effectiveUntil,
         "time at which the entitlement ends",
         "date-time",
       ),
@@ -113,7 +113,7 @@ export const clinicCommands: Command[] = [
       id: newId("the new branch's id"),
       clinic,
       name: text(BranchOpened.shape.name, "name"),
-      city: textOrNull(BranchOpened.shape.city.unwrap(), "city"),
+      city: textOrNull(BranchOpened.shape.city, "city"),
     },
     getStreamId: (values) => values.clinic,
     run: (log, { id: branchId, clinic: clinicId, ...branch }, context) =>

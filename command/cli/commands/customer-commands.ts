@@ -18,9 +18,9 @@ export const customerCommands: Command[] = [
       id: newId("the new customer's id"),
       clinic,
       fullName: text(customerFields.fullName, "name"),
-      phone: textOrNull(customerFields.phone.unwrap(), "telephone number"),
-      email: textOrNull(customerFields.email.unwrap(), "e-mail address", "address"),
-      city: textOrNull(customerFields.city.unwrap(), "city"),
+      phone: textOrNull(customerFields.phone, "telephone number"),
+      email: textOrNull(customerFields.email, "e-mail address", "address"),
+      city: textOrNull(customerFields.city, "city"),
     },
     run: (log, { id: customerId, clinic: clinicId, ...details }, context) =>
       registerCustomer(log, { customerId, clinicId, ...details }, context),

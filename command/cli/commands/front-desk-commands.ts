@@ -41,7 +41,7 @@ export const frontDeskCommands: Command[] = [
       clinic,
       branch,
       resource: textOrNull(
-        holdFields.resourceId.unwrap(),
+        holdFields.resourceId,
         "the resource; default: any resource of the branch",
         "uuid",
       ),
@@ -67,9 +67,9 @@ export const frontDeskCommands: Command[] = [
       id: newId("the new ticket's id"),
       clinic,
       branch,
-      appointment: textOrNull(ticketFields.appointmentId.unwrap(), "the appointment", "uuid"),
-      visit: textOrNull(ticketFields.visitId.unwrap(), "the visit", "uuid"),
-      animal: textOrNull(ticketFields.animalId.unwrap(), "the animal", "uuid"),
+      appointment: textOrNull(ticketFields.appointmentId, "the appointment", "uuid"),
+      visit: textOrNull(ticketFields.visitId, "the visit", "uuid"),
+      animal: textOrNull(ticketFields.animalId, "the animal", "uuid"),
       number: text(ticketFields.ticketNumber, "ticket number that the front desk calls"),
       date: text(ticketFields.queueDate, "date of the queue, in the clinic's time zone", "YYYY-MM-DD"),
       arrivalType: text(
@@ -84,7 +84,7 @@ export const frontDeskCommands: Command[] = [
         ticketFields.estimatedWaitMinutes.default(null),
         "estimated wait in minutes",
       ),
-      notes: textOrNull(ticketFields.notes.unwrap(), "notes"),
+      notes: textOrNull(ticketFields.notes, "notes"),
     },
     run: (log, values, context) => {
       const {

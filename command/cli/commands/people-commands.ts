@@ -57,10 +57,10 @@ export const peopleCommands: Command[] = [
       id: newId("the new membership's id"),
       clinic,
       user: id("the portal user: the `sub` claim of the user's session"),
-      staff: textOrNull(membershipFields.staffId.unwrap(), "the staff member who is this user", "uuid"),
+      staff: textOrNull(membershipFields.staffId, "the staff member who is this user", "uuid"),
       ...rightsOptions,
       acceptedAt: textOrNull(
-        membershipFields.acceptedAt.unwrap(),
+        membershipFields.acceptedAt,
         "time at which the user accepted the invitation",
         "date-time",
       ),
@@ -92,7 +92,7 @@ export const peopleCommands: Command[] = [
     example: `${ID_OPTION} ${CLINIC_OPTION} --reason 'Left the practice'`,
     options: {
       ...membershipOptions,
-      reason: textOrNull(membershipCategory.events.MembershipRevoked.shape.reason.unwrap(), "reason"),
+      reason: textOrNull(membershipCategory.events.MembershipRevoked.shape.reason, "reason"),
     },
     run: (log, { id: membershipId, clinic: clinicId, reason }, context) =>
       revokeMembership(log, { membershipId, clinicId, reason }, context),
@@ -105,7 +105,7 @@ export const peopleCommands: Command[] = [
       user: id("the portal user"),
       clinic,
       branch: textOrNull(
-        portalUserCategory.events.ClinicSelected.shape.branchId.unwrap(),
+        portalUserCategory.events.ClinicSelected.shape.branchId,
         "the branch; default: the user's first branch",
         "uuid",
       ),
@@ -121,9 +121,9 @@ export const peopleCommands: Command[] = [
     options: {
       id: newId("the new staff member's id"),
       clinic,
-      user: textOrNull(staffFields.userId.unwrap(), "the portal user who is this staff member", "uuid"),
-      fullName: textOrNull(staffFields.fullName.unwrap(), "name"),
-      email: textOrNull(staffFields.email.unwrap(), "e-mail address", "address"),
+      user: textOrNull(staffFields.userId, "the portal user who is this staff member", "uuid"),
+      fullName: textOrNull(staffFields.fullName, "name"),
+      email: textOrNull(staffFields.email, "e-mail address", "address"),
       role: rightsOptions.role,
     },
     run: (log, { id: staffId, clinic: clinicId, user: userId, ...rest }, context) =>

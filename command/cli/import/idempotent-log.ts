@@ -35,6 +35,7 @@ export async function createIdempotentEventLog(log: EventLog, command: Repeatabl
   // The command's first read of the stream reuses these events, which saves a request to the log.
   let firstRead: RecordedEvent[] | undefined = await commandLog.read(stream);
   const idempotentLog: EventLog = {
+    ...log,
     async read<Event extends CatalogEvent>(name: string, upTo?: bigint) {
       if (name !== stream) return log.read<Event>(name, upTo);
       const events = firstRead ?? (await commandLog.read(stream));
@@ -45,7 +46,6 @@ export async function createIdempotentEventLog(log: EventLog, command: Repeatabl
     async last<Event extends CatalogEvent>(name: string) {
       return name === stream ? (await idempotentLog.read<Event>(name)).at(-1) : log.last<Event>(name);
     },
-    append: (name, expectedRevision, events) => log.append(name, expectedRevision, events),
   };
   return idempotentLog;
 }
@@ -61,6 +61,7 @@ export function createRecognizingEventLog(
   isOwn: (metadata: EventMetadata) => boolean,
 ): EventLog {
   const recognizingLog: EventLog = {
+    ...log,
     async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
       const events = await log.read<Event>(stream, upTo);
       if (events.some(({ metadata }) => isOwn(metadata))) throw new AlreadyAppliedError();
@@ -69,7 +70,6 @@ export function createRecognizingEventLog(
     async last<Event extends CatalogEvent>(stream: string) {
       return (await recognizingLog.read<Event>(stream)).at(-1);
     },
-    append: (stream, expectedRevision, events) => log.append(stream, expectedRevision, events),
   };
   return recognizingLog;
 }

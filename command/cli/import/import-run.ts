@@ -38,7 +38,7 @@ const MAX_LINES_IN_PROGRESS = 64;
 /** A valid line with its number in the file and its id. */
 type NumberedCommandLine = CommandLine & { number: number; id: string };
 
-interface ImportOptions {
+interface ApplyOptions {
   survey: ImportSurvey;
   log: EventLog;
   /** Context of all commands of the import. Each line's id becomes the causation id of its events. */
@@ -49,7 +49,7 @@ interface ImportOptions {
 }
 
 /** An import in progress. */
-interface ImportState extends ImportOptions {
+interface ImportState extends ApplyOptions {
   takeTurn: ReturnType<typeof createImportOrder>;
   tally: Tally;
   /**
@@ -62,7 +62,7 @@ interface ImportState extends ImportOptions {
 }
 
 /** Applies the lines of an import. Lines about the same object are applied in order, all others concurrently. */
-export async function applyLines(lines: AsyncIterable<Line>, options: ImportOptions): Promise<ImportOutcome> {
+export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptions): Promise<ImportOutcome> {
   const tally: Tally = { applied: 0, alreadyApplied: 0, invalid: 0, refused: 0 };
   const takeTurn = createImportOrder();
   const state: ImportState = { ...options, tally, takeTurn, failedIds: new Map(), fatalError: undefined };

@@ -2,35 +2,44 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { ask, createPartnerWorld, startTestCommand, type TestCommand } from "../support/partner.ts";
 import { expectRefusal, type RawResponse, sendRaw } from "../support/raw-http.ts";
+import { serveCommandApp } from "./partner-api/command-app.ts";
 
-/** Fewer than the token requests a minute that one address has. */
-const CLIENTS = 500;
+/** Number of incomplete token requests, below the rate limit of one address. */
+const REQUEST_COUNT = 500;
 
-describe("command, before clients that send half a body", () => {
+/** Shorter than the 20 s of the service, but much longer than the create of the test takes. */
+const CLIENT_TIMEOUTS = { headersMs: 5_000, requestMs: 5_000 };
+
+describe("the command service while clients send incomplete bodies", () => {
   let command: TestCommand;
+  let server: Awaited<ReturnType<typeof serveCommandApp>>;
 
   before(async () => {
     command = await startTestCommand();
+    server = await serveCommandApp(command, {}, CLIENT_TIMEOUTS);
   });
-  after(() => command.stop());
+  after(async () => {
+    await server.stop();
+    await command.stop();
+  });
 
-  it("takes a create at once while 500 token requests are half sent, and answers each of those 408", async () => {
+  it("a create succeeds while 500 token requests are incomplete, and each incomplete request gets 408", async () => {
     const world = await createPartnerWorld(command, "sandbox");
-    const url = `${command.url}/sandbox/v1/appointments`;
+    const url = `${server.url}/sandbox/v1/appointments`;
     const { branchId, animalId } = world;
     const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z" };
-    // Anybody may send a body here: it is read before the credentials in it are.
+    // A token request needs no credentials before its body is read, so any client can send an incomplete body.
     const head = "POST /sandbox/v1/oauth/token HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n";
     const bytes = `${head}Content-Length: 200\r\n\r\n{"client_id":`;
-    const half = Array.from({ length: CLIENTS }, () => sendRaw(command.url, bytes));
+    const incomplete = Array.from({ length: REQUEST_COUNT }, () => sendRaw(server.url, bytes));
     let ended = 0;
-    for (const one of half) one.finally(() => ended++).catch(() => undefined);
-    const headers = { ...world.headers, "Idempotency-Key": `whole-${randomUUID()}` };
+    for (const request of incomplete) request.finally(() => ended++).catch(() => undefined);
+    const headers = { ...world.headers, "Idempotency-Key": `complete-${randomUUID()}` };
     expect((await ask("POST", url, headers, body)).status).to.equal(201);
-    expect(ended, "half-sent requests that have ended").to.equal(0);
-    for (const answers of await Promise.all(half)) {
-      expect(answers).to.have.length(1);
-      expectRefusal(answers[0] as RawResponse, 408, "request_timeout");
+    expect(ended, "incomplete requests that have ended").to.equal(0);
+    for (const responses of await Promise.all(incomplete)) {
+      expect(responses).to.have.length(1);
+      expectRefusal(responses[0] as RawResponse, 408, "request_timeout");
     }
   });
 });

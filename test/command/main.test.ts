@@ -39,23 +39,23 @@ describe("command process", () => {
     const { command, args } = buildNodeCommand("command/main.ts");
     const child = spawn(command, args, { env });
     running.add(child);
-    const said = { out: "", err: "" };
+    const output = { out: "", err: "" };
     child.stdout.on("data", (text) => {
-      said.out += text;
+      output.out += text;
     });
     child.stderr.on("data", (text) => {
-      said.err += text;
+      output.err += text;
     });
     const ended = once(child, "close").then(([code]) => {
       running.delete(child);
       return code as number;
     });
-    return { child, said, ended };
+    return { child, output, ended };
   }
 
-  it("logs no secret, token or body, at any level, and stops on SIGTERM", async () => {
-    const { child, said, ended } = run(settings);
-    const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(said.out)?.[1]);
+  it("the command service logs no secret, token or body at level debug, and stops on SIGTERM", async () => {
+    const { child, output, ended } = run(settings);
+    const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(output.out)?.[1]);
     const client = connectEventStore(settings.EVENTSTORE_URL ?? "", "test");
     const world = await createPartnerWorld({ url, log: createEventLog(client) }, "sandbox");
     await exchange(url, world, { client_secret: "cs_wrong_secret" });
@@ -75,7 +75,7 @@ describe("command process", () => {
     await client.dispose();
     child.kill("SIGTERM");
     expect(await ended).to.equal(0);
-    const requests = said.out.split("\n").filter((line) => line.includes('"msg":"request"'));
+    const requests = output.out.split("\n").filter((line) => line.includes('"msg":"request"'));
     expect(requests).to.have.length(6);
     for (const line of requests)
       expect(line).to.include('"correlationId":"').and.include('"route":"/sandbox/v1/');
@@ -89,35 +89,35 @@ describe("command process", () => {
       ],
       ...[world.animalId, "limps", "in-the-url", settings.WEBHOOK_SECRET_KEYS ?? ""],
     ];
-    for (const secret of secrets) expect(said.out + said.err).not.to.include(secret);
+    for (const secret of secrets) expect(output.out + output.err).not.to.include(secret);
   });
 
-  /** Why it does not start; as a process it says this in one line. */
-  const refusal = (env: Record<string, string>) =>
+  /** Starts the service and returns the error that prevents the start. */
+  const getStartError = (env: Record<string, string>) =>
     startCommand(env).then(
-      () => "it starts",
+      () => "started",
       (error: Error) => `${error.name}: ${error.message}`,
     );
 
-  it("does not start without its settings, and names each, not its value", async () => {
+  it("the command service does not start with missing or invalid settings, and names each without its value", async () => {
     const { TOKEN_ISSUER: _, ...env } = settings;
-    const said = await refusal({ ...env, WEBHOOK_SECRET_KEYS: "hush" });
+    const said = await getStartError({ ...env, WEBHOOK_SECRET_KEYS: "hush" });
     expect(said).to.match(
       /^ConfigError: settings: .*TOKEN_ISSUER is missing.*WEBHOOK_SECRET_KEYS must be JSON$/,
     );
     expect(said).not.to.include("hush");
   });
 
-  it("does not start with a signing key that is none", async () => {
+  it("the command service does not start with an invalid signing key", async () => {
     const key = { kty: "OKP", crv: "Ed25519", kid: "broken", x: "AA", d: "AA" };
-    const said = await refusal({ ...settings, TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [key] }) });
+    const said = await getStartError({ ...settings, TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [key] }) });
     expect(said).to.match(/^StartError: settings: TOKEN_SIGNING_KEYS: key broken is not .*$/);
   });
 
-  it("does not start without the event log, and says so in one line", async () => {
-    const { said, ended } = run({ ...settings, EVENTSTORE_URL: "esdb://127.0.0.1:9?tls=false" });
+  it("the command service does not start without the event log, and prints one line", async () => {
+    const { output, ended } = run({ ...settings, EVENTSTORE_URL: "esdb://127.0.0.1:9?tls=false" });
     expect(await ended).to.equal(1);
-    expect(said.err).to.match(/^command: .*EVENTSTORE_URL.*\n$/);
-    expect(said.err.split("\n")).to.have.length(2);
+    expect(output.err).to.match(/^command: .*EVENTSTORE_URL.*\n$/);
+    expect(output.err.split("\n")).to.have.length(2);
   });
 });

@@ -8,9 +8,9 @@ notified. "requestedAt", "statusAt", "customer" and "resources" are optional:
   {"command": "appointment import", "id": "2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007", "clinic": "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001", "branch": "7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005", "animal": "9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003", "scheduledAt": "2024-03-01T09:00:00+01:00", "status": "completed"}
 command/cli/import/examples/move-in.ndjson is a complete example.
 
-The file must be UTF-8, with at most 1,000,000 lines of up to 1 MiB each. A line that fails is reported, and the
-import continues. Later lines that change the same object are not applied. If the event log does not answer, the import
-waits and retries. Ctrl-C stops the import after the lines in progress. To finish a stopped import, run it again.
+The file must be UTF-8, with at most 1,000,000 lines of up to 1 MiB each. The import reports each
+failed line and continues. Later lines that change the same object are not applied. If the event log is unavailable, the
+import waits and retries. Ctrl-C stops the import after the lines in progress. To finish a stopped import, run it again.
 
 With --json, each failed line is printed when it fails, so line numbers may be out of order. "field" is a JSONPath:
   {"line": 7, "code": "invalid", "problems": [{"field": "$.fullName", "reason": "is missing"}]}

@@ -13,8 +13,8 @@ import { operatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 import { runClinic } from "./terminal.ts";
 
-/** The commands in an order in which each can do its work, with the options that the example lacks for it. */
-const STORY: [command: string, more?: string][] = [
+/** Names of the commands in an order in which all can succeed, with options to add to the example of the command. */
+const COMMAND_SEQUENCE: [command: string, moreOptions?: string][] = [
   ["clinic register"],
   ["clinic subscribe"],
   ["clinic entitle"],
@@ -84,25 +84,26 @@ const STORY: [command: string, more?: string][] = [
   ["clinic close"],
 ];
 
-/** The words of an example, its year so far ahead that what must be in the future always is. */
-function wordsOf(example: string): string[] {
+/** Splits an example into words. Replaces the year 2027 with next year, so that the times are in the future. */
+function splitExample(example: string): string[] {
   const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
   return words.map((word) => word.replace(/^2027-/, `${new Date().getFullYear() + 1}-`));
 }
 
 describe("the examples of the operator's command line", () => {
-  it("each do their work, one after the other, with the ids that the former ones printed", async () => {
+  it("the examples of all commands succeed in sequence with the ids that earlier commands printed", async () => {
     const env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
-    // A user is the identity provider's, not ours.
+    // The identity provider creates the ids of users.
     const ids: Record<string, string> = { user: randomUUID() };
-    for (const [name, more = ""] of STORY) {
+    for (const [name, more = ""] of COMMAND_SEQUENCE) {
       const command = commands.find(({ noun, verb }) => `${noun} ${verb}` === name);
       expect(command, name).to.not.equal(undefined);
-      if (name === "endpoint disable") ids.endpoint = await endpoint(env.EVENTSTORE_URL, ids);
-      if (name === "appointment no-show") ids.appointment = await missed(env.EVENTSTORE_URL, ids);
+      if (name === "endpoint disable") ids.endpoint = await registerTestEndpoint(env.EVENTSTORE_URL, ids);
+      if (name === "appointment no-show")
+        ids.appointment = await createMissedAppointment(env.EVENTSTORE_URL, ids);
       const { noun, verb, example } = command!;
       const entity = noun === "partner" ? "application" : noun;
-      const words = wordsOf(example).map((word, index, all) => {
+      const words = splitExample(example).map((word, index, all) => {
         const option = all[index - 1]?.replace(/^--/, "") ?? "";
         return /^[0-9a-f]{8}-/.test(word) ? ids[option === "id" ? entity : option.replace(/s$/, "")]! : word;
       });
@@ -121,15 +122,17 @@ describe("the examples of the operator's command line", () => {
     }
   });
 
-  it("are all in that order", () => {
-    const told = new Set(STORY.map(([name]) => name));
-    expect(commands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !told.has(name))).to.eql([]);
+  it("the sequence of examples contains every command", () => {
+    const covered = new Set(COMMAND_SEQUENCE.map(([name]) => name));
+    expect(commands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !covered.has(name))).to.eql(
+      [],
+    );
   });
 
-  it("print the id of what they made, whatever it belongs to", async () => {
+  it("branch open prints the id of the branch, not the id of its clinic", async () => {
     const env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
     const example = (name: string) =>
-      wordsOf(commands.find(({ noun, verb }) => `${noun} ${verb}` === name)!.example);
+      splitExample(commands.find(({ noun, verb }) => `${noun} ${verb}` === name)!.example);
     const registered = await runClinic(["clinic", "register", ...example("clinic register")], { env });
     const clinicId = registered.out[0]!.slice(-36);
     const branchId = randomUUID();
@@ -138,27 +141,33 @@ describe("the examples of the operator's command line", () => {
   });
 });
 
-/** A confirmed appointment whose time has come; the command line makes none. */
-async function missed(url: string, { clinic: clinicId = "", branch: branchId = "" }): Promise<string> {
+/** Creates a confirmed appointment in the past, which the command line cannot create. */
+async function createMissedAppointment(
+  url: string,
+  { clinic: clinicId = "", branch: branchId = "" },
+): Promise<string> {
   const client = connectEventStore(url, "test");
   const [appointmentId, scheduledAt] = [randomUUID(), "2026-01-02T09:00:00.000Z"];
-  const what = { appointmentId, clinicId, branchId, animalId: null, scheduledAt, durationMinutes: 30 };
+  const appointment = { appointmentId, clinicId, branchId, animalId: null, scheduledAt, durationMinutes: 30 };
   const context = operatorContext(Date.parse("2026-01-01T09:00:00Z"));
   const log = createEventLog(client);
-  await requestAppointment(log, { ...what, reason: null, notes: null }, context);
+  await requestAppointment(log, { ...appointment, reason: null, notes: null }, context);
   await confirmAppointment(log, { appointmentId, clinicId }, context);
   await client.dispose();
   return appointmentId;
 }
 
-/** Partners register their endpoints themselves, over HTTP. */
-async function endpoint(url: string, { application = "", clinic: clinicId = "" }): Promise<string> {
+/** Registers an endpoint as a partner does. The command line has no such command. */
+async function registerTestEndpoint(
+  url: string,
+  { application = "", clinic: clinicId = "" },
+): Promise<string> {
   const client = connectEventStore(url, "test");
   const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
   const owner = { applicationId: application, clinicId, environment: "production" } as const;
   const input = { owner, url: "https://hooks.example.com/a", events: ["appointment.created" as const] };
-  const using = { log: createEventLog(client), secretBox };
-  const registered = await registerEndpoint(using, input, operatorContext());
+  const dependencies = { log: createEventLog(client), secretBox };
+  const registered = await registerEndpoint(dependencies, input, operatorContext());
   await client.dispose();
   return registered.endpoint.id;
 }

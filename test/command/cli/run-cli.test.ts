@@ -9,7 +9,7 @@ import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { testServers } from "../../support/stack.ts";
 import { runClinic } from "./terminal.ts";
 
-const LAKE = [
+const LAKE_VETS_OPTIONS = [
   ...["--slug", "lake-vets", "--name", "Lake Vets", "--timezone", "Europe/Zurich"],
   ...["--currency", "CHF", "--locale", "de-CH"],
 ];
@@ -20,31 +20,31 @@ describe("the operator's command line", () => {
     env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
   });
 
-  it("records an event and prints the generated or given id", async () => {
-    const ran = await runClinic(["clinic", "register", ...LAKE], { env });
+  it("clinic register records an event and prints the generated or given id", async () => {
+    const ran = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS], { env });
     expect(ran).to.deep.include({ code: 0, err: [] });
     const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(ran.out.join("\n"))?.[1] ?? "";
-    const again = await runClinic(["clinic", "register", ...LAKE, "--id", id], { env });
+    const again = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id], { env });
     expect(again).to.deep.equal({ code: 0, out: [`clinic register: nothing to change, id ${id}`], err: [] });
   });
 
-  it("answers in JSON, with the position in the log", async () => {
+  it("clinic register --json prints the result as JSON with the log position", async () => {
     const id = randomUUID();
-    const ran = await runClinic(["clinic", "register", ...LAKE, "--id", id, "--json"], { env });
-    const { position, ...answer } = JSON.parse(ran.out.join("\n"));
-    expect(answer).to.deep.equal({ command: "clinic register", id, changed: true });
+    const ran = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id, "--json"], { env });
+    const { position, ...result } = JSON.parse(ran.out.join("\n"));
+    expect(result).to.deep.equal({ command: "clinic register", id, changed: true });
     expect(position).to.match(/^\d+$/);
   });
 
-  it("prints a client secret and stores only its hash", async () => {
+  it("partner issue-credential prints a client secret and stores only its hash", async () => {
     const id = randomUUID();
     const register = ["partner", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
     expect(
       (await runClinic([...register, "--scopes", "clinic:read, appointments:read"], { env })).code,
     ).to.equal(0);
     const { out } = await runClinic(["partner", "issue-credential", "--application", id, "--json"], { env });
-    const { clientSecret, ...answer } = JSON.parse(out.join("\n"));
-    expect(answer).to.include({ clientId: id, changed: true });
+    const { clientSecret, ...result } = JSON.parse(out.join("\n"));
+    expect(result).to.include({ clientId: id, changed: true });
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
     const events = await createEventLog(client).read<PartnerApplicationEvent>(`partnerApplication-${id}`);
     await client.dispose();
@@ -52,9 +52,9 @@ describe("the operator's command line", () => {
     expect(issued?.data).to.include({ secretHash: hashClientSecret(clientSecret) });
   });
 
-  it("clears a customer's detail with an empty value and keeps the others", async () => {
+  it("customer change clears a detail with an empty value and keeps the other details", async () => {
     const [id, clinicId] = [randomUUID(), randomUUID()];
-    await runClinic(["clinic", "register", ...LAKE, "--id", clinicId], { env });
+    await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", clinicId], { env });
     const of = ["--id", id, "--clinic", clinicId];
     const register = ["customer", "register", ...of, "--full-name", "Ada", "--phone", "1", "--city", "Zug"];
     await runClinic(register, { env });
@@ -74,34 +74,34 @@ describe("the operator's command line", () => {
       "clinic: --id must be a UUID; --weight-kg must be of type number",
     ],
     [
-      "a time zone of an old name",
-      ["clinic", "register", ...LAKE, "--timezone", "US/Eastern"],
+      "a deprecated time zone name",
+      ["clinic", "register", ...LAKE_VETS_OPTIONS, "--timezone", "US/Eastern"],
       "clinic: --timezone must be an IANA time zone such as Europe/Zurich, or UTC",
     ],
     [
-      "a wait for the log that is not a number",
+      "a --log-wait that is not a number",
       ["import", "-", "--log-wait", "soon"],
       "clinic: --log-wait must be a whole number of seconds from 0 to 86400",
     ],
     [
-      "a blank actor",
+      "an empty actor",
       ["clinic", "reinstate", "--id", randomUUID(), "--actor", ""],
       "clinic: --actor must have 1 to 200 characters",
     ],
   ];
   for (const [what, words, line] of wrong) {
-    it(`ends with 2 and one line for ${what}`, async () => {
+    it(`the command line exits with 2 and prints one line for ${what}`, async () => {
       expect(await runClinic(words, { env })).to.deep.equal({ code: 2, out: [], err: [line] });
     });
   }
 
-  it("exits with 3 if a domain rule refuses", async () => {
+  it("the command line exits with 3 if a domain rule refuses the command", async () => {
     const ran = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env });
     const line = "clinic: refused: there is no such clinic (clinic_not_found)";
     expect(ran).to.deep.equal({ code: 3, out: [], err: [line] });
   });
 
-  it("exits with 4 if the event log is unavailable", async () => {
+  it("the command line exits with 4 if the event log is unavailable", async () => {
     const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
     const ran = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: nobody });
     expect(ran).to.deep.equal({
@@ -111,7 +111,7 @@ describe("the operator's command line", () => {
     });
   }).timeout(20_000);
 
-  it("ends with 2 and names the setting if no log is named", async () => {
+  it("the command line exits with 2 and names the missing setting without EVENTSTORE_URL", async () => {
     const ran = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: {} });
     expect(ran.code).to.equal(2);
     expect(ran.err.join("\n")).to.match(/^clinic: settings: EVENTSTORE_URL is missing [^\n]*$/);
@@ -120,18 +120,18 @@ describe("the operator's command line", () => {
 
 describe("the help of the operator's command line", () => {
   for (const { noun, verb, options, example } of commands) {
-    it(`of ${noun} ${verb} has an example that is accepted`, async () => {
+    it(`the help of ${noun} ${verb} has a valid example`, async () => {
       const ran = await runClinic([noun, verb, "--help"]);
       expect(ran.code).to.equal(0);
       expect(ran.out.join("\n")).to.contain(`npm run clinic -- ${noun} ${verb} ${example}`);
       expect(Object.keys(options).length).to.be.greaterThan(0);
-      // Without a log, a command line that is right gets as far as to look for one.
+      // Only valid options are followed by the check of EVENTSTORE_URL.
       const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
       const tried = await runClinic([noun, verb, ...words], { env: {} });
       expect(tried.err.join()).to.contain("EVENTSTORE_URL is missing");
     });
   }
-  it("of import has lines that are accepted", async () => {
+  it("the help of import has valid example lines", async () => {
     const { out } = await runClinic(["import", "--help"]);
     const lines = out
       .join("\n")
@@ -140,7 +140,7 @@ describe("the help of the operator's command line", () => {
     expect(lines).to.have.length(2);
     for (const line of lines) expect(parseLine(line)).to.have.property("prepared");
   });
-  it("names every noun", async () => {
+  it("the help names every noun", async () => {
     const { code, out } = await runClinic(["--help"]);
     expect(code).to.equal(0);
     for (const { noun } of commands) expect(out.join("\n")).to.contain(noun);

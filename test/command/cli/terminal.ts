@@ -1,22 +1,22 @@
 import { Readable } from "node:stream";
 import { runCli } from "../../../command/cli/run-cli.ts";
 
-/** What came of a command line. */
+/** Exit code and output of a command line. */
 export interface CliResult {
   code: number;
   out: string[];
   err: string[];
 }
 
-/** Runs a command line in this process, as `main.ts` does it. */
+/** Runs a command line in this process, as `main.ts` does in its own process. */
 export async function runClinic(
-  words: string[],
-  surroundings: { env?: NodeJS.ProcessEnv; stdin?: string | Buffer | Readable; signal?: AbortSignal } = {},
+  args: string[],
+  environment: { env?: NodeJS.ProcessEnv; stdin?: string | Buffer | Readable; signal?: AbortSignal } = {},
 ): Promise<CliResult> {
   const out: string[] = [];
   const err: string[] = [];
-  const { env = {}, stdin = "", signal = new AbortController().signal } = surroundings;
-  const code = await runCli(words, {
+  const { env = {}, stdin = "", signal = new AbortController().signal } = environment;
+  const code = await runCli(args, {
     env,
     stdin: stdin instanceof Readable ? stdin : Readable.from([stdin]),
     out: async (line) => void out.push(line),

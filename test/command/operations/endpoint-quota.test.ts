@@ -17,17 +17,17 @@ describe("an application's places for endpoints at a clinic", () => {
   });
   after(() => client.dispose());
 
-  it("are free again after a minute where a registration was cut short", async () => {
+  it("the place of an interrupted endpoint registration is free again after a minute", async () => {
     const log = createEventLog(client);
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
-    const take = (now: number) =>
+    const reserve = (now: number) =>
       reserveEndpoint(log, { owner, endpointId: randomUUID() }, operatorContext(now)).then(
-        () => "taken",
+        () => "reserved",
         (error: { code?: string }) => error.code,
       );
-    // Nobody registers the endpoints that these places are for.
-    for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await take(NOON)).to.equal("taken");
-    expect(await take(NOON + 59_000)).to.equal("webhook_endpoint_limit_reached");
-    expect(await take(NOON + 60_000)).to.equal("taken");
+    // No endpoint is registered after its place is reserved.
+    for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await reserve(NOON)).to.equal("reserved");
+    expect(await reserve(NOON + 59_000)).to.equal("webhook_endpoint_limit_reached");
+    expect(await reserve(NOON + 60_000)).to.equal("reserved");
   });
 });

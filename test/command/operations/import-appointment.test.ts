@@ -22,37 +22,42 @@ import {
 import { DEFAULT_EVENT_TIME, fold, given } from "../../support/given.ts";
 
 const now = Date.parse(DEFAULT_EVENT_TIME);
-const minutes = (count: number) => toInstant(now + count * 60_000);
+const minutesFromNow = (count: number) => toInstant(now + count * 60_000);
 const [clinicId, branchId, appointmentId] = ["clinic", "branch", "appointment"];
-const past: AppointmentImport = {
+const pastImport: AppointmentImport = {
   ...{ appointmentId, clinicId, branchId, animalId: "animal", customerId: null, resourceIds: ["room"] },
-  ...{ scheduledAt: minutes(-600), durationMinutes: 30, reason: null, notes: null },
-  ...{ status: "completed", requestedAt: minutes(-9_000), statusAt: minutes(-560), requestHash: "hash" },
+  ...{ scheduledAt: minutesFromNow(-600), durationMinutes: 30, reason: null, notes: null },
+  ...{
+    status: "completed",
+    requestedAt: minutesFromNow(-9_000),
+    statusAt: minutesFromNow(-560),
+    requestHash: "hash",
+  },
 };
-const future: AppointmentImport = {
-  ...past,
-  ...{ scheduledAt: minutes(600), status: "confirmed", statusAt: null },
+const futureImport: AppointmentImport = {
+  ...pastImport,
+  ...{ scheduledAt: minutesFromNow(600), status: "confirmed", statusAt: null },
 };
 
-const of = (owner: string) => ({
+const createOwned = (owner: string) => ({
   animal: fold(animalAggregate, [animalRegistered(owner, "customer", "animal")] as never[]),
   customer: fold(customerAggregate, [customerRegistered(owner, "customer")] as never[]),
 });
-const room = (owner: string, branch: string, retired = false) =>
+const createRoom = (owner: string, branch: string, retired = false) =>
   fold(resourceAggregate, [
     resourceAdded(owner, branch, "room"),
     ...(retired ? [{ type: "ResourceRetired", data: { resourceId: "room" } }] : []),
   ] as never[]);
 const facts = {
   clinic: fold(clinicAggregate, [clinicRegistered(clinicId), branchOpened(clinicId, branchId)] as never[])!,
-  ...of(clinicId),
-  resources: [room(clinicId, branchId)],
+  ...createOwned(clinicId),
+  resources: [createRoom(clinicId, branchId)],
   now,
 };
 
-const problems = (asked: AppointmentImport, more: Partial<typeof facts> = {}) => {
+const findProblems = (input: AppointmentImport, more: Partial<typeof facts> = {}) => {
   try {
-    decideImport(asked, { ...facts, ...more })(undefined);
+    decideImport(input, { ...facts, ...more })(undefined);
     return [];
   } catch (error) {
     if (!(error instanceof InvalidAppointmentError)) throw error;
@@ -61,14 +66,14 @@ const problems = (asked: AppointmentImport, more: Partial<typeof facts> = {}) =>
 };
 
 describe("an imported appointment", () => {
-  const { resourceIds: _, ...kept } = past;
+  const { resourceIds: _, ...kept } = pastImport;
   const imported: AppointmentEvent = {
     type: "AppointmentImported",
     data: { ...kept, customerId: "customer" },
   };
 
-  it("has its status, its owner and its resources at once", () => {
-    const events = decideImport(past, facts)(undefined);
+  it("an imported appointment has its status, its customer and its resources from the start", () => {
+    const events = decideImport(pastImport, facts)(undefined);
     expect(events[0]).to.deep.equal(imported);
     expect(events.slice(1).map(({ type, data }) => [type, "resourceId" in data && data.resourceId])).to.eql([
       ["ResourceAllocated", "room"],
@@ -77,117 +82,136 @@ describe("an imported appointment", () => {
     expect(state).to.deep.include({
       status: "completed",
       customerId: "customer",
-      createdAt: past.requestedAt,
+      createdAt: pastImport.requestedAt,
       updatedAt: DEFAULT_EVENT_TIME,
       applicationId: null,
     });
     expect(state?.assignments).to.have.length(1);
     expect(state?.assignments[0]).to.deep.include({
-      ...{ resourceId: "room", start: past.scheduledAt, end: minutes(-570), active: true },
+      ...{ resourceId: "room", start: pastImport.scheduledAt, end: minutesFromNow(-570), active: true },
     });
   });
 
-  it("a second import changes nothing, and an import of other data with the same id is refused", () => {
-    given(appointmentAggregate, imported).when(decideImport(past, facts)).thenEvents();
-    const other = decideImport({ ...past, requestHash: "other" }, facts);
+  it("a second import of an appointment changes nothing, and other data with the same id is refused", () => {
+    given(appointmentAggregate, imported).when(decideImport(pastImport, facts)).thenEvents();
+    const other = decideImport({ ...pastImport, requestHash: "other" }, facts);
     given(appointmentAggregate, imported).when(other).thenRefused("appointment_exists");
   });
 
-  it("an imported appointment in the future continues like any other", () => {
-    expect(problems(future)).to.deep.equal([]);
+  it("an imported appointment in the future can be confirmed like any other appointment", () => {
+    expect(findProblems(futureImport)).to.deep.equal([]);
     const state = fold(appointmentAggregate, [
-      ...decideImport({ ...future, status: "requested" }, facts)(undefined),
+      ...decideImport({ ...futureImport, status: "requested" }, facts)(undefined),
       { type: "AppointmentConfirmed", data: { appointmentId } },
     ]);
     expect(state?.status).to.equal("confirmed");
   });
 
   const wrong: [string, AppointmentImport, Partial<typeof facts>, string][] = [
-    ["another branch", { ...past, branchId: "x" }, {}, "branchId is not a branch of the clinic"],
-    ["a stranger's animal", past, of("stranger"), "animalId is not an animal of the clinic"],
+    ["another branch", { ...pastImport, branchId: "x" }, {}, "branchId is not a branch of the clinic"],
     [
-      "a stranger as customer",
-      { ...past, customerId: "customer" },
-      { customer: of("stranger").customer },
+      "an animal of another clinic",
+      pastImport,
+      createOwned("other-clinic"),
+      "animalId is not an animal of the clinic",
+    ],
+    [
+      "a customer of another clinic",
+      { ...pastImport, customerId: "customer" },
+      { customer: createOwned("other-clinic").customer },
       "customerId is not a customer of the clinic",
     ],
     [
-      "a stranger's resource",
-      past,
-      { resources: [room("stranger", branchId)] },
+      "a resource of another clinic",
+      pastImport,
+      { resources: [createRoom("other-clinic", branchId)] },
       "resourceIds.0 is not a resource of the branch",
     ],
     [
       "a resource of another branch",
-      past,
-      { resources: [room(clinicId, "other")] },
+      pastImport,
+      { resources: [createRoom(clinicId, "other")] },
       "resourceIds.0 is not a resource of the branch",
     ],
     [
       "a resource that does not exist",
-      past,
+      pastImport,
       { resources: [undefined] },
       "resourceIds.0 is not a resource of the branch",
     ],
     [
-      "a retired resource in the future",
-      future,
-      { resources: [room(clinicId, branchId, true)] },
+      "a retired resource for a future appointment",
+      futureImport,
+      { resources: [createRoom(clinicId, branchId, true)] },
       "resourceIds.0 is a retired resource",
     ],
     [
-      "an open status in the past",
-      { ...past, status: "confirmed" },
+      "an open status for a past appointment",
+      { ...pastImport, status: "confirmed" },
       {},
       "status must be completed, cancelled, no_show for an appointment in the past",
     ],
     [
-      "a final status in the future",
-      { ...future, status: "completed" },
+      "a final status for a future appointment",
+      { ...futureImport, status: "completed" },
       {},
       "status must be requested, confirmed, cancelled for an appointment in the future",
     ],
     [
       "resources of a cancelled appointment",
-      { ...past, status: "cancelled" },
+      { ...pastImport, status: "cancelled" },
       {},
       "resourceIds must be empty: a cancelled appointment has no resources",
     ],
-    ["a status of tomorrow", { ...past, statusAt: minutes(1) }, {}, "statusAt must not be in the future"],
     [
-      "a request after its status",
-      { ...past, requestedAt: minutes(-1) },
+      "a statusAt in the future",
+      { ...pastImport, statusAt: minutesFromNow(1) },
+      {},
+      "statusAt must not be in the future",
+    ],
+    [
+      "a requestedAt after its statusAt",
+      { ...pastImport, requestedAt: minutesFromNow(-1) },
       {},
       "requestedAt must not be after statusAt",
     ],
     [
-      "a request of tomorrow",
-      { ...past, requestedAt: minutes(1), statusAt: null },
+      "a requestedAt in the future",
+      { ...pastImport, requestedAt: minutesFromNow(1), statusAt: null },
       {},
       "requestedAt must not be in the future",
     ],
   ];
-  for (const [what, asked, more, problem] of wrong) {
-    it(`is refused with ${what}`, () => expect(problems(asked, more)).to.include(problem));
+  for (const [what, input, more, problem] of wrong) {
+    it(`an imported appointment is refused with ${what}`, () =>
+      expect(findProblems(input, more)).to.include(problem));
   }
 
-  it("may have had a resource that is retired today", () => {
-    expect(problems(past, { resources: [room(clinicId, branchId, true)] })).to.deep.equal([]);
+  it("an imported appointment in the past may have a resource that is retired now", () => {
+    expect(findProblems(pastImport, { resources: [createRoom(clinicId, branchId, true)] })).to.deep.equal([]);
   });
 
   const times: [string, Partial<AppointmentImport>, number][] = [
-    ["when the file says", {}, -560],
-    ["at its end if it was completed", { statusAt: null }, -570],
-    ["at its end if nobody came", { statusAt: null, status: "no_show" }, -570],
-    ["by its time if it was cancelled", { statusAt: null, status: "cancelled" }, -600],
-    ["not before its request", { statusAt: null, status: "cancelled", requestedAt: minutes(-300) }, -300],
-    ["not after now", { statusAt: null, status: "cancelled", scheduledAt: minutes(600) }, 0],
-    ["at its request if it is to come", { ...future }, -9_000],
-    ["now if it is to come and nothing is known", { ...future, requestedAt: null }, 0],
+    ["at its statusAt", {}, -560],
+    ["at its end if it was completed and statusAt is unknown", { statusAt: null }, -570],
+    ["at its end if nobody came and statusAt is unknown", { statusAt: null, status: "no_show" }, -570],
+    [
+      "at its start time if it was cancelled and statusAt is unknown",
+      { statusAt: null, status: "cancelled" },
+      -600,
+    ],
+    [
+      "not before requestedAt",
+      { statusAt: null, status: "cancelled", requestedAt: minutesFromNow(-300) },
+      -300,
+    ],
+    ["not in the future", { statusAt: null, status: "cancelled", scheduledAt: minutesFromNow(600) }, 0],
+    ["at requestedAt if it is in the future", { ...futureImport }, -9_000],
+    ["now if it is in the future and requestedAt is unknown", { ...futureImport, requestedAt: null }, 0],
   ];
   for (const [when, more, expected] of times) {
-    it(`came to its status ${when}`, () => {
-      expect(toInstant(deriveOccurredAt({ ...past, ...more }, now))).to.equal(minutes(expected));
+    it(`an imported appointment reached its status ${when}`, () => {
+      expect(toInstant(deriveOccurredAt({ ...pastImport, ...more }, now))).to.equal(minutesFromNow(expected));
     });
   }
 });

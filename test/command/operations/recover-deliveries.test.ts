@@ -16,7 +16,7 @@ import { operatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 import { runClinic } from "../cli/terminal.ts";
 
-const HOUR = 3_600_000;
+const HOUR_MS = 3_600_000;
 const NOON = Date.parse("2026-05-04T12:00:00.000Z");
 const FAILED = "WebhookDeliveryFailed";
 const SKIPPED = "WebhookDeliverySkipped";
@@ -36,15 +36,15 @@ describe("the recovery of an endpoint's deliveries", () => {
   });
   after(() => client.dispose());
 
-  async function endpoint(): Promise<EndpointReference> {
+  async function registerTestEndpoint(): Promise<EndpointReference> {
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
     const input = { owner, url: "https://hooks.example.com/", events: ["appointment.created" as const] };
     const { endpoint } = await registerEndpoint({ log, secretBox }, input, operatorContext());
     return { endpointId: endpoint.id, owner };
   }
 
-  /** A delivery with the facts of its life, an hour apart. */
-  async function delivery(
+  /** Records the given events of a new delivery, one hour apart. Returns the id of the delivery. */
+  async function createDelivery(
     { endpointId }: EndpointReference,
     from: number,
     ...types: string[]
@@ -52,7 +52,7 @@ describe("the recovery of an endpoint's deliveries", () => {
     const deliveryId = randomUUID();
     const facts = types.map((type, index) => {
       const data = { deliveryId, endpointId, ...(type === FAILED && { attempts: 8 }) };
-      const metadata = toMetadata(operatorContext(from + index * HOUR));
+      const metadata = toMetadata(operatorContext(from + index * HOUR_MS));
       return { id: randomUUID(), event: { type, data } as CatalogEvent, metadata };
     });
     await log.append(`webhookDelivery-${deliveryId}`, -1n, facts);
@@ -63,7 +63,7 @@ describe("the recovery of an endpoint's deliveries", () => {
     (await log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type as string);
   const recover = (
     of: EndpointReference,
-    more: { since?: number; until?: number; dryRun?: boolean; most?: number } = {},
+    more: { since?: number; until?: number; dryRun?: boolean; maxDeliveries?: number } = {},
     by = log,
   ) =>
     recoverDeliveries(
@@ -73,34 +73,34 @@ describe("the recovery of an endpoint's deliveries", () => {
       () => undefined,
     );
 
-  it("replays what is failed or skipped since then, of this endpoint alone; a dry run counts it", async () => {
-    const [mine, other] = [await endpoint(), await endpoint()];
-    const standing = [
-      await delivery(mine, NOON, FAILED),
-      await delivery(mine, NOON + HOUR, SKIPPED),
-      await delivery(mine, NOON - 2 * HOUR, FAILED, REQUESTED, FAILED),
+  it("a recovery replays deliveries of one endpoint that failed or were skipped since a time, and a dry run counts them", async () => {
+    const [mine, other] = [await registerTestEndpoint(), await registerTestEndpoint()];
+    const replayable = [
+      await createDelivery(mine, NOON, FAILED),
+      await createDelivery(mine, NOON + HOUR_MS, SKIPPED),
+      await createDelivery(mine, NOON - 2 * HOUR_MS, FAILED, REQUESTED, FAILED),
     ];
-    const left = [
-      await delivery(mine, NOON - 1, FAILED),
-      await delivery(mine, NOON, FAILED, REQUESTED),
-      await delivery(mine, NOON, FAILED, REQUESTED, EXPIRED),
-      await delivery(other, NOON, FAILED),
+    const others = [
+      await createDelivery(mine, NOON - 1, FAILED),
+      await createDelivery(mine, NOON, FAILED, REQUESTED),
+      await createDelivery(mine, NOON, FAILED, REQUESTED, EXPIRED),
+      await createDelivery(other, NOON, FAILED),
     ];
-    const before = await Promise.all([...standing, ...left].map(typesOf));
+    const before = await Promise.all([...replayable, ...others].map(typesOf));
     expect(await recover(mine, { dryRun: true })).to.deep.equal({
       ...{ found: 3, requested: 0, left: 0 },
     });
-    expect(await Promise.all([...standing, ...left].map(typesOf))).to.deep.equal(before);
+    expect(await Promise.all([...replayable, ...others].map(typesOf))).to.deep.equal(before);
     expect(await recover(mine)).to.deep.equal({ found: 3, requested: 3, left: 0 });
-    const after = await Promise.all([...standing, ...left].map(typesOf));
+    const after = await Promise.all([...replayable, ...others].map(typesOf));
     expect(after).to.deep.equal(before.map((types, index) => (index < 3 ? [...types, REQUESTED] : types)));
-    const [request] = (await log.read(`webhookDelivery-${standing[0]}`)).slice(-1);
+    const [request] = (await log.read(`webhookDelivery-${replayable[0]}`)).slice(-1);
     expect(request!.metadata).to.deep.include({ clinicId: mine.owner.clinicId, environment: "sandbox" });
   });
 
-  it("again replays only what has failed since", async () => {
-    const of = await endpoint();
-    const [first] = [await delivery(of, NOON, FAILED), await delivery(of, NOON, SKIPPED)];
+  it("a second recovery replays only deliveries that failed after the first", async () => {
+    const of = await registerTestEndpoint();
+    const [first] = [await createDelivery(of, NOON, FAILED), await createDelivery(of, NOON, SKIPPED)];
     expect(await recover(of)).to.include({ found: 2, requested: 2 });
     expect(await recover(of)).to.include({ found: 0, requested: 0 });
     const event = { type: FAILED, data: { deliveryId: first, endpointId: of.endpointId, attempts: 9 } };
@@ -110,28 +110,28 @@ describe("the recovery of an endpoint's deliveries", () => {
     expect(await typesOf(first!)).to.deep.equal([FAILED, REQUESTED, FAILED, REQUESTED]);
   });
 
-  it("leaves what failed at the end of the span or later", async () => {
-    const of = await endpoint();
+  it("a recovery does not replay deliveries that failed at or after the end of the range", async () => {
+    const of = await registerTestEndpoint();
     const [inside, outside] = [
-      await delivery(of, NOON, FAILED),
-      await delivery(of, NOON - HOUR, FAILED, REQUESTED, FAILED),
+      await createDelivery(of, NOON, FAILED),
+      await createDelivery(of, NOON - HOUR_MS, FAILED, REQUESTED, FAILED),
     ];
-    expect(await recover(of, { until: NOON + HOUR })).to.include({ found: 1, requested: 1 });
+    expect(await recover(of, { until: NOON + HOUR_MS })).to.include({ found: 1, requested: 1 });
     expect([await typesOf(inside), (await typesOf(outside)).length]).to.deep.equal([[FAILED, REQUESTED], 3]);
   });
 
-  it("twice at once asks for each delivery once", async () => {
-    const of = await endpoint();
-    const ids = await Promise.all(Array.from({ length: 30 }, () => delivery(of, NOON, FAILED)));
+  it("two concurrent recoveries request the replay of each delivery once", async () => {
+    const of = await registerTestEndpoint();
+    const ids = await Promise.all(Array.from({ length: 30 }, () => createDelivery(of, NOON, FAILED)));
     const runs = await Promise.all([recover(of), recover(of)]);
     const requested = runs.reduce((sum, run) => sum + run.requested, 0);
     expect(requested).to.equal(30);
     for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
   });
 
-  it("that the log cut short is finished by another", async () => {
-    const of = await endpoint();
-    const ids = await Promise.all(Array.from({ length: 20 }, () => delivery(of, NOON, FAILED)));
+  it("a second recovery finishes a recovery that an unavailable event log stopped", async () => {
+    const of = await registerTestEndpoint();
+    const ids = await Promise.all(Array.from({ length: 20 }, () => createDelivery(of, NOON, FAILED)));
     let appends = 0;
     const failing: EventLog = {
       ...log,
@@ -147,13 +147,16 @@ describe("the recovery of an endpoint's deliveries", () => {
     for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
   });
 
-  it("of more than can be held at once is refused, and goes on with a shorter span", async () => {
-    const of = await endpoint();
-    for (let count = 0; count < 5; count += 1) await delivery(of, NOON + count * HOUR, FAILED);
-    const error = await recover(of, { most: 3 }).catch((thrown: unknown) => thrown);
+  it("a recovery of too many deliveries is refused, and succeeds with shorter ranges", async () => {
+    const of = await registerTestEndpoint();
+    for (let count = 0; count < 5; count += 1) await createDelivery(of, NOON + count * HOUR_MS, FAILED);
+    const error = await recover(of, { maxDeliveries: 3 }).catch((thrown: unknown) => thrown);
     expect(error).to.have.property("code", "too_many_deliveries");
-    expect(await recover(of, { most: 3, until: NOON + 3 * HOUR })).to.include({ found: 3, requested: 3 });
-    const rest = { most: 3, since: NOON + 3 * HOUR };
+    expect(await recover(of, { maxDeliveries: 3, until: NOON + 3 * HOUR_MS })).to.include({
+      found: 3,
+      requested: 3,
+    });
+    const rest = { maxDeliveries: 3, since: NOON + 3 * HOUR_MS };
     expect(await recover(of, rest)).to.include({ found: 2, requested: 2 });
   });
 
@@ -162,12 +165,12 @@ describe("the recovery of an endpoint's deliveries", () => {
       ...["webhooks", "recover", "--endpoint", endpointId, "--since", "2026-05-04T14:00:00+02:00"],
     ];
 
-    it("says how many, and on the way how far it is", async () => {
-      const of = await endpoint();
-      for (let count = 0; count < 4; count += 1) await delivery(of, NOON, FAILED);
+    it("webhooks recover prints its progress and the number of deliveries", async () => {
+      const of = await registerTestEndpoint();
+      for (let count = 0; count < 4; count += 1) await createDelivery(of, NOON, FAILED);
       const dry = await runClinic([...words(of), "--dry-run"], { env });
-      const said = "webhooks recover: 4 deliveries failed or were skipped; none was replayed (dry run)";
-      expect(dry).to.deep.equal({ code: 0, out: [said], err: [] });
+      const line = "webhooks recover: 4 deliveries failed or were skipped; none was replayed (dry run)";
+      expect(dry).to.deep.equal({ code: 0, out: [line], err: [] });
       const ran = await runClinic(words(of), { env });
       expect([ran.code, ran.out]).to.deep.equal([
         0,
@@ -181,9 +184,9 @@ describe("the recovery of an endpoint's deliveries", () => {
       });
     });
 
-    it("refuses a disabled endpoint, which can be counted, and an unknown one", async () => {
-      const of = await endpoint();
-      await delivery(of, NOON, SKIPPED);
+    it("webhooks recover refuses disabled and unknown endpoints, but a dry run counts for a disabled endpoint", async () => {
+      const of = await registerTestEndpoint();
+      await createDelivery(of, NOON, SKIPPED);
       await disableEndpoint(log, of, operatorContext());
       const { code, err } = await runClinic(words(of), { env });
       expect(code).to.equal(3);
@@ -193,7 +196,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       expect(unknown.err.join()).to.contain("(webhook_endpoint_not_found)");
     });
 
-    it("names the options that are missing or wrong", async () => {
+    it("webhooks recover names the missing and the invalid options", async () => {
       const { code, err } = await runClinic(["webhooks", "recover", "--since", "yesterday"], { env });
       const since = "--since must be an RFC 3339 date-time with an offset";
       expect([code, err]).to.deep.equal([2, [`clinic: --endpoint is missing; ${since}`]]);

@@ -57,7 +57,7 @@ describe("references between the aggregates of a clinic", () => {
     ...{ timezone: null, metadata: {} },
   });
 
-  it("says whose events they are", async () => {
+  it("the metadata of an event names its clinic and environment", async () => {
     const customer = customerOf(ours.clinicId);
     await registerCustomer(log, customer, context);
     const [event] = await log.read(`customer-${customer.customerId}`);
@@ -65,13 +65,13 @@ describe("references between the aggregates of a clinic", () => {
     expect(event?.metadata.occurredAt).to.equal("2026-05-04T08:00:00.000Z");
   });
 
-  it("refuses anything of an unknown clinic", async () => {
+  it("registering a customer is refused for an unknown clinic", async () => {
     expect(await refusal(registerCustomer(log, customerOf(randomUUID()), context))).to.equal(
       "clinic_not_found",
     );
   });
 
-  it("refuses an owner of another clinic like an unknown one", async () => {
+  it("registering an animal is refused for an unknown customer and for a customer of another clinic", async () => {
     const theirCustomer = customerOf(theirs.clinicId);
     await registerCustomer(log, theirCustomer, context);
     for (const customerId of [theirCustomer.customerId, randomUUID()]) {
@@ -80,7 +80,7 @@ describe("references between the aggregates of a clinic", () => {
     }
   });
 
-  it("refuses a staff member of another clinic", async () => {
+  it("granting a membership is refused for a staff member of another clinic", async () => {
     const { clinicId } = theirs;
     const person = { fullName: "Bo", email: null, userId: null, role: "assistant" as const };
     const staffId = randomUUID();
@@ -98,7 +98,7 @@ describe("references between the aggregates of a clinic", () => {
     expect(await refusal(grantMembership(log, grant, context))).to.equal("staff_member_not_found");
   });
 
-  it("refuses a hold on a resource of another clinic or branch, or out of use", async () => {
+  it("placing a hold is refused for a resource of another clinic or branch, and for a retired resource", async () => {
     const [other, retired, second] = [
       resourceOf(theirs.clinicId, theirs.branchId),
       resourceOf(ours.clinicId, ours.branchId),
@@ -118,7 +118,7 @@ describe("references between the aggregates of a clinic", () => {
     expect(await placing(retired)).to.equal("resource_retired");
   });
 
-  it("refuses a ticket for an animal or an appointment that is not the clinic's", async () => {
+  it("issuing a ticket is refused for an animal of another clinic and for an unknown appointment", async () => {
     const customer = customerOf(theirs.clinicId);
     const animal = animalOf(theirs.clinicId, customer.customerId);
     await registerCustomer(log, customer, context);
@@ -134,7 +134,7 @@ describe("references between the aggregates of a clinic", () => {
     expect(await refusal(issueTicket(log, ofNone, context))).to.equal("appointment_not_found");
   });
 
-  it("changes nothing in a closed clinic", async () => {
+  it("registering a customer is refused for a closed clinic", async () => {
     const clinicId = randomUUID();
     await registerClinic(log, { ...registration, clinicId }, context);
     await closeClinic(log, { clinicId, reason: "Given up" }, context);

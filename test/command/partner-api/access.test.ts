@@ -22,8 +22,8 @@ import {
 } from "../../support/partner.ts";
 import type { TestDatabase } from "../../support/stack.ts";
 
-/** An id of an endpoint that does not exist: whoever is let through gets 404 for it. */
-const NO_ENDPOINT = randomUUID();
+/** Id of an endpoint that does not exist. A request with access gets 404 for it. */
+const UNKNOWN_ENDPOINT_ID = randomUUID();
 
 describe("partner access", () => {
   let database: TestDatabase;
@@ -45,13 +45,13 @@ describe("partner access", () => {
     const present = Object.entries(given).filter(
       (entry): entry is [string, string] => entry[1] !== undefined,
     );
-    const url = `${command.url}/${environment}/v1/webhook-endpoints/${NO_ENDPOINT}`;
+    const url = `${command.url}/${environment}/v1/webhook-endpoints/${UNKNOWN_ENDPOINT_ID}`;
     return ask("DELETE", url, Object.fromEntries(present));
   };
   const withToken = (token: string) => asWorld({ Authorization: `Bearer ${token}` });
 
-  /** A good token of the world's, but for what is replaced. */
-  async function forged(claims: JWTPayload = {}, header: Record<string, string> = {}): Promise<string> {
+  /** Signs a valid token of the test's application, with the given claims and header fields replaced. */
+  async function signToken(claims: JWTPayload = {}, header: Record<string, string> = {}): Promise<string> {
     const now = Math.floor(Date.now() / 1000);
     const { applicationId, credentialId } = world;
     return new SignJWT({
@@ -64,46 +64,46 @@ describe("partner access", () => {
       .sign(await importJWK(command.signingKey, "EdDSA"));
   }
 
-  it("accepts a valid token and returns the remaining rate limit", async () => {
+  it("a partner request with a valid token has access and gets the remaining rate limit", async () => {
     const { status, headers } = await asWorld();
     expect(status).to.equal(404);
     expect(headers.get("ratelimit-remaining")).to.match(/^\d+$/);
     expect(headers.get("ratelimit-reset")).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-    expect((await withToken(await forged())).status).to.equal(404);
+    expect((await withToken(await signToken())).status).to.equal(404);
   });
 
   const past = Math.floor(Date.now() / 1000) - 1000;
   const bad: [string, () => Promise<string> | string][] = [
-    ["expired", () => forged({ iat: past, exp: past + 900 })],
-    ["of another audience", () => forged({ aud: `${TOKEN_ISSUER}/sandbox/v1` })],
-    ["of another issuer", () => forged({ iss: "http://elsewhere.test" })],
-    ["of another environment", () => forged({ environment: "sandbox" })],
-    ["without an expiry", () => forged({ exp: undefined as never })],
-    ["of another type", () => forged({}, { typ: "JWT" })],
-    ["of an unknown key", () => forged({}, { kid: "unknown" })],
-    ["of an unknown application", () => forged({ client_id: randomUUID() })],
-    ["of an unknown credential", () => forged({ credential_id: randomUUID() })],
+    ["that has expired", () => signToken({ iat: past, exp: past + 900 })],
+    ["of another audience", () => signToken({ aud: `${TOKEN_ISSUER}/sandbox/v1` })],
+    ["of another issuer", () => signToken({ iss: "http://elsewhere.test" })],
+    ["of another environment", () => signToken({ environment: "sandbox" })],
+    ["without an expiry", () => signToken({ exp: undefined as never })],
+    ["of another type", () => signToken({}, { typ: "JWT" })],
+    ["of an unknown key", () => signToken({}, { kid: "unknown" })],
+    ["of an unknown application", () => signToken({ client_id: randomUUID() })],
+    ["of an unknown credential", () => signToken({ credential_id: randomUUID() })],
     [
       "without an algorithm",
       async () => {
-        const [, payload] = (await forged()).split(".");
+        const [, payload] = (await signToken()).split(".");
         const header = Buffer.from(JSON.stringify({ alg: "none", typ: "at+jwt" })).toString("base64url");
         return `${header}.${payload}.`;
       },
     ],
     [
-      "tampered with",
+      "that was tampered with",
       async () => {
-        const [header, payload, signature] = (await forged()).split(".") as [string, string, string];
+        const [header, payload, signature] = (await signToken()).split(".") as [string, string, string];
         const claims = JSON.parse(Buffer.from(payload, "base64url").toString());
         const more = Buffer.from(JSON.stringify({ ...claims, scope: "clinic:read" })).toString("base64url");
         return `${header}.${more}.${signature}`;
       },
     ],
-    ["no token at all", () => "abc"],
+    ["that is not a JWT", () => "abc"],
   ];
   for (const [what, token] of bad) {
-    it(`401 invalid_token: ${what}`, async () => {
+    it(`a partner request with a token ${what} gets 401 invalid_token`, async () => {
       const { status, body, headers } = await withToken(await token());
       expect(status).to.equal(401);
       expect(body.error).to.equal("invalid_token");
@@ -111,7 +111,7 @@ describe("partner access", () => {
     });
   }
 
-  it("401 missing_token: no Authorization, or another scheme", async () => {
+  it("a partner request without Authorization or with another scheme gets 401 missing_token", async () => {
     for (const Authorization of [undefined, "Basic eDp5"]) {
       const { status, body } = await asWorld({ Authorization });
       expect(status).to.equal(401);
@@ -119,11 +119,11 @@ describe("partner access", () => {
     }
   });
 
-  it("401: a token of one environment at the other's base", async () => {
+  it("a token of one environment gets 401 at the base path of the other environment", async () => {
     expect((await asWorld({}, "sandbox")).status).to.equal(401);
   });
 
-  it("403 clinic_header_invalid: missing or malformed", async () => {
+  it("a missing or malformed clinic header gets 403 clinic_header_invalid", async () => {
     for (const id of [undefined, "clinic", ""]) {
       const { status, body } = await asWorld({ "X-SERVICE-Clinic-ID": id });
       expect(status).to.equal(403);
@@ -131,18 +131,18 @@ describe("partner access", () => {
     }
   });
 
-  it("403 installation_denied: an installation that is only requested", async () => {
+  it("an installation that is requested but not approved gets 403 installation_denied", async () => {
     const { clinicId } = await createClinic(command.log);
     await requestInstallation(command.log, { ...world, clinicId }, operatorContext());
     expect((await asWorld({ "X-SERVICE-Clinic-ID": clinicId })).body.error).to.equal("installation_denied");
   });
 
-  it("403 branch_denied: a branch header that is not a UUID", async () => {
+  it("a branch header that is not a UUID gets 403 branch_denied", async () => {
     expect((await asWorld({ "X-SERVICE-Branch-ID": "main" })).body.error).to.equal("branch_denied");
   });
 
-  it("403 insufficient_scope: in the token, or in the installation", async () => {
-    expect((await withToken(await forged({ scope: "clinic:read" }))).body.error).to.equal(
+  it("a scope that the token or the installation lacks gets 403 insufficient_scope", async () => {
+    expect((await withToken(await signToken({ scope: "clinic:read" }))).body.error).to.equal(
       "insufficient_scope",
     );
     const other = await createPartnerWorld(command);
@@ -154,7 +154,7 @@ describe("partner access", () => {
     expect((await asWorld(other.headers)).body.error).to.equal("insufficient_scope");
   });
 
-  it("a revocation is effective from the next request", async () => {
+  it("the revocation of an installation, credential or application is effective from the next request", async () => {
     const of = async (revoke: (world: PartnerWorld) => Promise<unknown>) => {
       const other = await createPartnerWorld(command);
       expect((await asWorld(other.headers)).status).to.equal(404);
@@ -175,7 +175,7 @@ describe("partner access", () => {
     ).to.deep.equal([401, "invalid_token"]);
   });
 
-  it("429 rate_limit_exceeded: more than was agreed with the clinic", async () => {
+  it("a request over the rate limit of the installation gets 429 rate_limit_exceeded", async () => {
     const limited = await createPartnerWorld(command, "production", { rateLimitPerMinute: 3 });
     const remaining: (string | null)[] = [];
     for (let request = 0; request < 3; request += 1) {
@@ -193,13 +193,13 @@ describe("partner access", () => {
     expect(Date.parse(headers.get("ratelimit-reset") ?? "") - Date.now()).to.be.within(0, 60_000);
   });
 
-  it("404 and 405: unknown paths and methods", async () => {
+  it("unknown paths get 404 and unknown methods get 405", async () => {
     expect((await ask("POST", `${command.url}/production/v1/nothing`)).body.error).to.equal("not_found");
     const { status, headers } = await ask("PUT", `${command.url}/production/v1/appointments`);
     expect([status, headers.get("allow")]).to.deep.equal([405, "GET, HEAD, POST"]);
   });
 
-  it("a sandbox's application works at the sandbox's base", async () => {
+  it("a sandbox application gets a token at the sandbox base path", async () => {
     const application = await createApplication(command.log, "sandbox");
     expect((await exchange(command.url, application)).status).to.equal(200);
   });

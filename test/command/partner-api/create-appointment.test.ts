@@ -49,7 +49,7 @@ describe("createPartnerAppointment", () => {
   const idOf = (idempotencyKey: string) =>
     partnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey });
 
-  it("201: the appointment, and the event behind it", async () => {
+  it("createPartnerAppointment returns 201 with the appointment and records one event", async () => {
     const key = randomUUID();
     const { status, body: answer, headers } = await create(body({ notes: "Limps 🐾" }), {}, key);
     expect(status).to.equal(201);
@@ -82,7 +82,7 @@ describe("createPartnerAppointment", () => {
     });
   });
 
-  it("201: fifty concurrent requests with one key lead to one event and fifty equal bodies", async () => {
+  it("fifty concurrent createPartnerAppointment requests with one key record one event and get equal bodies", async () => {
     const key = randomUUID();
     const answers = await Promise.all(Array.from({ length: 50 }, () => create(body(), {}, key)));
     expect(answers.map(({ status }) => status)).to.deep.equal(Array(50).fill(201));
@@ -92,7 +92,7 @@ describe("createPartnerAppointment", () => {
     expect(await command.log.read(`appointment-${idOf(key)}`)).to.have.length(1);
   });
 
-  it("201: the same answer to a retry with another notation, after the appointment has changed", async () => {
+  it("a createPartnerAppointment retry with another notation gets the first response, even if the appointment changed", async () => {
     const key = randomUUID();
     const first = await create(body({ notes: "Limps" }), {}, key);
     await confirmAppointment(
@@ -113,7 +113,7 @@ describe("createPartnerAppointment", () => {
     expect(retry.text).to.equal(first.text);
   });
 
-  it("201: keys are separate by application and clinic", async () => {
+  it("createPartnerAppointment keeps idempotency keys of different applications and clinics apart", async () => {
     const key = randomUUID();
     const mine = await create(body(), {}, key);
     const theirs = await create(
@@ -135,27 +135,27 @@ describe("createPartnerAppointment", () => {
         .join("")
         .trim(),
     ],
-    ["a quoted string with spaces, as the draft has it", '"8e03978e 40d5 43dd"'],
+    ["a quoted string with spaces, as in the IETF draft", '"8e03978e 40d5 43dd"'],
   ] as const) {
-    it(`201: a key of ${what}`, async () => {
+    it(`createPartnerAppointment accepts an idempotency key of ${what}`, async () => {
       expect((await create(body(), {}, key)).status).to.equal(201);
     });
   }
 
-  it("201: notes of 2000 characters, which are code points", async () => {
+  it("createPartnerAppointment accepts notes of 2000 code points", async () => {
     const { status, body: answer } = await create(body({ notes: "🐾".repeat(2000) }));
     expect(status).to.equal(201);
     expect([...answer.appointment.notes]).to.have.length(2000);
     expect(await command.log.read(`appointment-${answer.appointment.id}`)).to.have.length(1);
   });
 
-  it("201: a branch header that agrees", async () => {
+  it("createPartnerAppointment accepts a branch header that equals the branch in the body", async () => {
     expect((await create(body(), { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() })).status).to.equal(
       201,
     );
   });
 
-  it("409 idempotency_conflict: the same key with another body", async () => {
+  it("createPartnerAppointment returns 409 idempotency_conflict for the same key with another body", async () => {
     const key = randomUUID();
     await create(body(), {}, key);
     const answer = await create(body({ notes: "Other" }), {}, key);
@@ -165,34 +165,34 @@ describe("createPartnerAppointment", () => {
   });
 
   const invalid: [string, () => unknown, string[]][] = [
-    ["no branch", () => body({ branchId: undefined }), ["branchId"]],
-    ["a branch that is no id", () => body({ branchId: "main" }), ["branchId"]],
+    ["a missing branch", () => body({ branchId: undefined }), ["branchId"]],
+    ["a branch that is not a UUID", () => body({ branchId: "main" }), ["branchId"]],
     ["an unknown branch", () => body({ branchId: randomUUID() }), ["branchId"]],
     ["another clinic's branch", () => body({ branchId: other.branchId }), ["branchId"]],
     ["an unknown animal", () => body({ animalId: randomUUID() }), ["animalId"]],
     ["another clinic's animal", () => body({ animalId: other.animalId }), ["animalId"]],
     ["a null animal", () => body({ animalId: null }), ["animalId"]],
-    ["30 February", () => body({ scheduledAt: "2099-02-30T10:00:00Z" }), ["scheduledAt"]],
-    ["no offset", () => body({ scheduledAt: "2099-05-04T10:00:00" }), ["scheduledAt"]],
-    ["a date alone", () => body({ scheduledAt: "2099-05-04" }), ["scheduledAt"]],
-    ["a number for a time", () => body({ scheduledAt: 4_081_000_000_000 }), ["scheduledAt"]],
+    ["the date 30 February", () => body({ scheduledAt: "2099-02-30T10:00:00Z" }), ["scheduledAt"]],
+    ["a time without offset", () => body({ scheduledAt: "2099-05-04T10:00:00" }), ["scheduledAt"]],
+    ["a date without a time", () => body({ scheduledAt: "2099-05-04" }), ["scheduledAt"]],
+    ["a number as time", () => body({ scheduledAt: 4_081_000_000_000 }), ["scheduledAt"]],
     ["a past time", () => body({ scheduledAt: "2020-05-04T10:00:00Z" }), ["scheduledAt"]],
     ["notes of 2001 characters", () => body({ notes: "x".repeat(2001) }), ["notes"]],
-    ["notes that hold NUL", () => body({ notes: "a\0b" }), ["notes"]],
+    ["notes with NUL", () => body({ notes: "a\0b" }), ["notes"]],
     ["notes that are null", () => body({ notes: null }), ["notes"]],
     ["an unknown field", () => body({ vip: true }), ["vip"]],
     ["a field named constructor", () => body({ constructor: { prototype: { x: 1 } } }), ["constructor"]],
-    ["several wrong things", () => body({ branchId: 7, notes: 7, vip: 1 }), ["branchId", "notes", "vip"]],
+    ["several invalid fields", () => body({ branchId: 7, notes: 7, vip: 1 }), ["branchId", "notes", "vip"]],
     [
-      "everything unknown",
+      "an unknown branch and an unknown animal",
       () => body({ branchId: randomUUID(), animalId: randomUUID() }),
       ["branchId", "animalId"],
     ],
-    ["an array", () => [body()], ["body"]],
-    ["null", () => null, ["body"]],
+    ["an array as body", () => [body()], ["body"]],
+    ["null as body", () => null, ["body"]],
   ];
   for (const [what, content, paths] of invalid) {
-    it(`422 validation_failed: ${what}`, async () => {
+    it(`createPartnerAppointment returns 422 validation_failed for ${what}`, async () => {
       const { status, body: answer } = await create(content());
       expect(status).to.equal(422);
       expect(answer).to.have.all.keys("ok", "error", "correlationId", "details");
@@ -201,21 +201,21 @@ describe("createPartnerAppointment", () => {
     });
   }
 
-  it("422: another clinic's animal gets the same message as an unknown animal", async () => {
+  it("createPartnerAppointment returns the same message for an animal of another clinic and an unknown animal", async () => {
     const unknown = await create(body({ animalId: randomUUID() }));
     const foreign = await create(body({ animalId: other.animalId }));
     expect(foreign.body.details).to.deep.equal(unknown.body.details);
   });
 
   for (const [what, key] of [
-    ["none", undefined],
+    ["no value", undefined],
     ["7 characters", "1234567"],
     ["129 characters", "k".repeat(129)],
-    ["a tab within", "1234\t5678"],
+    ["a tab", "1234\t5678"],
     ["a character beyond ASCII", "1234567é"],
     ["7 characters between spaces", " 1234567 "],
   ] as const) {
-    it(`422 validation_failed: an Idempotency-Key of ${what}`, async () => {
+    it(`createPartnerAppointment returns 422 for an Idempotency-Key header with ${what}`, async () => {
       const headers: Record<string, string> = key === undefined ? {} : { "Idempotency-Key": key };
       const url = `${command.url}/production/v1/appointments`;
       const { status, body: answer } = await ask("POST", url, { ...world.headers, ...headers }, body());
@@ -224,7 +224,7 @@ describe("createPartnerAppointment", () => {
     });
   }
 
-  it("422 validation_failed: two Idempotency-Key headers", async () => {
+  it("createPartnerAppointment returns 422 for two Idempotency-Key headers", async () => {
     const headers = { ...world.headers, "Content-Type": "application/json" };
     const repeated = { "Idempotency-Key": [randomUUID(), randomUUID()] };
     const status = await new Promise((resolve, reject) => {
@@ -239,19 +239,19 @@ describe("createPartnerAppointment", () => {
     expect(status).to.equal(422);
   });
 
-  it("422 validation_failed: a branch header that contradicts the body", async () => {
+  it("createPartnerAppointment returns 422 for a branch header that contradicts the body", async () => {
     const { status, body: answer } = await create(body(), { "X-SERVICE-Branch-ID": world.otherBranchId });
     expect(status).to.equal(422);
     expect(answer.details[0].path).to.equal("branchId");
   });
 
-  it("422 does not use the key", async () => {
+  it("an idempotency key can be used again after a 422", async () => {
     const key = randomUUID();
     expect((await create(body({ animalId: randomUUID() }), {}, key)).status).to.equal(422);
     expect((await create(body(), {}, key)).status).to.equal(201);
   });
 
-  it("422 and 403: a branch that the installation was narrowed out of", async () => {
+  it("createPartnerAppointment refuses a branch that was removed from the installation", async () => {
     const narrowed = await createPartnerWorld(command);
     const { applicationId, clinicId, branchId, otherBranchId, animalId } = narrowed;
     await narrowInstallation(
@@ -266,7 +266,7 @@ describe("createPartnerAppointment", () => {
     expect((await create(at(branchId), header)).body.error).to.equal("branch_denied");
   });
 
-  it("403 clinic_not_operational: a suspended clinic", async () => {
+  it("createPartnerAppointment returns 403 clinic_not_operational for a suspended clinic", async () => {
     const suspended = await createPartnerWorld(command);
     const { clinicId, branchId, animalId, headers } = suspended;
     await suspendClinic(command.log, { clinicId, reason: "unpaid" }, operatorContext());
@@ -275,7 +275,7 @@ describe("createPartnerAppointment", () => {
     expect(answer.body.error).to.equal("clinic_not_operational");
   });
 
-  it("403 installation_denied: a clinic that has not approved the application", async () => {
+  it("createPartnerAppointment returns 403 installation_denied for a clinic that has not approved the application", async () => {
     const { clinicId } = await createClinic(command.log);
     const answer = await create(body(), { "X-SERVICE-Clinic-ID": clinicId });
     expect(answer.status).to.equal(403);
@@ -283,7 +283,7 @@ describe("createPartnerAppointment", () => {
   });
 
   for (const text of ["{", '{"__proto__":{"branchId":"x"}}']) {
-    it(`400 invalid_json: ${text}`, async () => {
+    it(`createPartnerAppointment returns 400 invalid_json for the body ${text}`, async () => {
       const answer = await create(text);
       expect(answer.status).to.equal(400);
       expect(answer.body.error).to.equal("invalid_json");
@@ -291,11 +291,11 @@ describe("createPartnerAppointment", () => {
     });
   }
 
-  it("413 body_too_large: a megabyte", async () => {
+  it("createPartnerAppointment returns 413 for a body of one megabyte", async () => {
     expect((await create(body({ notes: "x".repeat(1024 * 1024) }))).status).to.equal(413);
   });
 
-  it("415: a body that is not JSON", async () => {
+  it("createPartnerAppointment returns 415 for a body that is not JSON", async () => {
     expect((await create("text", { "Content-Type": "text/plain" })).status).to.equal(415);
   });
 });

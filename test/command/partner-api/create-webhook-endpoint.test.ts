@@ -16,7 +16,16 @@ import {
 
 const ORIGIN = "http://127.0.0.1:9";
 const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
-const record = ["id", "clinicId", "url", "events", "status", "disabledReason", "createdAt", "updatedAt"];
+const ENDPOINT_FIELDS = [
+  "id",
+  "clinicId",
+  "url",
+  "events",
+  "status",
+  "disabledReason",
+  "createdAt",
+  "updatedAt",
+];
 
 describe("createWebhookEndpoint", () => {
   let command: TestCommand;
@@ -34,7 +43,7 @@ describe("createWebhookEndpoint", () => {
     ask(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
   const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
-  it("201: the endpoint and its secret, which is stored encrypted", async () => {
+  it("createWebhookEndpoint returns 201 with the endpoint and its secret, which is stored encrypted", async () => {
     const { status, body, headers } = await call("POST", "", {
       url: good.url,
       events: ["appointment.updated", "appointment.created", "appointment.updated"],
@@ -42,7 +51,7 @@ describe("createWebhookEndpoint", () => {
     expect(status).to.equal(201);
     expect(headers.get("cache-control")).to.equal("no-store");
     expect(body).to.have.all.keys("ok", "endpoint", "secret");
-    expect(body.endpoint).to.have.all.keys(record);
+    expect(body.endpoint).to.have.all.keys(ENDPOINT_FIELDS);
     expect(body.endpoint).to.deep.include({
       clinicId: world.clinicId,
       url: good.url,
@@ -56,25 +65,25 @@ describe("createWebhookEndpoint", () => {
     expect(stored).to.include('"encryptedSecret":"eyJ').and.not.include(body.secret.slice(6));
   });
 
-  it("201: the sandbox needs no approval of the origin", async () => {
+  it("createWebhookEndpoint accepts an origin without approval in the sandbox", async () => {
     const sandbox = await createPartnerWorld(command, "sandbox");
     expect((await call("POST", "", good, sandbox)).status).to.equal(201);
   });
 
   const invalid: [string, unknown, string][] = [
-    ["no URL", { events: good.events }, "invalid_destination"],
+    ["a missing URL", { events: good.events }, "invalid_destination"],
     ["a URL that is a number", { ...good, url: 7 }, "invalid_destination"],
-    ["a URL that is none", { ...good, url: "hooks" }, "invalid_destination"],
+    ["a text that is not a URL", { ...good, url: "hooks" }, "invalid_destination"],
     ["a URL of another origin", { ...good, url: "https://hooks.example.com/" }, "destination_not_approved"],
-    ["no events", { url: good.url }, "validation_failed"],
+    ["missing events", { url: good.url }, "validation_failed"],
     ["an empty list of events", { ...good, events: [] }, "validation_failed"],
     ["an unknown event", { ...good, events: ["appointment.deleted"] }, "validation_failed"],
     ["an unknown field", { ...good, secret: "mine" }, "validation_failed"],
-    ["an array", [], "validation_failed"],
-    ["null", null, "validation_failed"],
+    ["an array as body", [], "validation_failed"],
+    ["null as body", null, "validation_failed"],
   ];
   for (const [what, body, code] of invalid) {
-    it(`400 ${code}: ${what}`, async () => {
+    it(`createWebhookEndpoint returns 400 ${code} for ${what}`, async () => {
       const answer = await call("POST", "", body);
       expect(answer.status).to.equal(400);
       expect(answer.body.error).to.equal(code);
@@ -91,7 +100,7 @@ describe("createWebhookEndpoint", () => {
     "https://8.8.8.8:444/hooks",
     "http://8.8.8.8/hooks",
   ]) {
-    it(`400 unsafe_destination: ${url}`, async () => {
+    it(`createWebhookEndpoint returns 400 unsafe_destination for ${url}`, async () => {
       const sandbox = await createPartnerWorld(command, "sandbox");
       const answer = await call("POST", "", { ...good, url }, sandbox);
       expect(answer.status).to.equal(400);
@@ -99,7 +108,7 @@ describe("createWebhookEndpoint", () => {
     });
   }
 
-  it("400 destination_not_approved: an approval that was taken back", async () => {
+  it("createWebhookEndpoint returns 400 destination_not_approved after the approval was withdrawn", async () => {
     const other = await createPartnerWorld(command);
     const input = { ...other, origin: ORIGIN };
     await approveWebhookOrigin(command.log, input, operatorContext());
@@ -108,7 +117,7 @@ describe("createWebhookEndpoint", () => {
     expect((await call("POST", "", good, other)).body.error).to.equal("destination_not_approved");
   });
 
-  it("409 webhook_endpoint_limit_reached: 50 endpoints that are not revoked, however they came at once", async () => {
+  it("createWebhookEndpoint returns 409 webhook_endpoint_limit_reached if 50 endpoints are not revoked", async () => {
     const full = await createPartnerWorld(command, "sandbox");
     const register = () => call("POST", "", good, full);
     const first: Awaited<ReturnType<typeof register>>[] = [];
@@ -128,7 +137,7 @@ describe("createWebhookEndpoint", () => {
     expect((await call("POST", "", good)).status).to.equal(201);
   });
 
-  it("403 clinic_not_operational: a suspended clinic", async () => {
+  it("createWebhookEndpoint returns 403 clinic_not_operational for a suspended clinic", async () => {
     const { clinicId, ...suspended } = await createPartnerWorld(command, "sandbox");
     await suspendClinic(command.log, { clinicId, reason: "unpaid" }, operatorContext());
     const answer = await call("POST", "", good, { clinicId, ...suspended });

@@ -1,14 +1,7 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { pino } from "pino";
-import { createCommandApp } from "../../../command/app.ts";
 import { revokeApplication, revokeCredential } from "../../../command/operations/application-operations.ts";
-import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
-import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { type HttpServer, listen } from "../../../shared/http/listen.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
-import { createRateLimiter, type RateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import {
   createApplication,
   exchange,
@@ -16,68 +9,38 @@ import {
   startTestCommand,
   type TestApplication,
   type TestCommand,
-  TOKEN_ISSUER,
 } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { serveCommandApp } from "./command-app.ts";
 
-const logger = pino({ enabled: false });
-
-describe("what a refused exchange costs", () => {
+describe("the cost of a refused token exchange", () => {
   let command: TestCommand;
-  let observed: HttpServer;
-  let pool: ReturnType<typeof createPool>;
-  /** What the service asked the log for. */
-  let limiter: RateLimiter;
-  let asked: string[] = [];
+  let observed: Awaited<ReturnType<typeof serveCommandApp>>;
+  /** Names of the operations that the service called on the event log. */
+  let logCalls: string[] = [];
 
   before(async () => {
     command = await startTestCommand();
-    const { databaseUrls } = await testServers();
-    pool = createPool({
-      url: databaseUrls.command,
-      applicationName: "test",
-      size: 2,
-      statementTimeout: 1_000,
-      logger,
-    });
-    limiter = createRateLimiter(pool, logger);
-    const app = createCommandApp({
-      logger,
-      log: watched(command.log),
-      readiness: async () => ({}),
-      limiter,
-      waitForReadModels: async () => undefined,
-      tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
-      tokenIssuer: TOKEN_ISSUER,
-      secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
-      allowLoopback: true,
-      brand: "SERVICE",
-      retiredPaths: [],
-      trustProxy: false,
-    });
-    observed = await listen(app.callback(), "127.0.0.1", 0);
+    observed = await serveCommandApp(command, { log: recordCalls(command.log) });
   });
   after(async () => {
-    await observed.close();
-    limiter.close();
-    await pool.end();
+    await observed.stop();
     await command.stop();
   });
 
-  function watched(log: EventLog): EventLog {
+  function recordCalls(log: EventLog): EventLog {
     return new Proxy(log, {
       get(target, name, receiver) {
         const member = Reflect.get(target, name, receiver);
         if (typeof member !== "function") return member;
-        return (...given: unknown[]) => {
-          asked.push(String(name));
-          return member.apply(target, given);
+        return (...args: unknown[]) => {
+          logCalls.push(String(name));
+          return member.apply(target, args);
         };
       },
     });
   }
 
-  it("is the same for an unknown id as for a wrong secret, a revoked one and the other environment", async () => {
+  it("every refused token exchange reads the event log once and gets the same response", async () => {
     const known = await createApplication(command.log);
     const withoutCredential = await createApplication(command.log);
     await revokeCredential(command.log, withoutCredential, operatorContext());
@@ -91,15 +54,15 @@ describe("what a refused exchange costs", () => {
       [revoked, {}],
       [{ ...elsewhere, environment: "production" }, {}],
     ];
-    const seen: { asked: string[]; answer: unknown }[] = [];
+    const exchanges: { logCalls: string[]; response: unknown }[] = [];
     for (const [application, more] of wrong) {
-      asked = [];
+      logCalls = [];
       const { status, body } = await exchange(observed.url, application, more);
-      seen.push({ asked, answer: { status, error: body.error, fields: Object.keys(body) } });
+      exchanges.push({ logCalls, response: { status, error: body.error, fields: Object.keys(body) } });
     }
-    const [first] = seen;
-    expect(first?.asked).to.deep.equal(["read"]);
-    expect(first?.answer).to.deep.include({ status: 401, error: "invalid_client" });
-    for (const other of seen) expect(other).to.deep.equal(first);
+    const [first] = exchanges;
+    expect(first?.logCalls).to.deep.equal(["read"]);
+    expect(first?.response).to.deep.include({ status: 401, error: "invalid_client" });
+    for (const other of exchanges) expect(other).to.deep.equal(first);
   });
 });

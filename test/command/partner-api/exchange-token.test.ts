@@ -38,7 +38,7 @@ describe("exchangeToken", () => {
   const post = (body: string, headers: Record<string, string> = {}) =>
     ask("POST", `${command.url}/production/v1/oauth/token`, headers, body);
 
-  it("200: a token that says what RFC 9068 asks for, and no clinic", async () => {
+  it("exchangeToken returns a token with the claims of RFC 9068 and without a clinic", async () => {
     const { status, body, headers } = await exchange(command.url, application);
     expect(status).to.equal(200);
     expect(body).to.have.all.keys("access_token", "token_type", "expires_in", "scope");
@@ -65,27 +65,27 @@ describe("exchangeToken", () => {
     });
   });
 
-  it("200: the keys are public, without their private part, and may be kept for a while", async () => {
+  it("GET /.well-known/jwks.json returns the public keys, which may be cached", async () => {
     const { body, headers } = await ask("GET", `${command.url}/.well-known/jwks.json`);
     expect(body.keys).to.have.length(1);
     expect(body.keys[0]).to.have.all.keys("kty", "crv", "x", "kid", "alg", "use");
     expect(headers.get("cache-control")).to.match(/^public, max-age=\d+$/);
   });
 
-  it("200: asked scopes are cut down to the grant", async () => {
+  it("exchangeToken grants only those requested scopes that the application has", async () => {
     const { body } = await exchange(command.url, application, {
       scope: "webhooks:write clinic:read clinic:read",
     });
     expect(body.scope).to.equal("clinic:read");
   });
 
-  it("200: a scope without a value is one left out", async () => {
+  it("exchangeToken treats an empty scope like an omitted scope", async () => {
     expect((await exchange(command.url, application, { scope: "" })).body.scope).to.equal(
       "appointments:read clinic:read",
     );
   });
 
-  it("200: the id in upper case, and each of two live secrets", async () => {
+  it("exchangeToken accepts the client id in upper case, and both active secrets", async () => {
     const second = await issueCredential(command.log, application, operatorContext());
     const upper = { client_id: application.applicationId.toUpperCase() };
     expect((await exchange(command.url, application, upper)).status).to.equal(200);
@@ -96,21 +96,21 @@ describe("exchangeToken", () => {
     ["a wrong secret", { client_secret: "cs_wrong" }, "invalid_client"],
     ["an empty secret", { client_secret: "" }, "invalid_client"],
     ["an unknown id", { client_id: "00000000-0000-4000-8000-000000000000" }, "invalid_client"],
-    ["an id that is none", { client_id: "calendar" }, "invalid_client"],
+    ["an id that is not a UUID", { client_id: "calendar" }, "invalid_client"],
     ["the other environment", { environment: "sandbox" }, "invalid_client"],
-    ["an environment that there is not", { environment: "staging" }, "invalid_request"],
+    ["an unknown environment", { environment: "staging" }, "invalid_request"],
     ["another grant type", { grant_type: "authorization_code" }, "unsupported_grant_type"],
     ["an unknown scope", { scope: "clinic:read everything" }, "invalid_scope"],
-    ["scopes of which none is granted", { scope: "webhooks:write" }, "invalid_scope"],
-    ["a scope that is no text", { scope: ["clinic:read"] }, "invalid_request"],
-    ["a secret that is no text", { client_secret: 7 }, "invalid_request"],
-    ["no id", { client_id: undefined }, "invalid_request"],
-    ["no secret", { client_secret: undefined }, "invalid_request"],
-    ["no grant type", { grant_type: undefined }, "invalid_request"],
-    ["no environment", { environment: undefined }, "invalid_request"],
+    ["scopes that are all not granted", { scope: "webhooks:write" }, "invalid_scope"],
+    ["a scope that is not a string", { scope: ["clinic:read"] }, "invalid_request"],
+    ["a secret that is not a string", { client_secret: 7 }, "invalid_request"],
+    ["a missing id", { client_id: undefined }, "invalid_request"],
+    ["a missing secret", { client_secret: undefined }, "invalid_request"],
+    ["a missing grant type", { grant_type: undefined }, "invalid_request"],
+    ["a missing environment", { environment: undefined }, "invalid_request"],
   ];
   for (const [what, more, code] of wrong) {
-    it(`401 ${code}: ${what}`, async () => {
+    it(`exchangeToken returns 401 ${code} for ${what}`, async () => {
       const { status, body, headers } = await exchange(command.url, application, more);
       expect(status).to.equal(401);
       expect(body).to.deep.equal({
@@ -122,13 +122,13 @@ describe("exchangeToken", () => {
     });
   }
 
-  it("401 invalid_client: a production application at the sandbox base", async () => {
+  it("exchangeToken returns 401 invalid_client for a production application at the sandbox base path", async () => {
     const answer = await exchange(command.url, { ...application, environment: "sandbox" });
     expect(answer).to.include({ status: 401 });
     expect(answer.body.error).to.equal("invalid_client");
   });
 
-  it("401 invalid_client: a revoked credential, a revoked application", async () => {
+  it("exchangeToken returns 401 invalid_client for a revoked credential and a revoked application", async () => {
     await revokeCredential(command.log, application, operatorContext());
     expect((await exchange(command.url, application)).body.error).to.equal("invalid_client");
     const other = await createApplication(command.log);
@@ -137,7 +137,7 @@ describe("exchangeToken", () => {
   });
 
   for (const body of ["[]", "null", '"text"', "7", "{}"]) {
-    it(`401 invalid_request: the JSON ${body}`, async () => {
+    it(`exchangeToken returns 401 invalid_request for the JSON body ${body}`, async () => {
       const answer = await post(body);
       expect(answer.status).to.equal(401);
       expect(answer.body.error).to.equal("invalid_request");
@@ -145,20 +145,20 @@ describe("exchangeToken", () => {
   }
 
   for (const body of ["", "{", "client_id=7", '{"__proto__":{"client_id":"x"}}']) {
-    it(`400 invalid_json: ${JSON.stringify(body)}`, async () => {
+    it(`exchangeToken returns 400 invalid_json for the body ${JSON.stringify(body)}`, async () => {
       const answer = await post(body);
       expect(answer.status).to.equal(400);
       expect(answer.body.error).to.equal("invalid_json");
     });
   }
 
-  it("413 body_too_large: a megabyte", async () => {
+  it("exchangeToken returns 413 body_too_large for a body of one megabyte", async () => {
     const answer = await post(JSON.stringify({ client_secret: "x".repeat(1024 * 1024) }));
     expect(answer.status).to.equal(413);
     expect(answer.body.error).to.equal("body_too_large");
   });
 
-  it("415: a form, which OAuth knows but this API does not", async () => {
+  it("exchangeToken returns 415 for a form body", async () => {
     const answer = await post("grant_type=client_credentials", {
       "Content-Type": "application/x-www-form-urlencoded",
     });
@@ -166,13 +166,13 @@ describe("exchangeToken", () => {
     expect(answer.body.error).to.equal("unsupported_media_type");
   });
 
-  it("405: another method", async () => {
+  it("PUT /oauth/token returns 405", async () => {
     const answer = await ask("PUT", `${command.url}/production/v1/oauth/token`, {}, {});
     expect(answer.status).to.equal(405);
     expect(answer.headers.get("allow")).to.equal("POST");
   });
 
-  it("429: the 31st exchange of a minute, and another client is not held up by it", async () => {
+  it("the 31st exchange of a client within a minute gets 429, and another client gets 200", async () => {
     const answers = await Promise.all(Array.from({ length: 31 }, () => exchange(command.url, application)));
     const refused = answers.filter(({ status }) => status === 429);
     expect(refused).to.have.length(1);
@@ -182,7 +182,7 @@ describe("exchangeToken", () => {
     expect((await exchange(command.url, await createApplication(command.log))).status).to.equal(200);
   });
 
-  it("429: behind a proxy, an address that the caller made up does not make another caller", async () => {
+  it("behind a proxy, made-up addresses in X-Forwarded-For do not avoid the 429 of exchangeToken", async () => {
     const behind = await startTestCommand({
       ...{ TRUST_PROXY: "true", DATABASE_URL: database.urls.command },
     });

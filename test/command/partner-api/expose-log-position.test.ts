@@ -20,7 +20,7 @@ describe("the wait of an answer for the read models", () => {
     await database.close();
   });
 
-  function awaitReads(url = database.urls.command) {
+  function createWait(url = database.urls.command) {
     const warnings: unknown[] = [];
     const pool = createPool({ url, applicationName: "test", size: 2, statementTimeout: 1_000, logger });
     pools.push(pool);
@@ -35,9 +35,9 @@ describe("the wait of an answer for the read models", () => {
     return performance.now() - started;
   };
 
-  it("ends as soon as the read models have reached the position", async () => {
+  it("the response to a write waits until the read models have reached its log position", async () => {
     const clinic = await openClinic(database.given);
-    const { wait, warnings } = awaitReads();
+    const { wait, warnings } = createWait();
     await wait(await position());
     const waited = timeOf(wait((await position()) + 1n));
     await database.given(appointmentRequested(clinic.clinicId, clinic.branchId, "2026-03-12T10:00:00Z"));
@@ -45,8 +45,8 @@ describe("the wait of an answer for the read models", () => {
     expect(warnings).to.deep.equal([]);
   });
 
-  it("the first answer waits at most one second if the read models are behind; the next ones do not wait", async () => {
-    const { wait, warnings } = awaitReads();
+  it("if the read models are behind, the first response waits one second and the next responses do not wait", async () => {
+    const { wait, warnings } = createWait();
     await wait(await position());
     const far = (await position()) + 1_000n;
     expect(await timeOf(wait(far))).to.be.within(900, 2_500);
@@ -55,8 +55,8 @@ describe("the wait of an answer for the read models", () => {
     expect(warnings).to.have.length(1);
   });
 
-  it("takes no time if the database is unavailable", async () => {
-    const { wait, warnings } = awaitReads("postgres://nobody:nothing@127.0.0.1:9/clinic");
+  it("a response does not wait for the read models if the database is unavailable", async () => {
+    const { wait, warnings } = createWait("postgres://nobody:nothing@127.0.0.1:9/clinic");
     expect(await timeOf(wait(1n))).to.be.below(1_000);
     expect(warnings).to.have.length(1);
   });

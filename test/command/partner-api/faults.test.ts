@@ -11,20 +11,20 @@ import {
 import { testServers } from "../../support/stack.ts";
 
 describe("command service, when servers fail", () => {
-  let way: FaultProxy;
+  let proxy: Awaited<ReturnType<typeof startCuttableProxy>>;
   let command: TestCommand;
   let world: PartnerWorld;
 
   before(async () => {
-    way = await startFaultProxy((await testServers()).eventstoreUrl);
-    // No Postgres behind this address either, all the while.
+    proxy = await startCuttableProxy((await testServers()).eventstoreUrl);
+    // Postgres is unavailable during all tests.
     const DATABASE_URL = "postgres://nobody:nothing@127.0.0.1:9/clinic";
-    command = await startTestCommand({ EVENTSTORE_URL: way.url, DATABASE_URL });
+    command = await startTestCommand({ EVENTSTORE_URL: proxy.url, DATABASE_URL });
     world = await createPartnerWorld(command);
   });
   after(async () => {
     await command.stop();
-    await way.close();
+    await proxy.close();
   });
 
   const create = (key: string) =>
@@ -35,16 +35,16 @@ describe("command service, when servers fail", () => {
       { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
     );
 
-  it("works without Postgres, and counts requests by itself", async () => {
+  it("the command service works without Postgres, and counts requests in memory", async () => {
     const { status, headers } = await create("without-postgres");
     expect(status).to.equal(201);
     expect(headers.get("ratelimit-remaining")).to.match(/^\d+$/);
     expect((await ask("GET", `${command.url}/health/ready`)).status).to.equal(200);
   });
 
-  it("answers 503 with Retry-After while the event log is unavailable, and recovers afterwards", async function () {
+  it("the command service returns 503 with Retry-After while the event log is unavailable, then recovers", async function () {
     this.timeout(60_000);
-    way.disconnect();
+    proxy.cut();
     for (const answer of [await create("while-cut"), await exchange(command.url, world)]) {
       expect(answer.status).to.equal(503);
       expect(answer.body).to.include({ ok: false, error: "event_log_unavailable" });
@@ -52,7 +52,7 @@ describe("command service, when servers fail", () => {
     }
     expect((await ask("GET", `${command.url}/health/ready`)).status).to.equal(503);
     expect((await ask("GET", `${command.url}/health/live`)).status).to.equal(200);
-    way.restore();
+    proxy.mend();
     const deadline = Date.now() + 30_000;
     let answer = await create("while-cut");
     while (answer.status === 503 && Date.now() < deadline) answer = await create("while-cut");

@@ -21,13 +21,13 @@ import {
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
 
-/** Anything that goes into a token's header or payload, right or wrong. */
-type Parts = Record<string, unknown>;
+/** Valid or invalid content of a token's header or payload. */
+type TokenPart = Record<string, unknown>;
 
 const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString("base64url");
 
-/** Signs with Ed25519 whatever the header says, as no library would. */
-function signAnyway(header: Parts, payload: Parts, key: KeyObject): string {
+/** Signs with Ed25519 even if the header names another algorithm, which no library does. */
+function signUnchecked(header: TokenPart, payload: TokenPart, key: KeyObject): string {
   const content = `${encode(header)}.${encode(payload)}`;
   return `${content}.${sign(null, Buffer.from(content), key).toString("base64url")}`;
 }
@@ -35,7 +35,7 @@ function signAnyway(header: Parts, payload: Parts, key: KeyObject): string {
 describe("access tokens, forged", () => {
   let command: TestCommand;
   let world: PartnerWorld;
-  /** As the query API has it: keys over HTTP. */
+  /** Verifier that fetches the keys over HTTP, as the query API does. */
   let verifyRemotely: TokenVerifier;
   let signingKey: KeyObject;
   let publicJwk: JWK;
@@ -52,20 +52,20 @@ describe("access tokens, forged", () => {
   after(() => command.stop());
 
   const now = () => Math.floor(Date.now() / 1000);
-  const header = (more: Parts = {}): Parts => ({ alg: "EdDSA", typ: "at+jwt", kid: "test", ...more });
-  const claims = (more: Parts = {}): Parts => ({
+  const header = (more: TokenPart = {}): TokenPart => ({ alg: "EdDSA", typ: "at+jwt", kid: "test", ...more });
+  const claims = (more: TokenPart = {}): TokenPart => ({
     ...{ client_id: world.applicationId, credential_id: world.credentialId, environment: "production" },
     ...{ scope: "webhooks:write", sub: world.applicationId, iss: TOKEN_ISSUER, jti: randomUUID() },
     ...{ aud: `${TOKEN_ISSUER}/production/v1`, iat: now(), exp: now() + 900 },
     ...more,
   });
-  const signed = (ofHeader: Parts = {}, ofClaims: Parts = {}, key = signingKey) =>
-    signAnyway(header(ofHeader), claims(ofClaims), key);
+  const signed = (ofHeader: TokenPart = {}, ofClaims: TokenPart = {}, key = signingKey) =>
+    signUnchecked(header(ofHeader), claims(ofClaims), key);
   const byHmac = (secret: string | Uint8Array, alg = "HS256") =>
     new SignJWT(claims())
       .setProtectedHeader({ alg, typ: "at+jwt", kid: "test" })
       .sign(typeof secret === "string" ? Buffer.from(secret) : secret);
-  const stranger = generateKeyPairSync("ed25519");
+  const foreign = generateKeyPairSync("ed25519");
   const publicPem = () =>
     createPublicKey({ key: { ...publicJwk } as never, format: "jwk" }).export({
       type: "spki",
@@ -80,13 +80,13 @@ describe("access tokens, forged", () => {
   };
   const remotely = (token: string) =>
     verifyRemotely([`Bearer ${token}`], "production").then(
-      () => "let through",
+      () => "accepted",
       (error) => (error instanceof ApiError ? [error.status, error.code] : error),
     );
 
-  it("starts from a token that is let through", async () => {
+  it("the unchanged token of the forgery tests is accepted", async () => {
     expect(await overHttp(signed())).to.deep.equal([404, "webhook_endpoint_not_found"]);
-    expect(await remotely(signed())).to.equal("let through");
+    expect(await remotely(signed())).to.equal("accepted");
   });
 
   const forgeries: [string, () => string | Promise<string>][] = [
@@ -98,48 +98,48 @@ describe("access tokens, forged", () => {
     ["HS256 with the public key's PEM as the secret", () => byHmac(publicPem())],
     ["HS512 with the public JWK as the secret", () => byHmac(JSON.stringify(publicJwk), "HS512")],
     ["no algorithm and no signature", () => `${encode(header({ alg: "none" }))}.${encode(claims())}.`],
-    ["no algorithm, a good signature", () => signed({ alg: "none" })],
-    ["an algorithm's name in other letters", () => signed({ alg: "eddsa" })],
-    ["HS256 named over a good EdDSA signature", () => signed({ alg: "HS256" })],
-    ["RS256 named over a good EdDSA signature", () => signed({ alg: "RS256" })],
-    ["an algorithm that is no text", () => signed({ alg: ["EdDSA"] })],
-    ["another's key under the right id", () => signed({}, {}, stranger.privateKey)],
+    ["no algorithm but a valid signature", () => signed({ alg: "none" })],
+    ["the algorithm name in lower case", () => signed({ alg: "eddsa" })],
+    ["the algorithm HS256 but a valid EdDSA signature", () => signed({ alg: "HS256" })],
+    ["the algorithm RS256 but a valid EdDSA signature", () => signed({ alg: "RS256" })],
+    ["an algorithm that is not a string", () => signed({ alg: ["EdDSA"] })],
+    ["a signature by a foreign key under the published key id", () => signed({}, {}, foreign.privateKey)],
     [
-      "another's key that the header brings along",
-      () => signed({ jwk: stranger.publicKey.export({ format: "jwk" }) }, {}, stranger.privateKey),
+      "a foreign key in its header",
+      () => signed({ jwk: foreign.publicKey.export({ format: "jwk" }) }, {}, foreign.privateKey),
     ],
     [
-      "another's key at a URL that the header names",
-      () => signed({ jku: "http://127.0.0.1:9/jwks.json", kid: "theirs" }, {}, stranger.privateKey),
+      "the URL of a foreign key in its header",
+      () => signed({ jku: "http://127.0.0.1:9/jwks.json", kid: "theirs" }, {}, foreign.privateKey),
     ],
     ["an unknown key id", () => signed({ kid: "unknown" })],
     ["a key id that is a path", () => signed({ kid: "../../etc/passwd" })],
     [
-      "a critical extension that nobody here knows",
+      "an unknown critical extension",
       () => signed({ crit: ["http://example.test/ext"], "http://example.test/ext": 1 }),
     ],
-    ["a critical extension that is not there", () => signed({ crit: ["exp"] })],
-    ["a payload that is not encoded", () => signed({ b64: false, crit: ["b64"] })],
+    ["a critical extension that is missing", () => signed({ crit: ["exp"] })],
+    ["an unencoded payload", () => signed({ b64: false, crit: ["b64"] })],
     ["the type of an id token", () => signed({ typ: "JWT" })],
     ["no type", () => signed({ typ: undefined })],
     ["another issuer", () => signed({}, { iss: "http://elsewhere.test" })],
-    ["the issuer with a slash more", () => signed({}, { iss: `${TOKEN_ISSUER}/` })],
+    ["a trailing slash in the issuer", () => signed({}, { iss: `${TOKEN_ISSUER}/` })],
     ["no issuer", () => signed({}, { iss: undefined })],
     ["the other environment's audience", () => signed({}, { aud: `${TOKEN_ISSUER}/sandbox/v1` })],
     ["no audience", () => signed({}, { aud: undefined })],
     ["the other environment in a claim", () => signed({}, { environment: "sandbox" })],
     ["an expiry a minute ago", () => signed({}, { iat: now() - 960, exp: now() - 60 })],
-    ["an expiry that is a text", () => signed({}, { exp: "2099-01-01" })],
+    ["a string as expiry", () => signed({}, { exp: "2099-01-01" })],
     ["no expiry", () => signed({}, { exp: undefined })],
-    ["a beginning in an hour", () => signed({}, { nbf: now() + 3600 })],
+    ["a not-before time in one hour", () => signed({}, { nbf: now() + 3600 })],
     ["no issuing time", () => signed({}, { iat: undefined })],
     ["no subject", () => signed({}, { sub: undefined })],
-    ["no id of its own", () => signed({}, { jti: undefined })],
+    ["no token id", () => signed({}, { jti: undefined })],
     ["no credential", () => signed({}, { credential_id: undefined })],
-    ["a client id that is none", () => signed({}, { client_id: "x" })],
-    ["a scope that there is not", () => signed({}, { scope: "webhooks:write everything" })],
+    ["a client id that is not a UUID", () => signed({}, { client_id: "x" })],
+    ["an unknown scope", () => signed({}, { scope: "webhooks:write everything" })],
     ["scopes in a list", () => signed({}, { scope: ["webhooks:write"] })],
-    ["a payload that is no object", () => signAnyway(header(), [] as never, signingKey)],
+    ["a payload that is not an object", () => signUnchecked(header(), [] as never, signingKey)],
     [
       "a tampered payload",
       () => {
@@ -154,30 +154,30 @@ describe("access tokens, forged", () => {
         return `${encode(header({ extra: 1 }))}.${second}.${third}`;
       },
     ],
-    ["a signature cut short", () => signed().slice(0, -4)],
+    ["a truncated signature", () => signed().slice(0, -4)],
     [
       "a signature of zeros",
       () => `${signed().split(".").slice(0, 2).join(".")}.${Buffer.alloc(64).toString("base64url")}`,
     ],
-    ["five parts, like an encrypted one", () => `${signed()}.x.y`],
-    ["one part", () => "x"],
-    ["a header that is no JSON", () => `x.${signed().split(".").slice(1).join(".")}`],
+    ["five parts, like an encrypted token", () => `${signed()}.x.y`],
+    ["only one part", () => "x"],
+    ["a header that is not JSON", () => `x.${signed().split(".").slice(1).join(".")}`],
   ];
   for (const [what, forge] of forgeries) {
-    it(`401 invalid_token: ${what}`, async () => {
+    it(`a token with ${what} gets 401 invalid_token`, async () => {
       const token = await forge();
       expect(await overHttp(token), "by the command service").to.deep.equal([401, "invalid_token"]);
       expect(await remotely(token), "by keys over HTTP").to.deep.equal([401, "invalid_token"]);
     });
   }
 
-  it("401: a good token of either environment at the other's base", async () => {
+  it("a valid token of each environment gets 401 at the base path of the other", async () => {
     expect(await overHttp(world.token, "sandbox")).to.deep.equal([401, "invalid_token"]);
     const inSandbox = await createPartnerWorld(command, "sandbox");
     expect(await overHttp(inSandbox.token, "production")).to.deep.equal([401, "invalid_token"]);
   });
 
-  it("401 missing_token: what is no Bearer token", async () => {
+  it("an Authorization header without a Bearer token gets 401 missing_token", async () => {
     for (const Authorization of [
       "Bearer",
       "Bearer  ",

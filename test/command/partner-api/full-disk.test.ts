@@ -37,15 +37,18 @@ describe("command service, when the disk of the log is full", function () {
       { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
     );
 
-  it("the command service answers 503 with Retry-After while the disk of the log is full, then 201", async () => {
+  it("the command service returns 503 with Retry-After while the disk of the event log is full, then 201", async () => {
     await disk.fill();
-    // The last page of the log's file may have room for a few small events.
+    // The last page of the log's file may have space for a few small events.
     let answer = await create("filling-0");
     for (let n = 1; answer.status === 201 && n < 50; n += 1) answer = await create(`filling-${n}`);
     expect(answer.status).to.equal(503);
     expect(answer.body).to.include({ ok: false, error: "event_log_unavailable" });
     expect(Number(answer.headers.get("retry-after"))).to.be.above(0);
-    expect((await ask("GET", `${command.url}/health/ready`)).status, "reads of the log go on").to.equal(200);
+    expect(
+      (await ask("GET", `${command.url}/health/ready`)).status,
+      "readiness while the log is readable",
+    ).to.equal(200);
     await disk.free();
     expect((await create("afterwards")).status).to.equal(201);
   });

@@ -35,14 +35,14 @@ describe("idempotency of createPartnerAppointment", () => {
   };
   const eventsOf = (idempotencyKey: string) =>
     first.log.read(`appointment-${partnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey })}`);
-  /** The same partner at a service whose tokens are signed by another key. */
+  /** Returns the headers of the same partner for a service with another signing key. */
   const headersAt = async (url: string) => {
     const { body } = await exchange(url, world);
     return { ...world.headers, Authorization: `Bearer ${body.access_token}` };
   };
   const isReplay = ({ headers }: PartnerResponse) => headers.get("Idempotent-Replayed") === "true";
 
-  it("accepts one of two bodies from fifty concurrent requests, and answers 409 to the other", async () => {
+  it("of fifty concurrent creates with one key and two bodies, one body is accepted and the other gets 409", async () => {
     const key = randomUUID();
     const bodies = Array.from({ length: 50 }, (_, index) => ({ notes: index % 2 ? "odd" : "even" }));
     const answers = await Promise.all(bodies.map((more) => create(first.url, key, more)));
@@ -57,7 +57,7 @@ describe("idempotency of createPartnerAppointment", () => {
     expect(events[0]?.data).to.include({ notes: won[0]?.body.appointment.notes });
   });
 
-  it("holds across several processes and a restart", async () => {
+  it("an idempotency key is effective across several processes and a restart", async () => {
     const key = randomUUID();
     const second = await startTestCommand();
     const there = await headersAt(second.url);
@@ -78,18 +78,18 @@ describe("idempotency of createPartnerAppointment", () => {
     expect(await eventsOf(key)).to.have.length(1);
   });
 
-  it("holds if the process is killed between append and answer", async () => {
+  it("an idempotency key is effective if the process is killed between append and response", async () => {
     const key = randomUUID();
-    const way = await startForgetfulWay((await testServers()).eventstoreUrl, "AppointmentRequested");
-    const victim = await spawnCommand(way.url, first);
-    const unanswered = create(victim.url, key).then(
-      () => "answered",
+    const proxy = await startDroppingProxy((await testServers()).eventstoreUrl, "AppointmentRequested");
+    const killed = await spawnCommand(proxy.url, first);
+    const outcome = create(killed.url, key).then(
+      () => "received a response",
       () => "cut off",
     );
     await eventually("the append is done", async () => (await eventsOf(key)).length === 1);
-    victim.kill();
-    expect(await unanswered).to.equal("cut off");
-    await way.close();
+    killed.kill();
+    expect(await outcome).to.equal("cut off");
+    await proxy.close();
     const retry = await create(first.url, key);
     expect([retry.status, isReplay(retry)]).to.deep.equal([201, true]);
     expect((await create(first.url, key, { notes: "other" })).status).to.equal(409);
@@ -97,7 +97,7 @@ describe("idempotency of createPartnerAppointment", () => {
   });
 });
 
-/** The service as a process of its own, with the other one's signing key. */
+/** Starts the command service in a separate process, with the signing key of the given service. */
 async function spawnCommand(eventstoreUrl: string, { signingKey }: TestCommand) {
   const { databaseUrls } = await testServers();
   const env = {
@@ -121,18 +121,18 @@ async function spawnCommand(eventstoreUrl: string, { signingKey }: TestCommand) 
   return { url, kill: () => void child.kill("SIGKILL") };
 }
 
-/** A way to the log that passes everything on, but no answer any more once something with this text has gone there. */
-async function startForgetfulWay(target: string, text: string) {
+/** Starts a proxy to the event log that drops all responses after a request that contains the text. */
+async function startDroppingProxy(target: string, text: string) {
   const { hostname, port } = new URL(target);
   const open = new Set<Socket>();
-  let forgetful = false;
+  let isDropping = false;
   const server = createServer((near) => {
     const far = connect(Number(port), hostname);
     near.on("data", (bytes) => {
-      forgetful ||= bytes.includes(text);
+      isDropping ||= bytes.includes(text);
       far.write(bytes);
     });
-    far.on("data", (bytes) => forgetful || near.write(bytes));
+    far.on("data", (bytes) => isDropping || near.write(bytes));
     for (const [from, to] of [
       [near, far],
       [far, near],

@@ -9,11 +9,11 @@ import {
   type TestCommand,
 } from "../../support/partner.ts";
 
-const GOOD = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
+const VALID_ENDPOINT = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
 
 describe("changes of one thing at once", function () {
   this.timeout(60_000);
-  /** Two services on one log, as two processes are. */
+  /** Two services on one event log, like two processes. */
   let both: TestCommand[];
   let world: PartnerWorld;
 
@@ -39,21 +39,21 @@ describe("changes of one thing at once", function () {
     }
     return counts;
   };
-  const register = async () => (await post(both[0]!, "", GOOD)).body.endpoint.id as string;
+  const register = async () => (await post(both[0]!, "", VALID_ENDPOINT)).body.endpoint.id as string;
 
   for (const processes of [1, 2]) {
-    it(`registers 50 of 70 endpoints at once and refuses 20 with the limit, over ${processes} processes`, async () => {
-      const counts = tally(await atOnce(70, both.slice(0, processes), "", GOOD));
+    it(`of 70 concurrent endpoint registrations over ${processes} process(es), 50 succeed and 20 exceed the limit`, async () => {
+      const counts = tally(await atOnce(70, both.slice(0, processes), "", VALID_ENDPOINT));
       expect(counts).to.deep.equal({ "201": MAX_ENDPOINTS, "409 webhook_endpoint_limit_reached": 20 });
     });
 
-    it(`takes 70 tests of an endpoint at once, each as its own delivery, over ${processes} processes`, async () => {
+    it(`70 concurrent tests of an endpoint over ${processes} process(es) create 70 deliveries`, async () => {
       const answers = await atOnce(70, both.slice(0, processes), `/${await register()}/test`);
       expect(tally(answers)).to.deep.equal({ "202": 70 });
       expect(new Set(answers.map(({ body }) => body.delivery.id)).size).to.equal(70);
     });
 
-    it(`rotates a secret or says that another did, over ${processes} processes`, async () => {
+    it(`concurrent secret rotations over ${processes} process(es) succeed or get 409 concurrent_rotation`, async () => {
       const counts = tally(await atOnce(20, both.slice(0, processes), `/${await register()}/rotate-secret`));
       const { 200: rotated = 0, "409 concurrent_rotation": lost = 0 } = counts;
       expect(rotated).to.be.above(0);
@@ -61,14 +61,14 @@ describe("changes of one thing at once", function () {
     });
   }
 
-  it("registers a stranger's endpoint while 70 of another application are under way", async () => {
+  it("an endpoint registration does not wait for 70 registrations of another application", async () => {
     const stranger = await createPartnerWorld(both[0]!, "sandbox");
     const finished: string[] = [];
-    const flood = atOnce(70, both, "", GOOD).then((answers) => {
+    const flood = atOnce(70, both, "", VALID_ENDPOINT).then((answers) => {
       finished.push("flood");
       return answers;
     });
-    const { status } = await post(both[0]!, "", GOOD, stranger);
+    const { status } = await post(both[0]!, "", VALID_ENDPOINT, stranger);
     finished.push("stranger");
     expect([status, finished]).to.deep.equal([201, ["stranger"]]);
     expect(Object.keys(tally(await flood))).to.have.members(["201", "409 webhook_endpoint_limit_reached"]);

@@ -22,7 +22,7 @@ describe("a partner at a clinic that is suspended or closed", () => {
     ["closed", closeClinic],
   ] as const;
   for (const [what, end] of states) {
-    it(`brings nothing new to one that is ${what}, and can still secure what there is`, async () => {
+    it(`a partner cannot add data at a ${what} clinic, but can rotate secrets and revoke endpoints`, async () => {
       const world = await createPartnerWorld(command, "sandbox");
       const { clinicId, branchId, animalId, headers } = world;
       const at = (method: "POST" | "DELETE", path: string, body?: unknown) =>

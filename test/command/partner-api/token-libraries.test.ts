@@ -11,7 +11,7 @@ import {
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
 
-/** Libraries that partners and resource servers use, none of which signed the token. */
+/** Checks tokens with libraries that partners and resource servers use. None of the libraries signed the tokens. */
 describe("the token operation, as public libraries see it", () => {
   let command: TestCommand;
   let application: TestApplication;
@@ -47,7 +47,7 @@ describe("the token operation, as public libraries see it", () => {
       [oauth.allowInsecureRequests]: true,
     });
 
-  it("oauth4webapi takes the answer, and the token by RFC 9068 and the published keys", async () => {
+  it("oauth4webapi accepts the token response, and validates the token with RFC 9068 and the published keys", async () => {
     const answer = await oauth.processClientCredentialsResponse(server, client, await exchange());
     expect(answer).to.include({
       token_type: "bearer",

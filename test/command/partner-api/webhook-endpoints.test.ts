@@ -18,7 +18,16 @@ import {
 const ORIGIN = "http://127.0.0.1:9";
 const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
 const secretBox = createSecretBox(SECRET_KEYS);
-const record = ["id", "clinicId", "url", "events", "status", "disabledReason", "createdAt", "updatedAt"];
+const ENDPOINT_FIELDS = [
+  "id",
+  "clinicId",
+  "url",
+  "events",
+  "status",
+  "disabledReason",
+  "createdAt",
+  "updatedAt",
+];
 
 describe("webhook endpoints", () => {
   let command: TestCommand;
@@ -38,8 +47,8 @@ describe("webhook endpoints", () => {
   const create = async (): Promise<string> => (await call("POST", "", good)).body.endpoint.id;
   const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
-  /** Records a fact about a delivery, as the dispatcher does. */
-  async function recordFact(
+  /** Records an event of a delivery, as the dispatcher does. */
+  async function recordDeliveryEvent(
     type: "WebhookDeliveryFailed" | "WebhookDeliverySkipped",
     deliveryId: string,
     endpointId: string,
@@ -51,9 +60,9 @@ describe("webhook endpoints", () => {
     await command.log.append(`webhookDelivery-${deliveryId}`, revision, [fact]);
   }
 
-  /** Whoever is not the endpoint's owner is told that there is none. */
-  function hidesOthers(method: "POST" | "DELETE", suffix: string): void {
-    it("404 webhook_endpoint_not_found: unknown, or another application's", async () => {
+  /** Defines tests that an operation hides endpoints of other owners. */
+  function testHiddenEndpoints(operation: string, method: "POST" | "DELETE", suffix: string): void {
+    it(`${operation} returns 404 for an unknown endpoint and for an endpoint of another application`, async () => {
       const id = await create();
       for (const answer of [
         await call(method, `/${randomUUID()}${suffix}`),
@@ -65,23 +74,23 @@ describe("webhook endpoints", () => {
       expect(await eventsOf(id)).to.have.length(1);
     });
 
-    it("404 webhook_endpoint_not_found: an id that is no UUID", async () => {
+    it(`${operation} returns 404 for an endpoint id that is not a UUID`, async () => {
       const { status, body } = await call(method, `/mine${suffix}`);
       expect([status, body.error]).to.deep.equal([404, "webhook_endpoint_not_found"]);
     });
   }
 
   describe("revokeWebhookEndpoint", () => {
-    hidesOthers("DELETE", "");
+    testHiddenEndpoints("revokeWebhookEndpoint", "DELETE", "");
 
-    it("200: revoked, the second time too", async () => {
+    it("revokeWebhookEndpoint returns 200 with the revoked endpoint, also for a repeated request", async () => {
       const id = await create();
       const first = await call("DELETE", `/${id}`);
       const second = await call("DELETE", `/${id.toUpperCase()}`);
       for (const { status, body } of [first, second]) {
         expect(status).to.equal(200);
         expect(body).to.have.all.keys("ok", "endpoint");
-        expect(body.endpoint).to.have.all.keys(record);
+        expect(body.endpoint).to.have.all.keys(ENDPOINT_FIELDS);
         expect(body.endpoint).to.include({ id, status: "revoked" });
       }
       expect(second.text).to.equal(first.text);
@@ -90,13 +99,13 @@ describe("webhook endpoints", () => {
   });
 
   describe("rotateWebhookSecret", () => {
-    hidesOthers("POST", "/rotate-secret");
+    testHiddenEndpoints("rotateWebhookSecret", "POST", "/rotate-secret");
 
-    it("200: returns a new secret; the former secret still signs for 24 hours", async () => {
+    it("rotateWebhookSecret returns a new secret, and the previous secret still signs for 24 hours", async () => {
       const { body: created } = await call("POST", "", good);
       const { status, body } = await call("POST", `/${created.endpoint.id}/rotate-secret`);
       expect(status).to.equal(200);
-      expect(body.endpoint).to.have.all.keys(record);
+      expect(body.endpoint).to.have.all.keys(ENDPOINT_FIELDS);
       expect(body.secret)
         .to.match(/^whsec_/)
         .and.not.equal(created.secret);
@@ -105,7 +114,7 @@ describe("webhook endpoints", () => {
       expect(Date.parse(previousExpiresAt) - Date.parse(body.endpoint.updatedAt)).to.equal(86_400_000);
     });
 
-    it("409 concurrent_rotation: of rotations at once, those that come second", async () => {
+    it("rotateWebhookSecret returns 409 concurrent_rotation for rotations that another rotation overtook", async () => {
       const id = await create();
       const answers = await Promise.all(
         Array.from({ length: 20 }, () => call("POST", `/${id}/rotate-secret`)),
@@ -115,13 +124,15 @@ describe("webhook endpoints", () => {
       expect(lost).to.have.length.above(0);
       expect(won.length + lost.length).to.equal(20);
       expect(new Set(lost.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
-      // Every secret that somebody was given is the one of a rotation in the log, and of no other.
+      // Each returned secret belongs to exactly one rotation in the event log.
       const rotations = (await eventsOf(id)).slice(1) as unknown as { data: { encryptedSecret: string } }[];
-      const kept = await Promise.all(rotations.map(({ data }) => secretBox.open(data.encryptedSecret)));
-      expect(won.map(({ body }) => body.secret)).to.have.members(kept);
+      const storedSecrets = await Promise.all(
+        rotations.map(({ data }) => secretBox.open(data.encryptedSecret)),
+      );
+      expect(won.map(({ body }) => body.secret)).to.have.members(storedSecrets);
     });
 
-    it("409 webhook_endpoint_revoked", async () => {
+    it("rotateWebhookSecret returns 409 for a revoked endpoint", async () => {
       const id = await create();
       await call("DELETE", `/${id}`);
       const { status, body } = await call("POST", `/${id}/rotate-secret`);
@@ -130,9 +141,9 @@ describe("webhook endpoints", () => {
   });
 
   describe("testWebhookEndpoint", () => {
-    hidesOthers("POST", "/test");
+    testHiddenEndpoints("testWebhookEndpoint", "POST", "/test");
 
-    it("202: a delivery of its own for each test", async () => {
+    it("testWebhookEndpoint returns 202 with a new delivery for each test", async () => {
       const id = await create();
       const answers = [await call("POST", `/${id}/test`), await call("POST", `/${id}/test`)];
       const tested = (await eventsOf(id)).slice(1) as unknown as (CatalogEvent & {
@@ -152,7 +163,7 @@ describe("webhook endpoints", () => {
       expect(tested).to.have.length(2);
     });
 
-    it("202 for each of twenty at once", async () => {
+    it("testWebhookEndpoint returns 202 for each of twenty concurrent tests", async () => {
       const id = await create();
       const answers = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/test`)));
       expect(answers.map(({ status }) => status)).to.deep.equal(Array(20).fill(202));
@@ -160,7 +171,7 @@ describe("webhook endpoints", () => {
       expect(await eventsOf(id)).to.have.length(21);
     });
 
-    it("409: the endpoint is disabled, or revoked", async () => {
+    it("testWebhookEndpoint returns 409 for a disabled or revoked endpoint", async () => {
       const endpointId = await create();
       const { applicationId, clinicId, environment } = world;
       const owner = { applicationId, clinicId, environment };
@@ -175,53 +186,53 @@ describe("webhook endpoints", () => {
   describe("replayWebhookDelivery", () => {
     const replay = (endpointId: string, deliveryId: string, as: PartnerWorld = world) =>
       call("POST", `/${endpointId}/deliveries/${deliveryId}/replay`, undefined, as);
-    const notReplayable = async (endpointId: string, deliveryId: string) => {
+    const expectNotReplayable = async (endpointId: string, deliveryId: string) => {
       const { status, body } = await replay(endpointId, deliveryId);
       expect([status, body.error]).to.deep.equal([409, "delivery_not_replayable"]);
     };
 
-    hidesOthers("POST", `/deliveries/${randomUUID()}/replay`);
+    testHiddenEndpoints("replayWebhookDelivery", "POST", `/deliveries/${randomUUID()}/replay`);
 
-    for (const fact of ["WebhookDeliveryFailed", "WebhookDeliverySkipped"] as const) {
-      it(`202: after ${fact}; not while under way; again after the next failure`, async () => {
+    for (const eventType of ["WebhookDeliveryFailed", "WebhookDeliverySkipped"] as const) {
+      it(`replayWebhookDelivery returns 202 after ${eventType}, 409 while a replay is pending, and 202 after the next failure`, async () => {
         const [endpointId, deliveryId] = [await create(), randomUUID()];
-        await recordFact(fact, deliveryId, endpointId);
+        await recordDeliveryEvent(eventType, deliveryId, endpointId);
         const { status, body } = await replay(endpointId, deliveryId);
         expect(status).to.equal(202);
         expect(body).to.deep.equal({ ok: true, delivery: { id: deliveryId, status: "pending" } });
-        await notReplayable(endpointId, deliveryId);
-        await recordFact("WebhookDeliveryFailed", deliveryId, endpointId, 1n);
+        await expectNotReplayable(endpointId, deliveryId);
+        await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, endpointId, 1n);
         expect((await replay(endpointId, deliveryId)).status).to.equal(202);
       });
     }
 
-    it("202 for one of several at once, 409 for the others", async () => {
+    it("replayWebhookDelivery returns 202 for one of several concurrent requests, and 409 for the others", async () => {
       const [endpointId, deliveryId] = [await create(), randomUUID()];
-      await recordFact("WebhookDeliveryFailed", deliveryId, endpointId);
+      await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, endpointId);
       const answers = await Promise.all(Array.from({ length: 8 }, () => replay(endpointId, deliveryId)));
       expect(answers.map(({ status }) => status).sort()).to.deep.equal([202, ...Array(7).fill(409)]);
     });
 
-    it("409 delivery_not_replayable: unknown, or of another endpoint", async () => {
+    it("replayWebhookDelivery returns 409 for an unknown delivery and for a delivery of another endpoint", async () => {
       const [endpointId, otherId, deliveryId] = [await create(), await create(), randomUUID()];
-      await notReplayable(endpointId, deliveryId);
-      await recordFact("WebhookDeliveryFailed", deliveryId, otherId);
-      await notReplayable(endpointId, deliveryId);
+      await expectNotReplayable(endpointId, deliveryId);
+      await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, otherId);
+      await expectNotReplayable(endpointId, deliveryId);
     });
 
-    it("409 delivery_not_replayable: the endpoint is disabled, or revoked", async () => {
+    it("replayWebhookDelivery returns 409 if the endpoint is disabled or revoked", async () => {
       const [endpointId, deliveryId] = [await create(), randomUUID()];
-      await recordFact("WebhookDeliveryFailed", deliveryId, endpointId);
+      await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, endpointId);
       const { applicationId, clinicId, environment } = world;
       const owner = { applicationId, clinicId, environment };
       await disableEndpoint(command.log, { endpointId, owner }, operatorContext());
-      await notReplayable(endpointId, deliveryId);
+      await expectNotReplayable(endpointId, deliveryId);
       await call("DELETE", `/${endpointId}`);
-      await notReplayable(endpointId, deliveryId);
+      await expectNotReplayable(endpointId, deliveryId);
     });
 
-    it("409 delivery_not_replayable: a delivery id that is no UUID, of an endpoint that there is", async () => {
-      await notReplayable(await create(), "last");
+    it("replayWebhookDelivery returns 409 for a delivery id that is not a UUID", async () => {
+      await expectNotReplayable(await create(), "last");
       expect((await replay(randomUUID(), "last")).body.error).to.equal("webhook_endpoint_not_found");
     });
   });

@@ -9,7 +9,7 @@ import { operatorContext } from "../../../support/partner.ts";
 import { testServers } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
-const DAY = 24 * 60 * 60 * 1000;
+const DAY_MS = 24 * 60 * 60 * 1000;
 
 describe("endpoint rotate-secret", () => {
   const keys = { current: "k", keys: { k: Buffer.alloc(32).toString("base64") } };
@@ -26,16 +26,17 @@ describe("endpoint rotate-secret", () => {
   });
   after(() => client.dispose());
 
-  async function endpoint(): Promise<string> {
+  async function registerTestEndpoint(): Promise<string> {
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
     const input = { owner, url: "https://hooks.example.com/", events: ["appointment.created" as const] };
     return (await registerEndpoint({ log, secretBox }, input, operatorContext())).endpoint.id;
   }
 
-  /** The new secret as the log keeps it, and how long the former one goes on signing. Milliseconds. */
-  async function rotation(endpointId: string) {
+  /** Returns the new secret in the log, and the time in milliseconds for which the previous secret still signs. */
+  async function readRotation(endpointId: string) {
     const last = (await log.read(`webhookEndpoint-${endpointId}`)).at(-1);
-    if (last?.type !== "WebhookSecretRotated") throw new Error(`no rotation but ${last?.type}`);
+    if (last?.type !== "WebhookSecretRotated")
+      throw new Error(`The last event is not a rotation but ${last?.type}`);
     const { encryptedSecret, previousExpiresAt } = last.data;
     return {
       secret: await secretBox.open(encryptedSecret),
@@ -44,29 +45,29 @@ describe("endpoint rotate-secret", () => {
   }
 
   for (const [what, flags, overlap] of [
-    ["for 24 hours more", [], DAY],
-    ["no longer where it leaked", ["--leaked"], 0],
+    ["for 24 more hours", [], DAY_MS],
+    ["no longer if it leaked", ["--leaked"], 0],
   ] as const) {
-    it(`shows the new secret once; the former one signs ${what}`, async () => {
-      const id = await endpoint();
+    it(`endpoint rotate-secret shows the new secret once, and the previous secret signs ${what}`, async () => {
+      const id = await registerTestEndpoint();
       const ran = await runClinic(["endpoint", "rotate-secret", "--id", id, ...flags], { env });
       expect([ran.code, ran.err]).to.deep.equal([0, []]);
-      const kept = await rotation(id);
-      expect(ran.out).to.deep.equal([`endpoint rotate-secret: done, id ${id}, secret ${kept.secret}`]);
-      expect(kept.overlap).to.equal(overlap);
+      const stored = await readRotation(id);
+      expect(ran.out).to.deep.equal([`endpoint rotate-secret: done, id ${id}, secret ${stored.secret}`]);
+      expect(stored.overlap).to.equal(overlap);
     });
   }
 
-  it("answers programs in JSON", async () => {
-    const id = await endpoint();
+  it("endpoint rotate-secret --json prints the result as JSON", async () => {
+    const id = await registerTestEndpoint();
     const ran = await runClinic(["endpoint", "rotate-secret", "--id", id, "--json"], { env });
     const { position, ...said } = JSON.parse(ran.out.join());
-    const { secret } = await rotation(id);
+    const { secret } = await readRotation(id);
     expect(said).to.deep.equal({ command: "endpoint rotate-secret", id, changed: true, secret });
     expect(position).to.match(/^\d+$/);
   });
 
-  it("refuses an endpoint that there is not, and an option that is missing", async () => {
+  it("endpoint rotate-secret refuses an unknown endpoint and a missing option", async () => {
     const unknown = await runClinic(["endpoint", "rotate-secret", "--id", randomUUID()], { env });
     expect([unknown.code, unknown.err.join()]).to.deep.equal([
       3,
@@ -76,9 +77,9 @@ describe("endpoint rotate-secret", () => {
     expect([code, err]).to.deep.equal([2, ["clinic: --id is missing"]]);
   });
 
-  it("requires the keys that encrypt webhook secrets", async () => {
+  it("endpoint rotate-secret requires the keys that encrypt webhook secrets", async () => {
     const { EVENTSTORE_URL } = env;
-    const words = ["endpoint", "rotate-secret", "--id", await endpoint()];
+    const words = ["endpoint", "rotate-secret", "--id", await registerTestEndpoint()];
     const { code, err } = await runClinic(words, { env: { EVENTSTORE_URL } });
     expect(code).to.equal(2);
     expect(err.join("\n")).to.match(/^clinic: .*WEBHOOK_SECRET_KEYS[^\n]*$/);

@@ -17,13 +17,12 @@ import { runClinic as run } from "../terminal.ts";
 
 type Line = Record<string, unknown> & { command: string };
 
-const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+const instantInDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
 
-/** Only a command without a secret, and with an effect that can be repeated, can be imported. */
-const importable = commands.filter((command) => command.isImportable);
+const importableCommands = commands.filter((command) => command.isImportable);
 
-/** A file with every command that can be imported. Some lines are there twice: the second changes nothing. */
-function everyCommand(
+/** Creates lines with every command that can be imported. Some lines occur twice: the second line changes nothing. */
+function createLinesOfAllCommands(
   ids: Record<"clinic" | "application" | "credential" | "endpoint" | "missed" | "auditor", string>,
 ): Line[] {
   const { clinic, application, credential, endpoint, missed, auditor } = ids;
@@ -32,7 +31,7 @@ function everyCommand(
   const [assignment, hold, second] = Array.from({ length: 3 }, randomUUID);
   const tickets = Array.from({ length: 3 }, () => randomUUID());
   const rights = { role: "owner", permissions: ["manage_tenant"] };
-  const time = { scheduledAt: inDays(3), durationMinutes: 30 };
+  const time = { scheduledAt: instantInDays(3), durationMinutes: 30 };
   const register = { command: "customer register", id: customer, clinic, fullName: "Ada Example" };
   const ruled = { command: "rule set", id: rule, clinic, resource, weekday: 1 };
   const hours = { startsAt: "08:00:00", endsAt: "18:00:00" };
@@ -71,7 +70,7 @@ function everyCommand(
     { ...ruled, ...hours },
     { command: "appointment request", id: appointment, clinic, branch, animal, ...time },
     { command: "appointment confirm", id: appointment, clinic },
-    { command: "appointment reschedule", id: appointment, clinic, scheduledAt: inDays(4) },
+    { command: "appointment reschedule", id: appointment, clinic, scheduledAt: instantInDays(4) },
     { ...allocate, from: time.scheduledAt, until },
     { command: "appointment release", id: appointment, clinic, assignment },
     { ...allocate, assignment: second, from: time.scheduledAt, until },
@@ -88,7 +87,7 @@ function everyCommand(
     },
     {
       ...{ command: "hold place", id: hold, clinic, branch, resource: resource2 },
-      ...{ startsAt: inDays(1), endsAt: inDays(2), expiresAt: inDays(1) },
+      ...{ startsAt: instantInDays(1), endsAt: instantInDays(2), expiresAt: instantInDays(1) },
     },
     { command: "hold release", id: hold, clinic },
     ...[0, 1, 2].map((index) => ({
@@ -141,8 +140,8 @@ describe("importing a complete file again", function () {
     return { code, failures: out.slice(0, -1), totals, err };
   };
 
-  /** Registers what the file refers to, and a clinic's appointment whose time has come. */
-  async function complete(): Promise<{ clinicId: string; lines: Line[] }> {
+  /** Registers the objects that the lines refer to, and an appointment in the past. Returns all lines of the import. */
+  async function prepareLines(): Promise<{ clinicId: string; lines: Line[] }> {
     const [clinicId, application, missed] = [randomUUID(), randomUUID(), randomUUID()];
     const names = { slug: "again", name: "Again", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
     const first = { command: "clinic register", id: clinicId, ...names };
@@ -162,50 +161,52 @@ describe("importing a complete file again", function () {
     const input = { owner, url, events: ["appointment.created" as const] };
     const { endpoint } = await registerEndpoint({ log, secretBox }, input, operatorContext());
     const when = { scheduledAt: "2026-01-02T09:00:00.000Z", durationMinutes: 30, reason: null, notes: null };
-    const then = operatorContext(Date.parse("2026-01-01T09:00:00Z"));
+    const pastContext = operatorContext(Date.parse("2026-01-01T09:00:00Z"));
     await requestAppointment(
       log,
       { appointmentId: missed, clinicId, branchId, animalId: null, ...when },
-      then,
+      pastContext,
     );
-    await confirmAppointment(log, { appointmentId: missed, clinicId }, then);
-    const credential = (await issueCredential(log, { applicationId: application }, then)).credentialId;
+    await confirmAppointment(log, { appointmentId: missed, clinicId }, pastContext);
+    const credential = (await issueCredential(log, { applicationId: application }, pastContext)).credentialId;
     const auditor = randomUUID();
     await run(["auditor", "register", "--id", auditor, "--name", "Ada"], { env });
     const ids = { clinic: clinicId, application, credential, endpoint: endpoint.id, missed, auditor };
-    const rest = everyCommand(ids);
-    return { clinicId, lines: [...before, ...rest] };
+    const otherLines = createLinesOfAllCommands(ids);
+    return { clinicId, lines: [...before, ...otherLines] };
   }
 
-  const allApplied = (lines: Line[], again: Awaited<ReturnType<typeof importing>>) => {
+  const expectAllApplied = (lines: Line[], again: Awaited<ReturnType<typeof importing>>) => {
     expect(again.failures).to.deep.equal([]);
     expect(again.totals).to.include({ alreadyApplied: lines.length, applied: 0, failed: 0 });
     expect(again.code).to.equal(0);
   };
 
-  it("finds every kind of line applied, also after an operator closed the clinic", async () => {
-    const { clinicId, lines } = await complete();
+  it("a second import finds every kind of line applied, also after the clinic was closed", async () => {
+    const { clinicId, lines } = await prepareLines();
     const used = new Set(lines.map(({ command }) => command));
-    const unused = importable.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !used.has(name));
+    const unused = importableCommands
+      .map(({ noun, verb }) => `${noun} ${verb}`)
+      .filter((name) => !used.has(name));
     expect(unused).to.deep.equal(["clinic close"]);
     const first = await importing(lines);
     expect(first.failures).to.deep.equal([]);
     expect(first.code).to.equal(0);
-    allApplied(lines, await importing(lines));
+    expectAllApplied(lines, await importing(lines));
     const closed = await run(["clinic", "close", "--id", clinicId, "--reason", "Given up"], { env });
     expect(closed.code).to.equal(0);
-    allApplied(lines, await importing(lines));
+    expectAllApplied(lines, await importing(lines));
   });
 
-  it("finds every kind of line applied in a file that closes its clinic itself", async () => {
-    const { clinicId, lines } = await complete();
+  it("a second import of a file that closes its clinic finds every kind of line applied", async () => {
+    const { clinicId, lines } = await prepareLines();
     const closing = [...lines, { command: "clinic close", id: clinicId, reason: "Given up" }];
     expect((await importing(closing)).failures).to.deep.equal([]);
-    allApplied(closing, await importing(closing));
+    expectAllApplied(closing, await importing(closing));
   });
 
-  it("refuses lines of the closed clinic that were never applied, with their field", async () => {
-    const { clinicId, lines } = await complete();
+  it("an import refuses new lines of a closed clinic and names the field", async () => {
+    const { clinicId, lines } = await prepareLines();
     expect((await importing(lines)).code).to.equal(0);
     await run(["clinic", "close", "--id", clinicId, "--reason", "Given up"], { env });
     const added = { command: "customer register", id: randomUUID(), clinic: clinicId, fullName: "Late" };
@@ -220,7 +221,7 @@ describe("importing a complete file again", function () {
     ]);
   });
 
-  it("finishes a sandbox application whose registration stopped half-way", async () => {
+  it("an import finishes the interrupted registration of a sandbox application", async () => {
     const id = randomUUID();
     const application = { id, name: "Half", environment: "sandbox", scopes: ["clinic:read"] };
     const lines: Line[] = [{ command: "partner register", ...application }];

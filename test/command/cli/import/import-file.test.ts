@@ -12,15 +12,15 @@ import { runClinic } from "../terminal.ts";
 
 type Line = Record<string, unknown>;
 
-const text = (lines: (Line | string)[]) =>
+const toNdjson = (lines: (Line | string)[]) =>
   lines.map((line) => (typeof line === "string" ? line : JSON.stringify(line))).join("\n");
 
-function clinicLines(id: string): Line[] {
+function createClinicLines(id: string): Line[] {
   const names = { slug: "import-vets", name: "Import Vets", locale: "fr-FR" };
   return [{ command: "clinic register", id, ...names, timezone: "Europe/Paris", currency: "EUR" }];
 }
 
-function customerLines(clinicId: string, count: number): Line[] {
+function createCustomerLines(clinicId: string, count: number): Line[] {
   return Array.from({ length: count }, (_, index) => {
     const customer = randomUUID();
     const animal = { id: randomUUID(), clinic: clinicId, customer, name: "Rex", species: "dog" };
@@ -44,7 +44,7 @@ describe("an import", () => {
   after(() => close());
 
   const importing = (lines: (Line | string)[], ...options: string[]) =>
-    runClinic(["import", "-", "--json", ...options], { env, stdin: text(lines) });
+    runClinic(["import", "-", "--json", ...options], { env, stdin: toNdjson(lines) });
   const tally = (ran: { out: string[] }) => JSON.parse(ran.out.at(-1) ?? "");
   const failures = (ran: { out: string[] }) =>
     ran.out
@@ -53,9 +53,9 @@ describe("an import", () => {
       .sort((a, b) => a.line - b.line);
   const types = async (stream: string) => (await log.read(stream)).map(({ type }) => type);
 
-  it("applies every line, an animal after its owner", async () => {
+  it("an import applies every line, and an animal after its owner", async () => {
     const id = randomUUID();
-    const lines = [...clinicLines(id), "", ...customerLines(id, 100)];
+    const lines = [...createClinicLines(id), "", ...createCustomerLines(id, 100)];
     const ran = await importing(lines);
     expect(ran.code, ran.err.join("\n")).to.equal(0);
     const { seconds, ...totals } = tally(ran);
@@ -67,13 +67,13 @@ describe("an import", () => {
     expect(ran.err.at(-1)).to.equal("import: 201 of 201 lines, 0 failed");
   });
 
-  it("changes nothing the second time, also for opposite changes and changes without effect", async () => {
+  it("a second import changes nothing, even if lines undo each other or have no effect", async () => {
     const id = randomUUID();
-    const [hold, suspend] = [
+    const [reinstate, suspend] = [
       { command: "clinic reinstate", id },
       { command: "clinic suspend", id, reason: "x" },
     ];
-    const lines = [...clinicLines(id), hold, suspend, hold, suspend];
+    const lines = [...createClinicLines(id), reinstate, suspend, reinstate, suspend];
     expect(tally(await importing(lines))).to.include({ applied: 4, alreadyApplied: 1 });
     const once = await types(`clinic-${id}`);
     expect(once).to.deep.equal([
@@ -86,10 +86,10 @@ describe("an import", () => {
     expect(await types(`clinic-${id}`)).to.deep.equal(once);
   });
 
-  it("applies only the lines that were added to a file", async () => {
+  it("a second import applies only the lines that were added to the file", async () => {
     const id = randomUUID();
     const weigh = { command: "animal weigh", clinic: id, weightKg: 3.5 };
-    const lines = [...clinicLines(id), ...customerLines(id, 1)];
+    const lines = [...createClinicLines(id), ...createCustomerLines(id, 1)];
     const weighing = { ...weigh, id: lines.at(-1)?.id };
     await importing([...lines, weighing]);
     const longer = [
@@ -102,12 +102,12 @@ describe("an import", () => {
     expect(animal).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
   });
 
-  it("reports line and field of each failure, skips lines that depend on a failed line, and imports the others", async () => {
+  it("an import reports each failed line, skips lines that depend on a failed line, and applies the others", async () => {
     const id = randomUUID();
     const customer = randomUUID();
     const taken = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
     const lines = [
-      ...clinicLines(id),
+      ...createClinicLines(id),
       taken,
       { ...taken, fullName: "Bo" },
       { command: "customer change", id: customer, clinic: id, phone: "7" },
@@ -117,7 +117,7 @@ describe("an import", () => {
       { command: "partner issue-credential", application: id },
       { command: "branch open", id: randomUUID(), clinic: id, name: "Main" },
     ];
-    const ran = await runClinic(["import", "-"], { env, stdin: text(lines) });
+    const ran = await runClinic(["import", "-"], { env, stdin: toNdjson(lines) });
     expect(ran.code).to.equal(3);
     expect(ran.out.join()).to.match(/^import: 9 lines: 3 applied, 0 already applied, 6 failed \(/);
     const problems = ran.err.filter((line) => line.startsWith("line ")).sort();
@@ -133,13 +133,13 @@ describe("an import", () => {
     expect((await importing(["nonsense"])).code).to.equal(2);
   });
 
-  it("skips a line that changes the same object as an earlier invalid line", async () => {
+  it("an import skips a line that changes the same object as an earlier invalid line", async () => {
     const id = randomUUID();
     const customer = randomUUID();
     const registered = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
     const application = { application: randomUUID(), clinic: id };
     const lines = [
-      ...clinicLines(id),
+      ...createClinicLines(id),
       registered,
       { command: "customer change", id: customer, clinic: id, fullName: 7 },
       { command: "customer change", id: customer, clinic: id, fullName: "Bo" },
@@ -160,21 +160,24 @@ describe("an import", () => {
     expect(last?.data).to.include({ fullName: "Bo" });
   });
 
-  it("writes nothing in a dry run, but reports what the domain would refuse", async () => {
+  it("a dry run of an import writes nothing, but reports the lines that a domain rule would refuse", async () => {
     const id = randomUUID();
-    const stray = { ...customerLines(id, 1)[1], customer: randomUUID() };
-    const ran = await importing([...clinicLines(id), ...customerLines(id, 5), stray], "--dry-run");
+    const stray = { ...createCustomerLines(id, 1)[1], customer: randomUUID() };
+    const ran = await importing(
+      [...createClinicLines(id), ...createCustomerLines(id, 5), stray],
+      "--dry-run",
+    );
     expect(tally(ran)).to.include({ applied: 11, refused: 1 });
     expect(failures(ran).map(({ code }) => code)).to.deep.equal(["customer_not_found"]);
     expect(await types(`clinic-${id}`)).to.deep.equal([]);
   });
 
-  it("exits with 2 for a missing file, and with 4 if the event log is unavailable", async () => {
+  it("an import exits with 2 for a missing file, and with 4 if the event log is unavailable", async () => {
     const missing = await runClinic(["import", "/nonexistent.ndjson"], { env });
     expect(missing.code).to.equal(2);
     expect(missing.err.join()).to.contain("/nonexistent.ndjson cannot be read");
     const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
-    const stdin = text(clinicLines(randomUUID()));
+    const stdin = toNdjson(createClinicLines(randomUUID()));
     const ran = await runClinic(["import", "-", "--log-wait", "1"], { env: nobody, stdin });
     expect(ran.code).to.equal(4);
     expect(ran.err).to.deep.equal([
@@ -185,24 +188,24 @@ describe("an import", () => {
     expect(ran.out.join()).to.match(/^import: 1 lines: 0 applied, 0 already applied, 0 failed, 1 left \(/);
   }).timeout(20_000);
 
-  it("continues after it was killed", async () => {
+  it("a second import finishes a killed import", async () => {
     const id = randomUUID();
-    const lines = [...clinicLines(id), ...customerLines(id, 200)];
+    const lines = [...createClinicLines(id), ...createCustomerLines(id, 200)];
     const file = path.join(makeTestRoot(), "lines.ndjson");
-    fs.writeFileSync(file, text(lines));
-    await killedUnderWay(file);
+    fs.writeFileSync(file, toNdjson(lines));
+    await killImport(file);
     const ran = await runClinic(["import", file, "--json"], { env });
     expect(ran.code, ran.err.join("\n")).to.equal(0);
     const { applied, alreadyApplied } = tally(ran);
     expect(applied + alreadyApplied).to.equal(lines.length);
-    expect(alreadyApplied, "the killed run did something").to.be.greaterThan(0);
-    expect(applied, "the killed run did not do all").to.be.greaterThan(0);
+    expect(alreadyApplied, "lines that the killed run applied").to.be.greaterThan(0);
+    expect(applied, "lines that the killed run did not apply").to.be.greaterThan(0);
     const events = lines.slice(1).map(({ command, id }) => types(`${String(command).split(" ")[0]}-${id}`));
     for (const found of await Promise.all(events)) expect(found).to.have.length(1);
   }).timeout(60_000);
 
-  /** Runs the import as a process of its own and kills it as soon as it tells of its first lines. */
-  async function killedUnderWay(file: string): Promise<void> {
+  /** Runs the import in a separate process and kills the process after its first progress message. */
+  async function killImport(file: string): Promise<void> {
     const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", file]);
     const child: ChildProcess = spawn(command, args, { env: { ...process.env, ...env } });
     const exit = once(child, "exit");

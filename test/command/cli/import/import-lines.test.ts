@@ -8,7 +8,7 @@ import { type Line, readLines } from "../../../../command/cli/import/import-line
 import { makeTestRoot, testServers } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
-const MIB = 1024 * 1024;
+const BYTES_PER_MIB = 1024 * 1024;
 
 describe("the lines of an import", function () {
   this.timeout(60_000);
@@ -27,7 +27,7 @@ describe("the lines of an import", function () {
   };
   const customer = (more: string) =>
     `{"command": "customer register", "id": "${randomUUID()}", "clinic": "${clinicId}", ${more}}`;
-  const good = () => customer('"fullName": "Ada"');
+  const validLine = () => customer('"fullName": "Ada"');
   const reasons = ({ failures }: Awaited<ReturnType<typeof importing>>) =>
     failures
       .sort((a, b) => a.line - b.line)
@@ -37,9 +37,9 @@ describe("the lines of an import", function () {
     reason: string;
   }
 
-  /** Imports a bad line between good ones and returns what is said of it. */
-  async function between(bad: string | Buffer): Promise<string> {
-    const lines = [register, good(), bad, good()].map((line) => Buffer.from(line));
+  /** Imports an invalid line between valid lines and returns the reported problem. */
+  async function importInvalidLine(invalid: string | Buffer): Promise<string> {
+    const lines = [register, validLine(), invalid, validLine()].map((line) => Buffer.from(line));
     const ran = await importing(Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")])));
     expect(ran.code).to.equal(2);
     expect(ran.totals).to.include({ end: "complete", lines: 4, failed: 1, invalid: 1, left: 0 });
@@ -53,39 +53,41 @@ describe("the lines of an import", function () {
     const resource = (metadata: string) =>
       `{"command": "resource add", "id": "${randomUUID()}", "clinic": "${clinicId}", "branch": "${randomUUID()}", "type": "room", "name": "Room", "metadata": {"a": ${metadata}}}`;
 
-    it(`that nest arrays ${levels} levels deep are named with the field, and the run goes on`, async () => {
-      expect(await between(resource(nested(levels, "[", "]")))).to.equal(
+    it(`an import reports the field with arrays nested ${levels} levels deep, and continues`, async () => {
+      expect(await importInvalidLine(resource(nested(levels, "[", "]")))).to.equal(
         "$.metadata must not nest more than 100 levels deep",
       );
-      expect(await between(customer(`"fullName": ${nested(levels, "[", "]")}`))).to.equal(
+      expect(await importInvalidLine(customer(`"fullName": ${nested(levels, "[", "]")}`))).to.equal(
         "$.fullName must be of type string",
       );
-      expect(await between(customer(`"fullName": "Ada", "more": ${nested(levels, "[", "]")}`))).to.equal(
-        "$.more is not an option of this command",
-      );
-      expect(await between(nested(levels, "[", "]"))).to.equal("$ is not a JSON object");
+      expect(
+        await importInvalidLine(customer(`"fullName": "Ada", "more": ${nested(levels, "[", "]")}`)),
+      ).to.equal("$.more is not an option of this command");
+      expect(await importInvalidLine(nested(levels, "[", "]"))).to.equal("$ is not a JSON object");
     });
 
-    it(`that nest objects ${levels} levels deep are named too`, async () => {
+    it(`an import reports the field with objects nested ${levels} levels deep`, async () => {
       const object = nested(Math.min(levels, 150_000), '{"a":', "}").replace(":}", ":1}");
-      expect(await between(resource(object))).to.equal("$.metadata must not nest more than 100 levels deep");
-      expect(await between(object)).to.equal("$.command is missing");
+      expect(await importInvalidLine(resource(object))).to.equal(
+        "$.metadata must not nest more than 100 levels deep",
+      );
+      expect(await importInvalidLine(object)).to.equal("$.command is missing");
     });
   }
 
-  it("that nest a million levels deep are refused by their size", async () => {
-    expect(await between(nested(1_000_000, "[", "]"))).to.equal("$ is longer than 1 MiB");
-    expect(await between(nested(1_000_000, '{"a":', "}"))).to.equal("$ is longer than 1 MiB");
+  it("an import refuses lines nested a million levels deep because of their size", async () => {
+    expect(await importInvalidLine(nested(1_000_000, "[", "]"))).to.equal("$ is longer than 1 MiB");
+    expect(await importInvalidLine(nested(1_000_000, '{"a":', "}"))).to.equal("$ is longer than 1 MiB");
   });
 
-  it("of 100 MB are refused by their size, in bounded memory", async () => {
+  it("an import refuses a line of 100 MB because of its size, in bounded memory", async () => {
     const file = path.join(makeTestRoot(), "long.ndjson");
     const stream = fs.createWriteStream(file);
     stream.write(`${register}\n`);
     for (let written = 0; written < 100; written += 1) {
-      if (!stream.write("x".repeat(MIB))) await once(stream, "drain");
+      if (!stream.write("x".repeat(BYTES_PER_MIB))) await once(stream, "drain");
     }
-    stream.end(`\n${good()}\n`);
+    stream.end(`\n${validLine()}\n`);
     await once(stream, "close");
     const before = process.memoryUsage().rss;
     const ran = await runClinic(["import", file, "--json"], { env });
@@ -94,34 +96,34 @@ describe("the lines of an import", function () {
     expect(failure).to.include({ line: 2, code: "invalid" });
     expect(failure.problems).to.deep.equal([{ field: "$", reason: "is longer than 1 MiB" }]);
     expect(totals).to.include({ lines: 3, failed: 1 });
-    expect(grown / MIB).to.be.lessThan(80);
+    expect(grown / BYTES_PER_MIB).to.be.lessThan(80);
   });
 
-  it("lines that are not UTF-8, contain NUL, or are not JSON are reported", async () => {
+  it("an import reports lines that are not UTF-8, contain NUL or are not JSON", async () => {
     const latin1 = Buffer.from(customer('"fullName": "Zoë"'), "latin1");
-    expect(await between(latin1)).to.equal("$ is not valid UTF-8");
-    expect(await between(customer('"fullName": "A\0da"'))).to.equal("$ contains a NUL character");
-    expect(await between(customer('"fullName": "A\\u0000da"'))).to.equal(
+    expect(await importInvalidLine(latin1)).to.equal("$ is not valid UTF-8");
+    expect(await importInvalidLine(customer('"fullName": "A\0da"'))).to.equal("$ contains a NUL character");
+    expect(await importInvalidLine(customer('"fullName": "A\\u0000da"'))).to.equal(
       "$.fullName must not contain NUL or lone surrogates",
     );
-    expect(await between(`${good().slice(0, -1)}`)).to.equal("$ is not valid JSON");
-    expect(await between(`\uFEFF${good()}`)).to.equal("$ is not valid JSON");
-    expect(await between('{"command": 7}')).to.equal(
+    expect(await importInvalidLine(`${validLine().slice(0, -1)}`)).to.equal("$ is not valid JSON");
+    expect(await importInvalidLine(`\uFEFF${validLine()}`)).to.equal("$ is not valid JSON");
+    expect(await importInvalidLine('{"command": 7}')).to.equal(
       "$.command is not a text and cannot be imported; see `import --help`",
     );
-    expect(await between(customer('"fullName": "Ada", "a b": 1'))).to.equal(
+    expect(await importInvalidLine(customer('"fullName": "Ada", "a b": 1'))).to.equal(
       '$["a b"] is not an option of this command',
     );
   });
 
-  it("may begin with a byte order mark, end in CRLF, and lack the last line end", async () => {
-    const ran = await importing(`\uFEFF${register}\r\n\r\n${good()}\r\n  \n${good()}`);
+  it("an import accepts a byte order mark, CRLF, and a last line without a line ending", async () => {
+    const ran = await importing(`\uFEFF${register}\r\n\r\n${validLine()}\r\n  \n${validLine()}`);
     expect(ran.failures).to.deep.equal([]);
     expect(ran.totals).to.include({ lines: 3, failed: 0 });
     expect(ran.code).to.equal(0);
   });
 
-  it("may be none", async () => {
+  it("an import of an empty file succeeds", async () => {
     for (const content of ["", "\n", "\uFEFF", "\r\n \n"]) {
       const ran = await importing(content);
       expect([ran.code, ran.err], JSON.stringify(content)).to.deep.equal([0, []]);
@@ -129,7 +131,7 @@ describe("the lines of an import", function () {
     }
   });
 
-  it("are the same whatever the chunks are", async () => {
+  it("the lines of an input do not depend on the chunk size", async () => {
     const bytes = Buffer.from(`\uFEFFfirst 🐾\r\n\n${"é".repeat(300)}\nlast`);
     const inChunks = async (size: number) => {
       const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
@@ -146,7 +148,7 @@ describe("the lines of an import", function () {
     for (const size of [1, 2, 3, 7, 64]) expect(await inChunks(size)).to.deep.equal(whole);
   });
 
-  it("that fail are all listed, each with number, field and reason, whatever their number", async () => {
+  it("an import lists all of 20,000 invalid lines with number, field and reason", async () => {
     const count = 20_000;
     const bad = '{"command": "customer register", "fullName": 7}\n';
     const ran = await importing(`${register}\n${bad.repeat(count)}`);
@@ -167,7 +169,7 @@ describe("the lines of an import", function () {
     expect(ran.err.filter((line) => line.startsWith("line "))).to.deep.equal([]);
   });
 
-  it("that a rule refuses are listed with the option that it is about", async () => {
+  it("an import reports the refused option of each line that a domain rule refuses", async () => {
     const branch = randomUUID();
     const id = () => randomUUID();
     const of = { clinic: clinicId, branch };

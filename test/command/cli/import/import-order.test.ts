@@ -3,14 +3,14 @@ import fc from "fast-check";
 import { createImportOrder } from "../../../../command/cli/import/import-order.ts";
 
 describe("the order of an import", () => {
-  /** Enters the commands in turn and ends each at a moment of its own; tells when each began and ended. */
-  async function run(commands: { changes: string; names: string[] }[], delays: number[]) {
+  /** Runs commands, each with its own delay, and returns when each command began and ended. */
+  async function run(commands: { changedId: string; otherIds: string[] }[], delays: number[]) {
     const takeTurn = createImportOrder();
     const history: { begins: number; ends: number }[] = [];
     let clock = 0;
     await Promise.all(
-      commands.map(async ({ changes, names }, index) => {
-        const turn = takeTurn({ changedId: changes, ids: [...new Set([changes, ...names])] });
+      commands.map(async ({ changedId, otherIds }, index) => {
+        const turn = takeTurn({ changedId, ids: [...new Set([changedId, ...otherIds])] });
         await turn.ready;
         clock += 1;
         const begins = clock;
@@ -23,9 +23,9 @@ describe("the order of an import", () => {
     return history;
   }
 
-  it("keeps dependent commands in sequence", async () => {
+  it("the order of an import keeps dependent commands in sequence", async () => {
     const id = fc.constantFrom("a", "b", "c", "d");
-    const command = fc.record({ changes: id, names: fc.array(id, { maxLength: 2 }) });
+    const command = fc.record({ changedId: id, otherIds: fc.array(id, { maxLength: 2 }) });
     await fc.assert(
       fc.asyncProperty(
         fc.array(command, { maxLength: 30 }),
@@ -36,9 +36,9 @@ describe("the order of an import", () => {
           commands.forEach((later, j) => {
             commands.slice(0, j).forEach((earlier, i) => {
               const depends =
-                later.changes === earlier.changes ||
-                later.names.includes(earlier.changes) ||
-                earlier.names.includes(later.changes);
+                later.changedId === earlier.changedId ||
+                later.otherIds.includes(earlier.changedId) ||
+                earlier.otherIds.includes(later.changedId);
               if (depends) expect(history[i]!.ends).to.be.lessThan(history[j]!.begins);
             });
           });
@@ -47,8 +47,8 @@ describe("the order of an import", () => {
     );
   });
 
-  it("runs commands that only name the same id concurrently", async () => {
-    const commands = ["x", "y", "z"].map((changes) => ({ changes, names: ["clinic"] }));
+  it("the order of an import lets commands run concurrently that only name the same id", async () => {
+    const commands = ["x", "y", "z"].map((changedId) => ({ changedId, otherIds: ["clinic"] }));
     const history = await run(commands, [5, 5, 5]);
     const lastBegin = Math.max(...history.map(({ begins }) => begins));
     expect(lastBegin).to.be.lessThan(Math.min(...history.map(({ ends }) => ends)));

@@ -12,11 +12,11 @@ import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
-/** Long enough that an import is still under way when a test acts on it. */
-const CUSTOMERS = 300;
+/** Number of customers in the file: enough that the import is still in progress when a test acts on it. */
+const CUSTOMER_COUNT = 300;
 
-/** On a log of its own, which is stopped and killed. */
-describe("an import, when the event log does not answer", function () {
+/** Each test halts or kills its own event log. */
+describe("an import while the event log is unavailable", function () {
   this.timeout(300_000);
   let dir: string;
   let log: LogProcess;
@@ -44,11 +44,11 @@ describe("an import, when the event log does not answer", function () {
       locale: "nb-NO",
     };
     const lines: Record<string, unknown>[] = [{ command: "clinic register", id, ...names }];
-    for (let index = 0; index < CUSTOMERS; index += 1)
+    for (let index = 0; index < CUSTOMER_COUNT; index += 1)
       lines.push({
         ...{ command: "customer register", id: randomUUID(), clinic: id, fullName: `Customer ${index}` },
       });
-    // Weighing twice would be two events: a line that is applied twice shows.
+    // Each weighing records an event, so a line that is applied twice is detected.
     const animal = randomUUID();
     const owner = lines[1]?.id;
     lines.push({
@@ -74,7 +74,7 @@ describe("an import, when the event log does not answer", function () {
     err: string[];
   }
 
-  /** Starts the import as a process of its own, as an operator does. */
+  /** Starts the import in a separate process, as an operator does. */
   function start(name: string, ...options: string[]): Running {
     const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", name, "--json", ...options]);
     const child = spawn(command, args, { env: { ...process.env, ...env() } });
@@ -86,13 +86,21 @@ describe("an import, when the event log does not answer", function () {
     return running;
   }
 
-  const under = (way: Running) =>
-    eventually("the import is under way", () => way.err.some((line) => line.includes(" of ")), 60_000);
-  const waits = (way: Running) =>
-    eventually("the import waits", () => way.err.some((line) => line.includes("does not answer")), 30_000);
+  const waitForProgress = (started: Running) =>
+    eventually(
+      "the import is under started",
+      () => started.err.some((line) => line.includes(" of ")),
+      60_000,
+    );
+  const waitForOutage = (started: Running) =>
+    eventually(
+      "the import waits",
+      () => started.err.some((line) => line.includes("does not answer")),
+      30_000,
+    );
 
-  /** Every line has had its effect once. */
-  async function expectEachOnce(lines: Record<string, unknown>[]): Promise<void> {
+  /** Expects that every line was applied exactly once. */
+  async function expectEachLineOnce(lines: Record<string, unknown>[]): Promise<void> {
     const client = log.client();
     const events = createEventLog(client);
     const of = (noun: string) =>
@@ -105,80 +113,80 @@ describe("an import, when the event log does not answer", function () {
     await client.dispose();
   }
 
-  it("continues when a halted log continues, and applies each line once", async () => {
+  it("an import continues when a halted event log continues, and applies each line once", async () => {
     const { name, lines } = file();
-    const way = start(name);
-    await under(way);
+    const started = start(name);
+    await waitForProgress(started);
     process.kill(log.pid, "SIGSTOP");
     try {
-      await waits(way);
+      await waitForOutage(started);
     } finally {
       process.kill(log.pid, "SIGCONT");
     }
-    expect(await way.code(), way.err.join("\n")).to.equal(0);
-    expect(way.err).to.include("import: the event log does not answer; retrying for up to 300 s");
-    expect(way.err).to.include("import: the event log is available again");
-    const totals = JSON.parse(way.out.at(-1) ?? "");
+    expect(await started.code(), started.err.join("\n")).to.equal(0);
+    expect(started.err).to.include("import: the event log does not answer; retrying for up to 300 s");
+    expect(started.err).to.include("import: the event log is available again");
+    const totals = JSON.parse(started.out.at(-1) ?? "");
     expect(totals).to.include({ end: "complete", lines: lines.length, failed: 0, left: 0 });
-    await expectEachOnce(lines);
+    await expectEachLineOnce(lines);
   });
 
-  it("continues when a killed log is restarted, and applies each line once", async () => {
+  it("an import continues when a killed event log is restarted, and applies each line once", async () => {
     const { name, lines } = file();
-    const way = start(name);
-    await under(way);
+    const started = start(name);
+    await waitForProgress(started);
     const { port } = log;
     await log.end("SIGKILL");
-    await waits(way);
+    await waitForOutage(started);
     log = await LogProcess.start(dir, port);
-    expect(await way.code(), way.err.join("\n")).to.equal(0);
-    const totals = JSON.parse(way.out.at(-1) ?? "");
+    expect(await started.code(), started.err.join("\n")).to.equal(0);
+    const totals = JSON.parse(started.out.at(-1) ?? "");
     expect(totals).to.include({ end: "complete", lines: lines.length, failed: 0, left: 0 });
-    await expectEachOnce(lines);
+    await expectEachLineOnce(lines);
   });
 
-  it("exits with 4 after the wait, prints the totals, and is finished by another run", async () => {
+  it("an import exits with 4 after the wait for a halted event log, and a second run finishes the import", async () => {
     const { name, lines } = file();
-    const way = start(name, "--log-wait", "1");
-    await under(way);
+    const started = start(name, "--log-wait", "1");
+    await waitForProgress(started);
     process.kill(log.pid, "SIGSTOP");
     try {
-      expect(await way.code()).to.equal(4);
+      expect(await started.code()).to.equal(4);
     } finally {
       process.kill(log.pid, "SIGCONT");
     }
-    expect(way.err.at(-1)).to.equal(
+    expect(started.err.at(-1)).to.equal(
       "clinic: the event log is unavailable; check EVENTSTORE_URL and try again",
     );
-    const totals = JSON.parse(way.out.at(-1) ?? "");
+    const totals = JSON.parse(started.out.at(-1) ?? "");
     expect(totals).to.include({ end: "failed", lines: lines.length, failed: 0 });
     expect(totals.applied).to.be.greaterThan(0);
     expect(totals.left).to.equal(lines.length - totals.applied);
-    await finishedByAnotherRun(name, lines);
+    await expectFinishedBySecondRun(name, lines);
   });
 
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    it(`stops in order on ${signal}, also while it waits, and is finished by another run`, async () => {
+    it(`an import that waits for the event log stops on ${signal}, and a second run finishes the import`, async () => {
       const { name, lines } = file();
-      const way = start(name);
-      await under(way);
+      const started = start(name);
+      await waitForProgress(started);
       process.kill(log.pid, "SIGSTOP");
       try {
-        await waits(way);
-        way.child.kill(signal);
-        expect(await way.code(), way.err.join("\n")).to.equal(130);
+        await waitForOutage(started);
+        started.child.kill(signal);
+        expect(await started.code(), started.err.join("\n")).to.equal(130);
       } finally {
         process.kill(log.pid, "SIGCONT");
       }
-      expect(way.err).to.include(
+      expect(started.err).to.include(
         "import: finishing the lines in progress; press Ctrl-C again to stop immediately",
       );
-      expect(JSON.parse(way.out.at(-1) ?? "")).to.include({ end: "interrupted", failed: 0 });
-      await finishedByAnotherRun(name, lines);
+      expect(JSON.parse(started.out.at(-1) ?? "")).to.include({ end: "interrupted", failed: 0 });
+      await expectFinishedBySecondRun(name, lines);
     });
   }
 
-  it("stops in order when interrupted, and prints the totals as text", async () => {
+  it("an interrupted import finishes the lines in progress and prints the totals as text", async () => {
     const { name, lines } = file();
     const interruption = new AbortController();
     const stopping = runClinic(["import", name], { env: env(), signal: interruption.signal });
@@ -198,10 +206,10 @@ describe("an import, when the event log does not answer", function () {
     );
   });
 
-  async function finishedByAnotherRun(name: string, lines: Record<string, unknown>[]): Promise<void> {
+  async function expectFinishedBySecondRun(name: string, lines: Record<string, unknown>[]): Promise<void> {
     const again = await runClinic(["import", name, "--json"], { env: env() });
     expect(again.code, again.err.join("\n")).to.equal(0);
     expect(JSON.parse(again.out.at(-1) ?? "")).to.include({ end: "complete", failed: 0, left: 0 });
-    await expectEachOnce(lines);
+    await expectEachLineOnce(lines);
   }
 });

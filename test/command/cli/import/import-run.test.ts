@@ -8,8 +8,8 @@ import { operatorContext } from "../../../support/partner.ts";
 describe("an import that the operator interrupts", () => {
   const names = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
 
-  /** Imports one clinic for each append; each append interrupts the import and then does what is given. */
-  async function importing(...appends: (() => Promise<bigint>)[]) {
+  /** Imports one clinic for each given append. Each append first interrupts the import. */
+  async function runImport(...appends: (() => Promise<bigint>)[]) {
     const interruption = new AbortController();
     const log: EventLog = {
       read: async () => [],
@@ -43,21 +43,21 @@ describe("an import that the operator interrupts", () => {
 
   const applied = async () => 1n;
 
-  it("is complete if the lines in flight were the last ones", async () => {
-    const { end, tally } = await importing(applied);
+  it("an interrupted import is complete if no lines are left after those in progress", async () => {
+    const { end, tally } = await runImport(applied);
     expect([end, tally.applied]).to.deep.equal(["complete", 1]);
   });
 
-  it("is interrupted if a line in flight did not reach the event log", async () => {
-    const { end } = await importing(async () => {
+  it("an import ends as interrupted if the event log is unavailable for a line in progress", async () => {
+    const { end } = await runImport(async () => {
       throw new LogUnavailableError("no answer");
     });
     expect(end).to.equal("interrupted");
   });
 
-  it("fails with an error that is not an unavailable event log", async () => {
+  it("an interrupted import fails with an error other than an unavailable event log", async () => {
     const broken = new Error("broken");
-    const { end, error } = await importing(async () => {
+    const { end, error } = await runImport(async () => {
       throw broken;
     });
     expect([end, error]).to.deep.equal(["failed", broken]);

@@ -10,7 +10,7 @@ import { startTestQueryApi, type TestQueryApi } from "../../../support/query-api
 import { testServers } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
-const EXAMPLE = path.join(import.meta.dirname, "../../../../command/cli/import/examples/move-in.ndjson");
+const EXAMPLE_FILE = path.join(import.meta.dirname, "../../../../command/cli/import/examples/move-in.ndjson");
 
 describe("the example of a clinic that moves in", () => {
   let env: NodeJS.ProcessEnv;
@@ -26,9 +26,9 @@ describe("the example of a clinic that moves in", () => {
     log = createEventLog(client);
     close = () => client.dispose();
     api = await startTestQueryApi();
-    // The ids of the file belong to whoever imports it first.
+    // An earlier test may have imported the ids in the file, so this test uses its own ids.
     const own = randomUUID().slice(0, 23);
-    content = fs.readFileSync(EXAMPLE, "utf8").replaceAll("3f1d2c4b-0a00-4000-8000", own);
+    content = fs.readFileSync(EXAMPLE_FILE, "utf8").replaceAll("3f1d2c4b-0a00-4000-8000", own);
     lines = content
       .trimEnd()
       .split("\n")
@@ -42,8 +42,8 @@ describe("the example of a clinic that moves in", () => {
   const importing = () => runClinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: content });
   const appointments = () => lines.filter(({ command }) => command === "appointment import");
 
-  /** The events of all streams that the file writes, in the order of its lines. */
-  async function written(): Promise<RecordedEvent[]> {
+  /** Reads the events of all streams that the file writes to, in the order of the lines. */
+  async function readWrittenEvents(): Promise<RecordedEvent[]> {
     const streams = lines.map(({ command = "", id, clinic: of }) => {
       const noun = command.split(" ")[0];
       return noun === "branch" ? `clinic-${of}` : `${noun}-${id}`;
@@ -51,19 +51,19 @@ describe("the example of a clinic that moves in", () => {
     return (await Promise.all([...new Set(streams)].map((stream) => log.read(stream)))).flat();
   }
 
-  it("is imported whole, and importing it again changes nothing", async () => {
+  it("an import applies every line of the example file, and a second import changes nothing", async () => {
     const first = await importing();
     expect([first.code, first.out.length], first.out.join("\n")).to.deep.equal([0, 1]);
     expect(JSON.parse(first.out[0] ?? "")).to.include({ applied: lines.length, failed: 0 });
-    const events = await written();
+    const events = await readWrittenEvents();
     const again = await importing();
     expect(again.code).to.equal(0);
     expect(JSON.parse(again.out[0] ?? "")).to.include({ alreadyApplied: lines.length, applied: 0 });
-    expect((await written()).map(({ id }) => id)).to.deep.equal(events.map(({ id }) => id));
+    expect((await readWrittenEvents()).map(({ id }) => id)).to.deep.equal(events.map(({ id }) => id));
   });
 
-  it("records who imported each appointment, and that it came to its status when it did", async () => {
-    const events = (await written()).filter(({ type }) => type === "AppointmentImported");
+  it("an import records the operator and the time at which each appointment reached its status", async () => {
+    const events = (await readWrittenEvents()).filter(({ type }) => type === "AppointmentImported");
     expect(events.map(({ metadata }) => metadata.actor)).to.deep.equal(
       appointments().map(() => ({ type: "operator", id: "ada" })),
     );
@@ -74,10 +74,10 @@ describe("the example of a clinic that moves in", () => {
     ]);
   });
 
-  it("fills the portal's list of appointments, by window and by status", async () => {
+  it("the portal lists the imported appointments by time range and by status", async () => {
     const userId = randomUUID();
     const clinicId = lines[0]?.id ?? "";
-    const events = (await written()).map(({ type, data, metadata }) => ({
+    const events = (await readWrittenEvents()).map(({ type, data, metadata }) => ({
       ...({ type, data } as CatalogEvent),
       at: metadata.occurredAt,
     }));

@@ -11,26 +11,26 @@ import { type RawResponse, requestText, sendOne } from "../../../support/raw-htt
 
 export const JSON_TYPE = "Content-Type: application/json";
 
-/** A partner who attacks the command service, and another one who is attacked; there once `before` has run. */
+/** A partner that attacks the command service, and another partner to attack. Available after `before` has run. */
 export interface Attacker {
   readonly command: TestCommand;
   readonly world: PartnerWorld;
   readonly other: PartnerWorld;
-  /** A good request's body, but for what is replaced. */
+  /** Returns a valid body of POST /appointments, with the given fields replaced. */
   appointment(more?: Record<string, unknown>): Record<string, unknown>;
-  authorization(): string;
+  authorizationHeader(): string;
   clinicHeader(id?: string): string;
-  /** The headers that let the attacker in at its own clinic. */
-  own(): string[];
-  /** An idempotency key of its own. */
-  key(): string;
-  /** @param start method and target */
+  /** Returns the headers that give the attacker access to its own clinic. */
+  ownHeaders(): string[];
+  /** Returns a header with a new idempotency key. */
+  keyHeader(): string;
+  /** @param start method and target of the request line */
   send(start: string, headers: string[], body?: string | Buffer): Promise<RawResponse>;
-  /** POST /appointments, with a good body if none is given. */
+  /** Sends POST /appointments. Default: a valid body. */
   create(headers: string[], body?: string | Buffer): Promise<RawResponse>;
 }
 
-/** Sets an attacker up for the suite that calls this; after each test the service must still be well. */
+/** Creates an attacker for the calling suite. After each test, the service must still be live. */
 export function createAttacker(): Attacker {
   let command: TestCommand;
   let world: PartnerWorld;
@@ -41,7 +41,7 @@ export function createAttacker(): Attacker {
     [world, other] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
   });
   after(() => command.stop());
-  afterEach("the process goes on, and prototypes are as they were", async () => {
+  afterEach("the service is live, and Object.prototype is unchanged", async () => {
     expect((await ask("GET", `${command.url}/health/live`)).status).to.equal(200);
     expect(Object.keys(Object.prototype)).to.deep.equal([]);
   });
@@ -62,10 +62,10 @@ export function createAttacker(): Attacker {
       scheduledAt: "2099-05-04T10:00:00Z",
       ...more,
     }),
-    authorization: () => `Authorization: Bearer ${world.token}`,
+    authorizationHeader: () => `Authorization: Bearer ${world.token}`,
     clinicHeader: (id = world.clinicId) => `X-SERVICE-Clinic-ID: ${id}`,
-    own: () => [attacker.authorization(), attacker.clinicHeader()],
-    key: () => `Idempotency-Key: ${randomUUID()}`,
+    ownHeaders: () => [attacker.authorizationHeader(), attacker.clinicHeader()],
+    keyHeader: () => `Idempotency-Key: ${randomUUID()}`,
     send: (start, headers, body = "") =>
       sendOne(command.url, requestText(`${start} HTTP/1.1`, headers, body)),
     create: (headers, body = JSON.stringify(attacker.appointment())) =>

@@ -5,7 +5,7 @@ import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("partner API, attacked by bodies", () => {
   const attacker = createAttacker();
-  const { appointment, own, key, send, create } = attacker;
+  const { appointment, ownHeaders, keyHeader, send, create } = attacker;
 
   const deep = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
   const invalidUtf8 = () =>
@@ -18,45 +18,50 @@ describe("partner API, attacked by bodies", () => {
   const bodies: [string, () => string | Buffer, number, string][] = [
     ["100,000 brackets", () => deep(50_000), 413, "body_too_large"],
     ["60,000 brackets", () => deep(30_000), 422, "validation_failed"],
-    ["brackets that do not close", () => "[".repeat(60_000), 400, "invalid_json"],
-    ["objects in objects", () => `${'{"a":'.repeat(9_000)}1${"}".repeat(9_000)}`, 422, "validation_failed"],
+    ["unclosed brackets", () => "[".repeat(60_000), 400, "invalid_json"],
     [
-      "__proto__",
+      "deeply nested objects",
+      () => `${'{"a":'.repeat(9_000)}1${"}".repeat(9_000)}`,
+      422,
+      "validation_failed",
+    ],
+    [
+      "a field __proto__",
       () => `{"__proto__":{"admin":true},${JSON.stringify(appointment()).slice(1)}`,
       400,
       "invalid_json",
     ],
     [
-      "__proto__, escaped",
+      "an escaped field __proto__",
       () => `{"\\u005f_proto__":{"admin":true},${JSON.stringify(appointment()).slice(1)}`,
       400,
       "invalid_json",
     ],
     [
-      "constructor",
+      "a field constructor",
       () => JSON.stringify(appointment({ constructor: { prototype: { admin: true } } })),
       422,
       "validation_failed",
     ],
     [
-      "prototype",
+      "a field prototype",
       () => JSON.stringify(appointment({ prototype: { admin: true } })),
       422,
       "validation_failed",
     ],
     [
-      "a megabyte",
+      "a body of one megabyte",
       () => JSON.stringify(appointment({ notes: "x".repeat(1_048_576) })),
       413,
       "body_too_large",
     ],
-    ["an array", () => JSON.stringify([appointment()]), 422, "validation_failed"],
-    ["a text", () => '"text"', 422, "validation_failed"],
-    ["bytes that are no UTF-8", invalidUtf8, 400, "invalid_json"],
-    ["UTF-8 that is cut off", cutUtf8, 400, "invalid_json"],
+    ["an array as body", () => JSON.stringify([appointment()]), 422, "validation_failed"],
+    ["a string as body", () => '"text"', 422, "validation_failed"],
+    ["invalid UTF-8", invalidUtf8, 400, "invalid_json"],
+    ["truncated UTF-8", cutUtf8, 400, "invalid_json"],
     ["UTF-16", () => Buffer.from(JSON.stringify(appointment()), "utf16le"), 400, "invalid_json"],
     ["NaN", () => `{"scheduledAt":NaN}`, 400, "invalid_json"],
-    ["a comma too many", () => `${JSON.stringify(appointment()).slice(0, -1)},}`, 400, "invalid_json"],
+    ["a trailing comma", () => `${JSON.stringify(appointment()).slice(0, -1)},}`, 400, "invalid_json"],
     [
       "half a surrogate pair",
       () => JSON.stringify(appointment({ notes: "\ud83d" })),
@@ -74,16 +79,16 @@ describe("partner API, attacked by bodies", () => {
     ],
   ];
   for (const [what, body, status, code] of bodies) {
-    it(`${status} ${code}: ${what}`, async () => {
-      expectRefusal(await create([...own(), key(), JSON_TYPE], body()), status, code);
+    it(`POST /appointments with ${what} returns ${status} ${code}`, async () => {
+      expectRefusal(await create([...ownHeaders(), keyHeader(), JSON_TYPE], body()), status, code);
     });
   }
 
-  it("413: a megabyte in chunks, of no length that is told", async () => {
+  it("a chunked body of one megabyte without Content-Length gets 413", async () => {
     const chunk = `${(4096).toString(16)}\r\n${"x".repeat(4096)}\r\n`;
     const head = requestText("POST /production/v1/appointments HTTP/1.1", [
-      ...own(),
-      key(),
+      ...ownHeaders(),
+      keyHeader(),
       JSON_TYPE,
       "Transfer-Encoding: chunked",
     ]);
@@ -91,9 +96,9 @@ describe("partner API, attacked by bodies", () => {
     expectRefusal(answer, 413, "body_too_large");
   });
 
-  it("415: what is compressed, which might be of any size", async () => {
+  it("a compressed body gets 415", async () => {
     const bomb = gzipSync(JSON.stringify(appointment({ notes: "x".repeat(10_000_000) })));
-    const answer = await create([...own(), key(), JSON_TYPE, "Content-Encoding: gzip"], bomb);
+    const answer = await create([...ownHeaders(), keyHeader(), JSON_TYPE, "Content-Encoding: gzip"], bomb);
     expectRefusal(answer, 415, "unsupported_media_type");
   });
 
@@ -106,17 +111,21 @@ describe("partner API, attacked by bodies", () => {
     ";;;",
     "application/json, text/plain",
   ]) {
-    it(`415 unsupported_media_type: ${type}`, async () => {
-      const answer = await create([...own(), key(), `Content-Type: ${type}`]);
+    it(`a body of Content-Type ${type} gets 415 unsupported_media_type`, async () => {
+      const answer = await create([...ownHeaders(), keyHeader(), `Content-Type: ${type}`]);
       expectRefusal(answer, 415, "unsupported_media_type");
     });
   }
 
   describe("declared in a charset", () => {
-    /** Every operation that takes a body, with one that it accepts or judges. */
+    /** All operations that take a body, with a body that is accepted or refused for its content only. */
     const operations: [start: string, headers: () => string[], body: () => unknown][] = [
-      ["POST /production/v1/appointments", () => [...own(), key()], appointment],
-      ["POST /production/v1/webhook-endpoints", own, () => ({ url: "https://127.0.0.1/", events: [] })],
+      ["POST /production/v1/appointments", () => [...ownHeaders(), keyHeader()], appointment],
+      [
+        "POST /production/v1/webhook-endpoints",
+        ownHeaders,
+        () => ({ url: "https://127.0.0.1/", events: [] }),
+      ],
       ["POST /production/v1/oauth/token", () => [], () => ({ grant_type: "client_credentials" })],
     ];
     const post = async (parameters: string) => {
@@ -133,7 +142,7 @@ describe("partner API, attacked by bodies", () => {
       ...["; charset=utf-8; charset=utf-16", "; charset=utf-16; charset=utf-8", "; Charset=UTF-16"],
       ...["; charset=utf-16;", "; charset=utf-16; x", "; charset=", "; charset", "; charset=utf-8x"],
     ]) {
-      it(`415 unsupported_media_type, at every operation that takes a body: application/json${parameters}`, async () => {
+      it(`every operation with a body returns 415 for Content-Type application/json${parameters}`, async () => {
         for (const [start, answer] of await post(parameters)) {
           expectRefusal(answer, 415, "unsupported_media_type");
           expect(answer.headers["ratelimit-remaining"], start).to.match(/^\d+$/);
@@ -145,23 +154,23 @@ describe("partner API, attacked by bodies", () => {
       ...["; charset=utf-8", "; charset=UTF-8", '; charset="UTF-8"', "; charset=utf8", " ; charset=utf-8 ;"],
       ...["; profile=x", '; profile="; charset=utf-16"', "; profile=x; charset=utf-8; q", ";"],
     ]) {
-      it(`not 415, at every operation that takes a body: application/json${parameters}`, async () => {
+      it(`every operation with a body accepts Content-Type application/json${parameters}`, async () => {
         for (const [start, { status }] of await post(parameters)) expect(status, start).to.not.equal(415);
       });
     }
   });
 
-  it("415: no body at all", async () => {
-    expectRefusal(await create([...own(), key(), JSON_TYPE], ""), 415, "unsupported_media_type");
+  it("POST /appointments without a body returns 415", async () => {
+    expectRefusal(await create([...ownHeaders(), keyHeader(), JSON_TYPE], ""), 415, "unsupported_media_type");
   });
 
-  it("201: JSON by another name, and with a charset", async () => {
+  it("POST /appointments accepts other JSON media types, and a charset", async () => {
     for (const type of ["application/vnd.api+json", "application/json; charset=utf-8", "APPLICATION/JSON"]) {
-      expect((await create([...own(), key(), `Content-Type: ${type}`])).status).to.equal(201);
+      expect((await create([...ownHeaders(), keyHeader(), `Content-Type: ${type}`])).status).to.equal(201);
     }
   });
 
-  it("401: none of it moves the token operation to another answer than it is due", async () => {
+  it("the token operation returns 401, 400 or 413 for malicious bodies", async () => {
     const tokens: [string | Buffer, number, string][] = [
       [deep(30_000), 401, "invalid_request"],
       ['{"__proto__":{}}', 400, "invalid_json"],

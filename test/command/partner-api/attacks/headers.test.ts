@@ -4,17 +4,17 @@ import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("partner API, attacked by headers", () => {
   const attacker = createAttacker();
-  const { authorization, clinicHeader, own, key, create } = attacker;
+  const { authorizationHeader, clinicHeader, ownHeaders, keyHeader, create } = attacker;
 
   const clinics: [string, () => string[]][] = [
-    ["two clinics", () => [clinicHeader(), clinicHeader(attacker.other.clinicId)]],
-    ["one clinic twice", () => [clinicHeader(), clinicHeader()]],
+    ["two clinics in two headers", () => [clinicHeader(), clinicHeader(attacker.other.clinicId)]],
+    ["the same clinic in two headers", () => [clinicHeader(), clinicHeader()]],
     [
       "two clinics in one header",
       () => [clinicHeader(`${attacker.world.clinicId}, ${attacker.other.clinicId}`)],
     ],
     [
-      "a header within the clinic's",
+      "an encoded line break and another header",
       () => [clinicHeader(`${attacker.world.clinicId}%0d%0aX-SERVICE-Branch-ID: x`)],
     ],
     ["SQL", () => [clinicHeader("' OR '1'='1")]],
@@ -22,45 +22,58 @@ describe("partner API, attacked by headers", () => {
     ["30 KB", () => [clinicHeader("a".repeat(30_000))]],
   ];
   for (const [what, headers] of clinics) {
-    it(`403 clinic_header_invalid: ${what}`, async () => {
-      const answer = await create([authorization(), ...headers(), key(), JSON_TYPE]);
+    it(`a clinic header with ${what} gets 403 clinic_header_invalid`, async () => {
+      const answer = await create([authorizationHeader(), ...headers(), keyHeader(), JSON_TYPE]);
       expectRefusal(answer, 403, "clinic_header_invalid");
     });
   }
 
-  it("a header that a line break smuggles in is a header of the same request, and judged as such", async () => {
+  it("a second clinic header after a line break gets 403 clinic_header_invalid", async () => {
     const smuggled = `${clinicHeader()}\r\n${clinicHeader(attacker.other.clinicId)}`;
-    expectRefusal(await create([authorization(), smuggled, key(), JSON_TYPE]), 403, "clinic_header_invalid");
+    expectRefusal(
+      await create([authorizationHeader(), smuggled, keyHeader(), JSON_TYPE]),
+      403,
+      "clinic_header_invalid",
+    );
   });
 
-  it("401 invalid_token: two Authorization headers, equal or not", async () => {
+  it("two Authorization headers, equal or different, get 401 invalid_token", async () => {
     for (const second of [attacker.world.token, attacker.other.token]) {
-      const answer = await create([...own(), `Authorization: Bearer ${second}`, key(), JSON_TYPE]);
+      const answer = await create([
+        ...ownHeaders(),
+        `Authorization: Bearer ${second}`,
+        keyHeader(),
+        JSON_TYPE,
+      ]);
       expectRefusal(answer, 401, "invalid_token");
     }
   });
 
-  it("403 branch_denied: two branches", async () => {
+  it("two branch headers get 403 branch_denied", async () => {
     const branches = [attacker.world.branchId, attacker.world.otherBranchId].map(
       (id) => `X-SERVICE-Branch-ID: ${id}`,
     );
-    expectRefusal(await create([...own(), ...branches, key(), JSON_TYPE]), 403, "branch_denied");
+    expectRefusal(await create([...ownHeaders(), ...branches, keyHeader(), JSON_TYPE]), 403, "branch_denied");
   });
 
-  it("422: two idempotency keys", async () => {
-    expectRefusal(await create([...own(), key(), key(), JSON_TYPE]), 422, "validation_failed");
+  it("two Idempotency-Key headers get 422 validation_failed", async () => {
+    expectRefusal(
+      await create([...ownHeaders(), keyHeader(), keyHeader(), JSON_TYPE]),
+      422,
+      "validation_failed",
+    );
   });
 
-  it("400 and 431: two lengths, a token of 40 KB", async () => {
-    const two = await create([...own(), key(), JSON_TYPE, "Content-Length: 1"]);
+  it("two Content-Length headers get 400, and a token of 40 KB gets 431", async () => {
+    const two = await create([...ownHeaders(), keyHeader(), JSON_TYPE, "Content-Length: 1"]);
     expectRefusal(two, 400, "malformed_request");
-    const huge = await create([`Authorization: Bearer ${"a".repeat(40_000)}`, clinicHeader(), key()]);
+    const huge = await create([`Authorization: Bearer ${"a".repeat(40_000)}`, clinicHeader(), keyHeader()]);
     expectRefusal(huge, 431, "headers_too_large");
   });
 
-  it("takes Expect: 100-continue, and one that it does not know", async () => {
+  it("POST /appointments accepts Expect: 100-continue and an unknown expectation", async () => {
     for (const expectation of ["100-continue", "something-else"]) {
-      const answer = await create([...own(), key(), JSON_TYPE, `Expect: ${expectation}`]);
+      const answer = await create([...ownHeaders(), keyHeader(), JSON_TYPE, `Expect: ${expectation}`]);
       expect(answer.status, answer.text).to.equal(201);
     }
   });

@@ -7,7 +7,7 @@ import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("partner API, attacked by what belongs to others", () => {
   const attacker = createAttacker();
-  const { appointment, own, key, create } = attacker;
+  const { appointment, ownHeaders, keyHeader, create } = attacker;
 
   const at = (method: "POST" | "DELETE", path: string, headers = attacker.world.headers) =>
     ask(method, `${attacker.command.url}/production/v1${path}`, headers);
@@ -27,7 +27,7 @@ describe("partner API, attacked by what belongs to others", () => {
     endpointId = made.body.endpoint.id;
   });
 
-  it("403 installation_denied: another's clinic, whatever is asked of it", async () => {
+  it("every write at a clinic of another partner gets 403 installation_denied", async () => {
     const headers = { ...attacker.world.headers, "X-SERVICE-Clinic-ID": attacker.other.clinicId };
     for (const [method, path] of [
       ["POST", "/appointments"],
@@ -42,15 +42,18 @@ describe("partner API, attacked by what belongs to others", () => {
     }
   });
 
-  it("another's branch: unknown in the body, and none in the header that lets anything be written", async () => {
+  it("a branch of another clinic gets 422 in the body and in the branch header", async () => {
     const theirs = { branchId: attacker.other.branchId, animalId: attacker.other.animalId };
-    const inBody = await create([...own(), key(), JSON_TYPE], JSON.stringify(appointment(theirs)));
+    const inBody = await create(
+      [...ownHeaders(), keyHeader(), JSON_TYPE],
+      JSON.stringify(appointment(theirs)),
+    );
     expectRefusal(inBody, 422, "validation_failed");
     const branch = `X-SERVICE-Branch-ID: ${attacker.other.branchId}`;
-    expectRefusal(await create([...own(), branch, key(), JSON_TYPE]), 422, "validation_failed");
+    expectRefusal(await create([...ownHeaders(), branch, keyHeader(), JSON_TYPE]), 422, "validation_failed");
   });
 
-  it("another's endpoint and deliveries are told of in the words for unknown ones", async () => {
+  it("an endpoint of another partner gets the same errors as an unknown endpoint", async () => {
     const unknown = randomUUID();
     for (const [method, rest] of [
       ["DELETE", ""],

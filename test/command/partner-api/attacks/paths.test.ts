@@ -4,7 +4,7 @@ import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("partner API, attacked by paths and methods", () => {
   const attacker = createAttacker();
-  const { appointment, own, key, send } = attacker;
+  const { appointment, ownHeaders, keyHeader, send } = attacker;
 
   describe("by paths", () => {
     const targets = [
@@ -22,14 +22,7 @@ describe("partner API, attacked by paths and methods", () => {
         "/production/v1/appointments%",
       ],
       ...["/production/v2/appointments", "/production/v1", "/production/v1/", "/staging/v1/appointments"],
-      ...[
-        "/production/v1/appointments/%",
-
-        "*",
-        "/",
-        "/%",
-        "/\\..\\..\\etc",
-      ],
+      ...["/production/v1/appointments/%", "*", "/", "/%", "/\\..\\..\\etc"],
       ...[
         "http://[::1",
         "http://",
@@ -45,10 +38,10 @@ describe("partner API, attacked by paths and methods", () => {
       ],
     ];
     for (const target of targets) {
-      it(`404 or 400, never more: POST ${target}`, async () => {
+      it(`POST with the target ${target} returns only 404 or 400`, async () => {
         const answer = await send(
           `POST ${target}`,
-          [...own(), key(), JSON_TYPE],
+          [...ownHeaders(), keyHeader(), JSON_TYPE],
           JSON.stringify(appointment()),
         );
         if (answer.status === 400) expectRefusal(answer, 400, "malformed_request");
@@ -56,17 +49,17 @@ describe("partner API, attacked by paths and methods", () => {
       });
     }
 
-    it("an absolute target is its path", async () => {
+    it("POST with an absolute URL as target uses the path of the URL", async () => {
       const target = "http://elsewhere.test/production/v1/appointments?x=1";
       const answer = await send(
         `POST ${target}`,
-        [...own(), key(), JSON_TYPE],
+        [...ownHeaders(), keyHeader(), JSON_TYPE],
         JSON.stringify(appointment()),
       );
       expect(answer.status).to.equal(201);
     });
 
-    it("404 webhook_endpoint_not_found: ids that are none", async () => {
+    it("DELETE of an endpoint with a malformed id returns 404", async () => {
       for (const id of [
         "..",
         "%2e%2e",
@@ -78,7 +71,7 @@ describe("partner API, attacked by paths and methods", () => {
         "%F0%9F%90%BE",
         "__proto__",
       ]) {
-        const answer = await send(`DELETE /production/v1/webhook-endpoints/${id}`, own());
+        const answer = await send(`DELETE /production/v1/webhook-endpoints/${id}`, ownHeaders());
         expect([answer.status, answer.body?.ok], id).to.deep.equal([404, false]);
       }
     });
@@ -86,13 +79,13 @@ describe("partner API, attacked by paths and methods", () => {
 
   describe("by methods", () => {
     for (const method of ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "QUERY"]) {
-      it(`405 with Allow: ${method}`, async () => {
+      it(`${method} /appointments returns 405 with an Allow header`, async () => {
         const answer = await send(`${method} /production/v1/appointments`, [
-          ...own(),
+          ...ownHeaders(),
           "Origin: http://evil.test",
           "X-Secret: echoed",
         ]);
-        // Node's parser may know fewer methods than there are.
+        // Node's HTTP parser may not know the method.
         if (answer.status === 400) return expectRefusal(answer, 400, "malformed_request");
         expectRefusal(answer, 405, "method_not_allowed");
         expect(answer.headers.allow).to.equal("GET, HEAD, POST");
@@ -101,14 +94,14 @@ describe("partner API, attacked by paths and methods", () => {
       });
     }
 
-    it("405 without a body: HEAD of what can only be posted", async () => {
+    it("HEAD /oauth/token returns 405 without a body", async () => {
       const answer = await send("HEAD /production/v1/oauth/token", []);
       expect([answer.status, answer.headers.allow, answer.text]).to.deep.equal([405, "POST", ""]);
     });
 
-    it("a method that a header or a parameter asks for instead is not done", async () => {
+    it("a method override in a header or a parameter is ignored", async () => {
       const answer = await send("GET /production/v1/appointments?_method=POST", [
-        ...own(),
+        ...ownHeaders(),
         "X-HTTP-Method-Override: POST",
       ]);
       expectRefusal(answer, 405, "method_not_allowed");

@@ -35,7 +35,7 @@ const CHANGE_TIMEOUT_MS = 10_000;
 const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 50 };
 
 /** Bounds of the retry delay. Delays have jitter, so that competing processes do not retry simultaneously. */
-const RETRY_DELAYS_MS = { first: 5, most: 100 };
+const RETRY_DELAYS_MS = { firstMs: 5, maxMs: 100 };
 
 /** Batches by event log. Each process has one log. */
 const batches = new WeakMap<EventLog, AddToBatch<PendingChange<unknown>, ChangeOutcome<unknown>>>();
@@ -95,7 +95,7 @@ async function appendBatch<Change, Result>(
   changes: PendingChange<Change>[],
   decide: DecideBatch<Change, Result>,
 ): Promise<ChangeOutcome<Result>[]> {
-  const delays = backoff(RETRY_DELAYS_MS);
+  const delays = createBackoff(RETRY_DELAYS_MS);
   for (;;) {
     const now = performance.now();
     const pending = changes.filter(({ deadline }) => deadline > now);

@@ -135,7 +135,10 @@ export async function importAppointment(
     ...resourceIds.map((id) => loadState(log, resourceAggregate, id)),
   ]);
   const request = { ...input, requestHash: hashImport(input) };
-  const decide = restrictToOpenClinic(clinic, decideImport(request, { clinic, animal, customer, resources, now }));
+  const decide = restrictToOpenClinic(
+    clinic,
+    decideImport(request, { clinic, animal, customer, resources, now }),
+  );
   const importContext = { ...clinicContext, now: deriveOccurredAt(request, now) };
   return handle(log, appointmentAggregate, appointmentId, decide, importContext);
 }

@@ -38,7 +38,7 @@ export function reserveEndpoint(
   const id = installationId(owner.applicationId, owner.clinicId);
   const stream = streamName(webhookEndpointPlacesCategory, id);
   return changeStream<Reservation, void>(log, stream, { endpointId, context }, async (reservations) => {
-    const last = await log.last<WebhookEndpointPlacesEvent>(stream);
+    const last = await log.readLast<WebhookEndpointPlacesEvent>(stream);
     const recorded = last?.data.places ?? [];
     const isExhausted = recorded.length + reservations.length > MAX_ENDPOINTS;
     const now = Math.max(...reservations.map(({ context }) => context.now));

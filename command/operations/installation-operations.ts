@@ -64,7 +64,7 @@ function defineOperation<Input extends InstallationReference>(
 /** Removes scopes or branches from an approved installation. */
 export const narrowInstallation = defineOperation(
   (input: InstallationReference & { scopes?: Scope[]; branchIds?: string[] }, clinic) => {
-    for (const branchId of input.branchIds ?? []) branchOf(clinic, branchId);
+    for (const branchId of input.branchIds ?? []) requireBranch(clinic, branchId);
     return decideNarrowInstallation(input);
   },
 );

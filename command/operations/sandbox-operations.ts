@@ -95,7 +95,7 @@ async function startStream(
   events: CatalogEvent[],
   context: CommandContext,
 ): Promise<void> {
-  if (await log.last(stream)) return;
+  if (await log.readLast(stream)) return;
   const sandboxContext: CommandContext = { ...context, environment: "sandbox" };
   const newEvents = events.map((event) => toNewEvent(event, sandboxContext));
   try {
@@ -144,7 +144,7 @@ async function startGeneration(
   const clinicId = sandboxClinicId(applicationId);
   const day = dayOf(context.now);
   const generation = (previous?.generation ?? 0) + 1;
-  const data = { applicationId, clinicId, generation, day, facts: fixture(applicationId, day) };
+  const data = { applicationId, clinicId, generation, day, facts: createFixture(applicationId, day) };
   const reset: SandboxEvent = { type: "SandboxReset", data };
   const revision = previous?.revision ?? EMPTY_STREAM;
   const newEvent = toNewEvent(reset, { ...context, clinicId, environment: "sandbox" });
@@ -158,7 +158,7 @@ function toSandboxStream(applicationId: string): string {
 
 /** Loads the sandbox from the event of its last reset, which contains the whole state. */
 export async function loadSandbox(log: EventLog, applicationId: string): Promise<Sandbox | undefined> {
-  const reset = await log.last<SandboxEvent>(toSandboxStream(applicationId));
+  const reset = await log.readLast<SandboxEvent>(toSandboxStream(applicationId));
   return reset && toSandbox(reset);
 }
 

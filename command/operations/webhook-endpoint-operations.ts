@@ -148,7 +148,8 @@ export async function replayDelivery(
 ): Promise<void> {
   const { endpointId, owner, deliveryId } = input;
   const { state } = await load(log, endpointAggregate, endpointId);
-  if (requireOwnEndpoint(state, owner).status !== "active" || deliveryId === undefined) throw createNotReplayableError();
+  if (requireOwnEndpoint(state, owner).status !== "active" || deliveryId === undefined)
+    throw createNotReplayableError();
   const ownerContext = toOwnerContext(context, owner);
   const decide = decideReplay(endpointId);
   try {

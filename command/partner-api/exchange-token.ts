@@ -38,7 +38,7 @@ export function exchangeToken(
   return async (ctx) => {
     const request = readTokenRequest(ctx.request.body);
     const key = `token ${environment} ${request.clientId ?? "unknown"} ${callerAddress(ctx.ip)}`;
-    await enforce(limiter, ctx, key, MAX_EXCHANGES_PER_MINUTE);
+    await enforceRateLimit(limiter, ctx, key, MAX_EXCHANGES_PER_MINUTE);
     const { application, credential, statePosition } = await authenticate(log, request, environment);
     ctx.state.logPosition = statePosition;
     const scopes = selectScopes(request.scope, application.scopes);

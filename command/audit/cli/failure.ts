@@ -17,8 +17,8 @@ const REFUSED_ERRORS = [NotFoundError, NotVerifiedError, UnreadableStreamError, 
 
 /** Converts an error to its message and the exit code of the command line. */
 export function toFailure(error: unknown): Failure {
-  if (error instanceof StartError) return { code: EXIT.badInput, line: error.message };
+  if (error instanceof StartError) return { code: EXIT_CODE.badInput, line: error.message };
   if (error instanceof Error && REFUSED_ERRORS.some((refusedError) => error instanceof refusedError))
-    return { code: EXIT.refused, line: error.message };
+    return { code: EXIT_CODE.refused, line: error.message };
   return commandFailureOf(error);
 }

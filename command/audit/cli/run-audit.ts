@@ -1,5 +1,5 @@
 import { CommanderError } from "commander";
-import { EXIT } from "../../cli/framework/failure.ts";
+import { EXIT_CODE } from "../../cli/framework/failure.ts";
 import { toFailure } from "./failure.ts";
 import { createProgram } from "./program.ts";
 import { type AuditTerminal, escapeControlCharacters } from "./terminal.ts";
@@ -14,7 +14,7 @@ import { type AuditTerminal, escapeControlCharacters } from "./terminal.ts";
 export async function runAudit(args: string[], terminal: AuditTerminal): Promise<number> {
   try {
     await createProgram(terminal).parseAsync(args, { from: "user" });
-    return EXIT.done;
+    return EXIT_CODE.done;
   } catch (error) {
     if (error instanceof CommanderError) return reportCommanderError(error, terminal);
     const failure = toFailure(error);
@@ -25,7 +25,7 @@ export async function runAudit(args: string[], terminal: AuditTerminal): Promise
 
 /** Prints an error of the command-line parser and returns the exit code. Help that the user requested is no error. */
 function reportCommanderError({ code, exitCode, message }: CommanderError, terminal: AuditTerminal): number {
-  if (exitCode === 0) return EXIT.done;
+  if (exitCode === 0) return EXIT_CODE.done;
   const line = code === "commander.help" ? "no command given; see --help" : message;
   terminal.err(`audit: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
   return EXIT_CODE.badInput;

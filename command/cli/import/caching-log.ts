@@ -31,7 +31,7 @@ export function createCachingEventLog(log: EventLog, appends: "through" | "kept"
       return [...selected] as RecordedEvent<Event>[];
     },
 
-    async last<Event extends CatalogEvent>(stream: string) {
+    async readLast<Event extends CatalogEvent>(stream: string) {
       return (await readCached(stream)).at(-1) as RecordedEvent<Event> | undefined;
     },
 

@@ -43,8 +43,8 @@ export async function createIdempotentEventLog(log: EventLog, command: Repeatabl
       const selected = upTo === undefined ? events : events.filter(({ revision }) => revision <= upTo);
       return selected as RecordedEvent<Event>[];
     },
-    async last<Event extends CatalogEvent>(name: string) {
-      return name === stream ? (await idempotentLog.read<Event>(name)).at(-1) : log.last<Event>(name);
+    async readLast<Event extends CatalogEvent>(name: string) {
+      return name === stream ? (await idempotentLog.read<Event>(name)).at(-1) : log.readLast<Event>(name);
     },
   };
   return idempotentLog;
@@ -67,7 +67,7 @@ export function createRecognizingEventLog(
       if (events.some(({ metadata }) => isOwn(metadata))) throw new AlreadyAppliedError();
       return events;
     },
-    async last<Event extends CatalogEvent>(stream: string) {
+    async readLast<Event extends CatalogEvent>(stream: string) {
       return (await recognizingLog.read<Event>(stream)).at(-1);
     },
   };

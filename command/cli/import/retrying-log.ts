@@ -3,7 +3,7 @@ import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/l
 import { createBackoff } from "../../../shared/runtime/backoff.ts";
 
 /** Bounds of the delay between two attempts of one operation. Milliseconds. */
-const RETRY_DELAYS_MS = { first: 200, most: 5_000 };
+const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };
 
 export interface RetryOptions {
   /** Time limit for the retries of one operation. Milliseconds. */
@@ -33,7 +33,7 @@ export function createRetryingEventLog(
   };
 
   async function retry<Result>(operation: () => Promise<Result>): Promise<Result> {
-    const delays = backoff(RETRY_DELAYS_MS);
+    const delays = createBackoff(RETRY_DELAYS_MS);
     let deadline: number | undefined;
     for (;;) {
       try {
@@ -56,7 +56,7 @@ export function createRetryingEventLog(
 
   return {
     read: (stream, upTo) => retry(() => log.read(stream, upTo)),
-    last: (stream) => retry(() => log.last(stream)),
+    readLast: (stream) => retry(() => log.readLast(stream)),
     append: (stream, expectedRevision, events) => retry(() => log.append(stream, expectedRevision, events)),
   };
 }

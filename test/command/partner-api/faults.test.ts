@@ -11,12 +11,12 @@ import {
 import { testServers } from "../../support/stack.ts";
 
 describe("command service, when servers fail", () => {
-  let proxy: Awaited<ReturnType<typeof startCuttableProxy>>;
+  let proxy: FaultProxy;
   let command: TestCommand;
   let world: PartnerWorld;
 
   before(async () => {
-    proxy = await startCuttableProxy((await testServers()).eventstoreUrl);
+    proxy = await startFaultProxy((await testServers()).eventstoreUrl);
     // Postgres is unavailable during all tests.
     const DATABASE_URL = "postgres://nobody:nothing@127.0.0.1:9/clinic";
     command = await startTestCommand({ EVENTSTORE_URL: proxy.url, DATABASE_URL });
@@ -44,7 +44,7 @@ describe("command service, when servers fail", () => {
 
   it("the command service returns 503 with Retry-After while the event log is unavailable, then recovers", async function () {
     this.timeout(60_000);
-    proxy.cut();
+    proxy.disconnect();
     for (const answer of [await create("while-cut"), await exchange(command.url, world)]) {
       expect(answer.status).to.equal(503);
       expect(answer.body).to.include({ ok: false, error: "event_log_unavailable" });
@@ -52,7 +52,7 @@ describe("command service, when servers fail", () => {
     }
     expect((await ask("GET", `${command.url}/health/ready`)).status).to.equal(503);
     expect((await ask("GET", `${command.url}/health/live`)).status).to.equal(200);
-    proxy.mend();
+    proxy.restore();
     const deadline = Date.now() + 30_000;
     let answer = await create("while-cut");
     while (answer.status === 503 && Date.now() < deadline) answer = await create("while-cut");

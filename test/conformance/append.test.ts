@@ -45,7 +45,7 @@ describe("append", function () {
     expect(result.nextExpectedRevision).to.equal(2n);
   });
 
-  it("an append that expects no stream is refused if the stream exists, with its current revision", async () => {
+  it("an append that expects no stream is refused with the current revision if the stream exists", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0));
     const error = await wrongVersion(
@@ -89,7 +89,7 @@ describe("append", function () {
     expect(await collect(client.readStream(stream))).to.have.length(1);
   });
 
-  it("of many concurrent appends at one revision, exactly one succeeds", async () => {
+  it("exactly one of many concurrent appends at the same revision succeeds", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0));
     const results = await Promise.allSettled(
@@ -101,7 +101,7 @@ describe("append", function () {
     expect(await collect(client.readStream(stream))).to.have.length(2);
   });
 
-  it("concurrent appends at any revision are all written, one after another", async () => {
+  it("all concurrent appends that expect any revision are written with consecutive revisions", async () => {
     const stream = newStream();
     const results = await Promise.all(
       events(64).map((one) => client.appendToStream(stream, one, { expectedRevision: ANY })),
@@ -110,7 +110,7 @@ describe("append", function () {
     expect(revisions.toSorted((a, b) => a - b)).to.deep.equal(Array.from({ length: 64 }, (_, n) => n));
   });
 
-  it("1,000 events of one append are read back in order", async () => {
+  it("a read returns 1,000 events of one append in order", async () => {
     const stream = newStream();
     const result = await client.appendToStream(stream, events(1000), { expectedRevision: NO_STREAM });
     expect(result.nextExpectedRevision).to.equal(999n);
@@ -123,7 +123,7 @@ describe("append", function () {
     );
   });
 
-  it("an append in several messages is written as one append", async () => {
+  it("an append that is sent in several messages is written completely", async () => {
     const stream = newStream();
     const result = await client.appendToStream(stream, events(100), { batchAppendSize: 1024 });
     expect(result.nextExpectedRevision).to.equal(99n);
@@ -138,7 +138,7 @@ describe("append", function () {
     expect(await collect(client.readStream(stream))).to.have.length(1);
   });
 
-  it("an event of almost 1 MiB is stored and read back", async () => {
+  it("a read returns an event of almost 1 MiB unchanged", async () => {
     const stream = newStream();
     const text = "x".repeat(1_000_000);
     await client.appendToStream(stream, jsonEvent({ type: "Big", data: { text } }));
@@ -146,7 +146,7 @@ describe("append", function () {
     expect((read!.event!.data as { text: string }).text).to.equal(text);
   });
 
-  it("an append above the largest size is refused, in one message or several, and later appends work", async () => {
+  it("an append above the maximum size is refused, whether sent in one message or several, and later appends succeed", async () => {
     const stream = newStream();
     const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
     const error = await rejection(client.appendToStream(stream, big));
@@ -160,14 +160,14 @@ describe("append", function () {
     expect(result.nextExpectedRevision).to.equal(0n);
   });
 
-  it("an append with credentials is written through Streams.Append", async () => {
+  it("an append with credentials, which the client sends through Streams.Append, is written", async () => {
     const stream = newStream();
     const result = await client.appendToStream(stream, [event(0), event(1)], { credentials: CREDENTIALS });
     expect(result.nextExpectedRevision).to.equal(1n);
     expect(await collect(client.readStream(stream))).to.have.length(2);
   });
 
-  it("Streams.Append refuses wrong revisions and sizes", async () => {
+  it("Streams.Append refuses an append with a wrong revision or above the maximum size", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0));
     const error = await wrongVersion(
@@ -180,7 +180,7 @@ describe("append", function () {
     expect(tooLarge).to.be.instanceOf(MaxAppendSizeExceededError);
   });
 
-  it("a client without exceptions gets a result that says that the append failed", async () => {
+  it("a client that disables exceptions gets a failed result for a refused append", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(0));
     const lenient = log.client("throwOnAppendFailure=false");

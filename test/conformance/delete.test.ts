@@ -33,7 +33,7 @@ describe("delete", function () {
     (await collect(client.readStream(stream))).map(({ event }) => Number(event?.revision));
 
   describe("softly", () => {
-    it("a soft deletion hides the stream", async () => {
+    it("reads do not find a soft-deleted stream", async () => {
       const stream = await written();
       const result = await client.deleteStream(stream);
       expect(result.position?.commit).to.be.a("bigint");
@@ -42,7 +42,7 @@ describe("delete", function () {
       expect(await rejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
     });
 
-    it("a soft deletion accepts the exact revision and refuses any other", async () => {
+    it("a soft deletion with an expected revision succeeds only at that revision", async () => {
       const stream = await written();
       const error = await rejection(client.deleteStream(stream, { expectedRevision: 5n }));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
@@ -50,7 +50,7 @@ describe("delete", function () {
       await client.deleteStream(stream, { expectedRevision: 1n });
     });
 
-    it("a soft deletion of a stream that was never written is refused", async () => {
+    it("a soft deletion of a stream without events is refused", async () => {
       const error = await rejection(client.deleteStream(newStream()));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
     });
@@ -80,7 +80,7 @@ describe("delete", function () {
   });
 
   describe("by tombstone", () => {
-    it("a tombstone permanently closes the stream to reads, appends and deletions", async () => {
+    it("reads, appends and deletions of a tombstoned stream are refused", async () => {
       const stream = await written();
       const result = await client.tombstoneStream(stream, { expectedRevision: 1n });
       expect(result.position?.commit).to.be.a("bigint");
@@ -96,14 +96,14 @@ describe("delete", function () {
       }
     });
 
-    it("a tombstone is refused at any revision but the exact one", async () => {
+    it("a tombstone that expects an earlier revision is refused", async () => {
       const stream = await written();
       const error = await rejection(client.tombstoneStream(stream, { expectedRevision: 0n }));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
       expect(await revisions(stream)).to.deep.equal([0, 1]);
     });
 
-    it("a tombstone closes a soft-deleted stream and a stream that was never written", async () => {
+    it("a soft-deleted stream and a stream without events can be tombstoned", async () => {
       const stream = await written();
       await client.deleteStream(stream);
       const missing = newStream();

@@ -21,7 +21,7 @@ describe("idempotent retries", function () {
 
   const [a, b, c] = [0, 1, 2].map((n) => n) as [number, number, number];
 
-  it("a retry at an exact revision gets the first answer, even after later appends", async () => {
+  it("a retry at an exact revision gets the result of the first append, even after later appends", async () => {
     const stream = newStream();
     await client.appendToStream(stream, event(a), { expectedRevision: NO_STREAM });
     const pair = [event(b), event(c)];
@@ -33,7 +33,7 @@ describe("idempotent retries", function () {
     expect(await collect(client.readStream(stream))).to.have.length(4);
   });
 
-  it("a retry that expects no stream gets the first answer", async () => {
+  it("a retry that expects no stream gets the result of the first append", async () => {
     const stream = newStream();
     const one = event(a);
     const first = await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
@@ -44,7 +44,7 @@ describe("idempotent retries", function () {
   });
 
   for (const expectedRevision of [ANY, STREAM_EXISTS] as const) {
-    it(`a retry that expects ${expectedRevision} gets the first answer`, async () => {
+    it(`a retry that expects ${expectedRevision} gets the result of the first append`, async () => {
       const stream = newStream();
       await client.appendToStream(stream, event(a));
       const pair = [event(b), event(c)];
@@ -90,7 +90,7 @@ describe("idempotent retries", function () {
     expect(await collect(client.readStream(second))).to.have.length(1);
   });
 
-  it("an append sent many times at once is written once", async () => {
+  it("an append that a client sends many times concurrently is written once", async () => {
     const stream = newStream();
     const pair = [event(a), event(b)];
     const results = await Promise.all(

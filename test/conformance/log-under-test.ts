@@ -1,8 +1,7 @@
 /**
- * The log under test: the server that EVENTSTORE_URL names, or else a new embedded log in a temporary directory. The suite is
- * the same for both, so every test uses its own stream names and no test assumes an empty log.
+ * The log under test: the server at EVENTSTORE_URL if that is set, otherwise a new embedded log in a temporary directory. A
+ * server at EVENTSTORE_URL can contain events, so every test uses its own stream names.
  */
-
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,10 +9,10 @@ import { join } from "node:path";
 import { END, EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
 import { startLogServer } from "../../deploy/local/eventstore/server.ts";
 
-// Otherwise the client would send loopback traffic to the proxy of the environment.
+// Otherwise gRPC sends loopback traffic to the proxy that the environment configures.
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
-/** The clients of a suite, and its embedded server, if any. */
+/** The server and the clients of a test suite. */
 export class LogUnderTest {
   readonly url: string;
   readonly #clients: EventStoreDBClient[] = [];
@@ -56,45 +55,45 @@ export function newStream(category = "conformance"): string {
   return `${category}-${randomUUID()}`;
 }
 
-/** Returns a small event. */
+/** Creates a small event with the number `n` in its data. */
 export function event(n: number, type = "Counted") {
   return jsonEvent({ type, data: { n }, metadata: { meta: n } });
 }
 
-/** Returns the events 0 to count - 1. */
+/** Creates events with the numbers from 0 to below `count`. */
 export function events(count: number, type = "Counted") {
   return Array.from({ length: count }, (_, n) => event(n, type));
 }
 
-/** Returns the error of a rejected promise; fails if the promise resolves. */
+/** Returns the error of a promise. Throws if the promise resolves. */
 export async function rejection(promise: Promise<unknown>): Promise<Error> {
   let value: unknown;
   try {
     value = await promise;
   } catch (error) {
     if (error instanceof Error) return error;
-    throw new Error(`rejected with something that is no error: ${String(error)}`);
+    throw new Error(`the promise rejected with a value that is not an Error: ${String(error)}`);
   }
-  throw new Error(`should have rejected, resolved with ${String(value)}`);
+  throw new Error(`the promise should reject, but resolved with ${String(value)}`);
 }
 
-/** Returns all values of an iteration. */
+/** Returns all values of an asynchronous iteration. */
 export async function collect<T>(iteration: AsyncIterable<T>): Promise<T[]> {
   const items: T[] = [];
   for await (const item of iteration) items.push(item);
   return items;
 }
 
-/** Waits until a condition holds. After ten seconds, fails with the description. */
+/** Waits until a condition is true. After ten seconds, throws an error with the description. */
 export async function eventually(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = Date.now() + 10_000;
   while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`waited ten seconds for: ${what}`);
+    if (Date.now() > deadline) throw new Error(`timed out after ten seconds, waiting for: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
 
-/** Returns the last position of the log. */
+/** Returns the position of the last event of the log. */
 export async function endOfLog(client: EventStoreDBClient) {
   const [last] = await collect(client.readAll({ direction: "backwards", fromPosition: END, maxCount: 1 }));
   return last?.event?.position ?? START;

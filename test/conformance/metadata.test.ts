@@ -23,7 +23,7 @@ describe("stream metadata", function () {
   const revisions = async (reading: AsyncIterable<{ event?: { revision: bigint } }>) =>
     (await collect(reading)).map(({ event }) => Number(event?.revision));
 
-  it("metadata is read back as set, including custom keys", async () => {
+  it("a read of stream metadata returns all keys as they were set, including custom keys", async () => {
     const stream = newStream();
     expect((await client.getStreamMetadata(stream)).metadata).to.equal(undefined);
     await client.setStreamMetadata(stream, { maxCount: 3, owner: "me" });
@@ -32,7 +32,7 @@ describe("stream metadata", function () {
     expect((await client.getStreamMetadata(stream)).metadata).to.deep.equal({ owner: "you" });
   });
 
-  it("a metadata write checks the expected revision", async () => {
+  it("a metadata write with a wrong expected revision is refused", async () => {
     const stream = newStream();
     await client.setStreamMetadata(stream, { owner: "me" }, { expectedRevision: "no_stream" });
     const error = await rejection(
@@ -42,7 +42,7 @@ describe("stream metadata", function () {
     await client.setStreamMetadata(stream, { owner: "you" }, { expectedRevision: 0n });
   });
 
-  it("a maximum count limits reads to the newest events, in both directions", async () => {
+  it("with the metadata $maxCount, forward and backward reads return only the newest events", async () => {
     const stream = newStream();
     await client.appendToStream(stream, events(10));
     await client.setStreamMetadata(stream, { maxCount: 3 });
@@ -55,7 +55,7 @@ describe("stream metadata", function () {
     expect(await revisions(client.readStream(stream))).to.have.length(11);
   });
 
-  it("a truncation hides earlier events, in both directions", async () => {
+  it("with the metadata $tb, forward and backward reads skip earlier events", async () => {
     const stream = newStream();
     await client.appendToStream(stream, events(6));
     await client.setStreamMetadata(stream, { truncateBefore: 4 });
@@ -65,7 +65,7 @@ describe("stream metadata", function () {
     expect(await revisions(client.readStream(stream, { fromRevision: 1n, maxCount: 1 }))).to.deep.equal([4]);
   });
 
-  it("a subscription starts after truncated events", async () => {
+  it("a subscription to a truncated stream starts with the first visible event", async () => {
     const stream = newStream();
     await client.appendToStream(stream, events(6));
     await client.setStreamMetadata(stream, { truncateBefore: 4 });
@@ -75,7 +75,7 @@ describe("stream metadata", function () {
     await seen.stop();
   });
 
-  it("a truncation does not change the revision of the stream", async () => {
+  it("truncating a stream does not change its revision", async () => {
     const stream = newStream();
     await client.appendToStream(stream, events(6));
     await client.setStreamMetadata(stream, { maxCount: 1 });
@@ -83,7 +83,7 @@ describe("stream metadata", function () {
     expect(result.nextExpectedRevision).to.equal(6n);
   });
 
-  it("metadata can be set before the stream exists", async () => {
+  it("metadata can be set before the first event of a stream is written", async () => {
     const stream = newStream();
     await client.setStreamMetadata(stream, { maxCount: 2 });
     await client.appendToStream(stream, events(4), { expectedRevision: "no_stream" });

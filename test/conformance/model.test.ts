@@ -1,4 +1,4 @@
-/** Compares random sequences of appends, deletions and reads with a small model. */
+/** Runs random sequences of appends, deletions and reads, and compares the results with a model of the log. */
 import {
   ANY,
   type EventStoreDBClient,
@@ -20,7 +20,7 @@ type Step =
   | { readonly do: "read"; readonly stream: number; readonly backwards: boolean; readonly from: number }
   | { readonly do: "delete" | "tombstone"; readonly stream: number };
 
-/** State of a stream in the model: ids by revision, the first visible revision, and deletions. */
+/** Expected state of a stream. `ids` contains the event ids by revision. */
 interface Model {
   readonly name: string;
   readonly ids: string[];
@@ -65,7 +65,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("tombstone" as const), stream }) },
 );
 
-/** Returns the value of a promise or the kind of its error, for comparison. */
+/** Returns the value of a promise, or the name of its error. */
 async function outcome<T>(promise: Promise<T>): Promise<T | string> {
   try {
     return await promise;
@@ -102,7 +102,7 @@ class Run {
     else await this.#remove(model, one.do);
   }
 
-  /** Reads all visible events again at the end. */
+  /** Compares all visible events at the end of a sequence. */
   async finish(): Promise<void> {
     for (const model of this.#models) await this.#read(model, false, 0);
   }
@@ -205,7 +205,7 @@ describe("random sequences", function () {
   });
   after(() => log.stop());
 
-  it("random sequences of operations agree with the model", async () => {
+  it("random sequences of appends, deletions and reads have the results that a model of the log predicts", async () => {
     const client = log.client();
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {

@@ -71,7 +71,7 @@ describe("read", function () {
       expect(read?.event?.data).to.have.length(0);
     });
 
-    it("unusual and non-ASCII stream names are accepted and kept distinct", async () => {
+    it("streams with similar, unusual and non-ASCII names are distinct", async () => {
       const base = newStream("ünï-日本 / %00 ~");
       const names = [base, `${base} `, `${base}\u{10000}`, `${base}ÿ`, `${base}-0`];
       for (const [n, name] of names.entries()) await client.appendToStream(name, event(n));
@@ -82,7 +82,7 @@ describe("read", function () {
       }
     });
 
-    it("a stream is read forwards from the start or a revision, with a maximum count", async () => {
+    it("a forward read of a stream starts at the start or a revision and returns at most the maximum count", async () => {
       expect(await revisions(client.readStream(stream))).to.deep.equal([0, 1, 2, 3, 4]);
       expect(await revisions(client.readStream(stream, { fromRevision: 3n }))).to.deep.equal([3, 4]);
       expect(await revisions(client.readStream(stream, { fromRevision: 1n, maxCount: 2 }))).to.deep.equal([
@@ -91,7 +91,7 @@ describe("read", function () {
       expect(await revisions(client.readStream(stream, { fromRevision: 9n }))).to.deep.equal([]);
     });
 
-    it("a stream is read backwards from the end or a revision, with a maximum count", async () => {
+    it("a backward read of a stream starts at the end or a revision and returns at most the maximum count", async () => {
       const backwards = { direction: BACKWARDS } as const;
       expect(await revisions(client.readStream(stream, { ...backwards, fromRevision: END }))).to.deep.equal([
         4, 3, 2, 1, 0,
@@ -104,7 +104,7 @@ describe("read", function () {
       ]);
     });
 
-    it("a stream that was never written is not found, in either direction", async () => {
+    it("a forward or backward read of a stream without events fails as not found", async () => {
       const missing = newStream();
       const error = await rejection(collect(client.readStream(missing)));
       expect(error).to.be.instanceOf(StreamNotFoundError);
@@ -121,7 +121,7 @@ describe("read", function () {
       }
     });
 
-    it("large events are read completely", async () => {
+    it("a stream read returns all large events of the stream", async () => {
       const name = newStream();
       const big = (n: number) => jsonEvent({ type: "Big", data: { n, text: "y".repeat(300_000) } });
       for (let n = 0; n < 12; n += 1) await client.appendToStream(name, big(n));
@@ -147,7 +147,7 @@ describe("read", function () {
         .filter(({ event }) => event?.streamId === stream)
         .map(({ event }) => Number(event?.revision));
 
-    it("all streams are read forwards in position order, including the start position", async () => {
+    it("a forward read of all streams returns events in position order and includes the event at the start position", async () => {
       const read = await collect(
         client.readAll({ direction: FORWARDS, fromPosition: positions[2]!, maxCount: 500 }),
       );
@@ -158,12 +158,12 @@ describe("read", function () {
       expect(await own(client.readAll({ fromPosition: positions[2]! }))).to.deep.equal([2, 3, 4, 5]);
     });
 
-    it("all streams are read backwards from a position, which is excluded", async () => {
+    it("a backward read of all streams excludes the event at the start position", async () => {
       const reading = client.readAll({ direction: BACKWARDS, fromPosition: positions[3]!, maxCount: 500 });
       expect(await own(reading)).to.deep.equal([2, 1, 0]);
     });
 
-    it("all streams are read backwards from the end", async () => {
+    it("a backward read of all streams can start at the end of the log", async () => {
       const read = await collect(client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 3 }));
       expect(read).to.have.length(3);
       const [first, second] = read;
@@ -176,13 +176,13 @@ describe("read", function () {
       expect(await collect(client.readAll({ fromPosition: END, maxCount: 4 }))).to.have.length(0);
     });
 
-    it("each event has one position, the same in every read", async () => {
+    it("a stream read returns the position that the append returned", async () => {
       const [read] = await collect(client.readStream(stream, { fromRevision: 4n, maxCount: 1 }));
       expect(read?.event?.position).to.deep.equal(positions[4]);
       expect(positions[4]?.commit).to.equal(positions[4]?.prepare);
     });
 
-    it("many reads can be cancelled in the middle on one connection", async () => {
+    it("reads still work after many reads on the same connection were cancelled", async () => {
       for (let turn = 0; turn < 20; turn += 1) {
         let seen = 0;
         for await (const _ of client.readAll()) {

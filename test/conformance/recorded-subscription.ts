@@ -1,4 +1,3 @@
-/** Records the events and signals of a subscription, so that tests can wait for them and check them. */
 import type {
   AllStreamResolvedEvent,
   AllStreamSubscription,
@@ -9,16 +8,17 @@ import type {
 
 type Seen = ResolvedEvent<EventType> | AllStreamResolvedEvent;
 
+/** Records the events and signals of a subscription. */
 export class RecordedSubscription {
   readonly events: Seen[] = [];
-  /** Signals and events in order: "confirmation", "caughtUp", "event", "error", "end". */
+  /** Names of the received signals and events in order, for example "confirmation" or "event". */
   readonly order: string[] = [];
   readonly errors: Error[] = [];
   readonly #subscription: AllStreamSubscription | StreamSubscription;
 
   constructor(subscription: AllStreamSubscription | StreamSubscription) {
     this.#subscription = subscription;
-    // One type for both kinds of subscriptions, which differ only in the type of their events.
+    // Both kinds of subscriptions differ only in the type of their events.
     const stream = subscription as AllStreamSubscription;
     stream.on("confirmation", () => this.order.push("confirmation"));
     stream.on("caughtUp", () => this.order.push("caughtUp"));
@@ -37,7 +37,7 @@ export class RecordedSubscription {
     return this.order.includes("caughtUp");
   }
 
-  /** Returns `n` from the data of every event, see `event`. */
+  /** The number `n` from the data of each received event. */
   get numbers(): number[] {
     return this.events.map(({ event }) => (event!.data as { n: number }).n);
   }

@@ -53,7 +53,7 @@ describe("subscription", function () {
       await eventually("both events", () => seen.events.length === 2);
     });
 
-    it("a stream subscription starts after a revision, which is excluded", async () => {
+    it("a stream subscription from a revision sends only events after that revision", async () => {
       const stream = newStream();
       await client.appendToStream(stream, events(5));
       const seen = record(client.subscribeToStream(stream, { fromRevision: 2n }));
@@ -83,7 +83,7 @@ describe("subscription", function () {
   });
 
   describe("to all streams", () => {
-    it("a subscription to all streams sends every event after a position, which is excluded, in order", async () => {
+    it("a subscription to all streams from a position sends all events after that position in order", async () => {
       const stream = newStream();
       const { position } = await client.appendToStream(stream, event(0));
       await client.appendToStream(stream, events(3));
@@ -106,7 +106,7 @@ describe("subscription", function () {
       expect(seen.numbers).to.deep.equal([1]);
     });
 
-    it("the change from catch-up to live causes no gap and no repetition, with 16 writers", async () => {
+    it("a subscription that becomes live while 16 writers append sends every event exactly once", async () => {
       const category = newStream("racing");
       const start = await endOfLog(client);
       const perWriter = 150;
@@ -141,7 +141,7 @@ describe("subscription", function () {
       }
     });
 
-    it("a subscription that is interrupted many times continues after the last event", async () => {
+    it("a subscription that is resumed many times after its last event sends every event exactly once", async () => {
       const category = newStream("resumed");
       let fromPosition: Position | typeof START = await endOfLog(client);
       for (let n = 0; n < 40; n += 1) await client.appendToStream(`${category}-${n % 3}`, event(n));
@@ -160,7 +160,7 @@ describe("subscription", function () {
       expect(numbers).to.deep.equal(Array.from({ length: 40 }, (_, n) => n));
     });
 
-    it("several concurrent subscriptions each get all their events", async () => {
+    it("each of several concurrent subscriptions gets all matching events", async () => {
       const stream = newStream();
       const filter = streamNameFilter({ prefixes: [stream] });
       const fromPosition = await endOfLog(client);
@@ -213,7 +213,7 @@ describe("subscription", function () {
       expect(await numbersOf(filter)).to.deep.equal(every(50));
     });
 
-    it("a filtered subscription reports checkpoints after the last match and can continue from them", async () => {
+    it("a filtered subscription without a match reports checkpoints, and a new subscription can start from a checkpoint", async () => {
       const checkpoints: Position[] = [];
       const filter = streamNameFilter({
         prefixes: [`${category}-none`],
@@ -242,7 +242,7 @@ describe("subscription", function () {
       expect(resumed.numbers).to.deep.equal([1000]);
     });
 
-    it("a live filtered subscription reports checkpoints", async () => {
+    it("a live filtered subscription without a match reports checkpoints", async () => {
       const checkpoints: Position[] = [];
       const stream = newStream();
       const filter = streamNameFilter({

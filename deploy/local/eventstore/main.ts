@@ -1,8 +1,8 @@
 /**
  * Runs the embedded log as a process: `main.ts --dir <directory> --port <port> [--host <host>]`.
  *
- * Prints `listening <port>` on standard output when it is ready, and everything else on standard error. Exits with status 0
- * after SIGTERM or SIGINT, and with status 1 and one line if it cannot start or its disk fails.
+ * Prints `listening <port>` on standard output when it is ready, and all other output on standard error. Exits with status
+ * 0 after SIGTERM or SIGINT. Exits with status 1 and one line if the log cannot start or its disk fails.
  */
 import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
 import { readArguments } from "./read-arguments.ts";
@@ -14,7 +14,7 @@ function exitWith(error: unknown): never {
   process.exit(1);
 }
 
-// gRPC would print its own line if the port is in use.
+// Otherwise gRPC prints a second error line if the port is in use.
 setLogVerbosity(logVerbosity.NONE);
 
 try {
@@ -23,7 +23,7 @@ try {
     log: (line) => console.error(line),
   });
   void server.failed.then(async (error) => {
-    // A failed disk can also make the stop fail. The first reason is the relevant one.
+    // After a disk failure, the stop can also fail. Only the disk failure is reported.
     await server.stop().catch(() => undefined);
     exitWith(error);
   });

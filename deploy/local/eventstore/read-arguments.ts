@@ -7,7 +7,7 @@ const argumentsSchema = z.object({
     .string({ error: "--dir is missing. It sets the directory of the log" })
     .min(1, "--dir must not be empty"),
   port: z
-    .string({ error: "--port is missing. It sets the port to listen on; 0 takes a free port" })
+    .string({ error: "--port is missing. It sets the port to listen on; 0 selects a free port" })
     .regex(/^\d{1,5}$/, "--port must be a number")
     .transform(Number)
     .refine((port) => port <= 65_535, "--port must be at most 65535"),
@@ -15,9 +15,9 @@ const argumentsSchema = z.object({
 });
 
 /**
- * Reads the command line of the embedded log.
+ * Parses the command line of the embedded log.
  *
- * @throws LogStartError with one line that names each missing or invalid argument
+ * @throws LogStartError with one line that lists all missing or invalid arguments
  */
 export function readArguments(args: string[]): z.infer<typeof argumentsSchema> {
   const text = { type: "string" } as const;

@@ -1,6 +1,6 @@
 /**
- * Server of the embedded log. It speaks EventStoreDB's gRPC protocol with @eventstore/db-client. README.md lists the
- * guarantees, the limits and the parts of the protocol that it does not support.
+ * Server of the embedded log. It speaks EventStoreDB's gRPC protocol, so clients use @eventstore/db-client. README.md lists
+ * guarantees, limits and unsupported features.
  */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { type LogBounds, MAX_MESSAGE_BYTES } from "./model/limits.ts";
@@ -11,35 +11,35 @@ import { addServices } from "./protocol/service.ts";
 import { Store } from "./store/store.ts";
 
 export interface LogServerOptions {
-  /** Directory of the log. Created if it does not exist. */
+  /** Directory of the log. The server creates a missing directory. */
   readonly dir: string;
   readonly host: string;
-  /** 0 takes a free port. */
+  /** Port to listen on. 0 selects a free port. */
   readonly port: number;
-  /** If true, the default, an append is flushed to disk before it is answered. Only benchmarks turn this off. */
+  /** If true, the default, each append is flushed to disk before it is acknowledged. Only benchmarks disable this. */
   readonly sync?: boolean;
-  /** Receives lines for the operator, and the details of failures that callers see only in general terms. */
+  /** Receives lines for the operator, including internal error details that clients do not get. */
   readonly log?: (line: string) => void;
-  /** Limits of the whole log. Tests make them small. */
+  /** Limits of the whole log. Tests use small limits. */
   readonly bounds?: LogBounds;
 }
 
 export interface LogServer {
   readonly port: number;
-  /** Resolves with the reason if the disk fails. The log then refuses all writes and must be stopped. */
+  /** Resolves with the error if the disk fails. The log then refuses all writes and must be stopped. */
   readonly failed: Promise<Error>;
-  /** Answers the queued appends, ends all calls with UNAVAILABLE and closes the log. */
+  /** Writes the queued appends, ends all calls with UNAVAILABLE and closes the log. */
   stop(): Promise<void>;
 }
 
-/** Time limit for ended calls to send their remaining data. Milliseconds. */
+/** Maximum time for sending the remaining data of ended calls during a shutdown. */
 const SHUTDOWN_TIMEOUT_MS = 500;
 
 /**
- * Starts the log.
+ * Opens the log and starts its server.
  *
- * @throws LogStartError with one line if the directory or the port cannot be used
- * @throws LogDamagedError with one line if acknowledged data is missing or changed
+ * @throws LogStartError if the directory or the port cannot be used
+ * @throws LogDamagedError if acknowledged data is missing or changed
  */
 export async function startLogServer(options: LogServerOptions): Promise<LogServer> {
   const store = await Store.open(options);
@@ -66,7 +66,7 @@ export async function startLogServer(options: LogServerOptions): Promise<LogServ
 
 async function stop(server: Server, store: Store, calls: OpenCalls): Promise<void> {
   await store.closeToWrites();
-  // The answers of the last group are sent in the next turn of the event loop.
+  // gRPC sends the responses of the last group in the next turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve));
   calls.endAll(unavailable("The log is shutting down."));
   await new Promise<void>((resolve) => {

@@ -10,7 +10,7 @@ import {
 
 const EMPTY: StreamEnd = { last: NO_STREAM, tombstoned: false, softDeleted: false };
 
-/** Returns a stream that holds these ids; either all of them are remembered, or none. */
+/** Creates the state and history of a stream with these event ids. `remembered` says if the ids are known as recent. */
 function holding(ids: readonly string[], remembered = true): { state: StreamEnd; history: History } {
   return {
     state: { ...EMPTY, last: ids.length - 1 },
@@ -32,23 +32,23 @@ describe("append rules", () => {
     expect(decide(2, ["a"])).to.deep.equal({ kind: "write" });
   });
 
-  it("an append at a later revision is refused, and one at an earlier revision with other ids", () => {
+  it("an append of new ids at an earlier or a later revision is refused", () => {
     expect(decide(3, ["x"])).to.deep.equal(WRONG);
     expect(decide(1, ["x"])).to.deep.equal(WRONG);
     expect(decide(NO_STREAM, ["x"])).to.deep.equal(WRONG);
   });
 
-  it("an append of stored ids at an earlier revision is a retry, up to the revision of its last event", () => {
+  it("an append whose ids are stored after its expected revision is a retry", () => {
     expect(decide(NO_STREAM, ["a"])).to.deep.equal({ kind: "already-written", revision: 0 });
     expect(decide(0, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });
   });
 
-  it("an append is refused if only its first ids are stored, or in another order", () => {
+  it("an append at an earlier revision is refused if not all of its ids are stored in the same order", () => {
     expect(decide(1, ["c", "d"])).to.deep.equal(WRONG);
     expect(decide(0, ["c", "b"])).to.deep.equal(WRONG);
   });
 
-  it("an empty append is refused at an earlier revision and accepted at the end", () => {
+  it("an empty append is refused at an earlier revision and accepted at the current revision", () => {
     expect(decide(0, [])).to.deep.equal(WRONG);
     expect(decide(2, [])).to.deep.equal({ kind: "write" });
     expect(decide(ANY, [])).to.deep.equal({ kind: "write" });
@@ -64,14 +64,14 @@ describe("append rules", () => {
     expect(decideAppend(ANY, ["a"], forgotten.state, forgotten.history)).to.deep.equal({ kind: "write" });
   });
 
-  it("a stream with metadata counts as existing", () => {
+  it("an append that expects an existing stream is written if the stream has only metadata", () => {
     const described = { ...history, hasMetadata: () => true };
     expect(decideAppend(STREAM_EXISTS, ["x"], EMPTY, described)).to.deep.equal({ kind: "write" });
     const missing = { kind: "wrong-revision", current: NO_STREAM };
     expect(decide(STREAM_EXISTS, ["x"], EMPTY)).to.deep.equal(missing);
   });
 
-  it("a soft-deleted stream can be restored, but not by an append that expects an existing stream", () => {
+  it("an append restores a soft-deleted stream unless it expects an existing stream or an earlier revision", () => {
     const deleted = { ...state, softDeleted: true };
     expect(decide(NO_STREAM, ["x"], deleted)).to.deep.equal({ kind: "write" });
     expect(decide(2, ["x"], deleted)).to.deep.equal({ kind: "write" });

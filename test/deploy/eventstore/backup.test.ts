@@ -1,4 +1,4 @@
-/** Makes a backup of a running log with the commands of its README. */
+/** Makes a backup of a running log with the commands from the README of the embedded log. */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,18 +9,18 @@ import { appendOf, openStore, readContent, submit } from "./stored-log.ts";
 
 const README = join(import.meta.dirname, "../../../deploy/local/eventstore/README.md");
 
-/** Returns the commands of the README section about backups, for these directories. */
+/** Returns the commands from the README section about backups, with the given directories. */
 async function backupScript(log: string, backup: string): Promise<string> {
   const text = await readFile(README, "utf8");
   const [, script] = /## Backups\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(text) ?? [];
-  if (script === undefined) throw new Error("the README has no commands for a backup");
+  if (script === undefined) throw new Error("the README does not contain commands for a backup");
   return script.replaceAll("LOG", log).replaceAll("BACKUP", backup);
 }
 
 describe("a backup of the running embedded log", function () {
   this.timeout(120_000);
 
-  it("a copy of a running log opens and holds everything acknowledged before the copy began", async () => {
+  it("a backup of a running log opens and contains all events that were acknowledged before the backup began", async () => {
     const { dir, remove } = await temporaryDir();
     const store = await openStore(join(dir, "log"));
     let isWriting = true;

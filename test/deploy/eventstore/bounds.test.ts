@@ -39,7 +39,7 @@ describe("the limits of the embedded log", function () {
     });
   }
 
-  it("a full log accepts retries of stored appends and decides writes that need no space", async () => {
+  it("a log at its limit accepts retries of stored appends and refuses an append with a wrong revision as such", async () => {
     const store = await openStore(dir, { bounds: { ...BOUNDS, events: 50, streams: 20 } });
     const stored = { ...appendOf("note-0", ["stored"]), expected: -1 };
     expect((await submit(store, stored)).outcome).to.equal("written");
@@ -53,7 +53,7 @@ describe("the limits of the embedded log", function () {
     await store.close();
   });
 
-  it("a group of writes that needs much more space than announced is written as several frames", async () => {
+  it("a group of writes is stored in several frames if restored metadata makes it larger than one frame", async () => {
     const store = await openStore(dir);
     const streams = Array.from({ length: 12 }, (_, n) => `large-${n}`);
     const metadata = (stream: string) => {
@@ -89,19 +89,19 @@ describe("the limits of the embedded log", function () {
     ]) {
       const { message } = await rejection(openStore(dir, { bounds }));
       expect(message).to.match(
-        /holds \d+ events of \d+ streams\. The limits are \d+ events and \d+ streams\./,
+        /contains \d+ events of \d+ streams\. The limits are \d+ events and \d+ streams\./,
       );
     }
   });
 
-  it("an append to a full log fails with an error that names the largest size", async () => {
+  it("an append to a log at its limit fails with an error that mentions the maximum size", async () => {
     const bounds = { ...BOUNDS, events: 2 };
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, bounds });
     const client = clientOf(server.port);
     const append = () => client.appendToStream("s", jsonEvent({ type: "Noted", data: {} }));
     await append();
     await append();
-    expect((await rejection(append())).message).to.include("largest size");
+    expect((await rejection(append())).message).to.include("maximum size");
     expect(await collect(client.readAll())).to.have.length(2);
     await client.dispose();
     await server.stop();

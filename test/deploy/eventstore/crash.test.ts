@@ -1,4 +1,4 @@
-/** SIGKILL under load: no acknowledged event is lost, duplicated or out of order. */
+/** Kills the log under load with SIGKILL. */
 import { type EventStoreDBClient, jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
@@ -13,7 +13,7 @@ interface Acknowledged {
   readonly position: bigint;
 }
 
-/** Writes one stream: retries an event at the same revision until it is acknowledged. */
+/** Appends to one stream. Retries each event at the same revision until it is acknowledged. */
 class Appender {
   readonly stream: string;
   readonly acknowledged: Acknowledged[] = [];
@@ -23,7 +23,7 @@ class Appender {
     this.stream = stream;
   }
 
-  /** Appends until the log is killed. The next round retries the unacknowledged append. */
+  /** Appends until the log is killed. The next run retries the unacknowledged append. */
   async run(client: EventStoreDBClient): Promise<void> {
     for (;;) {
       const revision = this.acknowledged.length - 1;
@@ -46,7 +46,7 @@ class Appender {
 describe("the embedded log under SIGKILL", function () {
   this.timeout(120_000);
 
-  it("after SIGKILL, the log has every acknowledged event once and in order, and accepts retries", async () => {
+  it("after SIGKILL under load, the log contains every acknowledged event exactly once and in order, and accepts retries", async () => {
     const { dir, remove } = await temporaryDir();
     const port = await freePort();
     const appenders = Array.from({ length: APPENDERS }, (_, n) => new Appender(`crash-${n}`));
@@ -55,7 +55,7 @@ describe("the embedded log under SIGKILL", function () {
       const log = await LogProcess.start(dir, port);
       const client = log.client();
       const running = appenders.map((appender) => appender.run(client));
-      // Kills the log after a number of appends, so that every round makes progress and the moment is arbitrary.
+      // Kills the log after a random number of appends, so that every round makes progress.
       const wanted = before + 100 + Math.floor(Math.random() * 900);
       await waitFor(() => total(appenders) >= wanted);
       const { signal } = await log.end("SIGKILL");
@@ -76,12 +76,12 @@ function total(appenders: readonly Appender[]): number {
 async function waitFor(condition: () => boolean): Promise<void> {
   const deadline = Date.now() + 30_000;
   while (!condition()) {
-    if (Date.now() > deadline) throw new Error("the appenders do not get on");
+    if (Date.now() > deadline) throw new Error("the appenders made no progress for 30 seconds");
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
 }
 
-/** Opens the files of the killed log in this process. */
+/** Opens the files of the killed log and compares the stored events with the acknowledged events. */
 async function verify(dir: string, appenders: readonly Appender[]): Promise<void> {
   const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
   const client = clientOf(log.port);
@@ -97,7 +97,7 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
   for (const { stream, acknowledged } of appenders) {
     const stored = (byStream.get(stream) ?? []).map((event) => event!);
     expect(stored.map(({ revision }) => Number(revision))).to.deep.equal(stored.map((_, index) => index));
-    // At most one append can be stored without having been acknowledged.
+    // Each appender has at most one append that was stored but not acknowledged.
     expect(stored.length - acknowledged.length).to.be.within(0, 1);
     const found = stored.slice(0, acknowledged.length);
     expect(found.map(({ id, position }) => ({ id, position: position.commit }))).to.deep.equal(acknowledged);

@@ -1,4 +1,4 @@
-/** Damaged files: the start or the read fails with one line, and only unacknowledged data is dropped. */
+/** Damaged files: the start or the read fails with one line, and a start drops only unacknowledged data. */
 import { copyFile, readFile, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
@@ -21,7 +21,7 @@ describe("damaged files of the embedded log", function () {
 
   const acknowledgedFile = () => join(dir, "events", "acknowledged");
 
-  /** Fills a log and closes it. Returns the number of its segments. */
+  /** Creates a log with a number of events. Returns the number of its segments. */
   async function filled(events: number): Promise<number> {
     const store = await openStore(dir);
     await fill(store, events);
@@ -41,7 +41,7 @@ describe("damaged files of the embedded log", function () {
     }
   }
 
-  /** Returns the line with which the store refuses to open. */
+  /** Returns the error message of a failed start. */
   async function refusal(): Promise<string> {
     const { message } = await rejection(openStore(dir));
     expect(message).not.to.include("\n");
@@ -56,7 +56,7 @@ describe("damaged files of the embedded log", function () {
     return content;
   }
 
-  it("a log with one flipped bit in its newest file does not start, and names file, offset, position and remedy", async () => {
+  it("a log with a flipped bit in its newest file does not start, and the error names file, offset, position and remedy", async () => {
     const segments = await filled(3_040);
     const newest = segmentPath(dir, segments);
     await flipBit(newest, 0.5);
@@ -76,7 +76,7 @@ describe("damaged files of the embedded log", function () {
     expect(await refusal()).to.include(segmentPath(dir, 2));
   });
 
-  it("a running log fails the calls that need a damaged event, and no others", async () => {
+  it("in a running log, exactly the calls that need a damaged event fail", async () => {
     const lines: string[] = [];
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: (line) => lines.push(line) });
     const client = clientOf(server.port);
@@ -100,12 +100,12 @@ describe("damaged files of the embedded log", function () {
         .and.to.match(/position \d+: .+ checksum .+ backup/);
       expect(lines.at(-1)).to.include(segmentPath(dir, 1));
     }
-    // The stored ids decide whether this is a retry.
+    // To recognise a retry, the log compares the ids with the stored events.
     await rejection(client.appendToStream("damaged", damaged, { expectedRevision: "no_stream" }));
     await rejection(client.appendToStream("damaged", event(1), { expectedRevision: 0n }));
     expect(await collect(client.readStream("before"))).to.have.length(30);
     expect(await collect(client.readStream("after"))).to.have.length(30);
-    // These events are on the same page as the damaged one and are read with the same call.
+    // The read of these events also loads the damaged event, which is on the same page.
     expect(await collect(client.readAll({ maxCount: 30 }))).to.have.length(30);
     const newest = { direction: "backwards", fromPosition: "end", maxCount: 30 } as const;
     expect(await collect(client.readAll(newest))).to.have.length(30);
@@ -118,7 +118,7 @@ describe("damaged files of the embedded log", function () {
     expect(await refusal()).to.include(segmentPath(dir, 1));
   });
 
-  it("a running log fails reads if its file is truncated or replaced with the file of another log", async () => {
+  it("reads of a running log fail if a segment file is truncated or replaced with the file of another log", async () => {
     const store = await openStore(dir);
     await fill(store, 400);
     const first = segmentPath(dir, 1);
@@ -137,7 +137,7 @@ describe("damaged files of the embedded log", function () {
     await other.remove();
   });
 
-  it("a log does not start if a file is missing, from another log, or in the wrong place", async () => {
+  it("a log does not start if a file is missing, belongs to another log, or has the name of another file", async () => {
     const segments = await filled(1_000);
     const other = await temporaryDir();
     const stranger = await openStore(other.dir);
@@ -148,7 +148,7 @@ describe("damaged files of the embedded log", function () {
     const aside = join(dir, "aside");
     for (const path of [first, second, last, acknowledgedFile()]) {
       await rename(path, aside);
-      expect(await refusal()).to.include(path === last ? "was acknowledged" : `${path}: The`);
+      expect(await refusal()).to.include(path === last ? "were acknowledged" : `${path}: The`);
       await rename(aside, path);
     }
     await copyFile(last, aside);
@@ -179,10 +179,10 @@ describe("damaged files of the embedded log", function () {
       await submit(store, appendOf("last", ["acknowledged"]));
     });
     await truncate(segmentPath(dir, 1), end);
-    expect(await refusal()).to.match(/offset \d+, .+ everything up to position \d+ was acknowledged/);
+    expect(await refusal()).to.match(/offset \d+, .+ all events up to position \d+ were acknowledged/);
   });
 
-  it("one damaged copy of the acknowledged end is reported and replaced; with two, the log does not start", async () => {
+  it("a start replaces a damaged copy of the acknowledged end, but fails if both copies are damaged", async () => {
     await filled(100);
     const intact = await readFile(acknowledgedFile());
     for (const offset of [20, 4096 + 20]) {
@@ -198,7 +198,7 @@ describe("damaged files of the embedded log", function () {
     expect(await refusal()).to.include("Both copies");
   });
 
-  it("an acknowledged end of an earlier release, with a copy at byte 512, is read and rewritten", async () => {
+  it("a start converts the acknowledged end of an earlier release, which has its second copy at byte 512", async () => {
     await filled(100);
     const current = await readFile(acknowledgedFile());
     const former = Buffer.alloc(1024);
@@ -219,7 +219,7 @@ describe("damaged files of the embedded log", function () {
     expect(await refusal(), "the copy at byte 512 is out of date").to.include("Both copies");
   });
 
-  describe("beyond the acknowledged end", () => {
+  describe("after the acknowledged end", () => {
     let acknowledged: Awaited<ReturnType<typeof readContent>>;
     let complete: Awaited<ReturnType<typeof readContent>>;
     let border: number;
@@ -227,7 +227,7 @@ describe("damaged files of the embedded log", function () {
     let bytes: Buffer;
     let lines: string[];
 
-    /** Creates a log whose last write is on disk but not in the file of the acknowledged end. */
+    /** Creates a log whose last write is on disk but after the recorded acknowledged end. */
     beforeEach(async () => {
       acknowledged = await contentAfter((store) => fill(store, 50));
       border = (await stat(segmentPath(dir, 1))).size;
@@ -250,12 +250,12 @@ describe("damaged files of the embedded log", function () {
       return content;
     }
 
-    it("a complete write beyond the acknowledged end is kept", async () => {
+    it("a start keeps a complete write after the acknowledged end", async () => {
       expect(await contentOnStart()).to.deep.equal(complete);
       expect(lines).to.deep.equal([]);
     });
 
-    it("an incomplete write beyond the acknowledged end is dropped and reported, wherever it ends", async () => {
+    it("a start drops and reports an incomplete write after the acknowledged end, wherever the write ends", async () => {
       for (const length of [border + 1, border + 39, border + 40, border + 41, border + 2_200, size - 1]) {
         await writeFile(segmentPath(dir, 1), bytes.subarray(0, length));
         const end = await readFile(acknowledgedFile());
@@ -267,7 +267,7 @@ describe("damaged files of the embedded log", function () {
       }
     });
 
-    it("a write beyond the acknowledged end that ends in zeros is dropped", async () => {
+    it("a start drops a write after the acknowledged end if the write ends in zeros", async () => {
       for (const zeros of [size - border, size - border - 40, 3_000, 600]) {
         const written = Buffer.from(bytes).fill(0, size - zeros);
         await writeFile(segmentPath(dir, 1), written);
@@ -277,25 +277,25 @@ describe("damaged files of the embedded log", function () {
       }
     });
 
-    it("a log with a damaged complete write beyond the acknowledged end does not start", async () => {
+    it("a log does not start if a complete write after the acknowledged end is damaged", async () => {
       await flipBit(segmentPath(dir, 1), border + 500);
       expect(await refusal()).to.include(`offset ${border}`);
     });
   });
 
-  it("a crash while a segment is created loses nothing", async () => {
+  it("a crash while a segment is created loses no event", async () => {
     const segments = await filled(300);
     const before = await contentAfter(async () => undefined);
     await writeFile(`${segmentPath(dir, segments + 1)}.new`, "EVENTLOG");
     expect(await contentAfter(async () => undefined)).to.deep.equal(before);
 
-    // A crash after a segment was created, before or after its first write was acknowledged.
+    // Simulates a crash after the creation of a segment, before or after its first write was acknowledged.
     const end = await readFile(acknowledgedFile());
     const store = await openStore(dir, { segmentBytes: 1 });
     await submit(store, appendOf("note-1", ["in a new segment"]));
     await store.close();
     await truncate(segmentPath(dir, segments + 1), 64);
-    expect(await refusal()).to.include("was acknowledged");
+    expect(await refusal()).to.include("were acknowledged");
     await writeFile(acknowledgedFile(), end);
     expect(await contentAfter(async () => undefined)).to.deep.equal(before);
     await contentAfter((again) => fill(again, 300));

@@ -1,4 +1,4 @@
-/** A failing disk: the log stops with one line and loses no acknowledged event. */
+/** A disk failure: the log stops with one line and loses no acknowledged event. */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
@@ -11,7 +11,7 @@ const MAX_FILE_KIB = 1024;
 describe("the embedded log on a failing disk", function () {
   this.timeout(60_000);
 
-  it("after a disk failure, the log stops with one line and keeps all acknowledged events", async () => {
+  it("after a disk failure, the log stops with one line, and the next start has all acknowledged events", async () => {
     const { dir, remove } = await temporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     const client = log.client();
@@ -48,10 +48,10 @@ describe("the embedded log on a failing disk", function () {
     await remove();
   });
 
-  it("a disk failure is printed even if the log cannot be closed after it", async () => {
+  it("the log prints a disk failure even if it cannot be closed after the failure", async () => {
     const { dir, remove } = await temporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
-    // Makes the release of the lock fail, like a file system that became read-only.
+    // Makes the release of the lock fail, as on a file system that became read-only.
     await rm(join(dir, "lock"));
     await mkdir(join(dir, "lock"));
     const client = log.client();

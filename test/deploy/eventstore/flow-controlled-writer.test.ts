@@ -8,7 +8,7 @@ import {
 const PAGE_BYTES = 1024 * 1024;
 
 describe("flow control of a read", () => {
-  it("small messages queued for a slow reader do not keep their whole pages in memory", () => {
+  it("a small message queued for a slow client does not keep its whole page in memory", () => {
     const written: Uint8Array[] = [];
     const call = Object.assign(new EventEmitter(), {
       writableLength: 1,

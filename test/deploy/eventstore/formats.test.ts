@@ -25,7 +25,7 @@ const record = (revision: number | undefined, body: Uint8Array) => ({
 });
 
 describe("the stored formats of the embedded log", () => {
-  it("stored numbers sort by their bytes", () => {
+  it("the byte order of encoded safe integers equals their numeric order", () => {
     const bytes = (value: number) => {
       const buffer = Buffer.alloc(8);
       writeNumber(buffer, value, 0);
@@ -80,7 +80,7 @@ describe("the stored formats of the embedded log", () => {
     );
   });
 
-  it("a tombstone is stored with the largest revision", () => {
+  it("a tombstone is encoded with the largest signed 64-bit revision", () => {
     const event = {
       id: "",
       type: "t",
@@ -94,7 +94,7 @@ describe("the stored formats of the embedded log", () => {
     expect(read?.getStreamRevision()).to.equal("9223372036854775807");
   });
 
-  it("encoded records are decoded unchanged, including tombstones", () => {
+  it("decoding an encoded record returns the record unchanged, including tombstones", () => {
     fc.assert(
       fc.property(fc.option(fc.nat(), { nil: undefined }), fc.uint8Array(), (revision, body) => {
         const encoded = encodeStoredRecord(record(revision, body), 5);
@@ -104,7 +104,7 @@ describe("the stored formats of the embedded log", () => {
     );
   });
 
-  it("checksums detect every flipped bit, every truncation and every record of another log", () => {
+  it("a record or header with a flipped bit, a truncated record and a record of another log are not decoded", () => {
     const encoded = encodeStoredRecord(record(3, Buffer.from("some content")), 5);
     for (let bit = 0; bit < 8 * encoded.length; bit += 1) {
       const flipped = Buffer.from(encoded);

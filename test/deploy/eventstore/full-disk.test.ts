@@ -13,11 +13,11 @@ import { appendOf, fill, openStore, readContent, submit } from "./stored-log.ts"
 const DISK_BYTES = 16 * 1024 * 1024;
 const PAGE_BYTES = 4096;
 
-/** Appends one event at a time to one stream, and remembers what was acknowledged. */
+/** Appends single events to one stream, and remembers the ids of acknowledged events. */
 class Writer {
   readonly acknowledged: string[] = [];
 
-  /** Appends events of 20 kB until one fails, and returns that failure. */
+  /** Appends events of 20 kB until an append fails. Returns the error. */
   async failure(client: EventStoreDBClient): Promise<Error> {
     for (;;) {
       try {
@@ -59,14 +59,14 @@ describe("the embedded log on a full disk", function () {
   });
   after(() => disk?.remove());
 
-  it("on a full disk, appends fail as unavailable, reads work, and all acknowledged events survive SIGKILL", async () => {
+  it("on a full disk, appends fail as unavailable, reads work, and acknowledged events survive SIGKILL", async () => {
     const writer = new Writer();
     let log = await LogProcess.start(dir);
     let client = log.client();
     for (let n = 0; n < 20; n += 1) await writer.append(client);
 
     for (let round = 0; round < 2; round += 1) {
-      // Space for a part of an append, so that a write ends in the middle of a frame.
+      // In the second round, the disk has space for a part of a frame.
       await disk.fill(round * PAGE_BYTES);
       expect(isUnavailable(await writer.failure(client)), "the services answer 503").to.equal(true);
       const credentials = { credentials: { username: "any", password: "any" } };
@@ -103,7 +103,7 @@ describe("the embedded log on a full disk", function () {
     expect((await log.end()).stderr).to.equal("");
   });
 
-  it("appends that failed together can be retried and are written exactly once", async () => {
+  it("retries of a group of appends that failed on a full disk are written exactly once", async () => {
     const store = await openStore(dir);
     const stored = { ...appendOf("note-0", ["stored"]), expected: -1 };
     await submit(store, stored);
@@ -128,7 +128,7 @@ describe("the embedded log on a full disk", function () {
     await again.close();
   });
 
-  it("an append that needs a new segment fails on a full disk and works when there is space", async () => {
+  it("an append that needs a new segment fails on a full disk and succeeds when the disk has space", async () => {
     const store = await openStore(dir, { segmentBytes: 1 });
     await fill(store, 100);
     const segments = store.log.segments.count;
@@ -146,7 +146,7 @@ describe("the embedded log on a full disk", function () {
     await again.close();
   });
 
-  it("an append whose acknowledgement cannot be recorded is undone and can be retried", async () => {
+  it("an append is undone and can be retried if the disk has no space to record its acknowledgement", async () => {
     const lines: string[] = [];
     const store = await openStore(dir, { log: (line) => lines.push(line) });
     await fill(store, 30);
@@ -179,7 +179,7 @@ describe("the embedded log on a full disk", function () {
     expect(lines).to.have.length(2);
   });
 
-  it("a log that cannot be created on a full disk leaves no files", async () => {
+  it("a log that could not be created on a full disk can be created when the disk has space", async () => {
     await disk.fill();
     const { message } = await rejection(openStore(dir));
     expect(message)

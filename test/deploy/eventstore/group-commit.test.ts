@@ -11,7 +11,7 @@ import { rejection } from "../../conformance/log-under-test.ts";
 const NEVER = Number.POSITIVE_INFINITY;
 const write = (stream: string): Write => ({ kind: "append", stream, expected: -2, events: [] });
 
-/** Creates a group commit whose disk waits until `release` is called. */
+/** Creates a group commit whose commits wait until `release` is called. */
 function onSlowDisk() {
   const groups: string[][] = [];
   let release: () => void = () => undefined;
@@ -27,7 +27,7 @@ function onSlowDisk() {
 }
 
 describe("group commit", () => {
-  it("writes are committed in order, in groups of limited size, one group at a time", async () => {
+  it("a group commit writes all queued writes in order, in groups of limited size", async () => {
     const { commits, groups, release } = onSlowDisk();
     const count = 2 * MAX_GROUP_WRITES + 5;
     const all = Array.from({ length: count }, (_, n) => commits.submit(write(String(n)), 1, NEVER));
@@ -37,7 +37,7 @@ describe("group commit", () => {
     expect(groups.map(({ length }) => length)).to.deep.equal([MAX_GROUP_WRITES, MAX_GROUP_WRITES, 5]);
   });
 
-  it("writes beyond the queue's limits of number or bytes are refused", async () => {
+  it("a group commit refuses writes beyond the limits of its queue in number or bytes", async () => {
     const { commits, release } = onSlowDisk();
     const waiting = Array.from({ length: MAX_PENDING_WRITES }, () => commits.submit(write("a"), 1, NEVER));
     expect(await commits.submit(write("b"), 1, NEVER)).to.deep.equal({ outcome: "overloaded" });
@@ -50,7 +50,7 @@ describe("group commit", () => {
     await commits.close();
   });
 
-  it("a write whose deadline has passed is not started", async () => {
+  it("a group commit does not start a write whose deadline has passed", async () => {
     const { commits, groups, release } = onSlowDisk();
     const late = commits.submit(write("late"), 1, Date.now() - 1);
     const good = commits.submit(write("good"), 1, NEVER);
@@ -60,7 +60,7 @@ describe("group commit", () => {
     expect(groups).to.deep.equal([["good"]]);
   });
 
-  it("closing answers queued writes and refuses new ones", async () => {
+  it("closing a group commit completes the queued writes and refuses new writes", async () => {
     const { commits, release } = onSlowDisk();
     const waiting = commits.submit(write("a"), 1, NEVER);
     const closed = commits.close();
@@ -70,7 +70,7 @@ describe("group commit", () => {
     expect((await waiting).outcome).to.equal("written");
   });
 
-  it("after a failed write, all other writes fail and the failure is reported", async () => {
+  it("after a failed commit, a group commit rejects all further writes and reports the failure", async () => {
     const commits = new GroupCommit(() => Promise.reject(new Error("no space")));
     const [one, two] = [commits.submit(write("a"), 1, NEVER), commits.submit(write("b"), 1, NEVER)];
     expect((await rejection(one)).message).to.equal("no space");

@@ -1,8 +1,7 @@
-/** Dumps all data of a log that a client can read, so that two logs can be compared. */
 import { END, type EventStoreDBClient } from "@eventstore/db-client";
 import { collect } from "../../conformance/log-under-test.ts";
 
-/** Reads all events, and each named stream with its metadata. Errors are part of the result. */
+/** Reads all events, and each given stream with its metadata. If a read fails, the dump contains the error's name. */
 export async function dumpLog(client: EventStoreDBClient, streams: readonly string[]) {
   const all = await collect(client.readAll());
   const backwards = await collect(client.readAll({ direction: "backwards", fromPosition: END }));

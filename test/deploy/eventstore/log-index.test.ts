@@ -48,22 +48,22 @@ describe("the index of the embedded log", () => {
     expect([0, 6, 29].map((ordinal) => index.endOffsetOf(ordinal))).to.deep.equal([200, 10_000, 10_000]);
   });
 
-  it("the index refuses an event that does not follow the event before", () => {
+  it("the index refuses an event that does not follow the previous event", () => {
     const index = indexOf(["a", "a"]);
     expect(index.add("a", { ordinal: 3, position: 40, revision: 2, body }, 0)).to.match(
-      /next event is 3, expected 2/,
+      /next event has the ordinal 3, expected 2/,
     );
     expect(index.add("a", { ordinal: 2, position: 20, revision: 2, body }, 0)).to.match(/Position 20/);
     expect(index.add("a", { ordinal: 2, position: 30, revision: 3, body }, 0)).to.match(
-      /next revision of the stream is 3, expected 2/,
+      /next event of the stream has the revision 3, expected 2/,
     );
     expect(index.add("b", { ordinal: 2, position: 30, revision: 1, body }, 0)).to.match(
-      /next revision of the stream is 1, expected 0/,
+      /next event of the stream has the revision 1, expected 0/,
     );
     expect(index.events).to.equal(2);
   });
 
-  it("a column stores numbers of both widths across many chunks", () => {
+  it("a chunked array stores 32-bit integers and safe integers across many chunks", () => {
     const positions = Column.ofSafeIntegers();
     const offsets = Column.ofUint32();
     for (let n = 0; n < 200_000; n += 1) {

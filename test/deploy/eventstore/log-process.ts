@@ -23,7 +23,7 @@ export class LogProcess {
   #stdout = "";
   #stderr = "";
 
-  /** `limit` is the size of the largest file that the process can write, in KiB. */
+  /** @param limit maximum size in KiB of a file that the process can write */
   constructor(args: readonly string[], limit?: number) {
     const entry = buildNodeCommand("deploy/local/eventstore/main.ts", args);
     const command = [entry.command, ...entry.args];
@@ -50,13 +50,13 @@ export class LogProcess {
     });
   }
 
-  /** Starts a log and waits until it listens. */
+  /** Starts a log and waits until its port accepts connections. */
   static async start(dir: string, port = 0, limit?: number): Promise<LogProcess> {
     const log = new LogProcess(["--dir", dir, "--port", String(port)], limit);
     await Promise.race([
       log.listening(),
       log.ended.then(({ stderr }) => {
-        throw new Error(`the log ended before it listened: ${stderr}`);
+        throw new Error(`the log exited before it listened: ${stderr}`);
       }),
     ]);
     return log;
@@ -67,10 +67,10 @@ export class LogProcess {
       await once(this.#child.stdout, "data");
   }
 
-  /** Waits until standard error matches; fails if the log ends first. */
+  /** Waits until standard error matches a pattern. Throws if the log exits first. */
   async printed(pattern: RegExp): Promise<void> {
     while (!pattern.test(this.#stderr) && this.#child.stderr !== null) {
-      if (this.#child.exitCode !== null) throw new Error(`the log ended: ${this.#stderr}`);
+      if (this.#child.exitCode !== null) throw new Error(`the log exited: ${this.#stderr}`);
       await Promise.race([once(this.#child.stderr, "data"), this.ended]);
     }
   }
@@ -97,13 +97,13 @@ export function clientOf(port: number, parameter = ""): EventStoreDBClient {
   return EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false${parameter}`);
 }
 
-/** Creates a directory. `remove` deletes it. */
+/** Creates a temporary directory. `remove` deletes the directory. */
 export async function temporaryDir(): Promise<{ dir: string; remove: () => Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), "embedded-log-"));
   return { dir, remove: () => rm(dir, { recursive: true, force: true }) };
 }
 
-/** Returns a port that is free now. */
+/** Returns a port that is currently free. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -1,4 +1,4 @@
-/** Directories of earlier releases with LevelDB are migrated exactly or refused. */
+/** Migration of log directories that an earlier release created with LevelDB. */
 import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
@@ -12,7 +12,7 @@ import { dumpLog } from "./log-dump.ts";
 import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
 import { openStore, proposed, readContent } from "./stored-log.ts";
 
-/** A directory written by the last release with LevelDB, and the data that its clients read. */
+/** Log directory of the last release with LevelDB, and a dump of its data as clients read it. */
 const FIXTURE = join(import.meta.dirname, "leveldb-fixture");
 
 type Dump = Awaited<ReturnType<typeof dumpLog>>;
@@ -22,7 +22,7 @@ function openDatabase(dir: string): Database {
   return new ClassicLevel<Buffer, Buffer>(dir, { keyEncoding: "buffer", valueEncoding: "buffer" });
 }
 
-/** Returns a key of the earlier format: a letter, a name with its length if any, and a number. */
+/** Encodes a key of the earlier format: a letter, an optional stream name with its length, and a number. */
 function keyOf(letter: string, number: number, name = ""): Buffer {
   const key = Buffer.alloc(letter === "r" ? 11 + Buffer.byteLength(name) : 9);
   key.write(letter, 0);
@@ -32,7 +32,7 @@ function keyOf(letter: string, number: number, name = ""): Buffer {
   return key;
 }
 
-/** Writes events to one stream as the last release with LevelDB stored them. */
+/** Creates a database with events of one stream in the format of the last release with LevelDB. */
 async function writeDatabase(dir: string, events: number): Promise<void> {
   const database = openDatabase(dir);
   await database.put(Buffer.from("v"), Buffer.from("1"));
@@ -75,7 +75,7 @@ describe("a log directory of an earlier release", function () {
   });
   afterEach(() => remove());
 
-  /** Starts the log and reads everything. */
+  /** Starts the log, which migrates the database, and dumps all data. */
   async function dumpAfterStart(lines: string[] = []): Promise<Dump> {
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: (line) => lines.push(line) });
     const client = clientOf(server.port);
@@ -91,7 +91,7 @@ describe("a log directory of an earlier release", function () {
     await database.close();
   }
 
-  /** Returns key and value of an event by its index in the log. */
+  /** Returns key and value of an event by its number in the log. */
   async function entryAt(database: Database, number: number): Promise<[Buffer, Buffer]> {
     const entries = await database.iterator({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all();
     return entries.at(number)!;
@@ -125,7 +125,7 @@ describe("a log directory of an earlier release", function () {
     await server.stop();
   });
 
-  it("migration moves the former files away and prevents earlier releases from starting with an empty log", async () => {
+  it("migration moves the LevelDB files and prevents earlier releases from starting with an empty log", async () => {
     await dumpAfterStart();
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
     const { cause } = await rejection(openDatabase(dir).open());
@@ -137,7 +137,7 @@ describe("a log directory of an earlier release", function () {
     await former.close();
   });
 
-  it("a database with a missing event is refused with the position and left unchanged", async () => {
+  it("a database with a missing event is not migrated, and the error contains the position", async () => {
     for (const number of [0, 7, -1]) {
       await rm(dir, { recursive: true });
       await cp(join(FIXTURE, "log"), dir, { recursive: true });
@@ -159,7 +159,7 @@ describe("a log directory of an earlier release", function () {
     }
   });
 
-  it("a database in which an event does not match its key is refused", async () => {
+  it("a database in which an event does not match its key is not migrated", async () => {
     await changeDatabase(async (database) => {
       const [key, value] = await entryAt(database, 5);
       value[4] = (value[4] ?? 0) ^ 1;
@@ -170,21 +170,23 @@ describe("a log directory of an earlier release", function () {
     );
   });
 
-  it("a database without its file CURRENT is refused", async () => {
+  it("a LevelDB database without its file CURRENT is not migrated", async () => {
     await rm(join(dir, "CURRENT"));
     expect((await rejection(openStore(dir))).message).to.include(
       `${join(dir, "CURRENT")}: The file is missing`,
     );
   });
 
-  it("a database whose CURRENT is damaged is refused and does not count as migrated", async () => {
+  it("a LevelDB database whose file CURRENT is damaged is not treated as migrated", async () => {
     for (const content of ["", "MANIFES", "this-log-is-kept"]) {
       await writeFile(join(dir, "CURRENT"), content);
-      expect((await rejection(openStore(dir))).message).to.include(`${join(dir, "CURRENT")}: The file names`);
+      expect((await rejection(openStore(dir))).message).to.include(
+        `${join(dir, "CURRENT")}: The file refers to`,
+      );
     }
   });
 
-  it("a database that exceeds the log's limits is refused before the copy replaces it", async () => {
+  it("a database that exceeds the log's limits is not migrated and stays unchanged", async () => {
     const bounds = { events: 1_000_000, streams: 1_000_000, segments: 1_000 };
     for (const limit of [{ events: 5 }, { streams: 2 }, { segments: 0 }]) {
       const lines: string[] = [];
@@ -196,7 +198,7 @@ describe("a log directory of an earlier release", function () {
     expect(await dumpAfterStart()).to.deep.equal(expected);
   });
 
-  it("a database is refused while an earlier release has it open", async () => {
+  it("a database that an earlier release has open is not migrated", async () => {
     const database = openDatabase(dir);
     await database.open();
     expect((await rejection(openStore(dir))).message).to.include("is in use by another process");
@@ -204,19 +206,19 @@ describe("a log directory of an earlier release", function () {
     expect(await dumpAfterStart()).to.deep.equal(expected);
   });
 
-  it("migration survives a crash between any two of its steps", async () => {
-    // A crash while the copy was written.
+  it("a start completes a migration that crashed between two of its steps", async () => {
+    // Simulates a crash during the copy.
     await mkdir(join(dir, "events.new"));
     await writeFile(join(dir, "events.new", "00000001.segment"), "EVENTLOG");
     expect(await dumpAfterStart()).to.deep.equal(expected);
 
-    // A crash after the copy was complete and before the database was retired.
+    // Simulates a crash after the copy was complete and before the database was marked as migrated.
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
     await rm(join(dir, "leveldb"), { recursive: true });
     expect(await dumpAfterStart()).to.deep.equal(expected);
 
-    // A crash before the files of the database were moved.
+    // Simulates a crash before the files of the database were moved.
     for (const name of await readdir(join(dir, "leveldb"))) {
       if (name !== "CURRENT") await rename(join(dir, "leveldb", name), join(dir, name));
     }
@@ -224,7 +226,7 @@ describe("a log directory of an earlier release", function () {
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
   });
 
-  it("a database that an earlier release changed after the migration is refused", async () => {
+  it("a start fails if an earlier release changed the database after its migration", async () => {
     await dumpAfterStart();
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
@@ -236,7 +238,7 @@ describe("a log directory of an earlier release", function () {
     expect((await rejection(openStore(dir))).message).to.include("contains two different logs");
   });
 
-  it("a migration interrupted by SIGKILL is repeated at the next start", async () => {
+  it("a start repeats a migration that was interrupted by SIGKILL", async () => {
     await rm(dir, { recursive: true });
     await writeDatabase(dir, 20_000);
     const log = new LogProcess(["--dir", dir, "--port", "0"]);

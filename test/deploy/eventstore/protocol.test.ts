@@ -1,4 +1,4 @@
-/** Requests that the client package never sends, and answers that differ from those of a real server. */
+/** Requests that the client package never sends, and features that the embedded log does not support. */
 import { randomUUID } from "node:crypto";
 import {
   EventStoreDBClient,
@@ -29,7 +29,7 @@ import {
   textId,
 } from "./raw-client.ts";
 
-/** google.rpc.Code.INVALID_ARGUMENT, as used in answers of BatchAppend. */
+/** Value of google.rpc.Code.INVALID_ARGUMENT in responses of BatchAppend. */
 const CODE_INVALID_ARGUMENT = 3;
 
 describe("the embedded log's protocol", function () {
@@ -67,12 +67,12 @@ describe("the embedded log's protocol", function () {
     const odd: [string, string | Uint8Array][] = [
       ["an empty name", ""],
       ["a name with a NUL character", "a\0b"],
-      ["a name that is no UTF-8", Uint8Array.from([0xff, 0xfe])],
+      ["a name that is not UTF-8", Uint8Array.from([0xff, 0xfe])],
       ["a name that is too long", "x".repeat(5000)],
       ["the name of all streams", "$all"],
     ];
     for (const [what, name] of odd) {
-      it(`${what} is refused by append, read and delete, and later calls work`, async () => {
+      it(`${what} as the stream name of an append, read or deletion is refused, and later calls work`, async () => {
         const good = batch(newStream());
         const { answers, error } = await batchRaw(raw, [batch(name), good]);
         expect(error).to.equal(undefined);
@@ -91,7 +91,7 @@ describe("the embedded log's protocol", function () {
       });
     }
 
-    it("an invalid stream name is refused with a sentence", async () => {
+    it("the error for a stream name with a NUL character mentions the character", async () => {
       const error = await rejection(client.appendToStream("a\0b", event(0)));
       expect(error.message).to.include("NUL");
     });
@@ -105,7 +105,7 @@ describe("the embedded log's protocol", function () {
   });
 
   describe("ids", () => {
-    it("a structured event id is accepted and returned in either form", async () => {
+    it("an event id that was sent as two numbers can be read as text or as two numbers", async () => {
       const id = "f0e1d2c3-b4a5-4697-8879-6a5b4c3d2e1f";
       const name = newStream();
       const structured = new shared.UUID.Structured()
@@ -131,7 +131,7 @@ describe("the embedded log's protocol", function () {
       expect(Buffer.from(back?.getData_asU8() ?? []).toString()).to.equal("{}");
     });
 
-    it("an invalid event id and an event without a type are refused", async () => {
+    it("an append with an invalid event id or without an event type is refused", async () => {
       const noId = batch(newStream()).setProposedMessagesList([proposed(textId("not-a-uuid"))]);
       const noType = proposed(textId(randomUUID()));
       noType.getMetadataMap().del("type");
@@ -141,7 +141,7 @@ describe("the embedded log's protocol", function () {
   });
 
   describe("BatchAppend", () => {
-    it("BatchAppend answers each correlation id once, even if the first part is refused", async () => {
+    it("BatchAppend sends one response for an append in several parts, even if its first parts are refused", async () => {
       const refused = randomUUID();
       const name = newStream();
       const tooLarge = (final: boolean) => {
@@ -170,7 +170,7 @@ describe("the embedded log's protocol", function () {
       expect(responses[0]?.hasStreamNotFound()).to.equal(true);
     });
 
-    it("BatchAppend answers an append whose deadline has passed as timed out and does not write it", async () => {
+    it("BatchAppend reports a timeout for an append whose deadline has passed and does not write it", async () => {
       const name = newStream();
       const late = batch(name);
       const deadline = timestamps.Timestamp.fromDate(new Date(Date.now() - 1000));
@@ -181,7 +181,7 @@ describe("the embedded log's protocol", function () {
       expect((await rejection(collect(client.readStream(name)))).message).to.include("not found");
     });
 
-    it("BatchAppend answers each of thousands of concurrent appends once", async () => {
+    it("BatchAppend sends one response for each of thousands of concurrent appends", async () => {
       const count = 3000;
       const requests = Array.from({ length: count }, (_, n) => batch(`many-${n % 10}`));
       const { answers, error } = await batchRaw(raw, requests);
@@ -232,7 +232,7 @@ describe("the embedded log's protocol", function () {
       expect((error as Error & { code: number }).code).to.equal(status.UNIMPLEMENTED);
     });
 
-    it("calls to other services are answered as not implemented", async () => {
+    it("calls of other EventStoreDB services fail as not implemented", async () => {
       const settings = persistentSubscriptionToStreamSettingsFromDefaults();
       const error = await rejection(client.createPersistentSubscriptionToStream("s", "g", settings));
       expect((error as Error & { code: number }).code).to.equal(status.UNIMPLEMENTED);
@@ -240,7 +240,7 @@ describe("the embedded log's protocol", function () {
     });
   });
 
-  it("clients find the log by discovery and by a list of hosts", async () => {
+  it("clients can connect with a connection string for discovery or with several hosts", async () => {
     for (const url of [
       `esdb+discover://127.0.0.1:${server.port}?tls=false`,
       `esdb://127.0.0.1:${server.port},127.0.0.1:${server.port}?tls=false`,
@@ -252,7 +252,7 @@ describe("the embedded log's protocol", function () {
     }
   });
 
-  it("a filtered read of all streams counts only matching events", async () => {
+  it("the maximum count of a filtered read of all streams applies to matching events", async () => {
     const name = newStream("counted");
     for (let n = 0; n < 5; n += 1) {
       await client.appendToStream(name, event(n));

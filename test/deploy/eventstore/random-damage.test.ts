@@ -1,4 +1,4 @@
-/** Random damage of any file: the log refuses it, or returns exactly the acknowledged events. */
+/** Random damage of files: the log reports the damage, or returns exactly the acknowledged events. */
 import { truncate, writeFile } from "node:fs/promises";
 import { expect } from "chai";
 import { LogDamagedError, LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
@@ -11,7 +11,7 @@ const CLOSED_TRIALS = 2_000;
 const OPEN_TRIALS = 250;
 const SEED = Number(process.env.LOG_DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
-/** Mulberry32: pseudo-random numbers from 0 to below 1, the same for the same seed. */
+/** Creates a pseudo-random generator of numbers from 0 to below 1 (Mulberry32). Equal seeds give equal numbers. */
 function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -22,7 +22,7 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-/** Flips 1 to 5 bits, truncates a file, or both, in memory. */
+/** Flips 1 to 5 bits, truncates a file, or both. Returns the damaged files without writing them. */
 function damage(files: ReadonlyMap<string, Buffer>, random: () => number): Map<string, Buffer> {
   const below = (end: number) => Math.floor(random() * end);
   const paths = [...files.keys()];
@@ -47,7 +47,7 @@ function damage(files: ReadonlyMap<string, Buffer>, random: () => number): Map<s
   return damaged;
 }
 
-/** Overwrites the file in place, so that an open log sees the change. */
+/** Overwrites files in place, so that an open log reads the new content. */
 async function overwrite(files: ReadonlyMap<string, Buffer>): Promise<void> {
   for (const [path, bytes] of files) {
     await writeFile(path, bytes, { flag: "r+" });
@@ -55,7 +55,7 @@ async function overwrite(files: ReadonlyMap<string, Buffer>): Promise<void> {
   }
 }
 
-/** Restores the files. An open log has written only the acknowledged end since. */
+/** Restores the damaged files, and the acknowledged end, which a start may have rewritten. */
 async function restore(
   files: ReadonlyMap<string, Buffer>,
   damaged: ReadonlyMap<string, Buffer>,
@@ -103,7 +103,7 @@ describe("random damage of the embedded log's files", function () {
   });
   after(() => remove());
 
-  it(`a start never loses or changes an event silently (seed ${SEED})`, async () => {
+  it(`a log with random damage does not start or has all acknowledged events (seed ${SEED})`, async () => {
     const random = randomFrom(SEED);
     let refused = 0;
     for (let trial = 0; trial < CLOSED_TRIALS; trial += 1) {
@@ -118,7 +118,7 @@ describe("random damage of the embedded log's files", function () {
     expect(await openAndRead(dir)).to.deep.equal(acknowledged);
   });
 
-  it(`a running log never loses or changes an event silently (seed ${SEED})`, async () => {
+  it(`a read of a running log with random damage fails or returns all acknowledged events (seed ${SEED})`, async () => {
     const random = randomFrom(SEED + 1);
     const store: Store = await openStore(dir);
     let refused = 0;

@@ -1,5 +1,4 @@
-/** Calls the log's protocol directly, for requests that the client package never sends. */
-
+/** Calls the log's gRPC services directly, for requests that the client package never sends. */
 import sharedPb from "@eventstore/db-client/generated/shared_pb.js";
 import type { StreamsClient } from "@eventstore/db-client/generated/streams_grpc_pb.js";
 import grpcStreams from "@eventstore/db-client/generated/streams_grpc_pb.js";
@@ -34,7 +33,7 @@ export function proposed(id: InstanceType<typeof sharedPb.UUID>, type = "Raw") {
   return message;
 }
 
-/** Returns the options of a read of all streams from the start. Tests change them. */
+/** Creates the options of a read of all streams from the start. Callers can change the options. */
 export function readOptions() {
   const text = new streams.ReadReq.Options.UUIDOption().setString(new shared.Empty());
   return new streams.ReadReq.Options()
@@ -44,7 +43,7 @@ export function readOptions() {
     .setUuidOption(text);
 }
 
-/** Returns all answers of a read, and its error if any. */
+/** Performs a read. Returns all responses, and the error if the read failed. */
 export function readRaw(
   client: StreamsClient,
   options: ReturnType<typeof readOptions>,
@@ -58,7 +57,7 @@ export function readRaw(
   });
 }
 
-/** Sends requests on one BatchAppend call and closes it. Returns all answers. */
+/** Sends requests on one BatchAppend call. Returns all responses, and the error if the call failed. */
 export function batchRaw(
   client: StreamsClient,
   requests: readonly BatchAppendReq[],

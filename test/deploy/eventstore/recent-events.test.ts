@@ -6,7 +6,7 @@ const at = (position: number, size = 10) => ({ position, record: Buffer.alloc(si
 const positions = (events: ReturnType<RecentEvents["after"]>) => events?.map(({ position }) => position);
 
 describe("the recent events in memory", () => {
-  it("recent events after a position are returned, or undefined if older events would be needed", () => {
+  it("a lookup of recent events returns all events after a position, or undefined if some of them were dropped", () => {
     const recent = new RecentEvents(100);
     expect(positions(recent.after(100))).to.deep.equal([]);
     expect(recent.after(99)).to.equal(undefined);
@@ -18,7 +18,7 @@ describe("the recent events in memory", () => {
     expect(positions(recent.after(140))).to.deep.equal([]);
   });
 
-  it("the oldest recent events are dropped beyond the limits, without gaps", () => {
+  it("recent events beyond the limits of number and size are dropped from the oldest on", () => {
     for (const [count, size] of [
       [3 * MAX_RECENT_EVENTS, 10],
       [40, MAX_RECENT_BYTES / 8],

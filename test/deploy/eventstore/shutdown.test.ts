@@ -15,7 +15,7 @@ describe("stopping the embedded log", function () {
   });
   afterEach(() => remove());
 
-  it("a stop ends subscriptions as unavailable within two seconds", async () => {
+  it("SIGTERM ends subscriptions as unavailable within two seconds", async () => {
     const log = await LogProcess.start(dir);
     const client = log.client();
     await client.appendToStream("watched", event(0));
@@ -37,7 +37,7 @@ describe("stopping the embedded log", function () {
     await client.dispose();
   });
 
-  it("a stop takes at most two seconds with a reader that does not read", async () => {
+  it("SIGTERM stops the log within two seconds even if a client does not read its responses", async () => {
     const log = await LogProcess.start(dir);
     const client = log.client();
     const data = Buffer.alloc(900_000);
@@ -52,7 +52,7 @@ describe("stopping the embedded log", function () {
     await client.dispose();
   });
 
-  it("a stop answers each queued append: as written if it is stored, as failed otherwise", async () => {
+  it("every append that succeeds during a shutdown is stored exactly once", async () => {
     const log = await LogProcess.start(dir);
     const client = log.client();
     await client.appendToStream("first", event(0));

@@ -1,4 +1,4 @@
-/** Readers that stop reading take a limited amount of memory. */
+/** Memory of a log whose clients read slowly. */
 import { readFile } from "node:fs/promises";
 import { binaryEvent } from "@eventstore/db-client";
 import { expect } from "chai";
@@ -8,7 +8,7 @@ const READERS = 4;
 const EVENTS = 60;
 const EVENT_BYTES = 1_000_000;
 
-/** Returns the peak memory of a process in bytes. */
+/** Returns the peak memory usage of a process in bytes. */
 async function mostMemory(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
@@ -17,7 +17,7 @@ async function mostMemory(pid: number): Promise<number> {
 describe("slow readers of the embedded log", function () {
   this.timeout(60_000);
 
-  it("slow readers get every event at a limited cost in memory", async () => {
+  it("slow readers get every event, and their queues take a limited amount of memory", async () => {
     const { dir, remove } = await temporaryDir();
     const log = await LogProcess.start(dir);
     const client = log.client();
@@ -28,7 +28,7 @@ describe("slow readers of the embedded log", function () {
 
     const readings = Array.from({ length: READERS }, () => client.readAll());
     for (const reading of readings) await new Promise((resolve) => reading.once("readable", resolve));
-    // One after another, so that the others do not read while one reads everything.
+    // Consumes one reading at a time, so that all other readings are paused.
     for (const reading of readings) {
       let count = 0;
       for await (const _ of reading) count += 1;

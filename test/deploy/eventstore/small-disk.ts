@@ -1,4 +1,3 @@
-/** A real file system of a few megabytes that tests can fill. */
 import { execFile } from "node:child_process";
 import { rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,16 +6,17 @@ import { temporaryDir } from "./log-process.ts";
 
 const run = promisify(execFile);
 
+/** A mounted file system of a few megabytes that tests can fill. */
 export interface SmallDisk {
   readonly dir: string;
-  /** Fills the disk except for this many bytes. */
+  /** Fills the disk, except for a number of bytes. */
   fill(exceptBytes?: number): Promise<void>;
-  /** Frees the space that `fill` took. */
+  /** Frees the space that `fill` occupied. */
   free(): Promise<void>;
   remove(): Promise<void>;
 }
 
-/** Mounts a tmpfs for a suite. If that fails, skips the suite and adds the reason to the test titles. */
+/** Mounts a tmpfs for a test suite. If mounting fails, skips the suite and adds the reason to the test titles. */
 export async function mountSmallDisk(hook: Mocha.Context, bytes: number): Promise<SmallDisk> {
   const mounted = await mount(bytes);
   if (typeof mounted !== "string") return mounted;

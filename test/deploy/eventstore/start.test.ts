@@ -23,7 +23,7 @@ describe("starting the embedded log", function () {
     return stderr;
   }
 
-  it("a start prints one line on standard output and creates the directory", async () => {
+  it("the log creates its directory and prints only its port on standard output", async () => {
     const log = await LogProcess.start(`${dir}/new/deep`);
     expect(log.port).to.be.greaterThan(0);
     const { code, stdout, stderr } = await log.end();
@@ -32,13 +32,13 @@ describe("starting the embedded log", function () {
     expect(stderr).to.equal("");
   });
 
-  it("a start in a directory that another process uses fails with one line", async () => {
+  it("the log exits with one line if another process uses the directory", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     expect(await refusal(["--dir", dir, "--port", "0"])).to.include(`${dir} is in use by another process`);
     await log.stop();
   });
 
-  it("a start on a port in use fails with one line and leaves the directory unlocked", async () => {
+  it("the log exits with one line and unlocks its directory if its port is in use", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const other = await temporaryDir();
     const args = ["--dir", other.dir, "--port", String(log.port)];
@@ -48,11 +48,11 @@ describe("starting the embedded log", function () {
     await other.remove();
   });
 
-  it("a start without arguments fails with one line", async () => {
+  it("the log exits with one line if an argument is missing", async () => {
     expect(await refusal(["--port", "0"])).to.include("--dir is missing");
   });
 
-  it("a start with invalid arguments fails and names them", () => {
+  it("the error for a missing, invalid or unknown argument names the argument", () => {
     const refused = (...args: string[]) => expect(() => readArguments(args)).to.throw(LogStartError);
     refused("--dir", dir).with.property("message").that.includes("--port is missing");
     refused("--dir", dir, "--port", "many").with.property("message").that.includes("--port must be a number");
@@ -62,7 +62,7 @@ describe("starting the embedded log", function () {
       .that.includes("--colour");
   });
 
-  it("a log that was stopped has all events after a restart and accepts new ones", async () => {
+  it("after a restart, the log has all events, recognises retries and accepts new events", async () => {
     const first = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const one = clientOf(first.port);
     const pair = [event(0), event(1)];

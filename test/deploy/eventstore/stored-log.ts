@@ -1,4 +1,4 @@
-/** Writes and reads logs without a server, and damages their files. */
+/** Test support: writes and reads logs without a server, and damages their files. */
 import { randomUUID } from "node:crypto";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { readPositions, readRevisions } from "../../../deploy/local/eventstore/s
 import type { Write } from "../../../deploy/local/eventstore/store/staged-group.ts";
 import { Store, type StoreOptions } from "../../../deploy/local/eventstore/store/store.ts";
 
-/** Small, so that a log of some hundred events has several segments. Bytes. */
+/** Segment size in bytes for tests, so that a log with several hundred events has several segments. */
 export const SMALL_SEGMENT = 64 * 1024;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -22,17 +22,17 @@ export function proposed(text: string): ProposedEvent {
   return { id: randomUUID(), type: "Noted", contentType: "application/json", ...content };
 }
 
-/** Returns an append of new events to a stream at any revision. */
+/** Creates an append of new events to a stream, without an exact expected revision. */
 export function appendOf(stream: string, texts: readonly string[]): Write {
   return { kind: "append", stream, expected: ANY, events: texts.map(proposed) };
 }
 
-/** Submits a write and waits for its outcome. */
+/** Submits a write and returns its result. */
 export function submit(store: Store, write: Write) {
   return store.submit(write, 1, NEVER);
 }
 
-/** Appends single events to several streams, and returns when all are acknowledged. */
+/** Appends single events to several streams, and waits until all are acknowledged. */
 export async function fill(store: Store, events: number, streams = 20): Promise<void> {
   const group = 25;
   for (let done = 0; done < events; done += group) {
@@ -45,7 +45,7 @@ export async function fill(store: Store, events: number, streams = 20): Promise<
   }
 }
 
-/** All events as a reader gets them: position and stored bytes, as text. */
+/** All events of a log. Each event is a text of its position and its stored bytes. */
 export interface Content {
   readonly forwards: readonly string[];
   readonly backwards: readonly string[];
@@ -86,7 +86,7 @@ async function readAll(store: Store, backwards: boolean): Promise<ReadEvent[]> {
   return events;
 }
 
-/** Returns the files of a closed log by path. */
+/** Reads the files of a closed log. Returns the contents by path. */
 export async function filesOf(dir: string): Promise<Map<string, Buffer>> {
   const files = new Map<string, Buffer>([[join(dir, "CURRENT"), await readFile(join(dir, "CURRENT"))]]);
   for (const name of (await readdir(join(dir, "events"))).sort()) {
@@ -96,12 +96,12 @@ export async function filesOf(dir: string): Promise<Map<string, Buffer>> {
   return files;
 }
 
-/** Returns the path of a segment; numbers count from 1. */
+/** Returns the path of a segment. Segment numbers count from 1. */
 export function segmentPath(dir: string, number: number): string {
   return join(dir, "events", `${String(number).padStart(8, "0")}.segment`);
 }
 
-/** Flips one bit of a file. `at` is an offset in bytes, or a fraction of the file between 0 and 1. */
+/** Flips one bit of a file. `at` is an offset in bytes, or a fraction of the file size below 1. */
 export async function flipBit(path: string, at: number): Promise<void> {
   const bytes = await readFile(path);
   const offset = at < 1 ? Math.floor(bytes.length * at) : at;

@@ -1,5 +1,5 @@
 /**
- * Keys of the LevelDB database of earlier releases. The first byte is the kind:
+ * Keys of the LevelDB database of earlier releases. The first byte of a key is its kind:
  *
  *     e <position, 8 bytes>                                  → record of one event
  *     r <name length, 2 bytes> <name> <revision, 8 bytes>    → position, size and id of one revision
@@ -18,23 +18,23 @@ export const EVENTS: KeyRange = { gt: Buffer.from("e"), lt: Buffer.from("f") };
 export const REVISIONS: KeyRange = { gt: Buffer.from("r"), lt: Buffer.from("s") };
 export const STREAM_STATES: KeyRange = { gt: Buffer.from("h"), lt: Buffer.from("i") };
 
-/** Position in the key of an event. */
+/** Returns the position of an event from its key. */
 export function positionOfKey(key: Buffer): number {
   return readNumber(key, 1);
 }
 
-/** Stream and revision in the key of a revision. */
+/** Returns stream and revision from the key of a revision. */
 export function revisionOfKey(key: Buffer): { stream: string; revision: number } {
   const end = key.length - 8;
   return { stream: key.toString("utf8", 3, end), revision: readNumber(key, end) };
 }
 
-/** Position in the value of a revision. */
+/** Returns the position of an event from the value of its revision. */
 export function positionInValue(value: Buffer): number {
   return readNumber(value, 0);
 }
 
-/** Stream in the key of a stream state. */
+/** Returns the stream name from the key of a stream state. */
 export function streamOfStateKey(key: Buffer): string {
   return key.toString("utf8", 1);
 }

@@ -1,11 +1,10 @@
 /**
  * Copies the log from LevelDB into segment files, with positions, revisions, ids and times unchanged.
  *
- * LevelDB does not verify checksums here, so the copy checks the data itself: every position must follow from the event
- * before, every record must match its key, and the index and stream states of the database must match the events. A
- * database that fails a check is refused and left unchanged.
+ * LevelDB does not verify checksums here, so the migration checks the data. Every position must follow from the previous
+ * event, and every record must match its key. The index and the stream states of the database must match the events. If a
+ * check fails, the migration stops and leaves the database unchanged.
  */
-
 import { type LogBounds, PAGE_BYTES, PAGE_EVENTS } from "../model/limits.ts";
 import { damageOf, type LogDamagedError, LogStartError } from "../model/log-errors.ts";
 import { streams } from "../model/pb.ts";
@@ -35,9 +34,9 @@ const PROGRESS_INTERVAL_MS = 2_000;
  * Copies all events into an empty log.
  *
  * @param dir directory of the database, for messages
- * @param events directory of the empty log
+ * @param events directory `events/` of the empty log
  * @throws LogDamagedError if events are missing or contradict each other
- * @throws LogStartError if the disk has no space for the copy, or the log exceeds its bounds
+ * @throws LogStartError if the disk has no space for the copy, or the log exceeds its limits
  */
 export async function copyLevelDb(
   database: Database,
@@ -76,7 +75,7 @@ export async function copyLevelDb(
   }
 }
 
-/** @throws LogStartError if the copy has more segments than a log may have */
+/** @throws LogStartError if the copy has more segments than the limit */
 function requireSegments(dir: string, segments: number, bounds: LogBounds): void {
   if (segments <= bounds.segments) return;
   throw new LogStartError(
@@ -85,10 +84,10 @@ function requireSegments(dir: string, segments: number, bounds: LogBounds): void
 }
 
 /**
- * Verifies that a database ends at the same event as its copy. They differ if a crash ended the migration before its last
- * step and an earlier release then wrote to the database.
+ * Verifies that a database and its copy end with the same event. The ends differ if a crash interrupted the migration before
+ * its last step, and an earlier release then wrote to the database.
  *
- * @throws LogStartError if they differ
+ * @throws LogStartError if the ends differ
  */
 export async function requireSameEnd(database: Database, dir: string, log: CommittedLog): Promise<void> {
   let stored: [Buffer, Buffer] | undefined;
@@ -101,11 +100,11 @@ export async function requireSameEnd(database: Database, dir: string, log: Commi
   }
   if (isSame) return;
   throw new LogStartError(
-    `${dir} contains two different logs: the LevelDB files end at position ${position}, events/ ends at ${log.index.position}. Move one of them away, or restore a backup.`,
+    `${dir} contains two different logs: the LevelDB files end at position ${position}, the directory events/ ends at position ${log.index.position}. Move one log away, or restore a backup.`,
   );
 }
 
-/** Returns the event of a database entry, checked against its key and the event before. */
+/** Decodes the event of a database entry. Checks that it matches its key and follows the previous event. */
 function storedRecord(dir: string, index: LogIndex, position: number, body: Buffer): StoredRecord {
   const stored = decoded(body);
   const event = stored?.getEvent();
@@ -122,7 +121,11 @@ function storedRecord(dir: string, index: LogIndex, position: number, body: Buff
   if (!agrees) throw damagedAt(dir, position, "The event does not match its key in the database.");
   const content = { type, data: event.getData_asU8(), metadata: event.getCustomMetadata_asU8() };
   if (positionAfter(index.position, stream, content) !== position) {
-    throw damagedAt(dir, position, `Events are missing between position ${index.position} and this one.`);
+    throw damagedAt(
+      dir,
+      position,
+      `Events are missing between position ${index.position} and this position.`,
+    );
   }
   const revision = event.getStreamRevision();
   const isTombstone = revision === String(TOMBSTONE_REVISION);
@@ -141,7 +144,7 @@ function decoded(body: Buffer) {
   }
 }
 
-/** Compares the database's index of revisions with the events, to detect events missing at the end. */
+/** Compares the database's index of revisions with the events, to detect missing events at the end of the log. */
 async function compareRevisions(database: Database, dir: string, index: LogIndex): Promise<void> {
   for await (const entries of entriesOf(database, REVISIONS)) {
     for (const [key, value] of entries) {
@@ -165,7 +168,7 @@ async function compareStreamStates(database: Database, dir: string, index: LogIn
   }
 }
 
-/** Returns the state of a stream as earlier releases stored it. */
+/** Formats the state of a stream as earlier releases stored it. */
 function formerStateText({ last, tombstoned, softDeleted, truncateBefore, maxCount }: StreamState): string {
   return JSON.stringify([last, tombstoned ? 1 : 0, softDeleted ? 1 : 0, truncateBefore, maxCount]);
 }

@@ -11,22 +11,22 @@ export type Database = ClassicLevel<Buffer, Buffer>;
 
 const FORMAT = "1";
 
-/** Files that hold data, and other files that LevelDB writes. */
+/** Names of LevelDB files that contain data. */
 const DATA_FILE = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
+/** Names of LevelDB files that contain no data. */
 const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
 
 /**
- * Content of CURRENT after the migration. LevelDB reads it as a file name, so an earlier release fails to start and prints
- * it. Without it, that release would start with an empty log.
+ * Content of the file CURRENT after the migration. LevelDB reads this content as a file name, so an earlier release fails
+ * to start and prints it. Without the file, an earlier release would start with an empty log.
  */
 const RETIRED = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n";
 
 /**
- * Looks for the database of an earlier release.
+ * Looks for the LevelDB database of an earlier release.
  *
- * @returns "database" if the database holds the log, "retired" if the log is in segment files, "none" if there is no
- *   database
- * @throws LogDamagedError if there is a database but its file CURRENT is missing or damaged
+ * @returns "database" if a database contains the log, "retired" if the log was migrated to segment files, "none" otherwise
+ * @throws LogDamagedError if the database's file CURRENT is missing or damaged
  */
 export async function findLevelDb(dir: string): Promise<"database" | "retired" | "none"> {
   const current = join(dir, "CURRENT");
@@ -34,7 +34,7 @@ export async function findLevelDb(dir: string): Promise<"database" | "retired" |
     const content = await readFile(current, "latin1");
     if (content === RETIRED) return "retired";
     if (content.startsWith("MANIFEST-")) return "database";
-    throw damageOf(current, "The file names neither a LevelDB database nor a migrated log.");
+    throw damageOf(current, "The file refers to neither a LevelDB database nor a migrated log.");
   }
   if (existsSync(join(dir, "events"))) return "none";
   const names = await readdir(dir);
@@ -43,10 +43,10 @@ export async function findLevelDb(dir: string): Promise<"database" | "retired" |
 }
 
 /**
- * Opens the database of an earlier release.
+ * Opens the LevelDB database of an earlier release.
  *
- * @throws LogStartError if another process uses it, or it has another format
- * @throws LogDamagedError if LevelDB finds it damaged
+ * @throws LogStartError if another process uses the database, or its format is unknown
+ * @throws LogDamagedError if LevelDB reports damage
  */
 export async function openLevelDb(dir: string): Promise<Database> {
   const database: Database = new ClassicLevel(dir, {
@@ -72,7 +72,7 @@ export async function openLevelDb(dir: string): Promise<Database> {
 /**
  * Prevents earlier releases from using the directory. The log must already be in segment files.
  *
- * @param isDatabase true if there is a database; its file CURRENT is then kept
+ * @param isDatabase true if the directory contains a database; a copy of its file CURRENT is then kept in `leveldb/`
  */
 export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<void> {
   const current = join(dir, "CURRENT");
@@ -83,7 +83,7 @@ export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<v
   await createFile(dir, "CURRENT", Buffer.from(RETIRED));
 }
 
-/** Moves the files of a migrated database to their own directory. The next start completes an interrupted move. */
+/** Moves the files of a migrated database to `leveldb/`. The next start completes an interrupted move. */
 export async function setLevelDbAside(dir: string): Promise<void> {
   if ((await findLevelDb(dir)) !== "retired") return;
   const aside = join(dir, "leveldb");
@@ -101,6 +101,6 @@ function whyNotOpen(dir: string, error: unknown): Error {
   const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
   const reason = cause instanceof Error ? cause.message.replaceAll("\n", " ") : String(cause);
   if (code === "LEVEL_LOCKED") return new LogStartError(`The log in ${dir} is in use by another process.`);
-  if (code === "LEVEL_CORRUPTION") return damageOf(dir, `LevelDB cannot read it: ${reason}.`);
+  if (code === "LEVEL_CORRUPTION") return damageOf(dir, `LevelDB cannot read the database: ${reason}.`);
   return new LogStartError(`The log in ${dir} cannot be opened: ${reason}`);
 }

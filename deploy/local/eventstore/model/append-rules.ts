@@ -1,27 +1,28 @@
 /**
- * EventStoreDB's rules for expected revisions and idempotent retries, as pure functions: they decide whether an append is
+ * EventStoreDB's rules for expected revisions and idempotent retries, as pure functions. The functions decide whether an append is
  * written, is a retry of a stored append, or is refused.
  */
 
-/** Special expected revisions. The values are negative, so they are never equal to a revision. */
+/** Special values of an expected revision. They are negative, so they never equal a real revision. */
 export const NO_STREAM = -1;
 export const ANY = -2;
 export const STREAM_EXISTS = -4;
 
-/** The last revision of a stream, NO_STREAM if it has no event, and whether it was deleted. */
+/** State of a stream on which the decision about an append depends. */
 export interface StreamEnd {
+  /** Revision of the newest event; NO_STREAM if the stream has no events. */
   readonly last: number;
   readonly tombstoned: boolean;
   readonly softDeleted: boolean;
 }
 
-/** Earlier writes to a stream, as the rules need them. */
+/** Lookups of earlier events of a stream, which the append rules use to recognise retries. */
 export interface History {
-  /** Revision at which an event with this id was recently written; undefined if none is known. */
+  /** Returns the revision of a recently written event by its id; undefined if the id is unknown. */
   recent(id: string): number | undefined;
-  /** Id of the event at a revision. */
+  /** Returns the id of the stored event at a revision. */
   idAt(revision: number): string | undefined;
-  /** Tells whether the stream has metadata. A stream with metadata exists even without events. */
+  /** A stream with metadata exists even without events. */
   hasMetadata(): boolean;
 }
 
@@ -33,7 +34,7 @@ export type Decision =
 
 const WRITE: Decision = { kind: "write" };
 
-/** Decides an append of events with these ids. A deletion is decided like an append of one new event. */
+/** Decides an append of events with the given ids. A deletion is decided like an append of one new event. */
 export function decideAppend(
   expected: number,
   ids: readonly string[],
@@ -50,7 +51,7 @@ export function decideAppend(
   return expected === stream.last ? WRITE : wrongRevision(stream);
 }
 
-/** Decides an append without an exact revision: it is a retry if all ids are known, new if the first is unknown. */
+/** Decides an append without an exact revision. It is a retry if all its ids are known, and new if its first id is unknown. */
 function decideByRecentIds(ids: readonly string[], stream: StreamEnd, history: History): Decision {
   let revision = -1;
   for (const [index, id] of ids.entries()) {
@@ -61,7 +62,7 @@ function decideByRecentIds(ids: readonly string[], stream: StreamEnd, history: H
   return ids.length === 0 ? WRITE : { kind: "already-written", revision };
 }
 
-/** Decides an append before the end of the stream: it is a retry if the stored events after the revision have its ids. */
+/** Decides an append at an earlier revision. It is a retry if the stored events after that revision have the same ids. */
 function decideByStoredIds(
   expected: number,
   ids: readonly string[],

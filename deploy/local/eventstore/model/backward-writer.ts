@@ -1,25 +1,25 @@
 /**
- * Writes a buffer from its end to its start.
+ * Writes protobuf messages from the end of a buffer to its start.
  *
- * In protobuf, the length of a message precedes the message. Written backwards, the length is known when it is needed, so
- * nested messages need no second pass and no copy.
+ * In protobuf, the length of a message precedes the message. When the message is written backwards, its length is known
+ * before it must be written. So nested messages need no second pass and no copy.
  */
 export class BackwardWriter {
   readonly #buffer: Buffer;
   #start: number;
 
-  /** `capacity` must be at least the number of bytes that will be written. */
+  /** @param capacity size of the buffer in bytes; writes must not exceed it */
   constructor(capacity: number) {
     this.#buffer = Buffer.allocUnsafe(capacity);
     this.#start = capacity;
   }
 
-  /** Free bytes. The difference between two values is the number of bytes written between. */
+  /** Number of bytes that are still free. */
   get free(): number {
     return this.#start;
   }
 
-  /** The bytes written so far. */
+  /** Returns the bytes written so far. */
   written(): Buffer {
     return this.#buffer.subarray(this.#start);
   }
@@ -39,7 +39,7 @@ export class BackwardWriter {
     this.#buffer.set(bytes, this.#start);
   }
 
-  /** Returns the number of bytes written. */
+  /** Writes a text as UTF-8. Returns the number of bytes written. */
   text(value: string): number {
     const length = Buffer.byteLength(value);
     this.#start -= length;
@@ -78,7 +78,11 @@ export class BackwardWriter {
     this.raw(Uint8Array.from(bytes));
   }
 
-  /** Turns the bytes written since `free` was `end` into a protobuf field: adds their length and the tag. */
+  /**
+   * Completes a protobuf field by writing the length and the tag before its content.
+   *
+   * @param end value of `free` before the content was written
+   */
   field(tag: number, end: number): void {
     this.varint(end - this.#start);
     this.byte(tag);

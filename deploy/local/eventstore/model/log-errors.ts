@@ -1,4 +1,4 @@
-/** Stored data is damaged. The message is one line: file, offset, position, problem and remedy. */
+/** Stored data is damaged. The message is one line with file, offset, position, problem and remedy. */
 export class LogDamagedError extends Error {
   override readonly name = "LogDamagedError";
 }
@@ -6,20 +6,21 @@ export class LogDamagedError extends Error {
 const REMEDY = "Stop the log and restore its whole directory from a backup.";
 
 /**
- * Creates the error for damage at an offset of a file.
+ * Creates an error for damage at an offset of a file.
  *
- * @param position log position of the damaged event, or of the last intact event before the damage
+ * @param position text with the position of the damaged event, or of the last intact event before the damage
+ * @param what sentence that describes the problem
  */
 export function damageAt(file: string, offset: number, position: string, what: string): LogDamagedError {
   return new LogDamagedError(`The log is damaged: ${file}, offset ${offset}, ${position}: ${what} ${REMEDY}`);
 }
 
-/** Creates the error for a directory or file that is damaged as a whole. */
+/** Creates an error for a damaged directory or file, without an offset. */
 export function damageOf(file: string, what: string): LogDamagedError {
   return new LogDamagedError(`The log is damaged: ${file}: ${what} ${REMEDY}`);
 }
 
-/** The log cannot start. The message is one line for the user. */
+/** The log cannot start. The message is one line for the operator. */
 export class LogStartError extends Error {
   override readonly name = "LogStartError";
 }

@@ -1,7 +1,7 @@
 /**
  * Re-exports the generated protobuf code of the client package for ES modules.
  *
- * The generated files assign their exports at run time, so only a default import works.
+ * The generated files assign their exports at run time, so named imports do not work.
  */
 
 import gossipGrpc from "@eventstore/db-client/generated/gossip_grpc_pb.js";

@@ -1,16 +1,16 @@
 /**
- * Stored form of an event: stream name and type for filters, then the answer of Streams.Read as wire bytes.
+ * Stored form of an event: stream name and type for filters, then the response of Streams.Read in wire format.
  *
  *     <stream length, 2 bytes> <type length, 2 bytes> <stream> <type> <ReadResp>
  *
- * A read sends the wire bytes unchanged, without decoding the event.
+ * A read sends the stored response unchanged, without decoding the event.
  */
 import { BackwardWriter } from "./backward-writer.ts";
 import { streams } from "./pb.ts";
 
-/** An event as sent by a client. */
+/** An event as a client sends it. */
 export interface ProposedEvent {
-  /** Canonical UUID text in lower case. */
+  /** UUID in canonical text form, in lower case. */
   readonly id: string;
   readonly type: string;
   readonly contentType: string;
@@ -18,15 +18,16 @@ export interface ProposedEvent {
   readonly metadata: Uint8Array;
 }
 
-/** Place and time of a recorded event. `created` is in milliseconds since 1970. */
+/** Stream, revision, position and time of a recorded event. */
 export interface Placement {
   readonly stream: string;
   readonly revision: number | bigint;
   readonly position: number;
+  /** Milliseconds since 1970. */
   readonly created: number;
 }
 
-/** A stored event for readers: its position in the log and its record. */
+/** A stored event: its position in the log and its encoded record. */
 export interface LogEvent {
   readonly position: number;
   readonly record: Buffer;
@@ -53,15 +54,15 @@ const TAG = {
 const FIXED_BYTES = 256;
 const POSITION_OVERHEAD = 64;
 
-/** Returns an upper bound for the record of an event, in bytes. */
+/** Returns an upper bound of the size of an encoded record, in bytes. */
 export function recordBound(stream: string, event: ProposedEvent): number {
   const texts = 2 * (stream.length + event.type.length) * 3 + event.contentType.length * 3;
   return FIXED_BYTES + texts + event.data.length + event.metadata.length;
 }
 
 /**
- * Returns the position of an event from the position before. Positions grow with the size of each event, like offsets in
- * one file. Read models store positions, so this rule must never change.
+ * Computes the position of an event from the position of the previous event. Positions grow with the size of each event,
+ * like offsets in a file. Read models store positions, so this rule must never change.
  */
 export function positionAfter(
   before: number,
@@ -72,7 +73,6 @@ export function positionAfter(
   return before + POSITION_OVERHEAD + texts + event.data.length + event.metadata.length;
 }
 
-/** Encodes the record of an event. */
 export function encodeRecord(event: ProposedEvent, place: Placement): Buffer {
   const writer = new BackwardWriter(recordBound(place.stream, event));
   writeReadResp(writer, event, place);
@@ -97,7 +97,7 @@ function writeRecordedEvent(writer: BackwardWriter, event: ProposedEvent, place:
   if (event.data.length > 0) writeBytes(writer, TAG.data, event.data);
   if (event.metadata.length > 0) writeBytes(writer, TAG.customMetadata, event.metadata);
   writeMapEntry(writer, "content-type", event.contentType);
-  // The client expects .NET ticks of 100 ns and divides by 10,000.
+  // The client expects .NET ticks of 100 ns and divides them by 10,000.
   writeMapEntry(writer, "created", `${place.created}0000`);
   writeMapEntry(writer, "type", event.type);
   writer.varint(place.position);
@@ -135,26 +135,26 @@ function writeMapEntry(writer: BackwardWriter, key: string, value: string): void
   writer.field(TAG.metadata, end);
 }
 
-/** Returns the stream name in a record. */
+/** Returns the stream name from an encoded record. */
 export function streamOf(record: Buffer): string {
   return record.toString("utf8", 4, 4 + record.readUInt16BE(0));
 }
 
-/** Returns the event type in a record. */
+/** Returns the event type from an encoded record. */
 export function typeOf(record: Buffer): string {
   const start = 4 + record.readUInt16BE(0);
   return record.toString("utf8", start, start + record.readUInt16BE(2));
 }
 
-/** Returns the wire bytes in a record: an encoded ReadResp. */
+/** Returns the encoded ReadResp from a record. */
 export function wireOf(record: Buffer): Buffer {
   return record.subarray(4 + record.readUInt16BE(0) + record.readUInt16BE(2));
 }
 
-/** Decodes the event in a record, as the client sent it. */
+/** Decodes the event as the client sent it from a record. */
 export function proposedEventOf(record: Buffer): ProposedEvent {
   const event = streams.ReadResp.deserializeBinary(wireOf(record)).getEvent()?.getEvent();
-  if (event === undefined) throw new Error("The record holds no event.");
+  if (event === undefined) throw new Error("The record contains no event.");
   return {
     id: event.getId()?.getString() ?? "",
     type: typeOf(record),

@@ -1,17 +1,17 @@
 /**
- * Stream metadata. Keys that the log does not support are refused, so that none is silently ignored.
+ * Stream metadata. Unsupported system keys are refused, so that no key is silently ignored.
  */
 import { z } from "zod";
 import type { ProposedEvent } from "./record.ts";
 
-/** EventStoreDB marks a soft-deleted stream with the largest 64-bit revision as `$tb`. */
+/** Value of `$tb` for a soft-deleted stream: the largest 64-bit revision, as in EventStoreDB. */
 const SOFT_DELETED = "9223372036854775807";
 const SOFT_DELETED_FROM = 2 ** 63;
 
-/** Type of the events in a metadata stream. */
+/** Event type of all events in a metadata stream. */
 export const METADATA_TYPE = "$metadata";
 
-/** The effect of metadata on reads of the stream. */
+/** Effect of a stream's metadata on reads of the stream. */
 export interface MetadataEffect {
   readonly truncateBefore: number;
   readonly maxCount: number;
@@ -20,7 +20,7 @@ export interface MetadataEffect {
 
 const UNSUPPORTED = ["$maxAge", "$cacheControl", "$acl"] as const;
 
-/** zod's `int` allows safe integers only, which are below the mark of a soft deletion. */
+/** Not zod's `int`, which allows safe integers only: the `$tb` of a soft deletion is larger. */
 const whole = z.number().nonnegative().refine(Number.isInteger);
 
 const schema = z.looseObject({
@@ -28,14 +28,14 @@ const schema = z.looseObject({
   $maxCount: whole.min(1).optional(),
 });
 
-/** Metadata that the log refuses. The message is a sentence for the caller. */
+/** The stream metadata is invalid or unsupported. The message is a sentence for the client. */
 export class MetadataError extends Error {
   override readonly name = "MetadataError";
 }
 
 /**
  * Returns the effect of a metadata event.
- * @throws MetadataError if the event is not valid metadata or uses a key that the log does not support
+ * @throws MetadataError if the event is not valid metadata or uses an unsupported key
  */
 export function readMetadata(event: ProposedEvent): MetadataEffect {
   if (event.type !== METADATA_TYPE) {
@@ -60,12 +60,12 @@ export function readMetadata(event: ProposedEvent): MetadataEffect {
   };
 }
 
-/** Returns the data of the metadata event that soft-deletes a stream. */
+/** Encodes the data of a metadata event that soft-deletes a stream. */
 export function softDeletion(): Uint8Array {
   return Buffer.from(`{"$tb":${SOFT_DELETED}}`);
 }
 
-/** Returns the data of the metadata event that restores a soft-deleted stream from a revision on, with its other keys. */
+/** Encodes the data of a metadata event that restores a soft-deleted stream from a revision on. Keeps all other keys. */
 export function recreation(previous: Uint8Array | undefined, truncateBefore: number): Uint8Array {
   const body = previous === undefined ? {} : parseObject(previous);
   return Buffer.from(JSON.stringify({ ...body, $tb: truncateBefore }));

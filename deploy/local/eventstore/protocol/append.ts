@@ -1,4 +1,4 @@
-/** Streams.Append: one append per call. The client uses it for appends with their own credentials. */
+/** Streams.Append: one append per call. The client package uses this method for appends with credentials. */
 import type { AppendReq, AppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import type { ServerReadableStream, sendUnaryData } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
@@ -22,7 +22,7 @@ interface Append {
   readonly size: AppendSize;
 }
 
-/** Collects the parts of an append, writes it and answers. Calls `answer` or `fail` once. */
+/** Collects the messages of an append, writes it, and calls either `answer` or `fail` once. */
 export function serveAppend(
   store: Store,
   call: ServerReadableStream<AppendReq, AppendResp>,

@@ -1,4 +1,4 @@
-/** Answers of BatchAppend. An answer can contain an error, so one refused append does not end the call. */
+/** Responses of BatchAppend. A response can contain an error, so a refused append does not end the call. */
 import type { StreamIdentifier, UUID } from "@eventstore/db-client/generated/shared_pb.js";
 import type { BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { status as grpcStatus } from "@grpc/grpc-js";
@@ -9,7 +9,7 @@ import { any, empty, shared, status, streams } from "../model/pb.ts";
 import type { WriteResult } from "../store/staged-group.ts";
 import type { CallError } from "./errors.ts";
 
-/** The values of google.rpc.Code that are used here. */
+/** Values of google.rpc.Code in responses of BatchAppend. */
 const CODE = {
   UNKNOWN: 2,
   INVALID_ARGUMENT: 3,
@@ -18,14 +18,14 @@ const CODE = {
   ALREADY_EXISTS: 6,
 } as const;
 
-/** Values of the request that its answer repeats. */
+/** Values of an append request that the response repeats. */
 export interface AnswerContext {
   readonly correlationId: UUID;
   readonly identifier: StreamIdentifier;
   readonly expected: number;
 }
 
-/** Returns the answer to an append that was decided. */
+/** Creates the response to an append that was decided. */
 export function answerResult(to: AnswerContext, result: WriteResult): BatchAppendResp {
   switch (result.outcome) {
     case "written":
@@ -45,14 +45,14 @@ export function answerResult(to: AnswerContext, result: WriteResult): BatchAppen
 }
 
 /**
- * Returns the answer to an append whose deadline passed, or that found no space in the queue or on the disk. The client has
- * no better error for an append that can be retried; others make it close its connection.
+ * Creates the response to an append whose deadline passed, or for which the queue or the disk is full. Any other error for
+ * an append that can be retried makes the client close its connection.
  */
 export function answerTimeout(to: AnswerContext): BatchAppendResp {
   return sendError(to, CODE.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
 }
 
-/** Returns the answer to an append that was refused before a write. */
+/** Creates the response to an append that was refused, where a retry would not help. */
 export function answerRefusal(to: AnswerContext, error: CallError): BatchAppendResp {
   if (error.metadata.get("exception")[0] === "maximum-append-size-exceeded") {
     const details = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_BYTES);

@@ -1,6 +1,6 @@
 /**
  * Streams.BatchAppend: one long call on which a client sends all its appends. An append has a correlation id and one or
- * more parts. Each correlation id gets one answer.
+ * more parts. The log sends one response per correlation id.
  */
 import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
@@ -23,7 +23,7 @@ import {
 
 export type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
 
-/** An append whose last part has not arrived. */
+/** An append whose last part has not arrived yet. */
 interface PartialAppend {
   readonly to: AnswerContext;
   readonly stream: string;
@@ -32,7 +32,7 @@ interface PartialAppend {
   readonly size: AppendSize;
 }
 
-/** Longest delay of setTimeout. A later deadline is ignored. */
+/** Maximum delay of setTimeout. Later deadlines have no timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Serves one BatchAppend call until it ends. */
@@ -75,7 +75,7 @@ class BatchAppendSession {
     const correlation = uuidText(request.getCorrelationId(), "A correlation id");
     if (request.hasOptions()) this.#begin(correlation, request);
     const append = this.#unfinished.get(correlation);
-    // A later part of an append that was already refused and answered.
+    // This is a later part of an append that was already refused.
     if (append === undefined) return;
     try {
       collect(append, request);
@@ -124,11 +124,11 @@ class BatchAppendSession {
     try {
       const written = this.#store.submit(write, append.size.stored, append.deadline);
       const result = await beforeDeadline(written, append.deadline);
-      // During a shutdown, the end of the call answers this append and all later ones.
+      // During a shutdown, the error that ends the call applies to this append.
       if (result.outcome === "closing") return;
       this.#write(this.#answer(to, result));
     } catch {
-      // The disk failed, not this append. The server reports the reason once for all queued appends.
+      // The disk failed. The server logs the cause once for all queued appends.
       this.#fail(unavailable("The log cannot write to its disk."));
     } finally {
       this.#awaited -= 1;
@@ -154,7 +154,7 @@ class BatchAppendSession {
   #write(response: BatchAppendResp): void {
     if (this.#call.cancelled || this.#call.writableEnded) return;
     this.#call.write(response);
-    // Reads no more requests from a client that does not read its answers.
+    // A client that does not read its responses must not send more requests.
     if (this.#call.writableLength > MAX_MESSAGES_AHEAD) this.#call.pause();
   }
 
@@ -180,7 +180,7 @@ function collect(append: PartialAppend, request: BatchAppendReq): void {
   append.events.push(...events);
 }
 
-/** Returns the result, or "expired" if the deadline passes first. The write can then still happen. */
+/** Returns the result, or "expired" if the deadline passes first. The write can still happen later. */
 function beforeDeadline<T>(result: Promise<T>, deadline: number): Promise<T | NotWritten> {
   const wait = deadline - Date.now();
   if (wait > MAX_TIMER_MS) return result;

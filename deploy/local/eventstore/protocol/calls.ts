@@ -1,7 +1,6 @@
-/** Open streaming calls, so that a shutdown can end them. */
 import type { CallError } from "./errors.ts";
 
-/** The members of a streaming call that are used here. */
+/** A streaming call of gRPC. */
 interface OpenCall {
   readonly cancelled: boolean;
   readonly writableEnded: boolean;
@@ -9,6 +8,7 @@ interface OpenCall {
   emit(event: "error", error: Error): boolean;
 }
 
+/** The set of open streaming calls. A shutdown ends them. */
 export class OpenCalls {
   readonly #calls = new Set<OpenCall>();
 
@@ -23,8 +23,8 @@ export class OpenCalls {
   }
 }
 
-/** Ends a call with an error. gRPC sends all messages written before. */
+/** Ends a call with an error, after gRPC has sent all earlier messages. */
 export function endWith(call: OpenCall, error: CallError): void {
-  // With the event, because destroy() would drop the status.
+  // Emits the event instead of calling destroy(), which would drop the status.
   if (!call.cancelled && !call.writableEnded) call.emit("error", error);
 }

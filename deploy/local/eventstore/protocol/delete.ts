@@ -1,4 +1,4 @@
-/** Streams.Delete, which allows later writes to the stream, and Streams.Tombstone, which does not. */
+/** Streams.Delete, which allows later appends to the stream, and Streams.Tombstone, which does not. */
 import type {
   DeleteReq,
   DeleteResp,
@@ -12,7 +12,7 @@ import { invalidArgument, streamDeleted, wrongExpectedVersion } from "./errors.t
 import { expectedRevision, writableStreamName } from "./request-parts.ts";
 import { writeOrThrow } from "./write-or-throw.ts";
 
-/** Hides the events of a stream from its reads. They stay in the log. */
+/** Hides the events of a stream from reads of the stream. The events stay in the log. */
 export async function softDelete(
   store: Store,
   request: DeleteReq,
@@ -23,7 +23,7 @@ export async function softDelete(
   return new streams.DeleteResp().setPosition(at.setCommitPosition(position).setPreparePosition(position));
 }
 
-/** Closes a stream permanently. */
+/** Deletes a stream permanently. Reads of the stream and later appends fail. */
 export async function tombstone(
   store: Store,
   request: TombstoneReq,

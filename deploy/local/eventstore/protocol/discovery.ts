@@ -2,10 +2,10 @@ import type { ClusterInfo } from "@eventstore/db-client/generated/gossip_pb.js";
 import type { SupportedMethods } from "@eventstore/db-client/generated/serverfeatures_pb.js";
 import { features, gossip, shared } from "../model/pb.ts";
 
-/** The EventStoreDB release whose protocol the log follows. */
+/** EventStoreDB release whose protocol the log implements. */
 const PROTOCOL_VERSION = "24.6.0";
 
-/** Lower case, because the client compares in lower case. */
+/** Name of the Streams service in lower case, because the client compares lower-case names. */
 const STREAMS = "event_store.client.streams.streams";
 
 const METHODS: readonly (readonly [method: string, features: readonly string[]])[] = [
@@ -16,7 +16,7 @@ const METHODS: readonly (readonly [method: string, features: readonly string[]])
   ["tombstone", []],
 ];
 
-/** Answers ServerFeatures.GetSupportedMethods: the methods that a client can call. */
+/** Creates the response of ServerFeatures.GetSupportedMethods. */
 export function supportedMethods(): SupportedMethods {
   const methods = METHODS.map(([method, list]) =>
     new features.SupportedMethod()
@@ -30,12 +30,12 @@ export function supportedMethods(): SupportedMethods {
 const TICKS_PER_MS = 10_000n;
 
 /**
- * Answers Gossip.Read with one member, so that connection strings with several hosts or discovery work. The member has the
- * host that the caller used, because the caller can reach it.
+ * Creates the response of Gossip.Read, so that connection strings with discovery or several hosts work. The cluster has one
+ * member. Its host is the host to which the client connected, because the client can reach it.
  *
- * @param authority host and port that the caller used
+ * @param authority host and port to which the client connected
  * @param port port on which the log listens
- * @param now milliseconds since 1970
+ * @param now current time in milliseconds since 1970
  */
 export function clusterOfOne(authority: string, port: number, instanceId: string, now: number): ClusterInfo {
   const host = authority.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");

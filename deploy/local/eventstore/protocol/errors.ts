@@ -1,10 +1,10 @@
-/** Errors in the form that EventStoreDB's clients expect: a status, a message and trailers. */
+/** Errors as EventStoreDB's clients expect them: a gRPC status, a message and trailers. */
 import { Metadata, status } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
 import { MAX_APPEND_BYTES } from "../model/limits.ts";
 import { LogDamagedError } from "../model/log-errors.ts";
 
-/** An error that ends a call. gRPC sends its code, details and metadata. */
+/** Error that ends a call. gRPC sends its code, details and metadata to the client. */
 export class CallError extends Error {
   override readonly name = "CallError";
   readonly code: status;
@@ -32,7 +32,7 @@ export function unavailable(sentence: string): CallError {
   return new CallError(status.UNAVAILABLE, sentence);
 }
 
-/** The client treats ABORTED as a timeout and can retry on the same connection. */
+/** Creates an error with the status ABORTED. The client treats it as a timeout and keeps its connection. */
 export function timedOut(sentence: string): CallError {
   return new CallError(status.ABORTED, sentence);
 }
@@ -45,7 +45,7 @@ export function streamDeleted(stream: string): CallError {
 export function wrongExpectedVersion(stream: string, expected: number, current: number): CallError {
   return new CallError(
     status.FAILED_PRECONDITION,
-    `The stream '${stream}' is at revision ${current}, not at the expected ${expectedText(expected)}.`,
+    `The stream '${stream}' is at revision ${current}. The request expects ${expectedText(expected)}.`,
     {
       exception: "wrong-expected-version",
       "stream-name": stream,
@@ -62,10 +62,10 @@ export function appendTooLarge(): CallError {
   });
 }
 
-/** The log has reached a limit; see LOG_BOUNDS. */
+/** Creates the error for an append to a log that has reached one of its limits. */
 export function logFull(): CallError {
   const sentence =
-    "The log has reached its largest size. Nothing was written. deploy/local/eventstore/README.md lists the limits.";
+    "The log has reached its maximum size. Nothing was written. deploy/local/eventstore/README.md lists the limits.";
   return new CallError(status.RESOURCE_EXHAUSTED, sentence);
 }
 
@@ -76,7 +76,7 @@ export function missingProperty(property: string): CallError {
   });
 }
 
-/** Converts any error to one that ends a call. Logs it, unless the caller caused it. */
+/** Converts an error to a CallError. Logs the error unless the client caused it. */
 export function toCallError(error: unknown, log: (line: string) => void): CallError {
   if (error instanceof CallError) return error;
   if (error instanceof LogDamagedError) {
@@ -86,17 +86,17 @@ export function toCallError(error: unknown, log: (line: string) => void): CallEr
   log(`A call failed: ${error instanceof Error ? error.message : String(error)}`);
   return new CallError(
     status.UNKNOWN,
-    "The log could not answer. Its output on standard error shows the reason.",
+    "The log failed to serve the call. Its standard error shows the cause.",
   );
 }
 
 function expectedText(expected: number): string {
-  if (expected === ANY) return "any";
+  if (expected === ANY) return "any revision";
   if (expected === NO_STREAM) return "no stream";
-  return expected === STREAM_EXISTS ? "existing stream" : String(expected);
+  return expected === STREAM_EXISTS ? "an existing stream" : `revision ${expected}`;
 }
 
-/** Percent-encodes characters that trailers cannot contain: all except printable ASCII. */
+/** Percent-encodes all characters except printable ASCII, because gRPC trailers cannot contain them. */
 function trailerText(value: string): string {
   return value.replace(/[^\x20-\x7e]+/gu, encodeURIComponent);
 }

@@ -1,19 +1,19 @@
-/** Filters of reads and subscriptions to all streams. */
+/** Filters of reads of all streams and of subscriptions to all streams. */
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { streamOf, typeOf } from "../model/record.ts";
 import { invalidArgument } from "./errors.ts";
 
 export interface Filter {
   matches(record: Buffer): boolean;
-  /** Number of events after which a subscription reports its position. */
+  /** Number of events after which a subscription sends a checkpoint. */
   readonly checkpointInterval: number;
 }
 
-/** EventStoreDB's default search window. */
+/** EventStoreDB's default search window: a number of events. */
 const DEFAULT_WINDOW = 32;
 
 /**
- * Returns the filter of a request; undefined if it has none.
+ * Parses the filter of a request. Returns undefined if the request has no filter.
  * @throws CallError if the filter is invalid
  */
 export function readFilter(options: ReadReq.Options): Filter | undefined {

@@ -1,8 +1,8 @@
 /**
- * Writes the messages of a read to gRPC, and waits if the reader is slow.
+ * Flow control of reads: sends messages to gRPC, and waits if the client is slow.
  *
- * gRPC's high-water mark is 16 messages. Waiting that often is slow, so this writer has higher limits in messages and
- * bytes. They bound the memory that a reader can take when it stops reading.
+ * gRPC's high-water mark is 16 messages. A wait after every 16 messages is slow, so this writer has higher limits. They
+ * limit the memory that a client can occupy if it stops reading.
  */
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import type { ServerWritableStream } from "@grpc/grpc-js";
@@ -22,12 +22,12 @@ export class FlowControlledWriter {
     for (const event of ["cancelled", "close", "error"]) call.on(event, () => this.close());
   }
 
-  /** True if the reader has disconnected. */
+  /** True if the client has disconnected. */
   get closed(): boolean {
     return this.#closed;
   }
 
-  /** Sends a message. Returns true if the caller must await `drained` before the next one. */
+  /** Sends a message. Returns true if the caller must await `drained` before the next message. */
   send(message: Uint8Array): boolean {
     if (this.#closed) return false;
     if (this.#call.writableLength === 0) this.#bytesAhead = 0;
@@ -37,23 +37,23 @@ export class FlowControlledWriter {
     return this.#call.writableLength >= MAX_MESSAGES_AHEAD || this.#bytesAhead >= MAX_BYTES_AHEAD;
   }
 
-  /** Resolves when the reader has caught up or disconnected. */
+  /** Waits until gRPC's queue is empty or the client disconnects. */
   async drained(): Promise<void> {
-    // In a loop, because a commit also wakes the writer.
+    // The loop is necessary, because a commit also wakes the writer.
     while (!this.#closed && this.#call.writableNeedDrain) await this.#sleep();
   }
 
-  /** Waits until `ready` returns true or the reader disconnects. Checks it after each `wake`. */
+  /** Waits until a condition is true or the client disconnects. Checks the condition after each call of `wake`. */
   async until(ready: () => boolean): Promise<void> {
     while (!this.#closed && !ready()) await this.#sleep();
   }
 
-  /** Makes `until` check again. */
+  /** Makes `until` check its condition. */
   wake(): void {
     this.#wake();
   }
 
-  /** Marks the reader as disconnected. */
+  /** Marks the client as disconnected. */
   close(): void {
     this.#closed = true;
     this.#wake();
@@ -66,7 +66,7 @@ export class FlowControlledWriter {
   }
 }
 
-/** Copies a message that is a small part of a large buffer: while queued, it would keep the whole buffer in memory. */
+/** Copies a message that is a small part of a large buffer. A queued view would keep the whole buffer in memory. */
 function compact(message: Uint8Array): Uint8Array {
   const kept = message.buffer.byteLength;
   return kept > Buffer.poolSize && kept > 4 * message.length ? Buffer.from(message) : message;

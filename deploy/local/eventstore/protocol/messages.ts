@@ -1,38 +1,38 @@
-/** Messages of Streams.Read other than events, and events with structured ids. */
+/** Encodes the messages of Streams.Read, except events with text ids, which are stored encoded. */
 import type { ReadResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { shared, streams } from "../model/pb.ts";
 
-/** Reports that a subscription has started. */
+/** Encodes the message that a subscription has started. */
 export function confirmation(subscriptionId: string): Uint8Array {
   const message = new streams.ReadResp.SubscriptionConfirmation().setSubscriptionId(subscriptionId);
   return new streams.ReadResp().setConfirmation(message).serializeBinary();
 }
 
-/** Reports the position of a filtered subscription. */
+/** Encodes the message that a filtered subscription has reached a position. */
 export function checkpoint(position: number): Uint8Array {
   const at = String(position);
   const message = new streams.ReadResp.Checkpoint().setCommitPosition(at).setPreparePosition(at);
   return new streams.ReadResp().setCheckpoint(message).serializeBinary();
 }
 
-/** Reports that all later events are live. */
+/** Encodes the message that a subscription has caught up, so that all later events are live. */
 export function caughtUp(): Uint8Array {
   return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()).serializeBinary();
 }
 
-/** Reports that the next events are read from disk again. */
+/** Encodes the message that a live subscription has fallen behind, so that the next events come from disk. */
 export function fellBehind(): Uint8Array {
   return new streams.ReadResp().setFellBehind(new streams.ReadResp.FellBehind()).serializeBinary();
 }
 
-/** Reports that a stream does not exist or is soft-deleted. */
+/** Encodes the message that a stream does not exist or is soft-deleted. */
 export function streamNotFound(stream: string): Uint8Array {
   const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
   const message = new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier);
   return new streams.ReadResp().setStreamNotFound(message).serializeBinary();
 }
 
-/** Returns the wire bytes of an event with its id as two numbers, for readers that request this form. */
+/** Re-encodes an event with a structured id: two 64-bit numbers instead of a text. Some clients request this form. */
 export function withStructuredId(wire: Uint8Array): Uint8Array {
   const message = streams.ReadResp.deserializeBinary(wire);
   const id = message.getEvent()?.getEvent()?.getId();

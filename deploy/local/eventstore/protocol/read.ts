@@ -1,5 +1,4 @@
 /** Streams.Read without a subscription: reads a stream or all streams, forwards or backwards. */
-
 import { type LogEvent, wireOf } from "../model/record.ts";
 import { firstReadable, isReadable } from "../model/stream-state.ts";
 import { readPositions, readRevisions } from "../storage/log-reader.ts";
@@ -10,7 +9,7 @@ import { streamNotFound, withStructuredId } from "./messages.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /**
- * Sends the requested events. The caller ends the call.
+ * Sends the requested events. Does not end the call.
  * @throws CallError if the stream is tombstoned
  */
 export async function read(
@@ -49,7 +48,7 @@ async function readStream(
   }
 }
 
-/** Reads all streams. The start position is included forwards and excluded backwards. */
+/** Reads all streams. A forward read includes the event at the start position, a backward read excludes it. */
 async function readAll(
   store: Store,
   writer: FlowControlledWriter,
@@ -73,13 +72,13 @@ async function readAll(
   }
 }
 
-/** Converts a start to a number. */
+/** Converts the start of a read to a number, given the numbers for "start" and "end". */
 export function resolveStart(from: ReadRequest["from"], start: number, end: number): number {
   if (from === "start") return start;
   return from === "end" ? end : from;
 }
 
-/** Sends an event. Returns true if the writer must drain before the next one. */
+/** Sends an event. Returns true if the caller must await `drained` before the next event. */
 export function enqueueEvent(writer: FlowControlledWriter, request: ReadRequest, event: LogEvent): boolean {
   const wire = wireOf(event.record);
   return writer.send(request.structuredIds ? withStructuredId(wire) : wire);

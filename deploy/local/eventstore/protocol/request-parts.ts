@@ -1,4 +1,4 @@
-/** Parses and checks the parts that several requests share. */
+/** Parsers for values that occur in several requests. */
 import type { StreamIdentifier, UUID } from "@eventstore/db-client/generated/shared_pb.js";
 import type { AppendReq, BatchAppendReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
@@ -16,8 +16,8 @@ const UUID_TEXT = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Returns a UUID as canonical text, from its text or its two halves.
- * @throws CallError if it is missing or invalid
+ * Parses a UUID that was sent as text or as two 64-bit numbers. Returns it as canonical text.
+ * @throws CallError if the UUID is missing or invalid
  */
 export function uuidText(uuid: UUID | undefined, what: string): string {
   const text = uuid?.hasStructured() ? structuredText(uuid) : uuid?.getString().toLowerCase();
@@ -34,8 +34,8 @@ function structuredText(uuid: UUID): string {
 }
 
 /**
- * Returns the name of a stream.
- * @throws CallError if it is missing, empty, too long, not UTF-8, or contains a NUL character
+ * Parses the name of a stream.
+ * @throws CallError if the name is missing, empty, too long, not UTF-8, `$all`, or contains a NUL character
  */
 export function streamName(identifier: StreamIdentifier | undefined): string {
   const bytes = identifier?.getStreamName_asU8() ?? new Uint8Array(0);
@@ -58,38 +58,38 @@ function utf8(bytes: Uint8Array): string {
 }
 
 /**
- * Returns the name of a stream to write.
- * @throws CallError like streamName, and if it is the metadata stream of a metadata stream
+ * Parses the name of a stream for a write.
+ * @throws CallError if the name is invalid, or is that of a metadata stream of a metadata stream
  */
 export function writableStreamName(identifier: StreamIdentifier | undefined): string {
   const name = streamName(identifier);
   if (name.startsWith("$$$$")) throw invalidArgument("A metadata stream cannot have metadata.");
   if (name === "$$")
-    throw invalidArgument("The name of a metadata stream must be $$ and the name of a stream.");
+    throw invalidArgument("The name of a metadata stream must be $$ followed by a stream name.");
   return name;
 }
 
-/** The part of a request that sets the expected revision. */
+/** Options of a request that set the expected revision. */
 interface ExpectedOption {
   hasNoStream(): boolean;
   hasStreamExists(): boolean;
 }
 
-/** Returns the expected revision. `exact` is the exact revision in the request, if any. */
+/** Parses the expected revision. `exact` is the exact revision if the request contains one. */
 export function expectedRevision(options: ExpectedOption, exact: string | undefined): number {
   if (exact !== undefined) return uint64(exact);
   if (options.hasNoStream()) return NO_STREAM;
   return options.hasStreamExists() ? STREAM_EXISTS : ANY;
 }
 
-/** Converts an unsigned 64-bit number, at most to the largest safe integer. */
+/** Parses an unsigned 64-bit number. Returns the largest safe integer for greater numbers. */
 export function uint64(text: string): number {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
 }
 
 /**
- * Returns an event sent in Append or BatchAppend.
- * @throws CallError if its id or type is missing or invalid
+ * Parses an event of Append or BatchAppend.
+ * @throws CallError if a required property is missing or invalid
  */
 export function proposedEvent(
   message: AppendReq.ProposedMessage | BatchAppendReq.ProposedMessage,
@@ -111,19 +111,18 @@ export function proposedEvent(
   };
 }
 
-/** Adds up the size of an append while its events arrive. */
+/** Total size of an append, updated while its events arrive. */
 export class AppendSize {
   #sent = 0;
   #stored = 0;
 
-  /** Maximum size of the append on disk, in bytes. */
+  /** Upper bound of the size of the append on disk, in bytes. */
   get stored(): number {
     return this.#stored;
   }
 
   /**
-   * Counts an event.
-   *
+   * Adds the size of an event.
    * @throws CallError if the append is too large
    */
   add(stream: string, event: ProposedEvent): void {
@@ -133,7 +132,7 @@ export class AppendSize {
   }
 }
 
-/** @throws CallError if events for a metadata stream are invalid or use a key that the log does not support */
+/** @throws CallError if events for a metadata stream are invalid or use an unsupported key */
 export function checkMetadata(stream: string, events: readonly ProposedEvent[]): void {
   if (!stream.startsWith("$$")) return;
   try {

@@ -1,4 +1,4 @@
-/** The gRPC services of the log: maps each method to its function. */
+/** The gRPC services of the log. Maps each method to its function. */
 import { randomUUID } from "node:crypto";
 import type { ClusterInfo } from "@eventstore/db-client/generated/gossip_pb.js";
 import type { SupportedMethods } from "@eventstore/db-client/generated/serverfeatures_pb.js";
@@ -29,17 +29,17 @@ export interface ServiceContext {
   readonly store: Store;
   readonly calls: OpenCalls;
   readonly log: (line: string) => void;
-  /** Returns the port of the server, which is known when it listens. */
+  /** Returns the port of the server. The port is known only when the server listens. */
   readonly port: () => number;
 }
 
-/** Reads send bytes that are already encoded. */
+/** The Streams service, with a read method that sends messages that are already encoded. */
 const STREAMS = {
   ...streamsGrpc.StreamsService,
   read: { ...streamsGrpc.StreamsService.read, responseSerialize: asBuffer },
 };
 
-/** Adds the log's services to a server. gRPC answers every other method as unimplemented. */
+/** Adds the log's services to a server. For all other methods, gRPC returns UNIMPLEMENTED. */
 export function addServices(server: Server, context: ServiceContext): void {
   const { store, calls, log } = context;
   const fail =
@@ -83,7 +83,7 @@ async function serveRead(context: ServiceContext, call: ReadCall): Promise<void>
     else await read(context.store, writer, request, request.count);
     if (!writer.closed) call.end();
   } catch (error) {
-    // After the end of the call, nobody can receive the error.
+    // A disconnected client cannot receive the error.
     if (!writer.closed) endWith(call, toCallError(error, context.log));
   }
 }

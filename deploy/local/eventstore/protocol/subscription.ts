@@ -1,8 +1,8 @@
 /**
- * Streams.Read with a subscription: sends all events after a start, then each new event, until the reader disconnects.
+ * Streams.Read with a subscription: sends all events after a start, then each new event, until the client disconnects.
  *
- * Both phases use one cursor that moves only with sent events. So the change from catch-up to live causes no gap and no
- * repetition.
+ * Catch-up and live phase share one cursor, which advances with each event. So the change from catch-up to live causes no
+ * gap and no repetition.
  */
 import { randomUUID } from "node:crypto";
 import type { LogEvent } from "../model/record.ts";
@@ -16,7 +16,7 @@ import { enqueueEvent, resolveStart } from "./read.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /**
- * Runs a subscription until the reader disconnects.
+ * Runs a subscription until the client disconnects.
  * @throws CallError if the stream is or becomes tombstoned
  */
 export async function subscribe(
@@ -54,7 +54,7 @@ async function followStream(
   }
 }
 
-/** Sends a range of revisions, both ends included. Returns the revision to continue with. */
+/** Sends a range of revisions, including both ends. Returns the next revision to send. */
 async function sendRevisions(
   store: Store,
   writer: FlowControlledWriter,
@@ -119,10 +119,10 @@ class AllSubscription {
     }
   }
 
-  /** Waits at the end of the log. The first time, reports that the reader has caught up. */
+  /** Waits for new events at the end of the log. If the subscription was not live, first reports that it caught up. */
   async #waitLive(): Promise<void> {
     if (!this.#live) {
-      // A reader whose filter matched nothing can continue from here later.
+      // The checkpoint lets a client whose filter matched no event resume here.
       if (this.#request.filter !== undefined && this.#reported !== this.#after) await this.#report();
       this.#writer.send(caughtUp());
       this.#live = true;

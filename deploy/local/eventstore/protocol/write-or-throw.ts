@@ -3,9 +3,9 @@ import type { Store } from "../store/store.ts";
 import { logFull, timedOut, unavailable } from "./errors.ts";
 
 /**
- * Performs the single write of a call and returns its result.
- * @throws CallError if nothing was written, or if the disk failed and the outcome is unknown
- * @throws LogDamagedError if the decision needs a stored event that is damaged
+ * Submits the write of a call and returns its result.
+ * @throws CallError if the write was refused, or if the disk failed and the outcome is unknown
+ * @throws LogDamagedError if the decision about the write depends on a damaged event
  */
 export async function writeOrThrow(
   store: Store,

@@ -1,10 +1,11 @@
 /**
- * The file that records up to which position the log was acknowledged. It is written after the flush of each frame
- * and before the answers. On start, everything up to this end must be intact; only data beyond it may be incomplete.
+ * File of the acknowledged end: the position up to which the log was acknowledged. After each frame, the log flushes the
+ * segment, writes this file and then acknowledges the appends. On start, all data up to this end must be intact. Only data
+ * after it may be incomplete.
  *
- * The file holds the same entry twice, in two blocks of 4 KiB. It is not flushed: it survives the end of the process,
- * and after a power loss it is only older than the segments. A start reports and replaces a damaged copy. An entry
- * has 64 bytes:
+ * The file contains the same entry twice, in two blocks of 4 KiB. Writes are not flushed. They survive a crash of the
+ * process. After a power loss, the file may be older than the segments. A start reports and replaces a damaged copy.
+ * An entry has 64 bytes:
  *
  *      0  "EVENTEND"    8  format version    12  log id, 16 bytes   28  segment number    32  end offset
  *     40  events       48  last position     56  checksum of the last frame   60  checksum of bytes 0 to 59
@@ -22,20 +23,22 @@ export const ACKNOWLEDGED_FILE = "acknowledged";
 
 const MAGIC = "EVENTEND";
 const ENTRY_BYTES = 64;
-/** Offset of the second copy: disks with sectors of 4 KiB must not lose both copies at once. */
+/** Offset of the second copy. A disk with sectors of 4 KiB cannot lose both copies in one write. */
 const SECOND_COPY_AT = 4096;
-/** Offset of the second copy in files of earlier releases, which are shorter. */
+/** Offset of the second copy in the shorter files of earlier releases. */
 const FORMER_SECOND_COPY_AT = 512;
 const FILE_BYTES = SECOND_COPY_AT + ENTRY_BYTES;
 
-/** End of a log: the number of the last segment, counted from 1, its end in bytes, and the end of its chain. */
+/** End of a log: its last segment, the offset at which its last frame ends, and the state of the frame chain there. */
 export interface LogEnd extends ChainEnd {
   readonly logId: string;
+  /** Number of the last segment, counted from 1. */
   readonly segment: number;
+  /** Offset in bytes at which the last frame ends. */
   readonly offset: number;
 }
 
-/** Content of a new file. */
+/** Encodes the complete file with both copies of the entry. */
 export function encodeEndFile(end: LogEnd): Buffer {
   const entry = encodeEntry(end);
   const file = Buffer.alloc(FILE_BYTES);
@@ -73,13 +76,17 @@ function decodeEntry(entry: Buffer): LogEnd | undefined {
   };
 }
 
-/** The acknowledged end as stored: the newer copy, and whether both copies are intact and equal. */
+/** Content of the file of the acknowledged end. */
 interface StoredEnd {
+  /** The newer of the two copies. */
   readonly end: LogEnd;
+  /** False if one copy is damaged. */
   readonly isIntact: boolean;
+  /** True if both copies are intact, equal and at their current offsets. */
   readonly isCurrent: boolean;
 }
 
+/** The open file of the acknowledged end. */
 export class AcknowledgedEnd {
   readonly #fd: number;
   readonly path: string;
@@ -90,10 +97,8 @@ export class AcknowledgedEnd {
   }
 
   /**
-   * Opens the file and reads the end.
+   * Opens the file and reads its content.
    *
-   * @returns the newer of the two copies. `isIntact` is false if the other copy is damaged. `isCurrent` is true if both
-   *   copies are intact, equal and in their places.
    * @throws LogDamagedError if the file is missing or both copies are damaged
    * @throws LogStartError if the file has another format
    */
@@ -101,7 +106,10 @@ export class AcknowledgedEnd {
     const path = join(dir, ACKNOWLEDGED_FILE);
     const fd = await promisify(fs.open)(path, "r+").catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOENT") throw error;
-      throw damageOf(path, "The file is missing. It records up to which position the log was acknowledged.");
+      throw damageOf(
+        path,
+        "The file is missing. It contains the position up to which the log was acknowledged.",
+      );
     });
     try {
       return { file: new AcknowledgedEnd(fd, path), ...(await readCopies(fd, path)) };
@@ -112,10 +120,10 @@ export class AcknowledgedEnd {
   }
 
   /**
-   * Writes the end. Synchronous on purpose: it overwrites cached pages and does not wait for the disk, while a detour
-   * through the thread pool would lengthen every append.
+   * Writes both copies of a new end. The writes are synchronous, because they only change cached pages and do not wait for
+   * the disk. The thread pool would make every append slower.
    *
-   * @throws the error of the disk if the first copy cannot be written; the file then holds the end before
+   * @throws the disk's error if the first copy cannot be written; the file then still contains the previous end
    */
   write(end: LogEnd): void {
     const entry = encodeEntry(end);
@@ -123,7 +131,7 @@ export class AcknowledgedEnd {
     try {
       this.#writeAt(entry, SECOND_COPY_AT);
     } catch (error) {
-      // The first copy counts: the newer of two intact copies is the end.
+      // The new end is stored in the first copy, and a start uses the newer copy.
       if (!isNoSpace(error)) throw error;
     }
   }
@@ -145,7 +153,7 @@ export class AcknowledgedEnd {
 async function readCopies(fd: number, path: string): Promise<StoredEnd> {
   const content = Buffer.alloc(FILE_BYTES);
   const { bytesRead } = await promisify(fs.read)(fd, content, 0, FILE_BYTES, 0);
-  // Only in a file of an earlier release: elsewhere that place holds an end that is long out of date.
+  // In a file with the current length, byte 512 can contain an outdated copy that an earlier release wrote.
   const isFormer = bytesRead <= SECOND_COPY_AT;
   const [first, second] = [0, isFormer ? FORMER_SECOND_COPY_AT : SECOND_COPY_AT].map((offset) =>
     decodeEntry(content.subarray(0, bytesRead).subarray(offset, offset + ENTRY_BYTES)),
@@ -162,7 +170,7 @@ function newer(one: LogEnd | undefined, other: LogEnd | undefined): LogEnd | und
   return difference > 0 ? other : one;
 }
 
-/** Compares two ends of one log. */
+/** Compares two ends of the same log. */
 export function isSameEnd(one: LogEnd, other: LogEnd): boolean {
   return one.segment === other.segment && one.offset === other.offset && isSameChainEnd(one, other);
 }

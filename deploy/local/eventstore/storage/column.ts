@@ -1,10 +1,10 @@
-/** A growing array of numbers in chunks of fixed size: growth copies nothing and wastes little memory. */
 const CHUNK_BITS = 16;
 const CHUNK_LENGTH = 1 << CHUNK_BITS;
 const CHUNK_MASK = CHUNK_LENGTH - 1;
 
 type Chunk = Float64Array | Uint32Array;
 
+/** Growing array of numbers, stored in chunks of fixed size. So it grows without copies and wastes little memory. */
 export class Column {
   readonly #newChunk: () => Chunk;
   readonly #chunks: Chunk[] = [];
@@ -14,12 +14,12 @@ export class Column {
     this.#newChunk = newChunk;
   }
 
-  /** Stores safe integers in 8 bytes each. */
+  /** Creates an array of safe integers, which take 8 bytes each. */
   static ofSafeIntegers(): Column {
     return new Column(() => new Float64Array(CHUNK_LENGTH));
   }
 
-  /** Stores integers below 2^32 in 4 bytes each. */
+  /** Creates an array of unsigned integers below 2^32, which take 4 bytes each. */
   static ofUint32(): Column {
     return new Column(() => new Uint32Array(CHUNK_LENGTH));
   }
@@ -34,7 +34,7 @@ export class Column {
     this.set(this.#length - 1, value);
   }
 
-  /** @throws RangeError if the index is not below the length */
+  /** @throws RangeError if the index is out of range */
   at(index: number): number {
     const value = index < this.#length ? this.#chunks[index >>> CHUNK_BITS]?.[index & CHUNK_MASK] : undefined;
     if (value === undefined)
@@ -42,7 +42,10 @@ export class Column {
     return value;
   }
 
-  /** Replaces a stored value. */
+  /**
+   * Replaces the value at an index.
+   * @throws RangeError if the index is out of range
+   */
   set(index: number, value: number): void {
     const chunk = this.#chunks[index >>> CHUNK_BITS];
     if (chunk === undefined || index >= this.#length) {

@@ -1,4 +1,4 @@
-/** The directory that holds a log's segment files and its acknowledged end. */
+/** Creates and opens the directory `events/` with the segment files and the acknowledged end of a log. */
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ export interface OpenOptions {
   readonly log: (line: string) => void;
 }
 
-/** Creates a directory with an empty log. All files are on disk on return. */
+/** Creates a directory with an empty log. When the promise resolves, all files are flushed to disk. */
 export async function createEvents(dir: string): Promise<void> {
   const logId = randomBytes(16).toString("hex");
   await mkdir(dir, { mode: 0o700 });
@@ -42,10 +42,10 @@ export async function createEvents(dir: string): Promise<void> {
 }
 
 /**
- * Opens and verifies a log. Drops an incomplete last frame, which was never acknowledged.
+ * Opens and verifies a log. Drops a last frame that is incomplete and was never acknowledged.
  *
  * @throws LogDamagedError if acknowledged data is missing or changed
- * @throws LogStartError if the log exceeds a limit, or another version of the program wrote it
+ * @throws LogStartError if the log exceeds a limit, or has an unsupported format
  */
 export async function openEvents(dir: string, options: OpenOptions): Promise<OpenLog> {
   const count = await countSegments(dir);
@@ -83,20 +83,24 @@ export async function openEvents(dir: string, options: OpenOptions): Promise<Ope
   }
 }
 
-/** Records the end of a log whose segments are flushed. Returns false if the disk is full. */
+/** Records the end of the log after its segments were flushed. Returns false if the disk is full. */
 async function acknowledge(file: AcknowledgedEnd, end: LogEnd): Promise<boolean> {
   try {
     file.write(end);
     await file.flush();
     return true;
   } catch (error) {
-    // A full disk must not keep the log from starting. The next append records the end, or fails.
+    // The log must start on a full disk. The next append either records the end or fails.
     if (!isNoSpace(error)) throw error;
     return false;
   }
 }
 
-/** Counts the segment files. Removes unfinished files that a crash left. */
+/**
+ * Counts the segment files. Removes unfinished files that a crash left behind.
+ *
+ * @throws LogDamagedError if a segment file is missing
+ */
 async function countSegments(dir: string): Promise<number> {
   const names = await readdir(dir);
   for (const name of names.filter(isUnfinished)) await rm(join(dir, name));

@@ -1,5 +1,3 @@
-/** Adds a stored record to the index, including the effect of metadata. */
-
 import { proposedEventOf, streamOf } from "../model/record.ts";
 import { readMetadata } from "../model/stream-metadata.ts";
 import { describedStream } from "../model/stream-state.ts";
@@ -7,10 +5,10 @@ import type { LogIndex } from "./log-index.ts";
 import type { StoredRecord } from "./segment-format.ts";
 
 /**
- * Both the start of the log and each commit use this function, so they build the same index.
+ * Adds a stored record to the index. A metadata record also changes the state of the stream to which it belongs.
  *
  * @param offset offset of the record in the last segment
- * @returns a sentence that describes the problem if the record does not follow the record before; undefined if it was added
+ * @returns a sentence that describes the problem if the record does not follow the previous record; undefined on success
  */
 export function indexRecord(index: LogIndex, record: StoredRecord, offset: number): string | undefined {
   const stream = streamOf(record.body);

@@ -1,17 +1,16 @@
 /**
- * In-memory index of the log: the place of each event, and the events of each stream.
+ * In-memory index of the log: the location of each event, and the events of each stream.
  *
- * An entry takes 24 bytes. It points to the event before it in its stream and to one further back (a skew-binary jump
- * pointer), so any revision is found in O(log n) steps without a list per stream. Readers verify that each record they
- * read is the one that the index names.
+ * An entry takes 24 bytes. It points to the previous event of the stream and to an earlier event of the stream (a skew-binary
+ * jump pointer). So a lookup by revision takes O(log n) steps and needs no list per stream. Readers compare each record
+ * that they read with its entry in the index.
  */
-
 import type { StreamState } from "../model/stream-state.ts";
 import { Column } from "./column.ts";
 import type { StoredRecord } from "./segment-format.ts";
 import { StreamTable } from "./stream-table.ts";
 
-/** Stored as the revision of a tombstone, which has no revision in its stream. */
+/** Marks a tombstone in the column of revisions. A tombstone has no revision. */
 const TOMBSTONE = 0xffff_ffff;
 
 export class LogIndex {
@@ -24,7 +23,7 @@ export class LogIndex {
   readonly #segmentEnds: number[] = [];
   readonly #streams = new StreamTable();
 
-  /** Number of events, which is also the ordinal of the next event. */
+  /** Number of events. The next event gets this number as its ordinal. */
   get events(): number {
     return this.#positions.length;
   }
@@ -37,32 +36,36 @@ export class LogIndex {
     return this.#segmentStarts.length;
   }
 
-  /** Position of the last event; 0 in an empty log. */
+  /** Log position of the last event; 0 in an empty log. */
   get position(): number {
     return this.events === 0 ? 0 : this.#positions.at(this.events - 1);
   }
 
-  /** Starts the next segment, which stores all events added later. */
+  /** Starts a new segment. Events added later belong to it. */
   startSegment(): void {
     this.#segmentStarts.push(this.events);
     this.#segmentEnds.push(0);
   }
 
-  /** Sets the offset at which the frames of the last segment end. */
+  /** Sets the offset at which the last frame of the last segment ends. */
   setSegmentEnd(offset: number): void {
     this.#segmentEnds[this.#segmentEnds.length - 1] = offset;
   }
 
-  /** Adds the next event. If its ordinal, position or revision is wrong, returns a sentence instead. */
+  /**
+   * Adds the next event.
+   *
+   * @returns a sentence that describes the problem if the ordinal, position or revision is wrong; undefined on success
+   */
   add(stream: string, record: StoredRecord, offset: number): string | undefined {
     const { ordinal, position, revision } = record;
-    if (ordinal !== this.events) return `The next event is ${ordinal}, expected ${this.events}.`;
+    if (ordinal !== this.events) return `The next event has the ordinal ${ordinal}, expected ${this.events}.`;
     if (position <= this.position)
-      return `Position ${position} is not greater than the position before, ${this.position}.`;
+      return `Position ${position} is not greater than the previous position, ${this.position}.`;
     const newest = this.#streams.newest(stream);
     const expected = newest === undefined ? 0 : this.#revisions.at(newest) + 1;
     if (revision !== undefined && revision !== expected) {
-      return `The next revision of the stream is ${revision}, expected ${expected}.`;
+      return `The next event of the stream has the revision ${revision}, expected ${expected}.`;
     }
     this.#positions.push(position);
     this.#offsets.push(offset);
@@ -74,7 +77,7 @@ export class LogIndex {
     return undefined;
   }
 
-  /** Sets the effect of metadata on reads of a stream. */
+  /** Sets the effect of metadata or a deletion on reads of a stream. */
   describe(stream: string, effect: Partial<Omit<StreamState, "last">>): void {
     this.#streams.describe(stream, effect);
   }
@@ -117,8 +120,8 @@ export class LogIndex {
   }
 
   /**
-   * Returns an offset at or after the end of an event's record: the start of the next record, or the end of the last frame.
-   * A frame header may lie between.
+   * Returns an upper bound of the offset at which an event's record ends: the start of the next record of the segment, or
+   * the end of the last frame. A frame header may lie between the record and this offset.
    */
   endOffsetOf(ordinal: number): number {
     const segment = this.segmentOf(ordinal);
@@ -126,7 +129,7 @@ export class LogIndex {
     return isLast ? (this.#segmentEnds[segment] ?? 0) : this.offsetOf(ordinal + 1);
   }
 
-  /** Returns the ordinal of the first event at a position or after it. */
+  /** Returns the ordinal of the first event at or after a position. Without such an event, returns the number of events. */
   firstFrom(position: number): number {
     return firstIndex(this.events, (at) => this.#positions.at(at) >= position);
   }
@@ -143,11 +146,12 @@ export class LogIndex {
     return ordinal;
   }
 
-  /** Returns the ordinals of a range of revisions in order. Both ends are included and must be stored. */
+  /** Returns the ordinals of a range of revisions in order. Includes both ends, which must exist. */
   ordinalsBetween(stream: string, first: number, last: number): number[] {
     const ordinals = new Array<number>(last - first + 1);
     let ordinal = this.ordinalOf(stream, last);
-    if (ordinal === undefined) throw new RangeError(`The index has no revision ${last} of a stream.`);
+    if (ordinal === undefined)
+      throw new RangeError(`The index does not contain revision ${last} of the stream.`);
     for (let at = ordinals.length - 1; at >= 0; at -= 1) {
       ordinals[at] = ordinal;
       ordinal = this.#previous.at(ordinal);
@@ -155,7 +159,7 @@ export class LogIndex {
     return ordinals;
   }
 
-  /** Returns the jump pointer for the next event of a stream, from its newest event. */
+  /** Computes the jump pointer for the next event of a stream, given the ordinal of its newest event. */
   #jumpFrom(newest: number): number {
     const jump = this.#jumps.at(newest);
     const further = this.#jumps.at(jump);
@@ -165,7 +169,7 @@ export class LogIndex {
   }
 }
 
-/** Returns the first index for which a monotonic condition holds, or `length` if there is none. */
+/** Returns the first index below `length` at which a monotonic condition holds; otherwise `length`. */
 function firstIndex(length: number, holds: (index: number) => boolean): number {
   let low = 0;
   let high = length;

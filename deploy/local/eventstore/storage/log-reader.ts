@@ -1,5 +1,4 @@
 /** Reads events from the segments in pages of limited size, and verifies each event against the index. */
-
 import { MAX_PAGE_READS, PAGE_BYTES, PAGE_EVENTS, READ_TOGETHER_BYTES } from "../model/limits.ts";
 import { damageAt, LogDamagedError } from "../model/log-errors.ts";
 import { type LogEvent, streamOf } from "../model/record.ts";
@@ -11,36 +10,42 @@ import type { Segments } from "./segments.ts";
 export interface CommittedLog {
   readonly index: LogIndex;
   readonly segments: Segments;
-  /** Start value of the checksums of records. */
+  /** Initial value for the checksums of records, derived from the log id. */
   readonly seed: number;
 }
 
+/** Start and direction of a read of all streams. */
 export interface PositionRange {
   readonly from: number;
-  /** True if the event at `from` belongs to the range. */
+  /** If true, the read includes the event at `from`. */
   readonly inclusive: boolean;
   readonly backwards: boolean;
 }
 
-/** Events of one segment that are read with one call. */
+/** Events of one segment that one disk read returns. */
 interface Run {
-  /** Ordinals in ascending order; they need not be consecutive. */
+  /** Ordinals of the events in ascending order. They may have gaps. */
   readonly ordinals: number[];
   readonly segment: number;
+  /** Offset in the segment at which the disk read starts. */
   readonly start: number;
+  /** Offset in the segment at which the disk read ends. */
   end: number;
 }
 
-/** Intact events in read order, up to the first damaged one if there is one. */
+/** Result of a disk read. */
 interface ReadEvents {
+  /** Intact events in read order, up to the first damaged event. */
   readonly events: LogEvent[];
+  /** Error for the first damaged event; undefined if all events are intact. */
   readonly damage: LogDamagedError | undefined;
 }
 
 /**
- * Reads all events from a position on, in pages. Forwards, it stops at the event that is the newest at the first page.
+ * Reads the events of all streams from a position on, in pages. A forward read ends with the event that was the newest when
+ * the read started.
  *
- * @throws LogDamagedError when it reaches an event that cannot be read intact, after all events before it
+ * @throws LogDamagedError at the first damaged event, after the read has returned all events before it
  */
 export async function* readPositions(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
@@ -65,10 +70,10 @@ export async function* readPositions(log: CommittedLog, range: PositionRange): A
 }
 
 /**
- * Reads the events of a stream from one revision to another, both included, in pages; backwards if `from` is the
- * larger one. Both revisions must exist.
+ * Reads the events of a stream in pages. The range includes both `from` and `to`, which must exist. If `from` is greater
+ * than `to`, the stream is read backwards.
  *
- * @throws LogDamagedError when it reaches an event that cannot be read intact, after all events before it
+ * @throws LogDamagedError at the first damaged event, after the read has returned all events before it
  */
 export async function* readRevisions(
   log: CommittedLog,
@@ -93,14 +98,14 @@ export async function* readRevisions(
   }
 }
 
-/** Joins consecutive parts of a read, up to the first damage. */
+/** Joins the results of consecutive disk reads, up to the first damaged event. */
 function joined(parts: readonly ReadEvents[]): ReadEvents {
   const damaged = parts.findIndex(({ damage }) => damage !== undefined);
   const intact = damaged < 0 ? parts : parts.slice(0, damaged + 1);
   return { events: intact.flatMap(({ events }) => events), damage: parts[damaged]?.damage };
 }
 
-/** Returns the run that starts with an event, within its segment and the limits of a page. */
+/** Plans a disk read that starts with an event. It stays within the segment and the limits of a page. */
 function runFrom(index: LogIndex, first: number, stop: number): Run {
   const run = runOf(index, first);
   const limit = Math.min(stop, first + PAGE_EVENTS, index.ordinalsOf(run.segment).end);
@@ -109,7 +114,7 @@ function runFrom(index: LogIndex, first: number, stop: number): Run {
   return { ...run, ordinals: consecutive(first, end), end: index.endOffsetOf(end - 1) };
 }
 
-/** Returns the run that ends before an event, within its segment and the limits of a page. */
+/** Plans a disk read that ends before an event. It stays within the segment and the limits of a page. */
 function runBefore(index: LogIndex, end: number): Run {
   const run = runOf(index, end - 1);
   const limit = Math.max(end - PAGE_EVENTS, index.ordinalsOf(run.segment).first);
@@ -122,7 +127,7 @@ function consecutive(first: number, end: number): number[] {
   return Array.from({ length: end - first }, (_, at) => first + at);
 }
 
-/** Groups events of a stream into runs, and runs into pages. */
+/** Plans the disk reads for events of a stream, and groups them into pages. Nearby events share a disk read. */
 function pagesOf(index: LogIndex, ordinals: readonly number[]): Run[][] {
   const pages: Run[][] = [];
   let page: Run[] = [];
@@ -154,7 +159,7 @@ function runOf(index: LogIndex, ordinal: number): Run {
   return { ordinals: [ordinal], segment, start: index.offsetOf(ordinal), end: index.endOffsetOf(ordinal) };
 }
 
-/** Reads a run in the order of the read. A damaged event does not affect the events before it. */
+/** Performs a disk read. If an event is damaged, reads the events one by one to return the events before the damage. */
 async function readRun(
   log: CommittedLog,
   run: Run,
@@ -178,7 +183,7 @@ async function readRun(
   return joined(parts);
 }
 
-/** @throws LogDamagedError if any event of the run cannot be read intact */
+/** @throws LogDamagedError if any of the events is damaged */
 async function readIntact(log: CommittedLog, run: Run, stream?: string): Promise<LogEvent[]> {
   const { index, segments, seed } = log;
   const [first = 0] = run.ordinals;
@@ -197,7 +202,7 @@ async function readIntact(log: CommittedLog, run: Run, stream?: string): Promise
     const what =
       record === undefined
         ? "The event's checksum does not match its content."
-        : "Another event is stored here.";
+        : "The file contains another event at this offset.";
     throw damageAt(segments.file(run.segment), offset, `position ${position}`, what);
   });
 }

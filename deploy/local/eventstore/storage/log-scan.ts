@@ -1,8 +1,8 @@
 /**
- * Verifies the whole log when it starts, and builds the index.
+ * Verification of the whole log at its start.
  *
- * Everything up to the acknowledged end must be present and intact. A frame is written only after the frame before was
- * flushed, so at most one frame beyond that end can be incomplete. It was never acknowledged.
+ * All frames up to the acknowledged end must be present and intact. A frame is written only after the previous frame was
+ * flushed, so only the first frame after that end can be incomplete. That frame was never acknowledged.
  */
 import { crc32 } from "node:zlib";
 import { type LogBounds, MAX_FRAME_BYTES } from "../model/limits.ts";
@@ -27,7 +27,7 @@ import {
 import { SegmentWindow } from "./segment-window.ts";
 import type { Segments } from "./segments.ts";
 
-/** Smallest sector of a disk: a power loss leaves out at least this many bytes. */
+/** Minimum size of a disk sector. A power loss leaves whole sectors unwritten. */
 const SECTOR_BYTES = 512;
 
 const PROGRESS_INTERVAL_MS = 2_000;
@@ -40,19 +40,19 @@ export interface ScanOptions {
 
 export interface ScannedLog {
   readonly index: LogIndex;
-  /** End of the last segment, without the incomplete frame if there is one. */
+  /** End of the last complete frame. */
   readonly end: LogEnd;
-  /** Length of an incomplete frame after the end, in bytes; 0 if there is none. */
+  /** Size of the incomplete frame after the end, in bytes; 0 if all frames are complete. */
   readonly incompleteBytes: number;
 }
 
 /**
- * Opens and verifies all segments.
+ * Opens and verifies all segments, and builds the index.
  *
  * @param count number of segment files
  * @param acknowledged end up to which the log must be intact
- * @throws LogDamagedError with one line that names the file and the offset
- * @throws LogStartError if the log exceeds a limit, or another version of the program wrote it
+ * @throws LogDamagedError if acknowledged data is missing or changed
+ * @throws LogStartError if the log exceeds a limit or has an unsupported format
  */
 export function scanLog(
   segments: Segments,
@@ -95,14 +95,14 @@ class LogScan {
     }
     if (!this.#reachedAcknowledged) {
       const { position } = this.#acknowledged;
-      const what = `The log ends here, but everything up to position ${position} was acknowledged.`;
+      const what = `The log ends here, but all events up to position ${position} were acknowledged.`;
       throw this.#damage(this.#count - 1, offset, what);
     }
     const end = { ...this.#chain, logId: this.#acknowledged.logId, segment: this.#count, offset };
     return { index: this.#index, end, incompleteBytes: size - offset };
   }
 
-  /** Returns the offset at which the last complete frame ends. */
+  /** Verifies and indexes a segment. Returns the offset at which its last complete frame ends. */
   async #scanSegment(segment: number, size: number): Promise<number> {
     await this.#checkHeader(segment);
     this.#index.startSegment();
@@ -112,7 +112,7 @@ class LogScan {
       this.#report(segment, offset, size);
       const frame = await this.#frameAt(segment, offset, size);
       if (frame === undefined) {
-        // Only the last frame may be incomplete, and only if it was not acknowledged.
+        // Only the last frame of the log may be incomplete, and only if it was not acknowledged.
         if (this.#reachedAcknowledged && segment === this.#count - 1) return offset;
         throw this.#damage(segment, offset, "The frame is incomplete.");
       }
@@ -123,7 +123,7 @@ class LogScan {
     return offset;
   }
 
-  /** Returns the frame at an offset; undefined if the file ends within the frame or a power loss left zeros. */
+  /** Reads the frame at an offset. Returns undefined if the file ends within the frame or a power loss left zeros. */
   async #frameAt(
     segment: number,
     offset: number,
@@ -136,7 +136,7 @@ class LogScan {
       throw this.#damage(segment, offset, "The frame's header is damaged.");
     }
     if (!isSameChainEnd(header.before, this.#chain)) {
-      throw this.#damage(segment, offset, "The frame does not continue the frame before.");
+      throw this.#damage(segment, offset, "The frame does not continue the previous frame.");
     }
     const payload = await this.#bytes(segment, offset + FRAME_HEADER_BYTES, header.payloadBytes);
     return isIncompletePayload(payload, header, offset, size) ? undefined : { header, payload };
@@ -151,13 +151,13 @@ class LogScan {
       throw new LogStartError(`${file} has format ${version}; this program reads format ${FORMAT}.`);
     }
     if (logId !== this.#acknowledged.logId)
-      throw this.#damage(segment, 0, "The file is part of another log.");
+      throw this.#damage(segment, 0, "The file belongs to another log.");
     if (header.segment !== segment + 1 || !isSameChainEnd(before, this.#chain)) {
-      throw this.#damage(segment, 0, "The segment does not continue the segment before.");
+      throw this.#damage(segment, 0, "The segment does not continue the previous segment.");
     }
   }
 
-  /** Tells whether the file ends within a frame header, or holds only zeros from there, as after a power loss. */
+  /** Returns true if the file ends within a frame header, or contains only zeros from there on, as after a power loss. */
   async #isIncompleteHeader(segment: number, offset: number, size: number): Promise<boolean> {
     if (size - offset < FRAME_HEADER_BYTES) return true;
     if (size - offset > MAX_FRAME_BYTES) return false;
@@ -186,13 +186,16 @@ class LogScan {
     requireWithinBounds(this.#index, this.#bounds);
   }
 
-  /** Marks everything before an offset as intact. */
+  /**
+   * Records that a segment is intact up to an offset.
+   * @throws LogDamagedError if the offset is the acknowledged end but the frames before it differ
+   */
   #completeFrame(segment: number, offset: number): void {
     this.#index.setSegmentEnd(offset);
     const end = this.#acknowledged;
     if (segment + 1 !== end.segment || offset !== end.offset) return;
     if (!isSameChainEnd(this.#chain, end)) {
-      throw this.#damage(segment, offset, "The log differs from what was acknowledged.");
+      throw this.#damage(segment, offset, "The log differs from the acknowledged end.");
     }
     this.#reachedAcknowledged = true;
   }
@@ -219,15 +222,15 @@ class LogScan {
   }
 }
 
-/** @throws LogStartError if the log holds more events or streams than its bounds allow */
+/** @throws LogStartError if the log contains more events or streams than its limits allow */
 export function requireWithinBounds({ events, streams }: LogIndex, bounds: LogBounds): void {
   if (events <= bounds.events && streams <= bounds.streams) return;
   throw new LogStartError(
-    `The log holds ${events} events of ${streams} streams. The limits are ${bounds.events} events and ${bounds.streams} streams.`,
+    `The log contains ${events} events of ${streams} streams. The limits are ${bounds.events} events and ${bounds.streams} streams.`,
   );
 }
 
-/** Tells whether the file ends within the frame, or the frame ends with zeros, as after a power loss. */
+/** Returns true if the file ends within a frame, or the frame's last sector contains zeros, as after a power loss. */
 function isIncompletePayload(payload: Buffer, frame: FrameHeader, offset: number, size: number): boolean {
   const end = offset + FRAME_HEADER_BYTES + frame.payloadBytes;
   if (payload.length < frame.payloadBytes) return true;

@@ -13,9 +13,9 @@ import {
 import type { Segments } from "./segments.ts";
 
 export interface LogWriterOptions {
-  /** A segment that has this length is followed by a new one. Bytes. */
+  /** Size in bytes at which a segment is full and the next segment starts. */
   readonly segmentBytes: number;
-  /** If true, a frame is flushed before it is acknowledged. Only benchmarks turn this off. */
+  /** If true, each frame is flushed to disk before it is acknowledged. Only benchmarks disable this. */
   readonly sync: boolean;
 }
 
@@ -26,7 +26,7 @@ export class LogWriter {
   readonly #seed: number;
   #end: LogEnd;
 
-  /** `end` is the end of the last segment, which must be open. */
+  /** @param end current end of the log; its last segment must be open */
   constructor(segments: Segments, acknowledged: AcknowledgedEnd, end: LogEnd, options: LogWriterOptions) {
     this.#segments = segments;
     this.#acknowledged = acknowledged;
@@ -39,7 +39,7 @@ export class LogWriter {
     return this.#end;
   }
 
-  /** Number of segments after the next frame is written. */
+  /** Number of segments that the log has after the next append. */
   get nextSegment(): number {
     return this.#end.segment + (this.#isSegmentFull ? 1 : 0);
   }
@@ -49,11 +49,11 @@ export class LogWriter {
   }
 
   /**
-   * Writes records as one frame, flushes it and records the new end. One call at a time.
+   * Writes records as one frame, flushes the frame and records the new end of the log. Calls must not overlap.
    *
    * @returns the offset of each record in the last segment
-   * @throws DiskFullError if there is no space; the log is unchanged
-   * @throws any other error of the disk; which bytes reached the disk is then unknown until the next start
+   * @throws DiskFullError if the disk is full; the log is then unchanged
+   * @throws any other disk error; the log must then stop, because only the next start can find out what was written
    */
   async append(records: readonly StoredRecord[]): Promise<number[]> {
     if (this.#isSegmentFull) await this.#startSegment();
@@ -92,19 +92,19 @@ export class LogWriter {
       await this.#segments.write(bytes, offset);
     } catch (error) {
       if (!isNoSpace(error)) throw error;
-      // If this fails too, its error ends the log: an incomplete frame must not stay before the next one.
+      // An incomplete frame must not precede the next frame. So an error of the truncation stops the log.
       await this.#segments.truncate(offset);
       throw new DiskFullError(String(error), { cause: error });
     }
   }
 
-  /** Records the new end. A copy-on-write file system needs space for that, too. */
+  /** Records the new end. A copy-on-write file system needs free space to overwrite the file. */
   async #acknowledge(end: LogEnd): Promise<void> {
     try {
       this.#acknowledged.write(end);
     } catch (error) {
       if (!isNoSpace(error)) throw error;
-      // Takes the frame back, which nobody has seen. Flushed, so that a power loss does not bring it back.
+      // Removes the frame, which no reader has seen. The flush prevents the frame from reappearing after a power loss.
       await this.#segments.truncate(this.#end.offset);
       await this.#segments.flush();
       throw new DiskFullError(String(error), { cause: error });

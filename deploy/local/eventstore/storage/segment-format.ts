@@ -1,48 +1,51 @@
 /**
- * Byte layout of a segment file: a header, then frames. A frame holds the records of one group commit.
+ * Byte layout of a segment file: a header, then frames. A frame contains the records of one group commit.
  *
  *     segment header, 64 bytes
  *        0  "EVENTLOG"            8  format version        12  log id, 16 bytes
- *       28  segment number       32  events before         40  position of the event before
- *       48  checksum of the frame before                   60  checksum of bytes 0 to 59
+ *       28  segment number       32  events before         40  position of the previous event
+ *       48  checksum of the previous frame                 60  checksum of bytes 0 to 59
  *     frame header, 40 bytes
  *        0  "FRAM"                4  payload bytes          8  number of records
- *       12  events before        20  position of the event before
- *       28  checksum of the frame before   32  checksum of the payload   36  checksum of bytes 0 to 35
+ *       12  events before        20  position of the previous event
+ *       28  checksum of the previous frame 32  checksum of the payload   36  checksum of bytes 0 to 35
  *     record, 32 bytes and its body
  *        0  checksum              4  body bytes             8  ordinal
  *       16  position             24  revision              32  body, see record.ts
  *
- * Numbers are unsigned and big-endian; checksums are CRC-32. An ordinal counts all events of the log from 0.
- * The checksum of a record covers the log id and the rest of the record.
- * The checksum of a frame is the checksum of its header. It covers the checksums of the payload and of the frame before,
- * so the checksum of the last frame depends on every byte of the log.
+ * Numbers are unsigned and big-endian. Checksums are CRC-32. An ordinal is the number of an event in the log, from 0.
+ * The checksum of a record covers the log id and the record. The checksum of a frame is the checksum of its header. It
+ * covers the checksums of the payload and of the previous frame. So the checksum of the last frame depends on every byte
+ * of the log.
  */
 import { crc32 } from "node:zlib";
 import { readNumber, writeNumber } from "../model/bytes.ts";
 
-/** Version of the layout. Format 1 was a LevelDB database. */
+/** Version of the storage format. Format 1 was a LevelDB database. */
 export const FORMAT = 2;
 
 export const SEGMENT_HEADER_BYTES = 64;
 export const FRAME_HEADER_BYTES = 40;
 export const RECORD_HEADER_BYTES = 32;
 
-/** Stored in place of the revision of a tombstone. EventStoreDB gives a tombstone the largest 64-bit revision. */
+/** Revision stored for a tombstone: the largest signed 64-bit integer, as in EventStoreDB. */
 export const TOMBSTONE_REVISION = 9_223_372_036_854_775_807n;
 
 const SEGMENT_MAGIC = "EVENTLOG";
 const FRAME_MAGIC = "FRAM";
 const TOMBSTONE_HIGH_BITS = 0x7fff_ffff;
 
-/** End of a chain of frames: number of events, position of the last event, checksum of the last frame. */
+/** State of the frame chain after a frame. Each frame header repeats the state before its frame. */
 export interface ChainEnd {
+  /** Number of events in the log. */
   readonly events: number;
+  /** Position of the last event. */
   readonly position: number;
+  /** Checksum of the last frame. */
   readonly checksum: number;
 }
 
-/** The end of an empty log. */
+/** State of the frame chain of an empty log. */
 export const LOG_START: ChainEnd = { events: 0, position: 0, checksum: 0 };
 
 export function isSameChainEnd(one: ChainEnd, other: ChainEnd): boolean {
@@ -53,7 +56,7 @@ export interface SegmentHeader {
   readonly version: number;
   /** 32 hexadecimal digits. */
   readonly logId: string;
-  /** Counts from 1. */
+  /** Number of the segment, counted from 1. */
   readonly segment: number;
   readonly before: ChainEnd;
 }
@@ -69,7 +72,7 @@ export interface FrameHeader {
 export interface StoredRecord {
   readonly ordinal: number;
   readonly position: number;
-  /** undefined for a tombstone. */
+  /** Revision in the stream; undefined for a tombstone. */
   readonly revision: number | undefined;
   readonly body: Buffer;
 }
@@ -87,7 +90,7 @@ export function encodeSegmentHeader(logId: string, segment: number, before: Chai
   return header;
 }
 
-/** Returns undefined if the bytes are not an intact header. */
+/** Decodes a segment header. Returns undefined if it is damaged. */
 export function decodeSegmentHeader(header: Buffer): SegmentHeader | undefined {
   if (header.length < SEGMENT_HEADER_BYTES) return undefined;
   if (header.toString("latin1", 0, 8) !== SEGMENT_MAGIC) return undefined;
@@ -104,7 +107,7 @@ export function decodeSegmentHeader(header: Buffer): SegmentHeader | undefined {
   };
 }
 
-/** Encodes a frame with these encoded records. Returns its bytes and its checksum. */
+/** Encodes a frame of encoded records. Returns the bytes and the checksum of the frame. */
 export function encodeFrame(
   records: readonly Buffer[],
   before: ChainEnd,
@@ -122,7 +125,7 @@ export function encodeFrame(
   return { bytes, checksum };
 }
 
-/** Returns undefined if the bytes are not an intact header. */
+/** Decodes a frame header. Returns undefined if it is damaged. */
 export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
   const checksum = header.readUInt32BE(36);
   if (header.toString("latin1", 0, 4) !== FRAME_MAGIC) return undefined;
@@ -140,12 +143,12 @@ export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
   };
 }
 
-/** Returns the start value for checksums of records: a record of another log then has a wrong checksum. */
+/** Computes the initial value for checksums of records, so that a record of another log has a wrong checksum. */
 export function checksumSeed(logId: string): number {
   return crc32(Buffer.from(logId, "hex"));
 }
 
-/** Encodes a record. For `seed` see checksumSeed. */
+/** Encodes a record. `seed` is the initial value for its checksum. */
 export function encodeStoredRecord(
   { ordinal, position, revision, body }: StoredRecord,
   seed: number,
@@ -161,7 +164,7 @@ export function encodeStoredRecord(
   return record;
 }
 
-/** Decodes the record at an offset. Returns undefined if its checksum is wrong or the buffer ends within it. */
+/** Decodes the record at an offset. Returns undefined if the checksum is wrong or the buffer ends within the record. */
 export function decodeStoredRecord(buffer: Buffer, offset: number, seed: number): StoredRecord | undefined {
   const bodyStart = offset + RECORD_HEADER_BYTES;
   if (bodyStart > buffer.length) return undefined;

@@ -1,8 +1,8 @@
-/** Reads a segment from start to end in large blocks. */
 import type { Segments } from "./segments.ts";
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
 
+/** Reads a segment from start to end in large blocks, to reduce the number of disk reads. */
 export class SegmentWindow {
   readonly #segments: Segments;
   #window = Buffer.allocUnsafeSlow(WINDOW_BYTES);
@@ -14,7 +14,7 @@ export class SegmentWindow {
     this.#segments = segments;
   }
 
-  /** Returns bytes of a segment, fewer at its end. They are valid until the next call. */
+  /** Returns bytes of a segment, or fewer bytes at the end of the file. The buffer is valid until the next call. */
   async bytes(segment: number, offset: number, length: number): Promise<Buffer> {
     const isLoaded =
       segment === this.#segment && offset >= this.#start && offset + length <= this.#start + this.#length;

@@ -1,4 +1,4 @@
-/** The open segment files of a log: reads at an offset, appends to the last file, creates the next file. */
+/** The segment files of a log: reads at an offset, appends to the last file, and creation of the next file. */
 import fs from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -13,21 +13,21 @@ const closeFile = promisify(fs.close);
 const openFile = promisify(fs.open);
 
 const SEGMENT_NAME = /^(\d{8})\.segment$/;
-/** Suffix of a file until its content is on disk. */
+/** Suffix of a new file until its content is flushed to disk. */
 const UNFINISHED_SUFFIX = ".new";
 
-/** Returns the file name of a segment; numbers count from 1. */
+/** Returns the file name of a segment. Segment numbers count from 1. */
 export function segmentName(segment: number): string {
   return `${String(segment).padStart(8, "0")}.segment`;
 }
 
-/** Returns the number in the name of a segment file; undefined for any other file. */
+/** Returns the segment number in a file name; undefined if the file is not a segment. */
 export function segmentNumber(name: string): number | undefined {
   const digits = SEGMENT_NAME.exec(basename(name))?.[1];
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** Tells whether a crash left this file unfinished. */
+/** Returns true if the name is that of a file whose creation was not completed before a crash. */
 export function isUnfinished(name: string): boolean {
   return name.endsWith(UNFINISHED_SUFFIX);
 }
@@ -42,7 +42,7 @@ export async function syncDirectory(dir: string): Promise<void> {
   }
 }
 
-/** Creates a file with this content. On return it is on disk; on failure nothing is left. */
+/** Creates a file and flushes its content and its directory to disk. Leaves no file behind if it fails. */
 export async function createFile(dir: string, name: string, content: Buffer): Promise<void> {
   const unfinished = join(dir, `${name}${UNFINISHED_SUFFIX}`);
   try {
@@ -78,12 +78,12 @@ export class Segments {
     return this.#open.length;
   }
 
-  /** Returns the path of a segment; here, segments count from 0. */
+  /** Returns the path of a segment. Here, segments count from 0. */
   file(segment: number): string {
     return this.#at(segment).file;
   }
 
-  /** Opens the next segment, which must exist. Returns its size in bytes. */
+  /** Opens the next segment file, which must exist. Returns its size in bytes. */
   async openNext(): Promise<number> {
     const file = join(this.dir, segmentName(this.count + 1));
     const fd = await openFile(file, "r+");
@@ -91,7 +91,7 @@ export class Segments {
     return promisify(fs.fstat)(fd).then((stat) => stat.size);
   }
 
-  /** Creates and opens the next segment. On return it is on disk. */
+  /** Creates, flushes and opens the next segment file. */
   async createNext(header: Buffer): Promise<void> {
     await createFile(this.dir, segmentName(this.count + 1), header);
     await this.openNext();
@@ -100,8 +100,8 @@ export class Segments {
   /**
    * Reads bytes of a segment.
    *
-   * @param position log position of the first event in the range, for the error
-   * @throws LogDamagedError if the file ends early or the disk cannot read it
+   * @param position log position of the first event in the range, for the error message
+   * @throws LogDamagedError if the file ends early or cannot be read
    */
   async read(segment: number, offset: number, length: number, position: number): Promise<Buffer> {
     const { file, fd } = this.#at(segment);
@@ -111,14 +111,15 @@ export class Segments {
       const { bytesRead } = await readAt(fd, buffer, done, length - done, offset + done).catch((error) => {
         throw damageAt(file, offset + done, at, `The file cannot be read: ${String(error)}.`);
       });
-      if (bytesRead === 0) throw damageAt(file, offset + done, at, "The file ends within the event.");
+      if (bytesRead === 0)
+        throw damageAt(file, offset + done, at, "The file ends before the end of the event.");
       done += bytesRead;
     }
     return buffer;
   }
 
   /**
-   * Reads up to `target.length` bytes, fewer at the end of the file. Used while the log starts.
+   * Fills a buffer with bytes of a segment, or with fewer bytes at the end of the file. Only the start of the log uses this.
    *
    * @returns the number of bytes read
    */
@@ -138,9 +139,9 @@ export class Segments {
     return done;
   }
 
-  /** Writes to the last segment without a flush. If it fails, the caller truncates. */
+  /** Writes to the last segment without a flush. After an error, the caller must truncate the segment. */
   async write(bytes: Buffer, offset: number): Promise<void> {
-    // If the disk takes only a part, the next call fails with the reason.
+    // If the disk accepts only a part of the bytes, the next call throws the cause.
     for (let done = 0; done < bytes.length; ) {
       const { bytesWritten } = await writeAt(this.#last.fd, bytes, done, bytes.length - done, offset + done);
       if (bytesWritten === 0) throw new Error(`Could not write to ${this.#last.file}.`);

@@ -1,15 +1,15 @@
-/** Streams by name: the newest event, and the effect of metadata and deletions on reads. */
 import { NO_STREAM } from "../model/append-rules.ts";
 import type { StreamState } from "../model/stream-state.ts";
 import { Column } from "./column.ts";
 
-/** Marks a stream that has metadata or a tombstone but no event. */
+/** Marks a stream that has metadata or a tombstone but no events. */
 const NO_EVENT = 0xffff_ffff;
 
 type Effect = Omit<StreamState, "last">;
 
 const NO_EFFECT: Effect = { tombstoned: false, softDeleted: false, truncateBefore: 0, maxCount: 0 };
 
+/** Table of all streams by name: the newest event, and the effect of metadata and deletions on reads. */
 export class StreamTable {
   readonly #numbers = new Map<string, number>();
   readonly #newest = Column.ofUint32();
@@ -23,7 +23,7 @@ export class StreamTable {
     return this.#numbers.has(stream);
   }
 
-  /** Returns the ordinal of the newest event of a stream; undefined if it has none. */
+  /** Returns the ordinal of the newest event of a stream; undefined if the stream has no events. */
   newest(stream: string): number | undefined {
     const number = this.#numbers.get(stream);
     const ordinal = number === undefined ? NO_EVENT : this.#newest.at(number);
@@ -34,13 +34,13 @@ export class StreamTable {
     this.#newest.set(this.#numberOf(stream), ordinal);
   }
 
-  /** Sets the effect of metadata or a tombstone. */
+  /** Sets the effect of metadata or a tombstone on reads of a stream. */
   describe(stream: string, effect: Partial<Effect>): void {
     const number = this.#numberOf(stream);
     this.#effects.set(number, { ...(this.#effects.get(number) ?? NO_EFFECT), ...effect });
   }
 
-  /** Returns the state of a stream whose newest event has this revision. */
+  /** Returns the state of a stream, given the revision of its newest event. */
   stateOf(stream: string, last: number = NO_STREAM): StreamState {
     const number = this.#numbers.get(stream);
     const effect = number === undefined ? undefined : this.#effects.get(number);

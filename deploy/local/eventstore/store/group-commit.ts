@@ -1,23 +1,22 @@
 /**
- * Collects waiting writes into groups and writes one group at a time. So one fsync serves all writes that arrived during
- * the fsync before.
+ * Collects waiting writes into groups and commits one group at a time. So one fsync covers all writes that arrived during
+ * the previous fsync.
  */
-
 import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "../model/limits.ts";
 import type { LogDamagedError } from "../model/log-errors.ts";
 import type { Write, WriteResult } from "./staged-group.ts";
 
-/** Reasons why nothing was written. */
+/** Reason why a write was refused before the log changed. */
 export type NotWritten =
-  /** The deadline passed before the write started. */
+  /** The deadline of the write passed before the write started. */
   | { readonly outcome: "expired" }
   | { readonly outcome: "overloaded" }
   | { readonly outcome: "closing" }
-  /** The disk has no space. A later write can succeed. */
+  /** The disk is full. A later write can succeed. */
   | { readonly outcome: "disk-full" }
   /** The log has reached one of its limits. */
   | { readonly outcome: "log-full" }
-  /** The decision needs a stored event that is damaged. */
+  /** The decision about the write depends on a damaged event. */
   | { readonly outcome: "damaged"; readonly reason: LogDamagedError };
 
 interface Pending {
@@ -28,7 +27,7 @@ interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
-/** Writes one group and returns the results in order when they are on disk. Rejects if the log must stop. */
+/** Commits one group and returns the results in the order of the writes. Rejects if the log must stop. */
 export type CommitGroup = (writes: readonly Write[]) => Promise<readonly (WriteResult | NotWritten)[]>;
 
 export class GroupCommit {
@@ -40,7 +39,7 @@ export class GroupCommit {
   #failure: Error | undefined;
   #reportFailure: (failure: Error) => void = () => undefined;
 
-  /** Resolves with the reason if a write has failed. */
+  /** Resolves with the error if the commit of a group fails. */
   readonly failed = new Promise<Error>((resolve) => {
     this.#reportFailure = resolve;
   });
@@ -50,10 +49,10 @@ export class GroupCommit {
   }
 
   /**
-   * Queues a write. Rejects if the disk failed: the outcome is then unknown until the log is opened again.
+   * Queues a write and returns its result. Rejects if the disk failed. The outcome is then unknown until the next start.
    *
    * @param bytes size of the write
-   * @param deadline time in milliseconds since 1970 after which the write is not started
+   * @param deadline time in milliseconds since 1970; a write that has not started by then expires
    */
   submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotWritten> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
@@ -68,14 +67,14 @@ export class GroupCommit {
     });
   }
 
-  /** Refuses new writes and waits for the queued ones. */
+  /** Refuses new writes and waits for the queued writes. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.#running;
   }
 
   async #run(): Promise<void> {
-    // Lets other requests of this turn of the event loop join the first group.
+    // Waits until other requests of the same turn of the event loop have joined the first group.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#pending.length > 0) await this.#runGroup(this.#take(Date.now()));
     this.#running = undefined;
@@ -95,7 +94,7 @@ export class GroupCommit {
     }
   }
 
-  /** Refuses all further writes: after a failed write, the state of the disk is unknown. */
+  /** Rejects all queued and all further writes, because the state of the disk is unknown after a failure. */
   #fail(failure: Error, group: readonly Pending[]): void {
     this.#failure = failure;
     this.#reportFailure(failure);

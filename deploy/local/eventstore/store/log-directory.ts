@@ -1,11 +1,11 @@
 /**
  * Opens the directory of a log:
  *
- *     lock           names the process that has the log open
+ *     lock           id of the process that has the log open
  *     events/        the log: segment files and the acknowledged end
- *     events.new/    a log that is being created or migrated; a start removes it
- *     CURRENT        keeps earlier releases from creating an empty LevelDB database here
- *     leveldb/       LevelDB files of an earlier release after their migration; nothing reads them
+ *     events.new/    an unfinished new or migrated log, which the next start removes
+ *     CURRENT        prevents earlier releases from creating an empty LevelDB database in this directory
+ *     leveldb/       unused LevelDB files of an earlier release, kept after their migration
  */
 import { existsSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
@@ -24,9 +24,9 @@ import { createEvents, type OpenLog, type OpenOptions, openEvents } from "../sto
 import { syncDirectory } from "../storage/segments.ts";
 
 /**
- * Locks the directory, creates or migrates the log if necessary, and verifies it.
+ * Locks the directory, creates or migrates the log if necessary, and verifies the log.
  *
- * @throws LogStartError if another process uses the directory, or it cannot be opened
+ * @throws LogStartError if another process uses the directory, or the log cannot be opened
  * @throws LogDamagedError if acknowledged data is missing or changed
  */
 export async function openLogDirectory(dir: string, options: OpenOptions): Promise<OpenLog> {
@@ -61,7 +61,7 @@ async function openLocked(dir: string, options: OpenOptions): Promise<OpenLog> {
   const events = join(dir, "events");
   const state = await findLevelDb(dir);
   if (state === "retired" && !existsSync(events)) throw damageOf(events, "The directory is missing.");
-  // While it is open, LevelDB's own lock prevents an earlier release from writing to it.
+  // While this process has the database open, LevelDB's lock prevents an earlier release from writing to it.
   const database = state === "database" ? await openLevelDb(dir) : undefined;
   let open: OpenLog | undefined;
   try {
@@ -87,12 +87,15 @@ async function openLocked(dir: string, options: OpenOptions): Promise<OpenLog> {
   return open;
 }
 
-/** Closes what is open after an error. That error is reported, so those of closing are not. */
+/** Closes resources after an error. Ignores errors of closing, because the caller reports the first error. */
 async function closeAll(...open: ({ close(): Promise<void> } | undefined)[]): Promise<void> {
   await Promise.allSettled(open.map((resource) => resource?.close()));
 }
 
-/** Creates the log with the content of a LevelDB database, if there is one. A crash leaves a complete log or none. */
+/**
+ * Creates a log, with the events of the LevelDB database if there is one. The log appears only when it is complete, so a
+ * crash cannot leave a part of it.
+ */
 async function build(
   dir: string,
   events: string,
@@ -105,7 +108,7 @@ async function build(
     await createEvents(unfinished);
     if (database !== undefined) await copyLevelDb(database, dir, unfinished, options);
   } catch (error) {
-    // Frees the space: the database still has the data.
+    // The database still contains all data, so the incomplete copy can be deleted to free its space.
     await rm(unfinished, { recursive: true, force: true });
     throw error;
   }

@@ -1,4 +1,4 @@
-/** A map of limited size. It drops the least recently used entry first. */
+/** A map of limited size. When it is full, it drops the least recently used entry. */
 export class Lru<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #capacity: number;

@@ -1,15 +1,13 @@
-/**
- * The newest events in memory, so that live subscriptions do not read the disk. Limited in number and bytes.
- */
 import { MAX_RECENT_BYTES, MAX_RECENT_EVENTS } from "../model/limits.ts";
 import type { LogEvent } from "../model/record.ts";
 
+/** Keeps the newest events in memory, so that live subscriptions need no disk reads. */
 export class RecentEvents {
   #events: LogEvent[] = [];
   #bytes = 0;
   #floor: number;
 
-  /** `position` is the last committed position. Later events are kept. */
+  /** @param position last committed position; only later events are kept */
   constructor(position: number) {
     this.#floor = position;
   }
@@ -20,11 +18,11 @@ export class RecentEvents {
       this.#events.push(event);
       this.#bytes += event.record.length;
     }
-    // Trimmed to half, because each removal from the front of an array moves all other elements.
+    // Trims to half of the limits: a trim moves all remaining elements, so it should be rare.
     if (this.#events.length > MAX_RECENT_EVENTS || this.#bytes > MAX_RECENT_BYTES) this.#trim();
   }
 
-  /** Returns all events after a position; undefined if older events would be needed. */
+  /** Returns all events after a position; undefined if some of these events are no longer in memory. */
   after(position: number): readonly LogEvent[] | undefined {
     if (position < this.#floor) return undefined;
     let low = 0;

@@ -1,7 +1,3 @@
-/**
- * A group of writes that is not on disk yet. It decides each write on top of the committed state and the writes before,
- * and collects the records. It is discarded if the write fails, so the state in memory is never ahead of the disk.
- */
 import { randomUUID } from "node:crypto";
 import { decideAppend, type History, NO_STREAM } from "../model/append-rules.ts";
 import { encodeRecord, type ProposedEvent, positionAfter } from "../model/record.ts";
@@ -9,17 +5,18 @@ import { METADATA_TYPE, readMetadata, recreation, softDeletion } from "../model/
 import { describedStream, metadataStreamOf, type StreamState } from "../model/stream-state.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 
-/** A write request. */
+/** A request to append events to a stream or to delete a stream. */
 export interface Write {
   readonly kind: "append" | "soft-delete" | "tombstone";
   readonly stream: string;
-  /** A revision, or one of NO_STREAM, ANY, STREAM_EXISTS. */
+  /** An exact revision, or one of NO_STREAM, ANY and STREAM_EXISTS. */
   readonly expected: number;
   readonly events: readonly ProposedEvent[];
 }
 
-/** Result of a write. `revision` is NO_STREAM after an empty append to a new stream. */
+/** Result of a write that was decided. */
 export type WriteResult =
+  /** `revision` is NO_STREAM after an empty append to a new stream. */
   | { readonly outcome: "written"; readonly revision: number; readonly position: number }
   | { readonly outcome: "wrong-revision"; readonly current: number }
   | { readonly outcome: "deleted" };
@@ -30,10 +27,11 @@ export interface WrittenAt {
   readonly revision: number;
 }
 
-/** The committed state on which a group is decided. */
+/** Lookups in the committed log, on which the decisions about a group are based. */
 export interface CommittedState {
-  /** Number of events. */
+  /** Number of events in the log. */
   readonly events: number;
+  /** Position of the last event. */
   readonly position: number;
   stateOf(stream: string): StreamState;
   /** Returns the position of a stored event. */
@@ -42,17 +40,23 @@ export interface CommittedState {
   idAt(stream: string, revision: number): string | undefined;
   /** Returns the data of the newest metadata event of a soft-deleted stream. */
   metadataOf(stream: string): Uint8Array | undefined;
+  /** Returns stream and revision of a recently written event by its id. */
   recentId(id: string): WrittenAt | undefined;
 }
 
 const NOTHING = new Uint8Array(0);
 
-/** An event of the group, for the decisions on later writes. */
+/** A staged event, which later writes of the group may repeat as a retry. */
 interface StagedEntry {
   readonly id: string;
   readonly position: number;
 }
 
+/**
+ * A group of writes that is not on disk yet. It decides each write based on the committed state and the earlier writes of
+ * the group, and collects the records to store. If the group cannot be stored, it is discarded. So the state in memory is
+ * never ahead of the disk.
+ */
 export class StagedGroup {
   readonly #states = new Map<string, StreamState>();
   readonly ids = new Map<string, WrittenAt>();
@@ -64,24 +68,24 @@ export class StagedGroup {
   #position: number;
   #bytes = 0;
 
-  /** `created` is the time of the group in milliseconds since 1970. */
+  /** @param created time of all events of the group, in milliseconds since 1970 */
   constructor(committed: CommittedState, created: number) {
     this.#committed = committed;
     this.#created = created;
     this.#position = committed.position;
   }
 
-  /** Length of the records in bytes. */
+  /** Total size of the record bodies in bytes. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Streams that get events or metadata from the group. */
+  /** Names of all streams whose state the group changes. */
   get streams(): Iterable<string> {
     return this.#states.keys();
   }
 
-  /** Decides a write and stages its records, if any. */
+  /** Decides a write and stages its records. */
   apply(write: Write): WriteResult {
     const state = this.#stateOf(write.stream);
     const ids = write.kind === "append" ? write.events.map((event) => event.id) : [randomUUID()];
@@ -139,7 +143,7 @@ export class StagedGroup {
     return { outcome: "written", revision: state.last, position: this.#position };
   }
 
-  /** Restores a soft-deleted stream. Its older events stay hidden. */
+  /** Restores a soft-deleted stream. Events before `firstRevision` stay hidden. */
   #recreate(stream: string, firstRevision: number): void {
     this.#putMetadata(stream, recreation(this.#metadataOf(stream), firstRevision));
   }
@@ -157,7 +161,7 @@ export class StagedGroup {
     return result;
   }
 
-  /** Applies a metadata event to the stream that it describes. */
+  /** Applies a metadata event to the state of the stream to which it belongs. */
   #describe(stream: string, event: ProposedEvent): void {
     this.#states.set(stream, { ...this.#stateOf(stream), ...readMetadata(event) });
     this.#metadata.set(stream, event.data);
@@ -177,7 +181,7 @@ export class StagedGroup {
     return { outcome: "written", revision, position: this.#position };
   }
 
-  /** Adds a record at the next position. `revision` is undefined for a tombstone. */
+  /** Stages a record at the next position. `revision` is undefined for a tombstone. */
   #putRecord(stream: string, revision: number | undefined, event: ProposedEvent): void {
     this.#position = positionAfter(this.#position, stream, event);
     const body = encodeRecord(event, {
@@ -194,7 +198,8 @@ export class StagedGroup {
   #alreadyWritten(stream: string, revision: number): WriteResult {
     const staged = this.#entries.get(entryName(stream, revision));
     const position = staged?.position ?? this.#committed.positionOf(stream, revision);
-    if (position === undefined) throw new Error(`The index has no revision ${revision} of a stream.`);
+    if (position === undefined)
+      throw new Error(`The index does not contain revision ${revision} of the stream.`);
     return { outcome: "written", revision, position };
   }
 

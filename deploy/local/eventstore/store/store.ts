@@ -1,10 +1,10 @@
 /**
  * The log on disk: ordered writes with group commit, and reads by stream and by position.
  *
- * Only the group commit changes the log. It decides a group on a staged copy of the state, writes it with one fsync, and
- * only then publishes it and answers. So no reader sees an event that a crash could remove.
+ * Only the group commit changes the log. It decides a group on a staged copy of the state and stores the group with one
+ * fsync. Only then it publishes the events to readers and acknowledges the writes. So no reader sees an event that a crash
+ * could remove.
  */
-
 import {
   LOG_BOUNDS,
   type LogBounds,
@@ -33,13 +33,13 @@ import { StoredDetails } from "./stored-details.ts";
 
 export interface StoreOptions {
   readonly dir: string;
-  /** If true, the default, a write is flushed to disk before it is answered. Only benchmarks turn this off. */
+  /** If true, the default, each write is flushed to disk before it is acknowledged. Only benchmarks disable this. */
   readonly sync?: boolean;
   /** Receives lines for the operator. */
   readonly log?: (line: string) => void;
-  /** A segment that has this length is followed by a new one. Bytes. Tests make it small. */
+  /** Size in bytes at which a segment is full and the next segment starts. Tests use a small size. */
   readonly segmentBytes?: number;
-  /** Limits of the whole log. Tests make them small. */
+  /** Limits of the whole log. Tests use small limits. */
   readonly bounds?: LogBounds;
 }
 
@@ -63,7 +63,7 @@ export class Store {
   }
 
   /**
-   * Opens, migrates or creates the log in a directory, and verifies all of it.
+   * Opens, migrates or creates the log in a directory, and verifies the whole log.
    *
    * @throws LogStartError if the log cannot be opened
    * @throws LogDamagedError if acknowledged data is missing or changed
@@ -77,17 +77,17 @@ export class Store {
     return new Store(open, options);
   }
 
-  /** Position of the last committed event; 0 in an empty log. */
+  /** Log position of the last committed event; 0 in an empty log. */
   get position(): number {
     return this.log.index.position;
   }
 
-  /** Resolves with the reason if a write fails, except on a full disk. The log then refuses all further writes. */
+  /** Resolves with the error if a disk write fails, except on a full disk. The log then refuses all further writes. */
   get failed(): Promise<Error> {
     return this.#commits.failed;
   }
 
-  /** Queues a write; see GroupCommit.submit. */
+  /** Queues a write and returns its result, see GroupCommit.submit. */
   submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotWritten> {
     return this.#commits.submit(write, bytes, deadline);
   }
@@ -103,7 +103,7 @@ export class Store {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Refuses new writes and answers the queued ones. */
+  /** Refuses new writes and waits for the queued writes. */
   closeToWrites(): Promise<void> {
     return this.#commits.close();
   }
@@ -114,7 +114,7 @@ export class Store {
     await this.#open.close();
   }
 
-  /** Writes a group, in as many frames as its bytes need. */
+  /** Commits a group in one or more frames, depending on its size. */
   async #commitGroup(writes: readonly Write[]): Promise<(WriteResult | NotWritten)[]> {
     const results: (WriteResult | NotWritten)[] = [];
     while (results.length < writes.length) {
@@ -123,7 +123,7 @@ export class Store {
     return results;
   }
 
-  /** Writes the first of these writes as one frame. Returns a result for each of them, at least one. */
+  /** Commits as many of the writes as fit into one frame, at least one. Returns the result of each committed write. */
   async #commitFrame(writes: readonly Write[]): Promise<(WriteResult | NotWritten)[]> {
     const details = await StoredDetails.ofFirst(this.log, writes);
     const group = new StagedGroup(this.#stateWith(details), Date.now());
@@ -138,14 +138,14 @@ export class Store {
     return details.writes.slice(0, results.length).map((write) => this.#decideAlone(write, details, refusal));
   }
 
-  /** Decides a write whose group could not be written. A retry or a refused write needs no space. */
+  /** Decides a single write after its group could not be stored. A write that needs no space still gets its result. */
   #decideAlone(write: Write, details: StoredDetails, refusal: NotWritten): WriteResult | NotWritten {
     const group = new StagedGroup(this.#stateWith(details), Date.now());
     const result = decide(group, write, details);
     return group.records.length === 0 ? result : refusal;
   }
 
-  /** Writes and publishes a group. If there is no space, changes nothing and returns the reason. */
+  /** Stores and publishes a group. If the log or the disk is full, changes nothing and returns the reason. */
   async #write(group: StagedGroup): Promise<NotWritten | undefined> {
     if (this.#exceedsBounds(group)) return { outcome: "log-full" };
     try {
@@ -153,12 +153,12 @@ export class Store {
     } catch (error) {
       if (!(error instanceof DiskFullError)) throw error;
       if (!this.#diskFull) {
-        this.#report(`The disk is full: appends fail until there is space; reads continue. ${error.message}`);
+        this.#report(`The disk is full. Appends fail until there is space. Reads continue. ${error.message}`);
       }
       this.#diskFull = true;
       return { outcome: "disk-full" };
     }
-    if (this.#diskFull) this.#report("The disk has space again: appends work.");
+    if (this.#diskFull) this.#report("The disk has space again. Appends succeed.");
     this.#diskFull = false;
     return undefined;
   }
@@ -169,8 +169,7 @@ export class Store {
     while (index.segments < segment) index.startSegment();
     for (const [at, record] of group.records.entries()) {
       const problem = indexRecord(index, record, offsets[at] ?? 0);
-      if (problem !== undefined)
-        throw new LogDamagedError(`The group that was written is out of order: ${problem}`);
+      if (problem !== undefined) throw new LogDamagedError(`The written group is out of order: ${problem}`);
     }
     index.setSegmentEnd(offset);
     for (const [id, at] of group.ids) this.#ids.set(id, at);

@@ -1,8 +1,3 @@
-/**
- * Reads the stored data that the rules need for a group of writes: ids, to recognise retries, and the metadata of
- * soft-deleted streams. All other data is in the index.
- */
-
 import { MAX_GROUP_BYTES } from "../model/limits.ts";
 import { LogDamagedError } from "../model/log-errors.ts";
 import { proposedEventOf } from "../model/record.ts";
@@ -10,19 +5,23 @@ import { describedStream, metadataStreamOf } from "../model/stream-state.ts";
 import { type CommittedLog, readRevisions } from "../storage/log-reader.ts";
 import type { Write } from "./staged-group.ts";
 
-/** Writes whose data is read in parallel. Each holds at most one page of events in memory. */
+/** Maximum number of parallel lookups. Each lookup keeps at most one page of events in memory. */
 const PARALLEL_LOOKUPS = 8;
 
+/**
+ * Stored data on which the decisions about a group of writes depend: event ids, to recognise retries, and the metadata of
+ * soft-deleted streams. All other data for decisions is in the index.
+ */
 export class StoredDetails {
   readonly #ids = new Map<string, Map<number, string>>();
   readonly #metadata = new Map<string, Uint8Array>();
-  /** Writes that cannot be decided because a stored event that they need is damaged. */
+  /** Writes that cannot be decided, because the decision depends on a damaged event. */
   readonly damaged = new Map<Write, LogDamagedError>();
 
   #metadataBytes = 0;
   #writes: readonly Write[] = [];
 
-  /** Reads the details of the first of these writes: of all, unless their metadata would take too much memory. */
+  /** Reads the stored data for the first writes of a group, or for all writes if the metadata is not too large. */
   static async ofFirst(log: CommittedLog, writes: readonly Write[]): Promise<StoredDetails> {
     const details = new StoredDetails();
     const lookups = [...writes.keys()].filter((at) => needsLookup(log, writes[at]));
@@ -35,7 +34,7 @@ export class StoredDetails {
     return details;
   }
 
-  /** The writes whose details have been read. */
+  /** The first writes of the group, for which all stored data was read. */
   get writes(): readonly Write[] {
     return this.#writes;
   }
@@ -59,7 +58,7 @@ export class StoredDetails {
     }
   }
 
-  /** Reads ids up to the first that differs, because the rules need no more. */
+  /** Reads stored ids up to the first id that differs from the write. The append rules need no further ids. */
   async #readIds(log: CommittedLog, { stream, expected, events }: Write): Promise<void> {
     if (!isBehind(log, stream, expected) || events.length === 0) return;
     const known = this.#ids.get(stream) ?? new Map<number, string>();
@@ -81,7 +80,7 @@ export class StoredDetails {
     if (!log.index.stateOf(stream).softDeleted || last < 0) return;
     for await (const page of readRevisions(log, metadataStreamOf(stream), last, last)) {
       for (const { record } of page) {
-        // A copy, since the data is a small part of the page that was read.
+        // A copy, because a view would keep the whole page in memory.
         const data = Uint8Array.from(proposedEventOf(record).data);
         this.#metadata.set(stream, data);
         this.#metadataBytes += data.length;
@@ -97,7 +96,7 @@ function needsLookup(log: CommittedLog, write: Write | undefined): boolean {
   return describedStream(stream) === undefined && log.index.stateOf(stream).softDeleted;
 }
 
-/** Tells whether a write expects a revision before the last one: then only stored ids show whether it is a retry. */
+/** Returns true if a write expects an earlier revision than the last. Stored ids then decide if the write is a retry. */
 function isBehind(log: CommittedLog, stream: string, expected: number): boolean {
   return expected >= -1 && expected < log.index.stateOf(stream).last;
 }
